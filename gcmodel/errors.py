@@ -1,0 +1,13 @@
+"""The errors of the reference. Each is named, and none is ever answered with a wrong value."""
+
+
+class HeapError(Exception):
+    """The mutator or the collector did something that the heap cannot carry out."""
+
+
+class DanglingReferenceError(HeapError):
+    """A reference leads to an object that was freed, or that was moved without updating it."""
+
+
+class ConfigurationError(HeapError, ValueError):
+    """A configuration, or a sampling period, is outside what the collector allows."""

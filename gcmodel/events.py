@@ -1,0 +1,49 @@
+"""What the collector says to whoever listens: samples, minor collections and reports, in order.
+
+The collector only ever appends; the listener takes all at once. Nothing here can allocate in the
+heap or change it.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.define
+class Report:
+    """What a minor collection says of the samples since the one before it. (Section 3.5, 3.6.)
+
+    An entry is `kind << 2 | (2 if outside the nursery) | (1 if it survived)`, the newest first.
+    """
+
+    entries: list[int]
+    memory_used_bytes: int
+    arena_bytes: int
+    major_state: int
+
+
+class Events:
+    """The events since they were last taken. `order` has a letter each: s, M and R."""
+
+    def __init__(self) -> None:
+        self.order = ""
+        self.reports: list[Report] = []
+
+    def sample(self) -> None:
+        """A sample is taken."""
+        self.order += "s"
+
+    def minor_collection(self) -> None:
+        """A minor collection begins."""
+        self.order += "M"
+
+    def report(self, report: Report) -> None:
+        """A minor collection reports the pending samples."""
+        self.order += "R"
+        self.reports.append(report)
+
+    def take(self) -> tuple[str, list[Report]]:
+        """The events since the last call, which are then forgotten."""
+        order, reports = self.order, self.reports
+        self.order, self.reports = "", []
+        return order, reports

@@ -1,0 +1,276 @@
+"""The collector, composed of its parts, as a mutator sees it.
+
+The mutator names objects by root slot: the roots are a list to which every allocation, and every
+read of a reference, appends. Invariant: whatever is reachable from the roots or from a prebuilt
+object is alive, and an access to an object that is not is a DanglingReferenceError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from gcmodel.allocation import Allocation
+from gcmodel.arenas import Arenas, ListedObjects, PagedArenas
+from gcmodel.barrier import Barrier
+from gcmodel.configuration import PREBUILT_ARRAY_LENGTH, Configuration
+from gcmodel.errors import DanglingReferenceError
+from gcmodel.events import Events
+from gcmodel.identities import Identities
+from gcmodel.large_objects import LargeObjects
+from gcmodel.layout import (
+    NODE_BYTES,
+    NODE_REFERENCES,
+    WEAKREF_BYTES,
+    Kind,
+    array_bytes,
+    rounded,
+    string_bytes,
+)
+from gcmodel.major import MajorCollection
+from gcmodel.minor import MinorCollection
+from gcmodel.nursery import Nursery
+from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, Object
+from gcmodel.resident import resident_bytes
+from gcmodel.sampling import Sampling
+from gcmodel.weakrefs import Weakrefs
+
+NULL = -1
+"""How `Heap.walk` writes a null reference."""
+
+
+@attrs.frozen
+class Parts:
+    """The classes of which a heap is composed. A subclass changes one rule and keeps the rest."""
+
+    nursery: type[Nursery] = Nursery
+    allocation: type[Allocation] = Allocation
+    large_objects: type[LargeObjects] = LargeObjects
+    barrier: type[Barrier] = Barrier
+    minor: type[MinorCollection] = MinorCollection
+    major: type[MajorCollection] = MajorCollection
+    weakrefs: type[Weakrefs] = Weakrefs
+    identities: type[Identities] = Identities
+    sampling: type[Sampling] = Sampling
+
+
+class Heap:
+    """A heap under one configuration.
+
+    `resident_bytes` is for a recorder to call; the heap itself never does.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        parts: Parts = Parts(),
+        resident_bytes: Callable[[], int] = resident_bytes,
+    ) -> None:
+        self.configuration = configuration
+        self.resident_bytes = resident_bytes
+        self.events = Events()
+        self.roots: list[Object] = []
+        self.allocation = parts.allocation(self)
+        self.nursery = parts.nursery(
+            configuration.nursery_bytes, self.allocation.collect_and_reserve
+        )
+        self.arenas: Arenas = (
+            PagedArenas(configuration) if configuration.paged_arenas else ListedObjects()
+        )
+        self.large_objects = parts.large_objects(configuration)
+        self.minor = parts.minor(self)
+        self.major = parts.major(self)
+        self.barrier = parts.barrier(configuration, self.major.is_marking)
+        self.weakrefs = parts.weakrefs()
+        self.identities = parts.identities(self.place_old)
+        self.sampling = parts.sampling(self.nursery, self.events)
+        self.prebuilt = self._make_prebuilt()
+
+    def _make_prebuilt(self) -> list[Object]:
+        """Immortal objects, nodes first. They refer to nothing yet."""
+        nodes = [
+            Object(Kind.NODE, OUTSIDE, NODE_BYTES, 0, [None] * NODE_REFERENCES)
+            for _ in range(self.configuration.prebuilt_nodes)
+        ]
+        length = PREBUILT_ARRAY_LENGTH
+        arrays = [
+            Object(Kind.ARRAY, OUTSIDE, array_bytes(length), length, [None] * length)
+            for _ in range(self.configuration.prebuilt_arrays)
+        ]
+        for obj in (*nodes, *arrays):
+            obj.flags = NO_HEAP_REFERENCES | TRACK_YOUNG
+        return nodes + arrays
+
+    # Allocation. Each appends a root and returns the bytes that the sampler counts for it and its
+    # address in the nursery, None if it lies outside.
+
+    def allocate_node(self, number: int, nonmovable: bool = False) -> tuple[int, int | None]:
+        """A node with an integer and two null references."""
+        return self._allocate(Kind.NODE, NODE_BYTES, number, NODE_REFERENCES, nonmovable)
+
+    def allocate_string(self, length: int, nonmovable: bool = False) -> tuple[int, int | None]:
+        """A string of `length` characters."""
+        return self._allocate(Kind.STRING, string_bytes(length), length, 0, nonmovable)
+
+    def allocate_array(self, length: int, nonmovable: bool = False) -> tuple[int, int | None]:
+        """An array of `length` null references."""
+        return self._allocate(Kind.ARRAY, array_bytes(length), length, length, nonmovable)
+
+    def allocate_weakref(self, root: int) -> tuple[int, int | None]:
+        """A weak reference to the object in slot `root`."""
+        placed = self._allocate(Kind.WEAKREF, WEAKREF_BYTES, 0, 0, False)
+        weakref = self.roots[-1]
+        weakref.target = self._object(root)
+        self.weakrefs.young.append(weakref)
+        return placed
+
+    def _allocate(
+        self, kind: Kind, raw_bytes: int, number: int, length: int, nonmovable: bool
+    ) -> tuple[int, int | None]:
+        if nonmovable or raw_bytes >= self.configuration.large_object_bytes:
+            self.roots.append(self.allocation.outside(kind, raw_bytes, number, length))
+            return raw_bytes, None
+        size_bytes = rounded(raw_bytes)
+        address = self.nursery.allocate(size_bytes)
+        obj = Object(kind, self.nursery.filling, size_bytes, number, [None] * length)
+        self.nursery.memory[address] = obj
+        self.roots.append(obj)
+        return size_bytes, address
+
+    def load_prebuilt(self, index: int) -> None:
+        """Append the prebuilt object `index` to the roots."""
+        self.roots.append(self.prebuilt[index])
+
+    def free(self, root: int) -> None:
+        """Delete the slot `root`; the slots above it move down."""
+        del self.roots[root]
+
+    # Access.
+
+    def _object(self, root: int) -> Object:
+        return self._alive(self.roots[root])
+
+    def _alive(self, obj: Object) -> Object:
+        if obj.place != OUTSIDE and obj.place != self.nursery.filling:
+            what_happened = "freed" if obj.forwarded_to is None else "moved"
+            raise DanglingReferenceError(f"a reference leads to {obj!r}, which was {what_happened}")
+        return obj
+
+    def read(self, root: int, field: int) -> Object | None:
+        """The reference in a field of a node (0 or 1) or an item of an array.
+
+        Unless it is null it is appended to the roots.
+        """
+        value = self._object(root).refs[field]
+        if value is not None:
+            self.roots.append(self._alive(value))
+        return value
+
+    def read_number(self, root: int) -> int:
+        """A node's integer, or the length of a string or array."""
+        return self._object(root).number
+
+    def write(self, root: int, field: int, value_root: int | None) -> None:
+        """Store the object in slot `value_root`, or null, in a field or item."""
+        obj = self._object(root)
+        value = None if value_root is None else self._object(value_root)
+        self.barrier.before_write(obj, field)
+        obj.refs[field] = value
+
+    def write_number(self, root: int, number: int) -> None:
+        """Store an integer in a node."""
+        self._object(root).number = number
+
+    def copy_array(
+        self, source_root: int, dest_root: int, source_start: int, dest_start: int, length: int
+    ) -> None:
+        """Copy items between two arrays, or within one, where the ranges may overlap."""
+        source, dest = self._object(source_root), self._object(dest_root)
+        self.barrier.before_copy(source, dest, source_start, dest_start, length)
+        items = source.refs[source_start : source_start + length]
+        dest.refs[dest_start : dest_start + length] = items
+
+    def is_weakref_alive(self, root: int) -> bool:
+        """Whether the weak reference in slot `root` still refers to its object."""
+        target = self._object(root).target
+        return target is not None and self._alive(target) is target
+
+    def identity(self, root: int) -> int:
+        """A number that no other object has, the same for ever."""
+        return self.identities.identity(self._object(root))
+
+    # Collections, as PyPy names them: gc.collect(-1), (0), a step, (2).
+
+    def collect_minor(self) -> None:
+        """A minor collection only."""
+        self.minor.collect()
+
+    def collect_progress(self) -> None:
+        """What a full nursery causes: a minor collection, and steps of a major one if due."""
+        self.major.progress(0)
+
+    def collect_step(self) -> None:
+        """A minor collection and exactly one step of the major one."""
+        self.minor.collect()
+        self.major.step(0)
+
+    def collect_full(self) -> None:
+        """A full collection: whatever is unreachable is freed."""
+        self.major.collect()
+
+    # Sampling.
+
+    def enable_sampling(self, period_bytes: int) -> None:
+        """Sample every `period_bytes` from here on; see Sampling.enable."""
+        self.sampling.enable(period_bytes)
+
+    def disable_sampling(self, report: bool) -> None:
+        """Stop sampling. Pending samples are reported by a minor collection, or dropped."""
+        if report:
+            self.minor.collect()
+        self.sampling.disable()
+
+    # For the parts and for those who look at the heap from outside.
+
+    def place_old(self, obj: Object) -> None:
+        """Give an object that leaves the nursery its place, by its size."""
+        if obj.size_bytes <= self.configuration.small_object_bytes:
+            self.arenas.add(obj)
+        else:
+            self.large_objects.add_old(obj)
+
+    def memory_used_bytes(self) -> int:
+        """Bytes of all objects outside the nursery, dead ones not yet freed included."""
+        return self.arenas.used_bytes + self.large_objects.used_bytes
+
+    def statistics(self) -> tuple[int, int, int]:
+        """Memory used, bytes of all arenas, and the major collection's state. (Section 3.6.)"""
+        return self.memory_used_bytes(), self.arenas.arena_bytes, self.major.state
+
+    def walk(self) -> list[list[int]]:
+        """The graph of all that is reachable, checked: what the mutator could find by reading.
+
+        A row an object, in the order of discovery (roots, prebuilt objects, then breadth first):
+        its kind, its number, and the row number of each reference, or NULL.
+        """
+        numbers: dict[Object, int] = {}
+        found: list[Object] = []
+        for obj in (*self.roots, *self.prebuilt):
+            if obj not in numbers:
+                numbers[obj] = len(found)
+                found.append(obj)
+        graph: list[list[int]] = []
+        for obj in found:
+            self._alive(obj)
+            row: list[int] = [obj.kind, obj.number]
+            for ref in obj.refs:
+                if ref is None:
+                    row.append(NULL)
+                    continue
+                if ref not in numbers:
+                    numbers[ref] = len(found)
+                    found.append(ref)
+                row.append(numbers[ref])
+            graph.append(row)
+        return graph

@@ -1,0 +1,177 @@
+"""The major collection: incremental mark and sweep of the old space, a step at a time.
+
+    SCANNING -> MARKING -> SWEEPING -> FINALIZING -> SCANNING
+    roots are   gray ones   white      one step      the next one
+    gray        turn black  are freed                may start
+
+Tri-colour invariant, right after a minor collection while marking: a black (VISITED) object never
+refers to a white one that is not gray, that is, in `to_trace` or `to_rescan`. The barrier turns
+black objects that are written gray again (incremental update), by way of the minor collection
+that precedes every step. There are no finalizers: FINALIZING takes one step.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from gcmodel.configuration import GROWTH_FACTOR_MAX, MAJOR_FACTOR
+from gcmodel.errors import DanglingReferenceError
+from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, VISITED, Object
+
+if TYPE_CHECKING:
+    from gcmodel.heap import Heap
+
+MARKING_NURSERIES_PER_STEP = 4
+SWEEPING_NURSERIES_PER_STEP = 3
+
+
+class State(IntEnum):
+    """What the next step of the major collection does."""
+
+    SCANNING = 0
+    MARKING = 1
+    SWEEPING = 2
+    FINALIZING = 3
+
+
+class MajorCollection:
+    """The state of the cycle, the gray objects, and when the next cycle starts."""
+
+    def __init__(self, heap: Heap) -> None:
+        self._heap = heap
+        self._nursery_bytes = heap.configuration.nursery_bytes
+        self.state = State.SCANNING
+        self.to_trace: list[Object] = []
+        self.to_rescan: list[Object] = []
+        # The step keeps pace with the mutator: bytes that became old, and how many may.
+        self.made_old_bytes = 0
+        self.made_old_limit_bytes = 0
+        self._heap_bytes_min = MAJOR_FACTOR * self._nursery_bytes
+        self.initial_bytes = self._heap_bytes_min
+        self.threshold_bytes = self._heap_bytes_min
+
+    def is_marking(self) -> bool:
+        """Whether black objects exist that the mutator could make refer to white ones."""
+        return self.state is State.MARKING
+
+    def threshold_reached(self, extra_bytes: int) -> bool:
+        """Whether `extra_bytes` more would exceed what starts the next major collection."""
+        return self.threshold_bytes - self._heap.memory_used_bytes() < extra_bytes
+
+    def rescan(self, obj: Object) -> None:
+        """`obj` may refer to white objects: it is gray."""
+        obj.flags &= ~VISITED
+        self.to_rescan.append(obj)
+
+    def rescan_black(self, written: list[Object]) -> None:
+        """Of the objects written since the last minor collection, the black ones are gray."""
+        for obj in written:
+            if obj.flags & VISITED:
+                self.rescan(obj)
+
+    def collect(self) -> None:
+        """A full collection: the cycle in progress to its end, then a whole one."""
+        self.step_until(State.SCANNING)
+        self.step_until(State.MARKING)
+        self.step_until(State.SCANNING)
+
+    def step_until(self, state: State) -> None:
+        """A minor collection and a step, until that state is reached."""
+        while self.state is not state:
+            self._heap.minor.collect()
+            self.step(0)
+
+    def progress(self, extra_bytes: int) -> None:
+        """A minor collection, and past the threshold as many steps as keep pace.
+
+        `extra_bytes` are about to be allocated outside the nursery.
+        """
+        self._heap.minor.collect()
+        if self.state is State.SCANNING and not self.threshold_reached(extra_bytes):
+            return
+        self.step(extra_bytes)
+        while self.state is not State.SCANNING:
+            limit_bytes = self.made_old_limit_bytes - extra_bytes
+            if limit_bytes >= 0 and self.made_old_bytes <= limit_bytes:
+                return
+            self._heap.minor.collect()
+            self.step(extra_bytes)
+
+    def step(self, reserve_bytes: int) -> None:
+        """One step. A minor collection has just emptied the nursery."""
+        self.made_old_limit_bytes += self._nursery_bytes // 2
+        if self.state is State.SCANNING:
+            self._scan_roots()
+        elif self.state is State.MARKING:
+            self._mark()
+        elif self.state is State.SWEEPING:
+            self._sweep(reserve_bytes)
+        else:
+            self.state = State.SCANNING
+
+    def _scan_roots(self) -> None:
+        self.made_old_bytes = 0
+        self.made_old_limit_bytes = self._nursery_bytes // 2
+        self.to_trace = [*self._heap.barrier.prebuilt_roots, *self._heap.roots]
+        self.to_rescan = []
+        self.state = State.MARKING
+
+    def _mark(self) -> None:
+        budget_bytes = max(
+            MARKING_NURSERIES_PER_STEP * self._nursery_bytes,
+            2 * self._heap.minor.surviving_bytes,
+        )
+        left_bytes = self._visit_some(budget_bytes)
+        if left_bytes >= budget_bytes // 2 and self.to_rescan:
+            # Little is left: rescan all at once, so that marking ends however the mutator writes.
+            self.to_trace, self.to_rescan = self.to_rescan, []
+            self._visit_all()
+        if not self.to_trace and not self.to_rescan:
+            self._finish_marking()
+
+    def _finish_marking(self) -> None:
+        # Prebuilt objects may have been written for the first time since the roots were scanned.
+        self.to_trace.extend(self._heap.barrier.prebuilt_roots)
+        self._visit_all()
+        self._heap.weakrefs.after_marking()
+        self._heap.arenas.prepare_sweep()
+        self._heap.large_objects.prepare_sweep()
+        self.state = State.SWEEPING
+
+    def _visit_all(self) -> None:
+        while self.to_trace:
+            self._visit(self.to_trace.pop())
+
+    def _visit_some(self, budget_bytes: int) -> int:
+        """Visit gray objects, the last first; returns what is left of the budget, or 0."""
+        while self.to_trace:
+            budget_bytes -= self._visit(self.to_trace.pop())
+            if budget_bytes < 0 or self._heap.configuration.single_step_marking:
+                return 0
+        return budget_bytes
+
+    def _visit(self, obj: Object) -> int:
+        """Blacken `obj`, and gray what it refers to; returns its bytes, 0 if it was black."""
+        if obj.place != OUTSIDE:
+            raise DanglingReferenceError(f"the major collection met a reference to {obj!r}")
+        if obj.flags & (VISITED | NO_HEAP_REFERENCES):
+            return 0
+        # TRACK_YOUNG makes the barrier see the next write into it.
+        obj.flags |= VISITED | TRACK_YOUNG
+        self.to_trace.extend([ref for ref in obj.refs if ref is not None])
+        return obj.size_bytes
+
+    def _sweep(self, reserve_bytes: int) -> None:
+        heap, step_bytes = self._heap, SWEEPING_NURSERIES_PER_STEP * self._nursery_bytes
+        if heap.large_objects.to_sweep:
+            heap.large_objects.sweep(step_bytes // heap.configuration.small_object_bytes)
+        elif heap.arenas.sweep(step_bytes // heap.configuration.page_bytes):
+            for obj in heap.barrier.prebuilt_roots:
+                obj.flags &= ~VISITED
+            self._set_threshold(heap.memory_used_bytes() * MAJOR_FACTOR, reserve_bytes)
+            self.state = State.FINALIZING
+
+    def _set_threshold(self, bytes_wanted: float, reserve_bytes: int) -> None:
+        bounded = min(bytes_wanted, self.initial_bytes * GROWTH_FACTOR_MAX) + reserve_bytes
+        self.initial_bytes = self.threshold_bytes = max(bounded, self._heap_bytes_min)

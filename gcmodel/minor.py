@@ -1,0 +1,128 @@
+"""The minor collection: what survives of the nursery moves out, everything else is dead.
+
+A young object survives exactly when it is reachable from the roots or from an old object. The
+old objects that can refer to a young one are those that the barrier knows; survivors that have
+references join them, so the trace ends when the barrier's lists are empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gcmodel.errors import DanglingReferenceError
+from gcmodel.layout import Kind
+from gcmodel.objects import (
+    CARDS_SET,
+    HAS_SHADOW,
+    OUTSIDE,
+    TRACK_YOUNG,
+    VISITED,
+    VISITED_YOUNG,
+    YOUNG,
+    Object,
+)
+
+if TYPE_CHECKING:
+    from gcmodel.heap import Heap
+
+KINDS_WITH_REFERENCES = (Kind.NODE, Kind.ARRAY)
+
+
+class MinorCollection:
+    """`surviving_bytes` is what the last one moved out of the nursery."""
+
+    def __init__(self, heap: Heap) -> None:
+        self._heap = heap
+        self.surviving_bytes = 0
+
+    def collect(self) -> None:
+        """Empty the nursery."""
+        heap = self._heap
+        heap.events.minor_collection()
+        heap.sampling.before_minor_collection()
+        heap.barrier.forget_young()
+        if heap.major.is_marking():
+            heap.major.rescan_black(heap.barrier.remembered)
+        self.surviving_bytes = 0
+        self._drag_out_roots()
+        self._drag_out_from_old()
+        heap.weakrefs.after_minor_collection()
+        heap.sampling.report(heap.statistics)
+        heap.identities.after_minor_collection()
+        heap.large_objects.free_young()
+        heap.nursery.empty()
+        heap.sampling.after_minor_collection()
+        heap.major.made_old_bytes += self.surviving_bytes
+
+    def _drag_out_roots(self) -> None:
+        roots = self._heap.roots
+        for index, obj in enumerate(roots):
+            roots[index] = self._drag_out(obj)
+        if self._heap.major.is_marking():
+            # Roots have no barrier: while marking, one not yet visited may have come since.
+            unvisited = [obj for obj in roots if not obj.flags & VISITED]
+            self._heap.major.to_rescan.extend(unvisited)
+
+    def _drag_out_from_old(self) -> None:
+        barrier = self._heap.barrier
+        while barrier.remembered or barrier.dirty_arrays:
+            while barrier.dirty_arrays:
+                self._drag_out_cards(barrier.dirty_arrays.pop())
+            while barrier.remembered:
+                obj = barrier.remembered.pop()
+                obj.flags |= TRACK_YOUNG
+                self._drag_out_range(obj.refs, 0, len(obj.refs))
+
+    def _drag_out_cards(self, array: Object) -> None:
+        assert array.cards is not None
+        array.flags &= ~CARDS_SET
+        # An array that is remembered too will be traced whole.
+        if array.flags & TRACK_YOUNG:
+            items = self._heap.configuration.card_items
+            for card in sorted(array.cards):
+                stop = min((card + 1) * items, len(array.refs))
+                self._drag_out_range(array.refs, card * items, stop)
+            if self._heap.major.is_marking():
+                self._heap.major.rescan(array)
+        array.cards.clear()
+
+    def _drag_out_range(self, refs: list[Object | None], start: int, stop: int) -> None:
+        for index in range(start, stop):
+            obj = refs[index]
+            if obj is not None:
+                refs[index] = self._drag_out(obj)
+
+    def _drag_out(self, obj: Object) -> Object:
+        """Where the object that this reference leads to is after the collection."""
+        if obj.place == OUTSIDE:
+            if obj.flags & YOUNG:
+                self._visit_young(obj)
+            return obj
+        if obj.place != self._heap.nursery.filling:
+            raise DanglingReferenceError(f"the minor collection met a reference to {obj!r}")
+        if obj.forwarded_to is None:
+            obj.forwarded_to = self._move_out(obj)
+        return obj.forwarded_to
+
+    def _visit_young(self, obj: Object) -> None:
+        """A young object outside survives in place."""
+        if obj.flags & VISITED_YOUNG:
+            return
+        obj.flags |= VISITED_YOUNG
+        self._heap.major.made_old_bytes += obj.size_bytes
+        if not obj.flags & TRACK_YOUNG:
+            self._heap.barrier.remembered.append(obj)
+        if obj.cards is not None:
+            self._heap.barrier.dirty_arrays.append(obj)
+
+    def _move_out(self, obj: Object) -> Object:
+        self.surviving_bytes += obj.size_bytes
+        if obj.flags & HAS_SHADOW:
+            moved = self._heap.identities.move_to_shadow(obj)
+        else:
+            moved = Object(obj.kind, OUTSIDE, obj.size_bytes, obj.number, obj.refs)
+            moved.target = obj.target
+            self._heap.place_old(moved)
+        if moved.kind in KINDS_WITH_REFERENCES:
+            self._heap.barrier.remembered.append(moved)
+        return moved
