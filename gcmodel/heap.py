@@ -152,7 +152,7 @@ class Heap:
         return self._alive(self.roots[root])
 
     def _alive(self, obj: Object) -> Object:
-        if obj.place != OUTSIDE and obj.place != self.nursery.filling:
+        if obj.place not in (OUTSIDE, self.nursery.filling):
             what_happened = "freed" if obj.forwarded_to is None else "moved"
             raise DanglingReferenceError(f"a reference leads to {obj!r}, which was {what_happened}")
         return obj

@@ -45,6 +45,7 @@ class Identities:
         """
         shadow = self._shadows[obj]
         shadow.flags = obj.flags & ~HAS_SHADOW | shadow.flags & VISITED
+        shadow.number = obj.number
         shadow.refs = obj.refs
         shadow.target = obj.target
         return shadow

@@ -69,13 +69,14 @@ class Sampling:
         nursery = self._nursery
         nursery.nursery_limit = min(self.sample_point, nursery.nursery_top)
 
-    def pass_sample_points(self, end: int) -> int:
-        """Sample for every sample point before `end`; returns how often.
+    def is_due(self, end: int) -> bool:
+        """Whether an object that ends at `end` passes the sample point. Reaching it does not."""
+        return self.sample_point < end
 
-        `end` is where the object just allocated ends, so that equality takes no sample.
-        """
+    def pass_sample_points(self, end: int) -> int:
+        """Sample for every sample point that an object passes which ends at `end`; how often."""
         count = 0
-        while self.sample_point < end:
+        while self.is_due(end):
             self._events.sample()
             self.sample_point += self.period_bytes
             count += 1

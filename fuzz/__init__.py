@@ -1,0 +1,30 @@
+"""fuzz: a harness that finds the bugs in garbage collectors that sample their allocations.
+
+Actions go to a target, its observations come back, oracles that know only the target's contract
+say whether they were right, and every failure becomes a short trace that anyone can replay. The
+tour of the house is ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fuzz.engines.machine import TraceMachine
+    from fuzz.targets.target import Target
+
+__all__ = ["machine_for"]
+
+
+def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
+    """A Hypothesis state machine for your own test suite.
+
+    `target_factory` makes a target, one for each example: a class, or a function without
+    arguments. `TestMine = machine_for(MyTarget).TestCase` then runs under pytest, with your
+    Hypothesis settings and database; a failure shows the trace and how to replay it.
+    """
+    # Hypothesis is imported here and not above, so that nothing else in the package needs it.
+    from fuzz.engines import machine  # noqa: PLC0415
+
+    return machine.machine_for(target_factory)

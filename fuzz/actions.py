@@ -1,0 +1,175 @@
+"""Actions: what a mutator asks of a heap, as plain frozen data.
+
+Objects are named by root slot. The roots are a list: every allocation, every `Read` that finds an
+object and every `LoadPrebuilt` appends a slot; `Free` deletes one, and the slots above it move
+down. Invariant: no action combines two others, and an action means the same to every target.
+"""
+
+import re
+
+import attrs
+
+
+@attrs.frozen
+class Action:
+    """What all actions are."""
+
+
+@attrs.frozen
+class AllocateNode(Action):
+    """A node with an integer and two null references."""
+
+    number: int
+    nonmovable: bool = False
+
+
+@attrs.frozen
+class AllocateString(Action):
+    """A string of `length` characters."""
+
+    length: int
+    nonmovable: bool = False
+
+
+@attrs.frozen
+class AllocateArray(Action):
+    """An array of `length` null references."""
+
+    length: int
+    nonmovable: bool = False
+
+
+@attrs.frozen
+class AllocateWeakref(Action):
+    """A weak reference to the object in slot `root`."""
+
+    root: int
+
+
+@attrs.frozen
+class LoadPrebuilt(Action):
+    """Append the immortal object `index` to the roots."""
+
+    index: int
+
+
+@attrs.frozen
+class Free(Action):
+    """Delete the slot `root`."""
+
+    root: int
+
+
+@attrs.frozen
+class Read(Action):
+    """Read a field of a node (0 or 1) or an item of an array; an object found is appended.
+
+    Observed: `value`, the lowest slot that holds the object found, or null.
+    """
+
+    root: int
+    field: int
+
+
+@attrs.frozen
+class ReadNumber(Action):
+    """Read a node's integer, or the length of a string or array. Observed: `value`."""
+
+    root: int
+
+
+@attrs.frozen
+class ReadWeakref(Action):
+    """Ask a weak reference for its object. Observed: `alive`."""
+
+    root: int
+
+
+@attrs.frozen
+class Write(Action):
+    """Store the object in slot `value`, or null, in a field of a node or an item of an array."""
+
+    root: int
+    field: int
+    value: int | None
+
+
+@attrs.frozen
+class WriteNumber(Action):
+    """Store an integer in a node."""
+
+    root: int
+    number: int
+
+
+@attrs.frozen
+class CopyArray(Action):
+    """Copy `length` items between arrays, or within one."""
+
+    source: int
+    dest: int
+    source_start: int
+    dest_start: int
+    length: int
+
+
+@attrs.frozen
+class TakeIdentity(Action):
+    """Take an object's identity. Observed: `identity`."""
+
+    root: int
+
+
+@attrs.frozen
+class CollectMinor(Action):
+    """A minor collection and nothing else."""
+
+
+@attrs.frozen
+class CollectProgress(Action):
+    """What a full nursery causes: a minor collection, and steps of a major one if it is due."""
+
+
+@attrs.frozen
+class CollectStep(Action):
+    """A minor collection and one step of a major one."""
+
+
+@attrs.frozen
+class CollectFull(Action):
+    """A full collection: what is unreachable is dead afterwards."""
+
+
+@attrs.frozen
+class EnableSampling(Action):
+    """Sample every `period_bytes` from here on."""
+
+    period_bytes: int
+
+
+@attrs.frozen
+class DisableSampling(Action):
+    """Stop sampling; pending samples are reported by a minor collection, or dropped."""
+
+    report: bool = False
+
+
+@attrs.frozen
+class CheckHeap(Action):
+    """Walk all that is reachable. Observed: `graph`."""
+
+
+Allocation = AllocateNode | AllocateString | AllocateArray | AllocateWeakref
+ALLOCATIONS = (AllocateNode, AllocateString, AllocateArray, AllocateWeakref)
+
+
+def name_of(action: type[Action]) -> str:
+    """The name that stands in a trace: `allocate_string` for AllocateString."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", action.__name__).lower()
+
+
+ACTIONS: dict[str, type[Action]] = {
+    name_of(action): action for action in Action.__subclasses__() if action.__module__ == __name__
+}
+"""All actions by name."""
+NAMES: dict[type[Action], str] = {action: name for name, action in ACTIONS.items()}

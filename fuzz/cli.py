@@ -1,0 +1,207 @@
+"""The command line, `gcfuzz`.
+
+Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (seen and not reproduced), 4 a bug
+of the harness itself; where several apply, 4 before 2 before 1 before 3.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from fuzz import corpus, report
+from fuzz import trace as traces
+from fuzz.problems import BadInputError
+from fuzz.run import Failure, replay
+from fuzz.selfcheck import HarnessError, check_harness
+from fuzz.session import ENGINES, Plan, Session, Started
+from fuzz.targets import make_target
+
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
+WORKERS_MAX = 256
+SEEDS = 2**32
+
+
+class Duration(click.ParamType[float]):
+    """A time like 30s, 10m or 2h; converts to seconds."""
+
+    name = "TIME"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(value))
+        if not match or float(match[1]) == 0:
+            self.fail(f"{value!r} is no time; write 30s, 10m or 2h", param, ctx)
+        return float(match[1]) * SECONDS_PER_UNIT[match[2]]
+
+
+target_option = click.option(
+    "--target", help="The target: reference, or reference+BUG; see `gcfuzz targets`."
+)
+corpus_option = click.option(
+    "--corpus",
+    "corpus_folder",
+    type=click.Path(path_type=Path),
+    default=Path("corpus"),
+    show_default=True,
+    help="Where finds are saved; made if missing.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gcfuzz")
+def cli() -> None:
+    """Find the bugs in garbage collectors that sample their allocations."""
+
+
+@cli.command()
+@target_option
+@click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, WORKERS_MAX),
+    default=1,
+    show_default=True,
+    help="Processes.",
+)
+@click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
+@click.option(
+    "--actions",
+    type=click.IntRange(min=1),
+    help="Budget in actions; the session is then reproducible.",
+)
+@corpus_option
+@click.option(
+    "--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a summary as JSON."
+)
+def run(  # noqa: PLR0913 - the options of the command
+    target: str | None,
+    engine: str,
+    seed: int | None,
+    workers: int,
+    seconds: float | None,
+    actions: int | None,
+    corpus_folder: Path,
+    summary: Path | None,
+) -> int:
+    """Fuzz a target until the budget is used up."""
+    if seconds is not None and actions is not None:
+        raise BadInputError("--time and --actions are two budgets; give one of them")
+    name = target or "reference"
+    make_target(name)
+    corpus.open_folder(corpus_folder)
+    if summary is not None:
+        _check_writable(summary)
+    plan = Plan(
+        target=name,
+        engine=engine,
+        seed=secrets.randbelow(SEEDS) if seed is None else seed,
+        workers=workers,
+        corpus=corpus_folder,
+        seconds=(seconds or 30.0) if actions is None else None,
+        actions=actions,
+    )
+    reporter = report.SessionReporter(Console(highlight=False))
+    reporter(Started(plan, check_harness()))
+    finished = Session(plan, [reporter]).run()
+    if summary is not None:
+        report.write_summary(summary, finished)
+    if any(find.reproduced for find in finished.finds):
+        return MISMATCH
+    return INCONCLUSIVE if finished.finds else CLEAN
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.touch()
+    except OSError as problem:
+        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
+
+
+@cli.command("replay")
+@click.argument(
+    "places", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@target_option
+def replay_command(places: tuple[Path, ...], target: str | None) -> int:
+    """Replay traces, on the target that each names or on another."""
+    paths = [path for place in places for path in corpus.traces_in(place)]
+    console = Console(highlight=False)
+    return MISMATCH if report.print_replays(console, _replays(paths, target)) else CLEAN
+
+
+def _replays(paths: list[Path], target: str | None) -> Iterator[tuple[Path, Failure | None, str]]:
+    for path in paths:
+        trace = traces.read(path)
+        name = target or trace.header.target
+        failure = replay(make_target(name), trace, str(path))
+        option = f" --target {target}" if target else ""
+        yield path, failure, f"gcfuzz replay {path}{option}"
+
+
+@cli.command("reduce")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@target_option
+@corpus_option
+def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
+    """Reduce a failing trace to a few actions, and save it in the corpus."""
+    trace = traces.read(path)
+    name = target or trace.header.target
+    failure = replay(make_target(name), trace, str(path))
+    console = Console(highlight=False)
+    if failure is None:
+        console.print(f"{path} passes on {name}: there is nothing to reduce", soft_wrap=True)
+        return CLEAN
+    corpus.open_folder(corpus_folder)
+    engine = trace.header.found.engine if trace.header.found else "replay"
+    raw = corpus.save_raw(corpus_folder, name, engine, failure)
+    find = corpus.save_reduced(corpus_folder, name, engine, raw, failure)
+    report.print_find(console, 1, find)
+    return MISMATCH if find.reproduced else INCONCLUSIVE
+
+
+@cli.command("targets")
+def targets_command() -> int:
+    """List the targets, their settings, and the bugs that can be planted."""
+    report.print_targets(Console(highlight=False), make_target("reference").start({}))
+    return CLEAN
+
+
+def main() -> None:
+    """The entry point: runs the command line and exits with its code."""
+    sys.exit(run_command_line(sys.argv[1:]))
+
+
+def run_command_line(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code. Errors are one line each, on stderr."""
+    try:
+        code = cli.main(arguments, prog_name="gcfuzz", standalone_mode=False)
+    except click.ClickException as problem:
+        return _complain(problem.format_message(), BAD_INPUT)
+    except BadInputError as problem:
+        return _complain(str(problem), BAD_INPUT)
+    except HarnessError as problem:
+        return _complain(f"the harness is broken: {problem}", HARNESS_BUG)
+    except (click.Abort, KeyboardInterrupt):
+        return _complain("interrupted", INCONCLUSIVE)
+    except Exception:  # noqa: BLE001 - whatever is left is a bug of ours, and says so
+        traceback.print_exc()
+        return _complain("this is a bug of gcfuzz itself; please report it", HARNESS_BUG)
+    return code if isinstance(code, int) else CLEAN
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"gcfuzz: {message}", err=True)
+    return code

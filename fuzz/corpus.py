@@ -1,0 +1,115 @@
+"""Finds on disk: saved as they were found, reduced, run again, and kept.
+
+Invariant: from the moment a failure is seen there is a file that replays it. The raw trace is
+removed only once the reduced one is there and has failed again.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import attrs
+
+from fuzz import trace as traces
+from fuzz.problems import BadInputError
+from fuzz.reduce import reduce_failure
+from fuzz.run import Failure, run_actions
+from fuzz.targets import make_target
+from fuzz.trace import VERSION, Found, Header, Trace
+
+SUFFIX = ".jsonl"
+
+
+@attrs.frozen
+class Find:
+    """A failure with its file. `reproduced` is whether it failed again after the reduction."""
+
+    failure: Failure
+    path: Path
+    engine: str
+    actions_found: int
+    reproduced: bool
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """The shortest of several finds of one identity is the one to keep."""
+        return len(self.failure.actions), self.path.name
+
+
+def open_folder(folder: Path) -> None:
+    """Make the corpus folder if it is missing. Raises BadInputError if that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as problem:
+        raise BadInputError(
+            f"{folder}: cannot be the corpus folder: {problem.strerror}; name another with --corpus"
+        ) from problem
+
+
+def traces_in(place: Path) -> list[Path]:
+    """The trace files at `place`, a file or a folder. Raises BadInputError if there are none."""
+    if place.is_dir():
+        found = sorted(place.glob(f"*{SUFFIX}"))
+        if not found:
+            raise BadInputError(f"{place}: the folder has no traces (*{SUFFIX}) to replay")
+        return found
+    if not place.exists():
+        raise BadInputError(f"{place}: there is no such file or folder")
+    return [place]
+
+
+def shipped_traces() -> dict[str, Trace]:
+    """The traces that come with the package, by file name: the corpus of this project."""
+    folder = files("fuzz") / "corpus"
+    if not folder.is_dir():  # In a checkout the corpus stands beside the package.
+        folder = Path(str(files("fuzz"))).parent / "corpus"
+    return {
+        each.name: traces.loads(each.read_text(encoding="utf-8"), each.name)
+        for each in sorted(folder.iterdir(), key=lambda each: each.name)
+        if each.name.endswith(SUFFIX)
+    }
+
+
+def stem_of(failure: Failure) -> str:
+    """What a find's file is called, but for the digest."""
+    oracle, field, action, direction = failure.identity
+    return f"{oracle}-{field}-{direction}-{action}".replace(" ", "-")
+
+
+def save_raw(folder: Path, target: str, engine: str, failure: Failure) -> Path:
+    """Save a failure as it was found."""
+    found = Found(failure.oracle, failure.message, engine)
+    return traces.write(_trace(target, failure, found), folder, stem_of(failure) + "-raw")
+
+
+def save_reduced(folder: Path, target: str, engine: str, raw: Path, failure: Failure) -> Find:
+    """Reduce a failure that `raw` holds, run it again, and save it; then `raw` can go."""
+    reduced = reduce_failure(make_target(target), failure)
+    again = run_actions(make_target(target), reduced.configuration, reduced.actions)
+    if again is None or again.identity != failure.identity:
+        return Find(failure, raw, engine, len(failure.actions), reproduced=False)
+    found = Found(failure.oracle, reduced.message, engine, reduced_from=len(failure.actions))
+    path = traces.write(_trace(target, reduced, found), folder, stem_of(reduced))
+    raw.unlink(missing_ok=True)
+    return Find(reduced, path, engine, len(failure.actions), reproduced=True)
+
+
+def _trace(target: str, failure: Failure, found: Found) -> Trace:
+    header = Header(
+        VERSION, target, failure.configuration, found=found, kills=_kills(target, failure)
+    )
+    return Trace(header, failure.actions)
+
+
+def _kills(target: str, failure: Failure) -> tuple[str, ...]:
+    """Which of the bugs planted in `target` make the trace fail by themselves."""
+    base, *bugs = target.split("+")
+    return tuple(
+        bug
+        for bug in bugs
+        if run_actions(make_target(f"{base}+{bug}"), failure.configuration, failure.actions)
+    )

@@ -1,0 +1,1 @@
+"""Engines: who draws the actions. Both draw by the same rules and step the same `Run`."""

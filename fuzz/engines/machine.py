@@ -1,0 +1,197 @@
+"""The machine engine: a Hypothesis RuleBasedStateMachine over the same rules.
+
+`machine_for` makes the machine for a target. In a user's own test suite its TestCase runs with
+that suite's settings, database and Hypothesis's own shrinking. In a session `MachineEngine` runs
+it in slices with derived seeds and every setting written out, since a profile that Hypothesis
+loads by itself (in CI it is derandomised) would make every slice the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, Phase, Verbosity, note, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from fuzz.actions import Action
+from fuzz.engines.engine import Slice
+from fuzz.observation import Observation
+from fuzz.oracles import Mismatch
+from fuzz.probes import ProbeCounter
+from fuzz.rules import RULES, Rule, Source, draw_configuration
+from fuzz.run import Run
+from fuzz.targets.target import Target
+from fuzz.trace import VERSION, Header, Trace, dumps
+
+EXAMPLES_PER_SLICE = 8
+# A slice's examples have 10, 20, … up to 640 steps, by the slice's number. Hypothesis ends an
+# example by itself somewhere before a thousand.
+STEPS_MIN = 10
+STEPS_OCTAVES = 7
+
+
+class DataSource(Source):
+    """Choices that Hypothesis makes, and shrinks."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self._data = data
+
+    def below(self, bound: int) -> int:
+        return self._data.draw(st.integers(0, bound - 1))
+
+
+class TraceMachine(RuleBasedStateMachine):
+    """A machine whose rules step a `Run`. A subclass says on which target.
+
+    Its rule methods are made from RULES below.
+    """
+
+    make_target: Callable[[], Target]
+    probes: ProbeCounter | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.target = self.make_target()
+        self.trace: Run | None = None
+
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """Start a trace under a configuration of its own."""
+        drawn = draw_configuration(self.target.start({}).settings, DataSource(data))
+        self.trace = Run(self.target, drawn, self.probes)
+
+    def allows(self, each: Rule) -> bool:
+        """Whether that rule may be drawn now."""
+        trace = self.trace
+        return (
+            trace is not None
+            and each.name in trace.contract.actions
+            and each.legal(trace.situation)
+        )
+
+    def take_step(self, each: Rule, source: Source) -> None:
+        """Draw an action by that rule and perform it. Raises a Mismatch."""
+        assert self.trace is not None
+        action = each.draw(self.trace.situation, source)
+        try:
+            self.perform(self.trace, action)
+        except Mismatch as mismatch:
+            failure = self.trace.failure(mismatch)
+            header = Header(VERSION, self.target.name, failure.configuration)
+            note(
+                "The trace that fails; save it as a file and run `gcfuzz replay FILE`:\n"
+                + dumps(Trace(header, failure.actions))
+            )
+            raise
+
+    def perform(self, trace: Run, action: Action) -> Observation:
+        """One step of the trace. Raises a Mismatch."""
+        return trace.step(action)
+
+
+def _step_of(each: Rule) -> Callable[..., None]:
+    """The machine's method for one rule."""
+
+    def step(self: TraceMachine, data: st.DataObject) -> None:
+        self.take_step(each, DataSource(data))
+
+    step.__name__ = each.name
+    allowed = precondition(lambda machine: machine.allows(each))
+    return rule(data=st.data())(allowed(step))
+
+
+for _each in RULES:
+    setattr(TraceMachine, _each.name, _step_of(_each))
+
+
+def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
+    """A machine for the targets that `target_factory` makes, one an example.
+
+    `TestMine = machine_for(MyTarget).TestCase` runs under pytest.
+    """
+
+    class GCMachine(TraceMachine):
+        make_target = staticmethod(target_factory)
+
+    return GCMachine
+
+
+class MachineEngine:
+    """A slice is a few examples of one length, from a seed of its own."""
+
+    name = "machine"
+
+    def __init__(self, target: Target, seed_text: str) -> None:
+        self._target = target
+        self._seed = seed_text
+
+    def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
+        """See Engine."""
+        done = Slice()
+        machine = _session_machine(self._target, actions_max, probes, done)
+        digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
+        steps = STEPS_MIN << number % STEPS_OCTAVES
+        try:
+            run_state_machine_as_test(
+                seed(int.from_bytes(digest[:8], "big"))(machine), settings=_settings(steps)
+            )
+        except Mismatch:
+            assert done.failures
+        return done
+
+
+def _settings(steps: int) -> settings:
+    """Every setting that bears on what is run. The session reduces by itself: no shrinking."""
+    return settings(
+        max_examples=EXAMPLES_PER_SLICE,
+        stateful_step_count=steps,
+        phases=(Phase.generate,),
+        database=None,
+        deadline=None,
+        derandomize=False,
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        backend="hypothesis",
+    )
+
+
+def _session_machine(
+    session_target: Target, actions_max: int, session_probes: ProbeCounter, done: Slice
+) -> type[TraceMachine]:
+    """A machine that counts into `done`, and does nothing once its actions are used up."""
+
+    class SessionMachine(TraceMachine):
+        make_target = staticmethod(lambda: session_target)
+        probes = session_probes
+
+        def take_step(self, each: Rule, source: Source) -> None:
+            # After a failure Hypothesis runs the example once more; that run must be the same,
+            # and it is not counted.
+            if done.actions < actions_max or done.failures:
+                super().take_step(each, source)
+
+        def perform(self, trace: Run, action: Action) -> Observation:
+            if done.failures:
+                return super().perform(trace, action)
+            done.traces += not trace.actions
+            done.actions += 1
+            try:
+                observation = super().perform(trace, action)
+            except Mismatch as mismatch:
+                done.failures.append(trace.failure(mismatch))
+                raise
+            done.samples += observation.samples
+            done.minor_collections += observation.minors
+            return observation
+
+    return SessionMachine

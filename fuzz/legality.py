@@ -1,0 +1,123 @@
+"""Whether an action is legal: whether the contract and the mutator's own state allow it.
+
+What is illegal is never sent to a target. In a trace that a person gives it is bad input; in a
+reduction it is a candidate not worth trying; and the rules never draw it.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from fuzz.actions import (
+    NAMES,
+    Action,
+    AllocateArray,
+    AllocateString,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    LoadPrebuilt,
+    Read,
+    ReadNumber,
+    ReadWeakref,
+    Write,
+    WriteNumber,
+)
+from fuzz.contract import Contract, Range
+from fuzz.shadow import Shadow, ShadowObject
+
+NUMBERS = Range(-(2**63), 2**63 - 1)
+ROOT_FIELDS = ("root", "source", "dest", "value")
+KINDS_WITH_REFERENCES = ("node", "array")
+KINDS_OF_ROOT: dict[type[Action], tuple[str, ...]] = {
+    ReadNumber: ("node", "string", "array"),
+    ReadWeakref: ("weakref",),
+    WriteNumber: ("node",),
+}
+
+
+def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> str | None:
+    """What is wrong with `action` here, in a sentence; None if it is legal."""
+    name = NAMES[type(action)]
+    if name not in contract.actions:
+        return f"the target does not carry out {name}"
+    return (
+        _why_roots(action, shadow)
+        or _why_kind(action, shadow)
+        or _why_size(action, contract)
+        or _why_number(action)
+        or _why_sampling(action, contract)
+        or _why_prebuilt(action, shadow)
+    )
+
+
+def _why_roots(action: Action, shadow: Shadow) -> str | None:
+    for field in ROOT_FIELDS:
+        root = getattr(action, field, None)
+        if root is not None and not 0 <= root < len(shadow.roots):
+            return f"{field} is {root}; there are {len(shadow.roots)} roots, from 0 up"
+    return None
+
+
+def _why_kind(action: Action, shadow: Shadow) -> str | None:
+    if isinstance(action, Read | Write):
+        obj = shadow.roots[action.root]
+        if obj.kind not in KINDS_WITH_REFERENCES:
+            return f"root {action.root} is a {obj.kind}, which has no references"
+        return _why_range("field", action.field, 1, obj)
+    if isinstance(action, CopyArray):
+        source, dest = shadow.roots[action.source], shadow.roots[action.dest]
+        if source.kind != "array" or dest.kind != "array":
+            return "source and dest must be arrays"
+        return _why_range("source_start", action.source_start, action.length, source) or _why_range(
+            "dest_start", action.dest_start, action.length, dest
+        )
+    kinds = KINDS_OF_ROOT.get(type(action))
+    root = getattr(action, "root", None)
+    if kinds and root is not None and shadow.roots[root].kind not in kinds:
+        return f"root {root} is a {shadow.roots[root].kind}; it must be a {' or '.join(kinds)}"
+    return None
+
+
+def _why_range(field: str, start: int, length: int, obj: ShadowObject) -> str | None:
+    if start < 0 or length < 1 or start + length > len(obj.refs):
+        return f"{field} {start} and length {length} do not lie in a {obj.kind} of {len(obj.refs)}"
+    return None
+
+
+def _why_size(action: Action, contract: Contract) -> str | None:
+    if not isinstance(action, AllocateString | AllocateArray):
+        return None
+    layout = contract.layout.kinds["string" if isinstance(action, AllocateString) else "array"]
+    most = (contract.layout.object_bytes_max - layout.fixed_bytes) // layout.item_bytes
+    if not 0 <= action.length <= most:
+        return f"length is {action.length}; it must be from 0 to {most}"
+    return None
+
+
+def _why_number(action: Action) -> str | None:
+    number = getattr(action, "number", 0)
+    return None if number in NUMBERS else f"number is {number}; it must be {NUMBERS}"
+
+
+def _why_sampling(action: Action, contract: Contract) -> str | None:
+    rule = contract.sampling
+    if isinstance(action, EnableSampling) and action.period_bytes not in rule.period_bytes:
+        return f"period_bytes is {action.period_bytes}; it must be {rule.period_bytes}"
+    if isinstance(action, DisableSampling):
+        way = "report" if action.report else "drop"
+        if way not in rule.disabling:
+            return f"the target cannot disable sampling with {way}"
+    return None
+
+
+def _why_prebuilt(action: Action, shadow: Shadow) -> str | None:
+    count = len(shadow.prebuilt)
+    if isinstance(action, LoadPrebuilt) and not 0 <= action.index < count:
+        return f"index is {action.index}; there are {count} prebuilt objects, from 0 up"
+    return None
+
+
+def fields_of(action: Action) -> tuple[str, ...]:
+    """The names of the action's fields."""
+    return tuple(field.name for field in attrs.fields(type(action)))

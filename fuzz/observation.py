@@ -1,0 +1,56 @@
+"""Observations: what a target says after one action.
+
+A field is None where it does not apply, or where the target's contract does not promise it.
+Nothing that differs from run to run (time, memory of the process) stands in an observation.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+NULL = -1
+"""How `graph` writes a null reference."""
+
+
+@attrs.define
+class Report:
+    """What a minor collection says of the samples since the one before it.
+
+    An entry is `type_index << 2 | (2 if outside the nursery) | (1 if it survived)`.
+    """
+
+    entries: list[int]
+    memory_used_bytes: int
+    arena_bytes: int
+    major_state: int
+
+
+@attrs.define
+class Observation:
+    """The answer to one action."""
+
+    samples: int = 0
+    minors: int = 0
+    order: str = ""
+    """A letter an event, in order: s sample, M minor collection, R report."""
+    size: int | None = None
+    """The bytes counted for the object just allocated."""
+    outside: bool | None = None
+    at: int | None = None
+    """The offset of the object just allocated from the start of the nursery."""
+    value: int | None = None
+    alive: bool | None = None
+    identity: int | None = None
+    reports: list[Report] = attrs.Factory(list)
+    graph: list[list[int]] | None = None
+    """A row an object, in the order of discovery from the roots, then the prebuilt objects,
+    breadth first: type index, number or length, then the row of each reference, or NULL."""
+    free: int | None = None
+    limit: int | None = None
+    top: int | None = None
+    sample_point: int | None = None
+    """Null while sampling is off."""
+    state: int | None = None
+    """The major collection's: 0 scanning, 1 marking, 2 sweeping, 3 finalizing."""
+    error: str | None = None
+    """The name of an error and what it says, if the target could not carry out the action."""

@@ -1,0 +1,129 @@
+"""The heap oracle: the target's heap is the mutator's heap.
+
+Reads return what was written; what is strongly reachable is never dead; after a full collection
+what is not is always dead; a young object survives a minor collection exactly when it is reachable
+from the roots or from anything already old; a weak reference dies exactly when its object does;
+an identity stays and is nobody else's. Collections happen only in actions that may collect, and
+an error is a mismatch: the contract promises none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fuzz.actions import (
+    ALLOCATIONS,
+    Action,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CollectProgress,
+    CollectStep,
+    DisableSampling,
+    Read,
+    ReadNumber,
+    ReadWeakref,
+    TakeIdentity,
+)
+from fuzz.contract import Contract
+from fuzz.observation import Observation
+from fuzz.oracles.mismatch import Mismatch
+from fuzz.shadow import Age, Shadow, ShadowObject
+
+
+class HeapMismatch(Mismatch):
+    """The target's heap is not what the mutator made of it."""
+
+    oracle = "heap"
+
+
+class HeapOracle:
+    """Compares answers with the shadow heap."""
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        self._observes_graph = "graph" in contract.observes
+        self._shadow = shadow
+        self._identities: dict[ShadowObject, int] = {}
+        self._owners: dict[int, ShadowObject] = {}
+        self._checks: dict[type[Action], Callable[..., None]] = {
+            Read: self._check_read,
+            ReadNumber: self._check_number,
+            ReadWeakref: self._check_weakref,
+            TakeIdentity: self._check_identity,
+        }
+
+    def check(self, action: Action, observation: Observation) -> None:
+        """Compare with what the target said. Raises HeapMismatch."""
+        if observation.error is not None:
+            raise HeapMismatch("error", None, observation.error, "the contract promises no error")
+        kind = type(action)
+        if kind not in ALLOCATIONS:
+            self._check_minors(action, observation.minors)
+        check = self._checks.get(kind)
+        if check is not None:
+            check(action, observation)
+        if self._observes_graph and (observation.minors or kind is CheckHeap):
+            self._check_graph(observation)
+
+    def _check_minors(self, action: Action, minors: int) -> None:
+        """An action that collects says so, and no other does."""
+        if isinstance(action, CollectProgress | CollectFull):
+            if minors < 1:
+                raise HeapMismatch("minors", 1, minors, "at least one is part of the action")
+            return
+        reports = isinstance(action, DisableSampling) and action.report
+        expected = int(isinstance(action, CollectMinor | CollectStep) or reports)
+        if minors != expected:
+            raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
+
+    def _check_read(self, action: Read, observation: Observation) -> None:
+        # The shadow has appended what was found, so that it stands in some slot.
+        found = self._shadow.roots[action.root].refs[action.field]
+        expected = None if found is None else self._shadow.roots.index(found)
+        if observation.value != expected:
+            why = f"what was last written to field {action.field} of root {action.root}"
+            raise HeapMismatch("value", expected, observation.value, why)
+
+    def _check_number(self, action: ReadNumber, observation: Observation) -> None:
+        obj = self._shadow.roots[action.root]
+        if observation.value != obj.number:
+            raise HeapMismatch("value", obj.number, observation.value, f"of a {obj.kind}")
+
+    def _check_weakref(self, action: ReadWeakref, observation: Observation) -> None:
+        target = self._shadow.roots[action.root].target
+        assert target is not None
+        if observation.alive is None:
+            raise HeapMismatch("alive", "true or false", None, "asked of a weak reference")
+        if target.age is Age.DEAD and observation.alive:
+            raise HeapMismatch("alive", False, True, "its object did not survive")
+        if not observation.alive:
+            if target.age is Age.YOUNG:
+                raise HeapMismatch("alive", True, False, "its object is young")
+            if target in self._shadow.reachable():
+                raise HeapMismatch("alive", True, False, "its object is reachable")
+            target.age = Age.DEAD
+
+    def _check_identity(self, action: TakeIdentity, observation: Observation) -> None:
+        obj, got = self._shadow.roots[action.root], observation.identity
+        if got is None:
+            raise HeapMismatch("identity", "a number", None, f"of root {action.root}")
+        expected = self._identities.setdefault(obj, got)
+        if got != expected:
+            raise HeapMismatch("identity", expected, got, "the same object had another before")
+        owner = self._owners.setdefault(got, obj)
+        if owner is not obj and owner in self._shadow.reachable():
+            raise HeapMismatch("identity", "a new one", got, "another living object has it")
+        self._owners[got] = obj
+
+    def _check_graph(self, observation: Observation) -> None:
+        expected, got = self._shadow.graph(), observation.graph
+        if got == expected:
+            return
+        if got is None:
+            raise HeapMismatch("graph", "a walk of the heap", None, "after a collection")
+        if len(got) != len(expected):
+            why = "objects that a walk from the roots finds"
+            raise HeapMismatch("graph", len(expected), len(got), why)
+        row = next(row for row in range(len(expected)) if expected[row] != got[row])
+        why = f"object {row} of the walk: type, number, references"
+        raise HeapMismatch("graph", expected[row], got[row], why)

@@ -1,0 +1,61 @@
+"""The pointers oracle: the allocator's pointers, where the target shows them.
+
+    sample_point - free == bytes until the next sample
+    limit == min(sample_point, top), or top while sampling is off
+    0 <= free <= limit, and top is the end of the nursery
+
+(Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine,
+section 3.2.) The bytes until the next sample come from the sampling oracle's arithmetic.
+"""
+
+from __future__ import annotations
+
+from fuzz.actions import Action
+from fuzz.contract import Contract
+from fuzz.observation import Observation
+from fuzz.oracles.mismatch import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
+
+
+class PointersMismatch(Mismatch):
+    """A pointer of the allocator is not where the invariants put it."""
+
+    oracle = "pointers"
+
+
+class PointersOracle:
+    """Compares pointers with each other and with the sampling oracle's count."""
+
+    def __init__(self, contract: Contract, sampling: SamplingOracle) -> None:
+        self._top = contract.nursery_bytes
+        self._sampling = sampling
+
+    def check(self, action: Action, observation: Observation) -> None:
+        """Compare with what the target said. Raises PointersMismatch."""
+        free, limit, top = observation.free, observation.limit, observation.top
+        if free is None or limit is None or top is None:
+            missing = [name for name in ("free", "limit", "top") if not _has(observation, name)]
+            raise PointersMismatch(missing[0], "an offset", None, "the contract promises it")
+        if top != self._top:
+            raise PointersMismatch("top", self._top, top, "the end of the nursery")
+        self._check_limit(observation.sample_point, free, limit, top)
+        if not 0 <= free <= limit:
+            raise PointersMismatch("free", f"0 to {limit}", free, "within the nursery")
+
+    def _check_limit(self, sample_point: int | None, free: int, limit: int, top: int) -> None:
+        expected = top
+        if self._sampling.period_bytes:
+            due = free + self._sampling.bytes_until_sample
+            if sample_point != due:
+                why = f"free {free} + {self._sampling.bytes_until_sample} bytes until the sample"
+                raise PointersMismatch("sample_point", due, sample_point, why)
+            expected = min(due, top)
+        elif sample_point is not None:
+            raise PointersMismatch("sample_point", None, sample_point, "sampling is off")
+        if limit != expected:
+            why = f"sample_point {sample_point}, top {top}"
+            raise PointersMismatch("limit", expected, limit, why)
+
+
+def _has(observation: Observation, name: str) -> bool:
+    return getattr(observation, name) is not None

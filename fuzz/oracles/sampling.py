@@ -1,0 +1,88 @@
+"""The sampling oracle: how many samples each allocation takes, by arithmetic alone.
+
+It counts the bytes since the last sample and divides. It is told sizes, never addresses, and it
+knows nothing of nurseries, limits or collections: none of them may make a difference.
+"""
+
+from __future__ import annotations
+
+from fuzz.actions import ALLOCATIONS, Action, DisableSampling, EnableSampling
+from fuzz.contract import Contract
+from fuzz.observation import Observation
+from fuzz.oracles.mismatch import Mismatch
+from fuzz.shadow import Shadow
+
+
+class SamplingMismatch(Mismatch):
+    """An allocation was sampled too often, or not often enough, or cost the wrong bytes."""
+
+    oracle = "sampling"
+
+
+class SamplingOracle:
+    """`period_bytes` is 0 while sampling is off; `counted_bytes` are those since the last sample.
+
+    `nursery_used_bytes` is what was allocated in the nursery since the last minor collection. No
+    check uses it: the rules aim with it at the nursery's edge.
+    """
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        self._rule = contract.sampling
+        self._shadow = shadow
+        self.period_bytes = 0
+        self.counted_bytes = 0
+        self.nursery_used_bytes = 0
+
+    @property
+    def bytes_until_sample(self) -> int:
+        """The next allocation of more bytes than this is sampled (or of as many, if so ruled)."""
+        return self.period_bytes - self.counted_bytes
+
+    def check(self, action: Action, observation: Observation) -> None:
+        """Compare with what the target said. Raises SamplingMismatch."""
+        if observation.minors:
+            self.nursery_used_bytes = 0
+        expected, before = 0, (self.period_bytes, self.bytes_until_sample)
+        if isinstance(action, ALLOCATIONS):
+            expected = self._allocated(observation)
+        elif isinstance(action, EnableSampling):
+            self.period_bytes = action.period_bytes
+            self.counted_bytes = 0
+        elif isinstance(action, DisableSampling):
+            self.period_bytes = 0
+        if observation.samples != expected:
+            raise SamplingMismatch("samples", expected, observation.samples, _describe(*before))
+
+    def _allocated(self, observation: Observation) -> int:
+        """Check what the new object cost; returns the samples it must have taken."""
+        obj = self._shadow.roots[-1]
+        if observation.size != obj.size_bytes:
+            why = f"by the layout, a {obj.kind} of {obj.number}"
+            raise SamplingMismatch("size", obj.size_bytes, observation.size, why)
+        if observation.outside is not obj.outside:
+            why = f"by the layout, {obj.size_bytes} bytes"
+            raise SamplingMismatch("outside", obj.outside, observation.outside, why)
+        if not obj.outside:
+            self.nursery_used_bytes += obj.size_bytes
+        return self._samples(obj.size_bytes) if self.period_bytes else 0
+
+    def _samples(self, size_bytes: int) -> int:
+        """How many samples an object of `size_bytes` takes; what is left over is counted on."""
+        rule = self._rule
+        total = self.counted_bytes + size_bytes
+        # The last byte that takes no sample is byte `period` itself where a sample is due beyond
+        # it, and the one before where it is due at it.
+        samples = (total - 1 if rule.crosses == "beyond" else total) // self.period_bytes
+        if samples and rule.surplus == "dropped":
+            total = 0
+        else:
+            total -= samples * self.period_bytes
+        self.counted_bytes = total
+        return min(samples, 1) if rule.samples_per_allocation == "one" else samples
+
+
+def _describe(period_bytes: int, bytes_until_sample: int) -> str:
+    """The sampler's state before the action."""
+    if not period_bytes:
+        return "sampling was off"
+    return f"period {period_bytes}, {bytes_until_sample} bytes were left until the next sample"

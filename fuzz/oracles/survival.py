@@ -1,0 +1,70 @@
+"""The survival oracle: every sampled object is reported once, at the next minor collection.
+
+With its type, whether it lies outside the nursery, and whether it survived; which of them
+survive, the shadow heap says. Samples that were dropped are never reported. (Jung and
+Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine, section 3.5.)
+The order of the entries means nothing.
+"""
+
+from __future__ import annotations
+
+from fuzz.actions import ALLOCATIONS, Action, DisableSampling
+from fuzz.contract import Contract
+from fuzz.observation import Observation
+from fuzz.oracles.mismatch import Mismatch
+from fuzz.shadow import Age, Shadow, ShadowObject
+
+SURVIVED = 1
+OUTSIDE = 2
+TYPE_SHIFT = 2
+
+
+class SurvivalMismatch(Mismatch):
+    """A report says something else than what became of the sampled objects."""
+
+    oracle = "survival"
+
+
+class SurvivalOracle:
+    """Keeps the sampled objects until a minor collection decides about them."""
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        self._kinds = contract.layout.kinds
+        self._shadow = shadow
+        self.pending: list[ShadowObject] = []
+
+    def check(self, action: Action, observation: Observation) -> None:
+        """Compare with what the target said. Raises SurvivalMismatch."""
+        # A collection inside an allocation comes before the object exists: what it reports are
+        # the samples of earlier actions only.
+        if self.pending and observation.minors:
+            self._check_reports(sorted(map(self._entry, self.pending)), observation)
+            self.pending = []
+        elif observation.reports:
+            self._check_reports([], observation)
+        if observation.samples and isinstance(action, ALLOCATIONS):
+            self.pending.extend([self._shadow.roots[-1]] * observation.samples)
+        elif isinstance(action, DisableSampling):
+            self.pending = []
+
+    def _check_reports(self, expected: list[int], observation: Observation) -> None:
+        got = sorted(entry for report in observation.reports for entry in report.entries)
+        if len(got) != len(expected):
+            raise SurvivalMismatch("reported", len(expected), len(got), "sampled objects")
+        for wanted, entry in zip(expected, got, strict=True):
+            if wanted != entry:
+                why = "type, place and survival of a sampled object"
+                raise SurvivalMismatch("entry", self._describe(wanted), self._describe(entry), why)
+
+    def _entry(self, obj: ShadowObject) -> int:
+        survived = obj.age is Age.OLD
+        type_index = self._kinds[obj.kind].type_index
+        return type_index << TYPE_SHIFT | OUTSIDE * obj.outside | SURVIVED * survived
+
+    def _describe(self, entry: int) -> list[object]:
+        names = {layout.type_index: kind for kind, layout in self._kinds.items()}
+        return [
+            names.get(entry >> TYPE_SHIFT, entry >> TYPE_SHIFT),
+            "outside" if entry & OUTSIDE else "in the nursery",
+            "survived" if entry & SURVIVED else "died",
+        ]

@@ -1,0 +1,151 @@
+"""Probes: named situations that a session should reach sometimes.
+
+A probe that a session never reaches is a finding about the session: whatever depends on that
+situation was not tested. Each is a question about one action, its observation and the state of
+the oracles; the counts say how often the answer was yes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+
+from fuzz.actions import (
+    ALLOCATIONS,
+    Action,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    ReadWeakref,
+    TakeIdentity,
+)
+from fuzz.observation import Observation
+from fuzz.oracles import Bench
+from fuzz.shadow import Age, ShadowObject
+
+MARKING = 1
+STATES = ("scanning", "marking", "sweeping", "finalizing")
+
+
+@attrs.frozen
+class Before:
+    """What the oracles knew before an action: the period, and the samples not yet reported."""
+
+    period_bytes: int
+    pending: list[ShadowObject]
+
+
+@attrs.frozen
+class Moment:
+    """One action and what came of it."""
+
+    action: Action
+    observation: Observation
+    bench: Bench
+    before: Before
+
+    @property
+    def allocated(self) -> ShadowObject:
+        """The object just allocated."""
+        return self.bench.shadow.roots[-1]
+
+
+def _toggled_while(state: int) -> Callable[[Moment], bool]:
+    return lambda moment: moment.observation.state == state
+
+
+def _is_enabling(moment: Moment) -> bool:
+    return isinstance(moment.action, EnableSampling)
+
+
+def _drops(moment: Moment) -> bool:
+    return isinstance(moment.action, DisableSampling) and not moment.action.report
+
+
+_Group = dict[str, Callable[[Moment], bool]]
+
+# Asked of every allocation that is sampled or collects while sampling is on.
+_OF_ALLOCATIONS: _Group = {
+    "sample_in_nursery": lambda m: bool(m.observation.samples) and not m.allocated.outside,
+    "sample_outside": lambda m: bool(m.observation.samples) and m.allocated.outside,
+    "several_samples_in_nursery": lambda m: m.observation.samples > 1 and not m.allocated.outside,
+    "several_samples_outside": lambda m: m.observation.samples > 1 and m.allocated.outside,
+    "sample_then_minor_collection": lambda m: "sM" in m.observation.order,
+    "minor_collection_then_sample": lambda m: (
+        "M" in m.observation.order and m.observation.order.endswith("s")
+    ),
+    "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample == 0,
+    "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
+    "limit_equal_to_top": lambda m: m.observation.sample_point == m.observation.top,
+}
+# Asked of enabling and disabling.
+_OF_TOGGLING: _Group = {
+    "enabled_beyond_nursery": lambda m: (
+        _is_enabling(m) and m.bench.sampling.period_bytes > m.bench.nursery_bytes
+    ),
+    "enabled_with_room_left": lambda m: (
+        _is_enabling(m) and m.observation.sample_point == m.observation.top
+    ),
+    "reenabled_while_enabled": lambda m: _is_enabling(m) and m.before.period_bytes > 0,
+    "disabled_never_enabled": lambda m: not _is_enabling(m) and m.before.period_bytes == 0,
+    "pending_samples_dropped": lambda m: _drops(m) and bool(m.before.pending),
+    "pending_samples_reported_by_disabling": lambda m: (
+        isinstance(m.action, DisableSampling) and m.action.report and bool(m.before.pending)
+    ),
+    **{f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(STATES)},
+}
+# Asked of every report.
+_OF_REPORTS: _Group = {
+    "sampled_object_survived": lambda m: any(obj.age is Age.OLD for obj in m.before.pending),
+    "sampled_object_died": lambda m: any(obj.age is not Age.OLD for obj in m.before.pending),
+    "sampled_weakref": lambda m: any(obj.kind == "weakref" for obj in m.before.pending),
+}
+# Asked of one kind of action each.
+_OF_KINDS: dict[type[Action], _Group] = {
+    ReadWeakref: {"weakref_died": lambda m: m.observation.alive is False},
+    CopyArray: {"array_copied_while_marking": lambda m: m.observation.state == MARKING},
+    TakeIdentity: {
+        "identity_taken_of_young_object": lambda m: (
+            m.bench.shadow.roots[m.action.root].age is Age.YOUNG  # type: ignore[attr-defined]
+        )
+    },
+}
+
+PROBES: tuple[str, ...] = (
+    *_OF_ALLOCATIONS,
+    *_OF_TOGGLING,
+    *_OF_REPORTS,
+    *(name for probes in _OF_KINDS.values() for name in probes),
+)
+"""The names of all probes."""
+
+
+def _groups(action: Action, observation: Observation) -> list[_Group]:
+    """The probes that can say yes. For most actions there are none, which keeps this fast."""
+    groups = []
+    kind = type(action)
+    if kind in ALLOCATIONS:
+        if observation.sample_point is not None:
+            groups.append(_OF_ALLOCATIONS)
+    elif kind is EnableSampling or kind is DisableSampling:
+        groups.append(_OF_TOGGLING)
+    elif kind in _OF_KINDS:
+        groups.append(_OF_KINDS[kind])
+    if observation.reports:
+        groups.append(_OF_REPORTS)
+    return groups
+
+
+class ProbeCounter:
+    """Counts what one session reaches."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def watch(self, action: Action, observation: Observation, bench: Bench, before: Before) -> None:
+        """Ask the probes about one action that the oracles found right."""
+        for group in _groups(action, observation):
+            moment = Moment(action, observation, bench, before)
+            self.counts.update([name for name, reached in group.items() if reached(moment)])

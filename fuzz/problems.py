@@ -1,0 +1,9 @@
+"""What is not a mismatch: input that nobody can use, and results that prove nothing."""
+
+
+class BadInputError(Exception):
+    """Something the user gave cannot be used. The message says what, where and how to mend it."""
+
+
+class InconclusiveError(Exception):
+    """A failure was seen and could not be reproduced."""

@@ -1,0 +1,275 @@
+"""Reducing a failure to a few readable actions, whichever engine found it.
+
+It works on concrete actions: remove some, replace a run of them by one argument-less action, lower
+integers and drop settings, until nothing helps. A candidate counts only if it fails in the same
+way (see Failure.identity), so that one bug never turns into another.
+
+Slots are named, not numbered, while actions are removed: an action refers to the slot that a
+certain action appended. Removing an allocation removes what depends on it, and renumbers the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import attrs
+
+from fuzz.actions import (
+    Action,
+    CollectFull,
+    CollectMinor,
+    CollectStep,
+    DisableSampling,
+    Free,
+)
+from fuzz.contract import Contract, problem_of_configuration
+from fuzz.legality import ROOT_FIELDS, fields_of, why_illegal
+from fuzz.run import Failure, run_actions
+from fuzz.shadow import Shadow
+from fuzz.targets.target import Target
+
+ATTEMPTS_MAX = 5000
+TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
+SETTING = -1
+"""Where an action's position is expected: this integer is a setting's."""
+_Place = tuple[int, str]
+FILLERS: tuple[Action, ...] = (CollectMinor(), DisableSampling(), CollectStep(), CollectFull())
+
+
+@attrs.frozen
+class _Named:
+    """An action whose slots are named by the number of the action that appended them."""
+
+    action: Action
+    slots: dict[str, int]
+    appends: int
+
+
+def _roots_in(action: Action) -> Iterator[tuple[str, int]]:
+    """The action's fields that are slots, with their values."""
+    for field in ROOT_FIELDS:
+        slot = getattr(action, field, None)
+        if slot is not None:
+            yield field, slot
+
+
+class _Slots:
+    """The names of the slots while a trace runs on a shadow heap."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._shadow = Shadow(contract)
+        self.names: list[int] = []
+
+    def follow(self, action: Action, appends: int) -> bool:
+        """Carry out `action`; a slot that it appends gets that name. False if it is illegal."""
+        if why_illegal(action, self._contract, self._shadow):
+            return False
+        self._shadow.follow(action, minors=0)
+        if isinstance(action, Free):
+            del self.names[action.root]
+        elif len(self._shadow.roots) > len(self.names):
+            self.names.append(appends)
+        return True
+
+
+def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
+    """The actions with their slots named. All of them must be legal."""
+    slots, named = _Slots(contract), []
+    for number, action in enumerate(actions):
+        names = {field: slots.names[slot] for field, slot in _roots_in(action)}
+        named.append(_Named(action, names, number))
+        slots.follow(action, number)
+    return named
+
+
+def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
+    """The actions with their slots numbered; what has become impossible is left out."""
+    slots, actions = _Slots(contract), []
+    for each in named:
+        if all(name in slots.names for name in each.slots.values()):
+            numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
+            action = attrs.evolve(each.action, **numbers)
+            if slots.follow(action, each.appends):
+                actions.append(action)
+    return actions
+
+
+class Reducer:
+    """Reduces one failure of one target. `attempts` counts the candidates that were run."""
+
+    def __init__(self, target: Target, failure: Failure) -> None:
+        self._target = target
+        self.failure = failure
+        self.attempts = 0
+
+    def reduce(self) -> Failure:
+        """The smallest failure of the same identity that was found."""
+        before = None
+        while before != self.failure and self.attempts < ATTEMPTS_MAX:
+            before = self.failure
+            self._remove_actions()
+            self._replace_actions()
+            self._drop_settings()
+            self._lower_settings()
+            self._lower_integers()
+            self._lower_together()
+        return self.failure
+
+    def _contract(self) -> Contract:
+        return self._target.start(self.failure.configuration)
+
+    def _accept(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
+        """Run a candidate; keep it if it fails in the same way."""
+        if self.attempts >= ATTEMPTS_MAX:
+            return False
+        self.attempts += 1
+        failure = run_actions(self._target, configuration, actions)
+        if failure is None or failure.identity != self.failure.identity:
+            return False
+        self.failure = failure
+        return True
+
+    def _accept_actions(self, actions: Sequence[Action]) -> bool:
+        return self._accept(self.failure.configuration, actions)
+
+    def _accept_named(self, contract: Contract, named: Sequence[_Named]) -> bool:
+        return self._accept_actions(_number(contract, named))
+
+    def _remove_actions(self) -> None:
+        """Remove chunks, large ones first, from the end to the start."""
+        size = len(self.failure.actions) // 2
+        while size:
+            start = len(self.failure.actions) - size
+            contract = self._contract()
+            named = _name(contract, self.failure.actions)
+            while start >= 0:
+                if self._accept_named(contract, named[:start] + named[start + size :]):
+                    named = _name(contract, self.failure.actions)
+                start = min(start - 1 if size == 1 else start - size // 2, len(named) - size)
+            size //= 2
+
+    def _replace_actions(self) -> None:
+        """Replace a run of actions, or one that is less simple, by an argument-less action."""
+        contract = self._contract()
+        size = len(self.failure.actions) // 2
+        while size:
+            start = 0
+            while start + size < len(self.failure.actions):
+                self._replace_run(contract, start, size)
+                start += 1
+            size //= 2
+
+    def _replace_run(self, contract: Contract, start: int, size: int) -> None:
+        named = _name(contract, self.failure.actions)
+        for filler in FILLERS:
+            if size == 1 and _rank(filler) >= _rank(named[start].action):
+                return
+            instead = _Named(filler, {}, named[start].appends)
+            if self._accept_named(contract, [*named[:start], instead, *named[start + size :]]):
+                return
+
+    def _drop_settings(self) -> None:
+        """Settings that make no difference keep their default."""
+        for name in tuple(self.failure.configuration):
+            rest = {key: value for key, value in self.failure.configuration.items() if key != name}
+            self._accept_if_legal(rest, self.failure.actions)
+
+    def _lower_settings(self) -> None:
+        for name in tuple(self.failure.configuration):
+            value = self.failure.configuration[name]
+            for lower in _lower(value):
+                lowered = self.failure.configuration | {name: lower}
+                if self._accept_if_legal(lowered, self.failure.actions):
+                    break
+
+    def _accept_if_legal(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
+        if problem_of_configuration(configuration, self._contract().settings):
+            return False
+        return self._accept(configuration, actions)
+
+    def _lower_integers(self) -> None:
+        """Lower each integer of each action as far as it goes."""
+        position = 0
+        while position < len(self.failure.actions):
+            for field in fields_of(self.failure.actions[position]):
+                self._lower_field(position, field)
+                if position >= len(self.failure.actions):
+                    return
+            position += 1
+
+    def _lower_field(self, position: int, field: str) -> None:
+        progress = True
+        while progress and position < len(self.failure.actions):
+            action = self.failure.actions[position]
+            progress = False
+            for lower in _lower(getattr(action, field)):
+                actions = list(self.failure.actions)
+                actions[position] = attrs.evolve(action, **{field: lower})
+                if self._accept_actions(actions):
+                    progress = True
+                    break
+
+    def _lower_together(self) -> None:
+        """Lower integers that depend on each other by the same amount: two, or all at once.
+
+        A nursery, a period and a length that only fail together cannot be lowered one by one.
+        """
+        for step in TOGETHER_STEPS:
+            places = [place for place in self._places() if self._value(place) > step]
+            for group in (places, *combinations(places, 2)):
+                while len(group) > 1 and self._lower_group(group, step):
+                    pass
+
+    def _places(self) -> list[_Place]:
+        """Where integers stand: settings by name, fields by the action's position."""
+        settings = [(SETTING, name) for name in self.failure.configuration]
+        fields = [
+            (position, field)
+            for position, action in enumerate(self.failure.actions)
+            for field in fields_of(action)
+            if field not in ROOT_FIELDS and type(getattr(action, field)) is int
+        ]
+        return settings + fields
+
+    def _value(self, place: _Place) -> int:
+        """The integer at `place`; 0 where the failure has become shorter."""
+        position, name = place
+        if position == SETTING:
+            return self.failure.configuration.get(name, 0)
+        if position >= len(self.failure.actions):
+            return 0
+        return int(getattr(self.failure.actions[position], name, 0))
+
+    def _lower_group(self, group: Sequence[_Place], step: int) -> bool:
+        if min(map(self._value, group)) <= step:
+            return False
+        configuration, actions = dict(self.failure.configuration), list(self.failure.actions)
+        for position, name in group:
+            lower = self._value((position, name)) - step
+            if position == SETTING:
+                configuration[name] = lower
+            else:
+                actions[position] = attrs.evolve(actions[position], **{name: lower})
+        return self._accept_if_legal(configuration, actions)
+
+
+def _rank(action: Action) -> int:
+    """Argument-less actions are simpler than others, and the earlier ones simplest."""
+    return FILLERS.index(action) if action in FILLERS else len(FILLERS)
+
+
+def _lower(value: int | bool | None) -> list[int] | list[bool]:
+    """Values simpler than `value`, the simplest first. Words count: periods are multiples of 8."""
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [False] if value else []
+    steps = (0, 1, 2, 8, 16, 64, value // 2, value // 2 & -8, value - 64, value - 8, value - 1)
+    return sorted({step for step in steps if 0 <= step < value})
+
+
+def reduce_failure(target: Target, failure: Failure) -> Failure:
+    """The smallest failure of the same identity that a bounded search finds."""
+    return Reducer(target, failure).reduce()

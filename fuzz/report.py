@@ -1,0 +1,231 @@
+"""What people read: the one place that formats. It listens to a session and changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from fuzz.actions import NAMES, Action
+from fuzz.contract import Contract
+from fuzz.corpus import Find
+from fuzz.probes import PROBES
+from fuzz.run import Failure
+from fuzz.session import Event, Finished, Plan, Progress, Started, WorkerDied
+from fuzz.targets import KNOWN_BUGS
+
+PLAIN_SECONDS = 10.0
+"""How often progress is printed where there is no terminal to redraw a line in."""
+
+
+def describe_action(action: Action) -> str:
+    """An action as one readable line; switches that are off are left out."""
+    words = [NAMES[type(action)]]
+    for field in attrs.fields(type(action)):
+        value = getattr(action, field.name)
+        if value is True:
+            words.append(field.name)
+        elif value is not False:
+            words.append(f"{field.name}={'null' if value is None else value}")
+    return " ".join(words)
+
+
+def describe_configuration(configuration: dict[str, int]) -> str:
+    """A configuration as one line."""
+    if not configuration:
+        return "all defaults"
+    return ", ".join(f"{name} {value}" for name, value in configuration.items())
+
+
+def print_failure(console: Console, title: str, failure: Failure, replay: str) -> None:
+    """A failure: what was expected, what came instead, the actions, and how to replay it."""
+    console.print(f"[bold red]{escape(title)}[/]")
+    rows = (
+        ("oracle", failure.oracle),
+        ("expected", f"{failure.field} {failure.expected}"),
+        ("got", f"{failure.field} {failure.got}"),
+        ("because", failure.why),
+        ("config", describe_configuration(failure.configuration)),
+    )
+    for name, text in rows:
+        console.print(f"  {name:<9} {escape(text)}")
+    last = len(failure.actions)
+    for number, action in enumerate(failure.actions, 1):
+        line = f"{number:>5}  {describe_action(action)}"
+        if number == last:
+            console.print(Text(f"  →{line[1:]}   ← the culprit", style="bold"))
+        else:
+            console.print(Text(f"  {line}"))
+    console.print(f"  replay    [bold]{escape(replay)}[/]", soft_wrap=True)
+
+
+def print_find(console: Console, number: int, find: Find) -> None:
+    """A find of a session."""
+    title = f"FAILURE {number}: {' / '.join(find.failure.identity)}"
+    if not find.reproduced:
+        title += " (seen once, NOT reproduced)"
+    print_failure(console, title, find.failure, f"gcfuzz replay {find.path}")
+    was = f", reduced from {find.actions_found}" if find.reproduced else ""
+    console.print(f"  found     by the {find.engine} engine{was}")
+
+
+def summary_of(finished: Finished) -> dict[str, Any]:
+    """The summary as data. Only `timing` may differ between two runs of one plan with actions."""
+    plan, totals = finished.plan, finished.totals
+    return {
+        "target": plan.target,
+        "engine": plan.engine,
+        "seed": plan.seed,
+        "workers": plan.workers,
+        "traces": totals.traces,
+        "actions": totals.actions,
+        "samples": totals.samples,
+        "minor_collections": totals.minor_collections,
+        "probes": dict(totals.probes),
+        "failures": [_failure_data(find) for find in finished.finds],
+        "stop_reason": finished.stop_reason,
+        "timing": {
+            "seconds": round(finished.seconds, 3),
+            "actions_per_second": round(totals.actions / finished.seconds),
+        },
+    }
+
+
+def _failure_data(find: Find) -> dict[str, Any]:
+    oracle, field, action, direction = find.failure.identity
+    return {
+        "oracle": oracle,
+        "field": field,
+        "action": action,
+        "direction": direction,
+        "message": find.failure.message,
+        "actions": len(find.failure.actions),
+        "reduced_from": find.actions_found,
+        "reproduced": find.reproduced,
+        "trace": find.path.name,
+    }
+
+
+def write_summary(path: Path, finished: Finished) -> None:
+    """Write the summary as JSON."""
+    path.write_text(json.dumps(summary_of(finished), indent=2) + "\n", encoding="utf-8")
+
+
+class SessionReporter:
+    """Prints a session while it runs: a live line in a terminal, now and then a line elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._printed_seconds = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case Started():
+                self._start(event.plan, event.bugs_checked)
+            case Progress():
+                self._progress(event)
+            case WorkerDied():
+                self._console.print(
+                    f"[yellow]worker {event.worker} died (exit code {event.exit_code}); "
+                    "the session goes on without it[/]"
+                )
+            case Finished():
+                self._finish(event)
+
+    def _start(self, plan: Plan, bugs_checked: int) -> None:
+        budget = f"{plan.seconds:g} s" if plan.actions is None else f"{plan.actions} actions"
+        self._console.print(
+            f"gcfuzz: target {plan.target}, engine {plan.engine}, seed {plan.seed}, "
+            f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}",
+            soft_wrap=True,
+        )
+        self._console.print(f"self-check: {bugs_checked} planted bugs caught")
+        if self._console.is_terminal:
+            self._live.start()
+
+    def _progress(self, progress: Progress) -> None:
+        line = _progress_line(progress)
+        if self._live.is_started:
+            self._live.update(Text(line))
+        elif progress.seconds - self._printed_seconds >= PLAIN_SECONDS:
+            self._printed_seconds = progress.seconds
+            self._console.print(line, soft_wrap=True)
+
+    def _finish(self, finished: Finished) -> None:
+        self._live.stop()
+        for number, find in enumerate(finished.finds, 1):
+            print_find(self._console, number, find)
+        totals = finished.totals
+        self._console.print(
+            f"{_count(len(finished.finds), 'failure')} in {finished.seconds:.1f} s: "
+            f"{_count(totals.traces, 'trace')}, {_count(totals.actions, 'action')} "
+            f"({totals.actions / finished.seconds:,.0f}/s), {_count(totals.samples, 'sample')}, "
+            f"{_count(totals.minor_collections, 'minor collection')}; "
+            f"stopped by {finished.stop_reason}",
+            soft_wrap=True,
+        )
+        missing = [name for name in PROBES if not totals.probes[name]]
+        if missing:
+            self._console.print(f"probes not reached: {', '.join(missing)}", soft_wrap=True)
+        else:
+            self._console.print(f"all {len(PROBES)} probes reached")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _progress_line(progress: Progress) -> str:
+    totals = progress.totals
+    speed = totals.actions / max(progress.seconds, 0.001)
+    return (
+        f"{progress.seconds:5.0f} s · {_count(totals.traces, 'trace')} · {speed:,.0f} actions/s · "
+        f"{_count(totals.samples, 'sample')} · probes {len(totals.probes)}/{len(PROBES)} · "
+        f"{_count(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
+    )
+
+
+def print_targets(console: Console, contract: Contract) -> None:
+    """The targets, what may be configured, and the known bugs that can be planted."""
+    console.print("[bold]reference[/]: gcmodel, in this process. Settings of a trace's header:")
+    settings = Table("setting", "legal values", "default", box=None, pad_edge=False)
+    for each in contract.settings:
+        legal = ", ".join(map(str, each.choices)) if each.choices else str(each.range)
+        if each.at_most:
+            legal += f", at most {each.at_most}"
+        settings.add_row(each.name, legal, str(each.default))
+    console.print(settings)
+    console.print(f"sampling period in bytes: {contract.sampling.period_bytes}")
+    console.print("\n[bold]reference+BUG[/]: with a known bug planted; several may be joined by +.")
+    for bug in KNOWN_BUGS.values():
+        console.print(
+            f"{bug.id}\n    {bug.what}\n    {bug.source}; caught by {_either(bug.oracles)}"
+        )
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(names)
+
+
+def print_replays(console: Console, results: Iterable[tuple[Path, Failure | None, str]]) -> int:
+    """A line a replayed trace, the failures in full; returns how many failed."""
+    passed = failed = 0
+    for path, failure, replay in results:
+        if failure is None:
+            passed += 1
+            console.print(f"passed {path}", soft_wrap=True, highlight=False)
+        else:
+            failed += 1
+            print_failure(console, f"FAILED {path}", failure, replay)
+    console.print(f"{passed} passed, {failed} failed")
+    return failed

@@ -1,0 +1,362 @@
+"""Rules: when each kind of action is legal, and how its arguments are drawn.
+
+Written once and drawn by either engine through a `Source`, which makes one kind of choice: a
+number below another. Sizes and periods lean on the edges, and the edges come from the oracles'
+own state: what just fits in the nursery and what just does not, what just reaches the sample point
+and what passes it, twice the period, several nurseries. The drawn action is concrete, so that a
+replay needs no state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import attrs
+
+from fuzz.actions import (
+    NAMES,
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    AllocateWeakref,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CollectProgress,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    LoadPrebuilt,
+    Read,
+    ReadNumber,
+    ReadWeakref,
+    TakeIdentity,
+    Write,
+    WriteNumber,
+)
+from fuzz.contract import Contract, Setting
+from fuzz.oracles import Bench
+
+T = TypeVar("T")
+
+ROOTS_MAX = 24
+"""Beyond so many roots nothing is allocated, so that long traces do not grow slow."""
+OBJECTS_MAX = 120
+"""Nor beyond so many objects that the last walk through the heap found."""
+NODE_FIELDS = 2
+NUMBERS = 100
+SMALL_LENGTHS = 12
+NURSERIES_MAX = 4
+TRIES_MAX = 64
+ACTIONS_MIN = 10
+ACTIONS_MAX = 1000
+
+
+class Source(ABC):
+    """Where choices come from. Smaller numbers are the simpler choices."""
+
+    @abstractmethod
+    def below(self, bound: int) -> int:
+        """A number from 0 to `bound` - 1."""
+
+    def between(self, minimum: int, maximum: int) -> int:
+        """A number from `minimum` to `maximum`, both included."""
+        return minimum + self.below(maximum - minimum + 1)
+
+    def pick(self, choices: Sequence[T]) -> T:
+        """One of `choices`; the first is the simplest."""
+        return choices[self.below(len(choices))]
+
+    def log_between(self, minimum: int, maximum: int) -> int:
+        """A number in that range, each power of two about as likely as the next."""
+        octaves = (maximum // minimum).bit_length()
+        base = minimum << self.below(octaves)
+        return min(base + self.below(base), maximum)
+
+
+@attrs.define
+class Situation:
+    """What a rule may look at: the contract, and the oracles' own state."""
+
+    contract: Contract
+    bench: Bench
+    objects: int = 0
+    """How many objects the last walk found."""
+
+    def is_full(self) -> bool:
+        """Whether the heap is as large as a trace should make it."""
+        return len(self.bench.shadow.roots) >= ROOTS_MAX or self.objects >= OBJECTS_MAX
+
+    def has_roots(self) -> bool:
+        """Whether there is an object to act upon."""
+        return bool(self.bench.shadow.roots)
+
+    def roots_of(self, *kinds: str) -> list[int]:
+        """The slots whose objects are of these kinds and, if arrays, not empty."""
+        return [
+            slot
+            for slot, obj in enumerate(self.bench.shadow.roots)
+            if obj.kind in kinds and (obj.refs or obj.kind != "array")
+        ]
+
+
+@attrs.frozen
+class Rule:
+    """One kind of action. `weight` is how often it is drawn, relative to the others."""
+
+    action: type[Action]
+    weight: int
+    legal: Callable[[Situation], bool]
+    draw: Callable[[Situation, Source], Action]
+
+    @property
+    def name(self) -> str:
+        """The name of its action."""
+        return NAMES[self.action]
+
+
+# Sizes.
+
+
+def _edge_bytes(situation: Situation, source: Source) -> int:
+    """The size of an object at some edge, in bytes: on it, or a word to either side."""
+    contract, sampling = situation.contract, situation.bench.sampling
+    word = contract.layout.word_bytes
+    nursery = contract.nursery_bytes
+    edge = source.below(6 if sampling.period_bytes else 3)
+    if edge == 0:
+        size = nursery - sampling.nursery_used_bytes
+    elif edge == 1:
+        size = contract.layout.large_object_bytes
+    elif edge == 2:  # noqa: PLR2004 - the third of the edges
+        size = nursery * source.between(1, NURSERIES_MAX)
+    elif edge == 3:  # noqa: PLR2004
+        size = 2 * sampling.period_bytes
+    else:
+        # The sample point is the edge that matters most: it is drawn twice as often.
+        size = sampling.bytes_until_sample
+    size += word * (source.below(5) - 2)
+    return size if size <= NURSERIES_MAX * nursery else nursery
+
+
+def _length(situation: Situation, source: Source, kind: str) -> int:
+    """A length that makes an object of an interesting size."""
+    if source.below(2):
+        return source.below(SMALL_LENGTHS)
+    layout = situation.contract.layout.kinds[kind]
+    size = _edge_bytes(situation, source)
+    if layout.item_bytes == 1:
+        size -= source.below(2)
+    length = (size - layout.fixed_bytes) // layout.item_bytes
+    most = (situation.contract.layout.object_bytes_max - layout.fixed_bytes) // layout.item_bytes
+    return min(max(length, 0), most)
+
+
+def _nonmovable(source: Source) -> bool:
+    return source.below(8) == 7  # noqa: PLR2004 - one in eight
+
+
+def _allocate_node(situation: Situation, source: Source) -> Action:
+    return AllocateNode(source.below(NUMBERS), _nonmovable(source))
+
+
+def _allocate_string(situation: Situation, source: Source) -> Action:
+    return AllocateString(_length(situation, source, "string"), _nonmovable(source))
+
+
+def _allocate_array(situation: Situation, source: Source) -> Action:
+    return AllocateArray(_length(situation, source, "array"), _nonmovable(source))
+
+
+# Sampling.
+
+
+def _period(situation: Situation, source: Source) -> int:
+    """A legal period, from a word to many nurseries."""
+    legal = situation.contract.sampling.period_bytes
+    nursery = situation.contract.nursery_bytes
+    edge = source.below(4)
+    if edge == 0:
+        period = source.between(1, 16) * legal.multiple
+    elif edge == 1:
+        period = nursery - situation.bench.sampling.nursery_used_bytes
+    elif edge == 2:  # noqa: PLR2004 - the third of the edges
+        period = nursery * source.between(1, NURSERIES_MAX)
+    else:
+        period = source.log_between(legal.multiple, 8 * nursery)
+    period -= period % legal.multiple
+    return min(max(period, legal.minimum), legal.maximum)
+
+
+def _enable_sampling(situation: Situation, source: Source) -> Action:
+    return EnableSampling(_period(situation, source))
+
+
+def _disable_sampling(situation: Situation, source: Source) -> Action:
+    return DisableSampling(source.pick(situation.contract.sampling.disabling) == "report")
+
+
+# Access.
+
+
+def _root(situation: Situation, source: Source) -> int:
+    return source.below(len(situation.bench.shadow.roots))
+
+
+def _place(situation: Situation, source: Source) -> tuple[int, int]:
+    """A slot whose object has references, and one of its fields."""
+    root = source.pick(situation.roots_of("node", "array"))
+    return root, source.below(len(situation.bench.shadow.roots[root].refs))
+
+
+def _write(situation: Situation, source: Source) -> Action:
+    root, field = _place(situation, source)
+    # Null is the simplest value and should stay rare: references are what collectors lose.
+    value = source.between(-1, len(situation.bench.shadow.roots) - 1)
+    return Write(root, field, None if value < 0 else value)
+
+
+def _copy_array(situation: Situation, source: Source) -> Action:
+    arrays, roots = situation.roots_of("array"), situation.bench.shadow.roots
+    from_root, to_root = source.pick(arrays), source.pick(arrays)
+    from_length, to_length = len(roots[from_root].refs), len(roots[to_root].refs)
+    length = min(from_length, to_length)
+    if source.below(2):
+        length = source.between(1, length)
+    return CopyArray(
+        from_root,
+        to_root,
+        source.between(0, from_length - length),
+        source.between(0, to_length - length),
+        length,
+    )
+
+
+def _with_root(action: Callable[[int], Action]) -> Callable[[Situation, Source], Action]:
+    return lambda situation, source: action(_root(situation, source))
+
+
+def _with_root_of(
+    action: Callable[[int], Action], *kinds: str
+) -> Callable[[Situation, Source], Action]:
+    return lambda situation, source: action(source.pick(situation.roots_of(*kinds)))
+
+
+def _always(situation: Situation) -> bool:
+    return True
+
+
+def _has_room(situation: Situation) -> bool:
+    return not situation.is_full()
+
+
+def _has(*kinds: str) -> Callable[[Situation], bool]:
+    return lambda situation: bool(situation.roots_of(*kinds))
+
+
+# The simplest first: a reduction that replaces an action by an earlier one makes progress.
+RULES: tuple[Rule, ...] = (
+    Rule(CollectMinor, 3, _always, lambda situation, source: CollectMinor()),
+    Rule(CollectStep, 4, _always, lambda situation, source: CollectStep()),
+    Rule(CollectProgress, 1, _always, lambda situation, source: CollectProgress()),
+    Rule(CollectFull, 1, _always, lambda situation, source: CollectFull()),
+    Rule(DisableSampling, 2, _always, _disable_sampling),
+    Rule(EnableSampling, 5, _always, _enable_sampling),
+    Rule(AllocateNode, 16, _has_room, _allocate_node),
+    Rule(AllocateString, 16, _has_room, _allocate_string),
+    Rule(AllocateArray, 8, _has_room, _allocate_array),
+    Rule(
+        AllocateWeakref,
+        4,
+        lambda situation: situation.has_roots() and not situation.is_full(),
+        _with_root(AllocateWeakref),
+    ),
+    Rule(
+        LoadPrebuilt,
+        2,
+        lambda situation: bool(situation.bench.shadow.prebuilt) and not situation.is_full(),
+        lambda situation, source: LoadPrebuilt(source.below(len(situation.bench.shadow.prebuilt))),
+    ),
+    Rule(Free, 18, Situation.has_roots, _with_root(Free)),
+    Rule(
+        Read,
+        6,
+        lambda situation: not situation.is_full() and bool(situation.roots_of("node", "array")),
+        lambda situation, source: Read(*_place(situation, source)),
+    ),
+    Rule(
+        ReadNumber,
+        2,
+        _has("node", "string", "array"),
+        _with_root_of(ReadNumber, "node", "string", "array"),
+    ),
+    Rule(ReadWeakref, 3, _has("weakref"), _with_root_of(ReadWeakref, "weakref")),
+    Rule(Write, 12, _has("node", "array"), _write),
+    Rule(
+        WriteNumber,
+        1,
+        _has("node"),
+        lambda situation, source: WriteNumber(
+            source.pick(situation.roots_of("node")), source.below(NUMBERS)
+        ),
+    ),
+    Rule(CopyArray, 4, _has("array"), _copy_array),
+    Rule(TakeIdentity, 4, Situation.has_roots, _with_root(TakeIdentity)),
+    Rule(CheckHeap, 1, _always, lambda situation, source: CheckHeap()),
+)
+
+
+def rules_for(contract: Contract) -> tuple[Rule, ...]:
+    """The rules whose actions the target carries out."""
+    return tuple(rule for rule in RULES if rule.name in contract.actions)
+
+
+def draw_menu(rules: Sequence[Rule], source: Source) -> list[Rule]:
+    """Rules for one trace, each as often as it is to be drawn.
+
+    Some are left out and some made frequent: a trace that does a few things often reaches what
+    one that does a bit of everything does not (swarm testing, Groce and others, 2012).
+    """
+    menu: list[Rule] = []
+    for rule in rules:
+        menu.extend([rule] * (rule.weight * source.pick((1, 1, 1, 0, 3))))
+    return menu or list(rules)
+
+
+def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> Action:
+    """A legal action by one of the rules on the menu, a minor collection if none is legal."""
+    for _ in range(TRIES_MAX):
+        rule = menu[source.below(len(menu))]
+        if rule.legal(situation):
+            return rule.draw(situation, source)
+    return CollectMinor()
+
+
+def draw_length(source: Source) -> int:
+    """How many actions a trace has: 10 to 1,000, short ones as likely as long ones."""
+    return source.log_between(ACTIONS_MIN, ACTIONS_MAX)
+
+
+def draw_configuration(settings: Sequence[Setting], source: Source) -> dict[str, int]:
+    """A legal configuration; every setting is drawn, small ones as likely as large ones."""
+    configuration: dict[str, int] = {}
+    for setting in settings:
+        configuration[setting.name] = _draw_setting(setting, configuration, source)
+    return configuration
+
+
+def _draw_setting(setting: Setting, drawn: dict[str, int], source: Source) -> int:
+    if setting.choices:
+        return source.pick(setting.choices)
+    legal = setting.range
+    if legal.minimum <= 0:
+        return source.between(legal.minimum, legal.maximum)
+    # Large values cost time and reach little, so the larger of two draws is dropped.
+    most = min(legal.maximum, drawn[setting.at_most] if setting.at_most else legal.maximum)
+    value = min(source.log_between(legal.minimum, most) for _ in range(2))
+    return value - value % legal.multiple

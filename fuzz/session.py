@@ -1,0 +1,365 @@
+"""A session: a budget, a seed, and workers that search until the budget is used up.
+
+The parent starts the workers, each a process of its own, and turns what they send into events;
+listeners format them and change nothing. Invariants: a failure is on disk before anybody hears of
+it; a worker that dies takes nothing with it; no worker outlives its parent. With a budget of
+actions a session is reproducible: each worker's share, seed and finds depend on the plan alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+
+import attrs
+
+from fuzz import corpus
+from fuzz.corpus import Find
+from fuzz.engines.engine import Engine, Slice
+from fuzz.engines.random import RandomEngine
+from fuzz.probes import PROBES, ProbeCounter
+from fuzz.run import Failure
+from fuzz.targets import Target, make_target
+
+ENGINES = ("random", "machine")
+SEND_SECONDS = 0.2
+POLL_SECONDS = 0.1
+STOP_SECONDS = 10.0
+UNLIMITED = 2**62
+
+
+@attrs.frozen
+class Plan:
+    """What a session is to do. Exactly one of `seconds` and `actions` is its budget."""
+
+    target: str
+    engine: str
+    seed: int
+    workers: int
+    corpus: Path
+    seconds: float | None = None
+    actions: int | None = None
+
+
+@attrs.define
+class Totals:
+    """What was done so far."""
+
+    traces: int = 0
+    actions: int = 0
+    samples: int = 0
+    minor_collections: int = 0
+    probes: Counter[str] = attrs.Factory(Counter)
+
+    def add(self, done: Slice) -> None:
+        """Count a slice."""
+        self.traces += done.traces
+        self.actions += done.actions
+        self.samples += done.samples
+        self.minor_collections += done.minor_collections
+
+
+# Events, in the order in which they come.
+
+
+@attrs.frozen
+class Started:
+    """The session begins."""
+
+    plan: Plan
+    bugs_checked: int
+
+
+@attrs.frozen
+class Progress:
+    """Totals of all workers, several times a second."""
+
+    seconds: float
+    totals: Totals
+    failures: int
+    seconds_since_new: float
+    """Since a probe was reached, or a failure found, for the first time."""
+
+
+@attrs.frozen
+class WorkerDied:
+    """A worker's process ended by itself. The others go on."""
+
+    worker: int
+    exit_code: int | None
+
+
+@attrs.frozen
+class Finished:
+    """The session is over."""
+
+    plan: Plan
+    seconds: float
+    totals: Totals
+    finds: tuple[Find, ...]
+    stop_reason: str
+
+
+Event = Started | Progress | WorkerDied | Finished
+Listener = Callable[[Event], None]
+
+
+# Messages from a worker.
+
+
+@attrs.frozen
+class _Done:
+    totals: Totals
+
+
+@attrs.frozen
+class _Raw:
+    path: Path
+    failure: Failure
+
+
+@attrs.frozen
+class _Reduced:
+    raw: Path
+    find: Find
+
+
+def make_engine(name: str, target: Target, seed: str) -> Engine:
+    """The engine of that name; Hypothesis is imported only for the machine."""
+    if name == RandomEngine.name:
+        return RandomEngine(target, seed)
+    from fuzz.engines.machine import MachineEngine  # noqa: PLC0415
+
+    return MachineEngine(target, seed)
+
+
+class _Worker:
+    """One process's search."""
+
+    def __init__(self, plan: Plan, index: int, connection: Connection, deadline: float) -> None:
+        self._plan = plan
+        self._connection = connection
+        self._deadline = deadline
+        self._engine = make_engine(plan.engine, make_target(plan.target), f"{plan.seed}/{index}")
+        self._actions_left = _share(plan.actions, plan.workers, index)
+        self._totals = Totals()
+        self._probes = ProbeCounter()
+        self._identities: set[tuple[str, ...]] = set()
+
+    def search(self) -> None:
+        """Run slices until the budget is used up or the parent says stop."""
+        number, sent = 0, 0.0
+        while self._actions_left > 0 and not self._is_over():
+            done = self._engine.run_slice(number, self._actions_left, self._probes)
+            number += 1
+            self._actions_left -= done.actions
+            self._totals.add(done)
+            for failure in done.failures:
+                self._found(failure)
+            if time.monotonic() - sent > SEND_SECONDS:
+                self._send_totals()
+                sent = time.monotonic()
+        self._send_totals()
+
+    def _is_over(self) -> bool:
+        return time.time() > self._deadline or self._connection.poll()
+
+    def _send_totals(self) -> None:
+        self._totals.probes = self._probes.counts
+        self._connection.send(_Done(self._totals))
+
+    def _found(self, failure: Failure) -> None:
+        """Save a failure, unless this worker has found one of its identity."""
+        if failure.identity in self._identities:
+            return
+        self._identities.add(failure.identity)
+        plan = self._plan
+        raw = corpus.save_raw(plan.corpus, plan.target, plan.engine, failure)
+        self._connection.send(_Raw(raw, failure))
+        find = corpus.save_reduced(plan.corpus, plan.target, plan.engine, raw, failure)
+        self._connection.send(_Reduced(raw, find))
+
+
+def _share(actions: int | None, workers: int, index: int) -> int:
+    """The worker's share of a budget of actions."""
+    if actions is None:
+        return UNLIMITED
+    return actions // workers + (index < actions % workers)
+
+
+def _work(plan: Plan, index: int, connection: Connection, deadline: float) -> None:
+    """A worker process's main function."""
+    # Ctrl-C reaches the whole process group; the parent decides what becomes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    _Worker(plan, index, connection, deadline).search()
+
+
+def _die_with_parent() -> None:
+    """Wait for the parent's end, however it comes, and follow it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+class Session:
+    """The parent's side of a session."""
+
+    def __init__(self, plan: Plan, listeners: Sequence[Listener]) -> None:
+        self._plan = plan
+        self._listeners = listeners
+        self._totals: list[Totals] = [Totals() for _ in range(plan.workers)]
+        self._raws: dict[Path, Failure] = {}
+        self._finds: list[Find] = []
+        self._files_before = set(plan.corpus.iterdir())
+        self._probes_reached = 0
+        self._stop_reason = "time" if plan.actions is None else "actions"
+        self._started = self._last_new = time.monotonic()
+
+    def run(self) -> Finished:
+        """Run to the end. Ctrl-C and SIGTERM end it early, with everything found in hand."""
+        deadline = UNLIMITED if self._plan.seconds is None else time.time() + self._plan.seconds
+        with _interruptible() as interrupted:
+            workers = self._start_workers(deadline)
+            while workers:
+                self._listen(workers)
+                self._tell_progress()
+                if interrupted.is_set():
+                    self._stop_reason = "interrupted"
+                    break
+            self._stop(workers)
+            self._reduce_leftovers()
+        return self._finish()
+
+    def _start_workers(self, deadline: float) -> dict[Connection, tuple[int, BaseProcess]]:
+        context = multiprocessing.get_context("spawn")
+        workers: dict[Connection, tuple[int, BaseProcess]] = {}
+        for index in range(self._plan.workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_work, args=(self._plan, index, theirs, deadline), daemon=True
+            )
+            process.start()
+            theirs.close()
+            workers[ours] = (index, process)
+        return workers
+
+    def _listen(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
+        """Take what the workers send, and let go of those that have ended."""
+        for ready in wait(list(workers), timeout=POLL_SECONDS):
+            assert isinstance(ready, Connection)
+            index, process = workers[ready]
+            try:
+                self._take(index, ready.recv())
+            except (EOFError, ConnectionError):
+                del workers[ready]
+                process.join()
+                if process.exitcode != 0:
+                    self._tell(WorkerDied(index, process.exitcode))
+
+    def _take(self, index: int, message: _Done | _Raw | _Reduced) -> None:
+        if isinstance(message, _Done):
+            self._totals[index] = message.totals
+        elif isinstance(message, _Raw):
+            self._raws[message.path] = message.failure
+        else:
+            del self._raws[message.raw]
+            self._finds.append(message.find)
+            self._last_new = time.monotonic()
+
+    def _stop(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
+        """Ask the workers to end; those that do not are ended."""
+        for connection in workers:
+            try:
+                connection.send("stop")
+            except ConnectionError:
+                continue
+        until = time.monotonic() + STOP_SECONDS
+        while workers and time.monotonic() < until:
+            self._listen(workers)
+        for _, process in workers.values():
+            process.kill()
+            process.join()
+
+    def _reduce_leftovers(self) -> None:
+        """Finish what a worker that died, or was ended, had found."""
+        plan = self._plan
+        for raw, failure in self._raws.items():
+            self._finds.append(
+                corpus.save_reduced(plan.corpus, plan.target, plan.engine, raw, failure)
+            )
+
+    def _sum(self) -> Totals:
+        total = Totals()
+        for each in self._totals:
+            total.traces += each.traces
+            total.actions += each.actions
+            total.samples += each.samples
+            total.minor_collections += each.minor_collections
+            total.probes.update(each.probes)
+        return total
+
+    def _tell_progress(self) -> None:
+        now, totals = time.monotonic(), self._sum()
+        reached = len(totals.probes)
+        if reached > self._probes_reached:
+            self._probes_reached, self._last_new = reached, now
+        identities = {find.failure.identity for find in self._finds}
+        self._tell(Progress(now - self._started, totals, len(identities), now - self._last_new))
+
+    def _finish(self) -> Finished:
+        totals = self._sum()
+        totals.probes = Counter({name: totals.probes[name] for name in PROBES})
+        finished = Finished(
+            plan=self._plan,
+            seconds=time.monotonic() - self._started,
+            totals=totals,
+            finds=self._keep_shortest(),
+            stop_reason=self._stop_reason,
+        )
+        self._tell(finished)
+        return finished
+
+    def _keep_shortest(self) -> tuple[Find, ...]:
+        """One find an identity, whichever worker was first; the others' new files go."""
+        kept: dict[tuple[str, ...], Find] = {}
+        for find in sorted(self._finds, key=lambda find: find.order):
+            if find.failure.identity not in kept:
+                kept[find.failure.identity] = find
+            elif find.path not in self._files_before | {each.path for each in kept.values()}:
+                find.path.unlink(missing_ok=True)
+        return tuple(kept[identity] for identity in sorted(kept))
+
+    def _tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """While this lasts, Ctrl-C and SIGTERM set the event instead of killing the process."""
+    interrupted = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

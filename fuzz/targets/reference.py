@@ -1,0 +1,219 @@
+"""The target `reference`: gcmodel in this process.
+
+Its contract is written out here in figures, not taken from gcmodel's code, so that a mistake
+there does not become a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fuzz.actions import (
+    ACTIONS,
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    AllocateWeakref,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CollectProgress,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    LoadPrebuilt,
+    Read,
+    ReadNumber,
+    ReadWeakref,
+    TakeIdentity,
+    Write,
+    WriteNumber,
+)
+from fuzz.contract import (
+    Contract,
+    KindLayout,
+    Layout,
+    Prebuilt,
+    Range,
+    SamplingRule,
+    Setting,
+    problem_of_configuration,
+)
+from fuzz.observation import Observation, Report
+from fuzz.problems import BadInputError
+from gcmodel import Configuration, Heap, HeapError, Parts
+
+SETTINGS = (
+    Setting("nursery_bytes", 256, Range(64, 65536, 8)),
+    Setting("large_object_bytes", 64, Range(17, 65536), at_most="nursery_bytes"),
+    Setting("card_items", 4, Range(0, 32), choices=(0, 4, 32)),
+    Setting("paged_arenas", 1, Range(0, 1)),
+    Setting("single_step_marking", 0, Range(0, 1)),
+    Setting("prebuilt_nodes", 1, Range(0, 8)),
+    Setting("prebuilt_arrays", 1, Range(0, 8)),
+)
+KINDS = {
+    "node": KindLayout(type_index=1, fixed_bytes=32),
+    "weakref": KindLayout(type_index=2, fixed_bytes=16),
+    "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=8),
+    "string": KindLayout(type_index=4, fixed_bytes=25, item_bytes=1),
+}
+OBJECT_BYTES_MAX = 2**20
+PREBUILT_ARRAY_LENGTH = 4
+PERIODS = Range(minimum=8, maximum=2**40, multiple=8)
+OBSERVES = (
+    *("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity"),
+    *("reports", "graph", "free", "limit", "top", "sample_point", "state"),
+)
+
+
+def _contract(configuration: Mapping[str, int]) -> Contract:
+    return Contract(
+        nursery_bytes=configuration["nursery_bytes"],
+        layout=Layout(
+            kinds=KINDS,
+            large_object_bytes=configuration["large_object_bytes"],
+            word_bytes=8,
+            object_bytes_max=OBJECT_BYTES_MAX,
+        ),
+        sampling=SamplingRule(period_bytes=PERIODS),
+        settings=SETTINGS,
+        actions=tuple(ACTIONS),
+        observes=OBSERVES,
+        prebuilt=(
+            *[Prebuilt("node")] * configuration["prebuilt_nodes"],
+            *[Prebuilt("array", PREBUILT_ARRAY_LENGTH)] * configuration["prebuilt_arrays"],
+        ),
+    )
+
+
+class ReferenceTarget:
+    """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
+
+    def __init__(self, name: str, parts: Parts) -> None:
+        self.name = name
+        self._parts = parts
+        self._carry_out: dict[type[Action], Callable[..., None]] = {
+            AllocateNode: self._allocate_node,
+            AllocateString: self._allocate_string,
+            AllocateArray: self._allocate_array,
+            AllocateWeakref: self._allocate_weakref,
+            LoadPrebuilt: lambda action, _: self._heap.load_prebuilt(action.index),
+            Free: lambda action, _: self._heap.free(action.root),
+            Read: self._read,
+            ReadNumber: self._read_number,
+            ReadWeakref: self._read_weakref,
+            Write: self._write,
+            WriteNumber: lambda action, _: self._heap.write_number(action.root, action.number),
+            CopyArray: self._copy_array,
+            TakeIdentity: self._take_identity,
+            CollectMinor: lambda action, _: self._heap.collect_minor(),
+            CollectProgress: lambda action, _: self._heap.collect_progress(),
+            CollectStep: lambda action, _: self._heap.collect_step(),
+            CollectFull: lambda action, _: self._heap.collect_full(),
+            EnableSampling: lambda action, _: self._heap.enable_sampling(action.period_bytes),
+            DisableSampling: lambda action, _: self._heap.disable_sampling(action.report),
+            CheckHeap: self._check_heap,
+        }
+        self._heap = Heap(Configuration(), parts)
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        """See Target. Raises BadInputError for a setting that the contract does not allow."""
+        problem = problem_of_configuration(configuration, SETTINGS)
+        if problem:
+            raise BadInputError(problem)
+        chosen = {setting.name: setting.default for setting in SETTINGS} | dict(configuration)
+        self._heap = Heap(
+            Configuration(
+                nursery_bytes=chosen["nursery_bytes"],
+                large_object_bytes=chosen["large_object_bytes"],
+                card_items=chosen["card_items"],
+                paged_arenas=bool(chosen["paged_arenas"]),
+                single_step_marking=bool(chosen["single_step_marking"]),
+                prebuilt_nodes=chosen["prebuilt_nodes"],
+                prebuilt_arrays=chosen["prebuilt_arrays"],
+            ),
+            self._parts,
+        )
+        return _contract(chosen)
+
+    def perform(self, action: Action) -> Observation:
+        """See Target. A crash of the heap is an error like any other: it is under test."""
+        observation = Observation()
+        try:
+            self._carry_out[type(action)](action, observation)
+            self._tell_events(observation)
+        except HeapError as problem:
+            observation.error = f"{type(problem).__name__}: {problem}"
+        except Exception as problem:  # noqa: BLE001 - whatever a broken collector raises
+            observation.error = f"crash {type(problem).__name__}: {problem}"
+        self._tell_pointers(observation)
+        return observation
+
+    def _tell_events(self, observation: Observation) -> None:
+        order, reports = self._heap.events.take()
+        if order:
+            observation.order = order
+            observation.samples = order.count("s")
+            observation.minors = order.count("M")
+            observation.reports = [
+                Report(each.entries, each.memory_used_bytes, each.arena_bytes, each.major_state)
+                for each in reports
+            ]
+            if observation.minors:
+                observation.graph = self._heap.walk()
+
+    def _tell_pointers(self, observation: Observation) -> None:
+        heap = self._heap
+        nursery, sampling = heap.nursery, heap.sampling
+        observation.free = nursery.nursery_free
+        observation.limit = nursery.nursery_limit
+        observation.top = nursery.nursery_top
+        if sampling.period_bytes:
+            observation.sample_point = sampling.sample_point
+        observation.state = heap.major.state
+
+    def _allocate_node(self, action: AllocateNode, observation: Observation) -> None:
+        _tell_place(observation, self._heap.allocate_node(action.number, action.nonmovable))
+
+    def _allocate_string(self, action: AllocateString, observation: Observation) -> None:
+        _tell_place(observation, self._heap.allocate_string(action.length, action.nonmovable))
+
+    def _allocate_array(self, action: AllocateArray, observation: Observation) -> None:
+        _tell_place(observation, self._heap.allocate_array(action.length, action.nonmovable))
+
+    def _allocate_weakref(self, action: AllocateWeakref, observation: Observation) -> None:
+        _tell_place(observation, self._heap.allocate_weakref(action.root))
+
+    def _read(self, action: Read, observation: Observation) -> None:
+        found = self._heap.read(action.root, action.field)
+        if found is not None:
+            observation.value = self._heap.roots.index(found)
+
+    def _read_number(self, action: ReadNumber, observation: Observation) -> None:
+        observation.value = self._heap.read_number(action.root)
+
+    def _read_weakref(self, action: ReadWeakref, observation: Observation) -> None:
+        observation.alive = self._heap.is_weakref_alive(action.root)
+
+    def _write(self, action: Write, observation: Observation) -> None:
+        self._heap.write(action.root, action.field, action.value)
+
+    def _copy_array(self, action: CopyArray, observation: Observation) -> None:
+        self._heap.copy_array(
+            action.source, action.dest, action.source_start, action.dest_start, action.length
+        )
+
+    def _take_identity(self, action: TakeIdentity, observation: Observation) -> None:
+        observation.identity = self._heap.identity(action.root)
+
+    def _check_heap(self, action: CheckHeap, observation: Observation) -> None:
+        observation.graph = self._heap.walk()
+
+
+def _tell_place(observation: Observation, placed: tuple[int, int | None]) -> None:
+    observation.size, observation.at = placed
+    observation.outside = observation.at is None
