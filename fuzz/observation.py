@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import attrs
 
-NULL = -1
-"""How `graph` writes a null reference."""
-
 
 @attrs.define
 class Report:
@@ -44,7 +41,8 @@ class Observation:
     reports: list[Report] = attrs.Factory(list)
     graph: list[list[int]] | None = None
     """A row an object, in the order of discovery from the roots, then the prebuilt objects,
-    breadth first: type index, number or length, then the row of each reference, or NULL."""
+    breadth first: type index, number or length, and for each reference that is not null the field
+    and the row of the object found there."""
     free: int | None = None
     limit: int | None = None
     top: int | None = None

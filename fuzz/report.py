@@ -167,18 +167,19 @@ class SessionReporter:
             print_find(self._console, number, find)
         totals = finished.totals
         self._console.print(
-            f"{_count(len(finished.finds), 'failure')} in {finished.seconds:.1f} s: "
             f"{_count(totals.traces, 'trace')}, {_count(totals.actions, 'action')} "
             f"({totals.actions / finished.seconds:,.0f}/s), {_count(totals.samples, 'sample')}, "
-            f"{_count(totals.minor_collections, 'minor collection')}; "
-            f"stopped by {finished.stop_reason}",
-            soft_wrap=True,
+            f"{_count(totals.minor_collections, 'minor collection')}",
         )
         missing = [name for name in PROBES if not totals.probes[name]]
         if missing:
             self._console.print(f"probes not reached: {', '.join(missing)}", soft_wrap=True)
         else:
             self._console.print(f"all {len(PROBES)} probes reached")
+        self._console.print(
+            f"[bold]{_count(len(finished.finds), 'failure')}[/]; stopped by "
+            f"{finished.stop_reason} after {finished.seconds:.1f} s"
+        )
 
 
 def _count(number: int, noun: str) -> str:

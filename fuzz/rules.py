@@ -44,7 +44,7 @@ from fuzz.oracles import Bench
 
 T = TypeVar("T")
 
-ROOTS_MAX = 24
+ROOTS_MAX = 16
 """Beyond so many roots nothing is allocated, so that long traces do not grow slow."""
 OBJECTS_MAX = 120
 """Nor beyond so many objects that the last walk through the heap found."""
@@ -52,6 +52,8 @@ NODE_FIELDS = 2
 NUMBERS = 100
 SMALL_LENGTHS = 12
 NURSERIES_MAX = 4
+LENGTHS_MAX = {"string": 2**20, "array": 600}
+"""Long strings cost nothing to follow, long arrays do."""
 TRIES_MAX = 64
 ACTIONS_MIN = 10
 ACTIONS_MAX = 1000
@@ -149,12 +151,11 @@ def _length(situation: Situation, source: Source, kind: str) -> int:
     if source.below(2):
         return source.below(SMALL_LENGTHS)
     layout = situation.contract.layout.kinds[kind]
-    size = _edge_bytes(situation, source)
+    size = min(_edge_bytes(situation, source), situation.contract.layout.object_bytes_max)
     if layout.item_bytes == 1:
         size -= source.below(2)
     length = (size - layout.fixed_bytes) // layout.item_bytes
-    most = (situation.contract.layout.object_bytes_max - layout.fixed_bytes) // layout.item_bytes
-    return min(max(length, 0), most)
+    return min(max(length, 0), LENGTHS_MAX[kind])
 
 
 def _nonmovable(source: Source) -> bool:
@@ -204,13 +205,18 @@ def _disable_sampling(situation: Situation, source: Source) -> Action:
 # Access.
 
 
+def _recent(slots: Sequence[int], source: Source) -> int:
+    """One of the slots; the newest more often, since its object is likely to be young."""
+    return slots[-1] if source.below(3) == 0 else source.pick(slots)
+
+
 def _root(situation: Situation, source: Source) -> int:
-    return source.below(len(situation.bench.shadow.roots))
+    return _recent(range(len(situation.bench.shadow.roots)), source)
 
 
 def _place(situation: Situation, source: Source) -> tuple[int, int]:
     """A slot whose object has references, and one of its fields."""
-    root = source.pick(situation.roots_of("node", "array"))
+    root = _recent(situation.roots_of("node", "array"), source)
     return root, source.below(len(situation.bench.shadow.roots[root].refs))
 
 
@@ -244,7 +250,7 @@ def _with_root(action: Callable[[int], Action]) -> Callable[[Situation, Source],
 def _with_root_of(
     action: Callable[[int], Action], *kinds: str
 ) -> Callable[[Situation, Source], Action]:
-    return lambda situation, source: action(source.pick(situation.roots_of(*kinds)))
+    return lambda situation, source: action(_recent(situation.roots_of(*kinds), source))
 
 
 def _always(situation: Situation) -> bool:
@@ -299,10 +305,10 @@ RULES: tuple[Rule, ...] = (
     Rule(Write, 12, _has("node", "array"), _write),
     Rule(
         WriteNumber,
-        1,
+        4,
         _has("node"),
         lambda situation, source: WriteNumber(
-            source.pick(situation.roots_of("node")), source.below(NUMBERS)
+            _recent(situation.roots_of("node"), source), source.below(NUMBERS)
         ),
     ),
     Rule(CopyArray, 4, _has("array"), _copy_array),

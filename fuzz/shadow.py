@@ -7,7 +7,7 @@ has survived a minor collection. Invariant: `roots` corresponds slot by slot to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import IntEnum
 
 from fuzz.actions import (
@@ -25,7 +25,6 @@ from fuzz.actions import (
     WriteNumber,
 )
 from fuzz.contract import Contract
-from fuzz.observation import NULL
 
 NODE_REFERENCES = 2
 
@@ -178,29 +177,29 @@ class Shadow:
 
     def reachable(self) -> set[ShadowObject]:
         """All objects that the mutator can reach."""
-        return set(self._discovered())
-
-    def _discovered(self) -> dict[ShadowObject, int]:
-        """All reachable objects, numbered in the order of discovery."""
-        starts: Iterable[ShadowObject] = dict.fromkeys((*self.roots, *self.prebuilt))
-        numbers = {obj: number for number, obj in enumerate(starts)}
-        queue = list(numbers)
-        for obj in queue:
-            for ref in obj.refs:
-                if ref is not None and ref not in numbers:
-                    numbers[ref] = len(queue)
-                    queue.append(ref)
-        return numbers
+        reached = {*self.roots, *self.prebuilt}
+        pending = list(reached)
+        while pending:
+            new = {ref for ref in pending.pop().refs if ref is not None} - reached
+            reached |= new
+            pending.extend(new)
+        return reached
 
     def graph(self) -> list[list[int]]:
         """What a walk through the target's heap must find; see Observation.graph."""
-        numbers = self._discovered()
         kinds = self._contract.layout.kinds
-        return [
-            [
-                kinds[obj.kind].type_index,
-                obj.number,
-                *[NULL if ref is None else numbers[ref] for ref in obj.refs],
-            ]
-            for obj in numbers
-        ]
+        numbers: dict[ShadowObject, int] = {}
+        for obj in (*self.roots, *self.prebuilt):
+            numbers.setdefault(obj, len(numbers))
+        queue, graph = list(numbers), []
+        for obj in queue:
+            row = [kinds[obj.kind].type_index, obj.number]
+            graph.append(row)
+            if any(obj.refs):  # Most references of most objects are null.
+                for field, ref in enumerate(obj.refs):
+                    if ref is not None:
+                        number = numbers.setdefault(ref, len(queue))
+                        if number == len(queue):
+                            queue.append(ref)
+                        row += (field, number)
+        return graph

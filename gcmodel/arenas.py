@@ -12,15 +12,18 @@ from typing import Protocol
 
 import attrs
 
-from gcmodel.configuration import Configuration
+from gcmodel.configuration import ARENA_BYTES, PAGE_BYTES, SMALL_OBJECT_BYTES
 from gcmodel.layout import WORD_BYTES
 from gcmodel.objects import FREED, VISITED, Object
 
 PAGE_HEADER_BYTES = 32
 # The arena's start is not on a page boundary, so one page of it is lost.
 PAGES_LOST_PER_ARENA = 1
+PAGES_PER_ARENA = ARENA_BYTES // PAGE_BYTES
+SIZE_CLASSES = SMALL_OBJECT_BYTES // WORD_BYTES
 PAGES_PER_LISTED_OBJECT = 0.1
-"""What sweeping one object of the plain list costs of a step's limit."""
+"""What sweeping one object of the plain list costs of a step's limit, in binary fractions as in
+minimarktest.py: ten of them do not quite make a page, so that a step of one page sweeps eleven."""
 
 
 class Arenas(Protocol):
@@ -34,7 +37,7 @@ class Arenas(Protocol):
         """Bytes of all its arenas."""
 
     def add(self, obj: Object) -> None:
-        """Give `obj`, of at most `small_object_bytes`, a place."""
+        """Give `obj`, of at most SMALL_OBJECT_BYTES, a place."""
 
     def prepare_sweep(self) -> None:
         """All objects now in it are to be swept."""
@@ -98,6 +101,10 @@ class Page:
     objects: list[Object] = attrs.Factory(list)
 
 
+def _blocks_per_page(size_class: int) -> int:
+    return (PAGE_BYTES - PAGE_HEADER_BYTES) // (size_class * WORD_BYTES)
+
+
 class PagedArenas:
     """Pages of one block size each. A page is full, partial or free; free pages change size.
 
@@ -105,12 +112,8 @@ class PagedArenas:
     and their counterparts that the sweep in progress has not reached.
     """
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self) -> None:
         self.used_bytes = 0
-        self._page_bytes = configuration.page_bytes
-        self._arena_bytes = configuration.arena_bytes
-        self._pages_per_arena = configuration.arena_bytes // configuration.page_bytes
-        self._size_classes = configuration.small_object_bytes // WORD_BYTES
         self._partial = self._page_lists()
         self._full = self._page_lists()
         self._unswept_partial = self._page_lists()
@@ -118,18 +121,15 @@ class PagedArenas:
         self._sweep_class = 0
         self._current: Arena | None = None
         # _resting[n] holds the arenas with n free pages, as far as the last rehash knew.
-        self._resting: list[list[Arena]] = [[] for _ in range(self._pages_per_arena)]
+        self._resting: list[list[Arena]] = [[] for _ in range(PAGES_PER_ARENA)]
         self._arena_count = 0
 
     def _page_lists(self) -> list[list[Page]]:
-        return [[] for _ in range(self._size_classes + 1)]
+        return [[] for _ in range(SIZE_CLASSES + 1)]
 
     @property
     def arena_bytes(self) -> int:
-        return self._arena_bytes * self._arena_count
-
-    def _blocks_per_page(self, size_class: int) -> int:
-        return (self._page_bytes - PAGE_HEADER_BYTES) // (size_class * WORD_BYTES)
+        return ARENA_BYTES * self._arena_count
 
     def add(self, obj: Object) -> None:
         self.used_bytes += obj.size_bytes
@@ -139,7 +139,7 @@ class PagedArenas:
             partial.append(self._new_page())
         page = partial[-1]
         page.objects.append(obj)
-        if len(page.objects) == self._blocks_per_page(size_class):
+        if len(page.objects) == _blocks_per_page(size_class):
             self._full[size_class].append(partial.pop())
 
     def _new_page(self) -> Page:
@@ -163,12 +163,12 @@ class PagedArenas:
                 if arenas:
                     return arenas.pop()
         self._arena_count += 1
-        pages = self._pages_per_arena - PAGES_LOST_PER_ARENA
+        pages = PAGES_PER_ARENA - PAGES_LOST_PER_ARENA
         return Arena(total_pages=pages, untouched_pages=pages)
 
     def _rehash(self) -> None:
         """Sort the resting arenas by their free pages anew, and give back the empty ones."""
-        resting, self._resting = self._resting, [[] for _ in range(self._pages_per_arena)]
+        resting, self._resting = self._resting, [[] for _ in range(PAGES_PER_ARENA)]
         for arenas in resting:
             for arena in reversed(arenas):
                 if arena.free_pages == arena.total_pages:
@@ -179,7 +179,7 @@ class PagedArenas:
     def prepare_sweep(self) -> None:
         self._unswept_partial, self._partial = self._partial, self._page_lists()
         self._unswept_full, self._full = self._full, self._page_lists()
-        self._sweep_class = self._size_classes
+        self._sweep_class = SIZE_CLASSES
 
     def sweep(self, pages: int) -> bool:
         while self._sweep_class:
@@ -199,7 +199,7 @@ class PagedArenas:
         page.objects = [obj for obj in page.objects if survives_sweep(obj)]
         surviving = len(page.objects)
         self.used_bytes -= (before - surviving) * size_class * WORD_BYTES
-        if surviving == self._blocks_per_page(size_class):
+        if surviving == _blocks_per_page(size_class):
             self._full[size_class].append(page)
         elif surviving:
             self._partial[size_class].append(page)

@@ -85,6 +85,7 @@ class Barrier:
     ) -> None:
         """The same, for a source with cards: young references lie on its dirty cards only."""
         assert source.cards is not None
+        # A source without dirty cards has nothing that could be copied to the wrong card.
         misaligned = source.flags & CARDS_SET and (source_start or dest_start)
         if not source.flags & TRACK_YOUNG or dest.cards is None or misaligned:
             self.remember(dest)

@@ -1,7 +1,7 @@
 """The parameters of a heap. Invariant: a `Configuration` that exists is one that can run.
 
-The names are the field's; the defaults are those under which PyPy's own direct tests run
-incminimark: tiny pages and arenas, so that a few dozen objects already exercise them.
+The names are the field's; pages and arenas are as tiny as where PyPy's own direct tests run
+incminimark, so that a few dozen objects already exercise them.
 """
 
 import attrs
@@ -13,6 +13,11 @@ MAJOR_FACTOR = 2.5
 """A major collection starts when memory has grown by this factor since the last one."""
 GROWTH_FACTOR_MAX = 2.5
 """The threshold of the next major collection grows by at most this factor."""
+
+PAGE_BYTES = 128
+ARENA_BYTES = 512
+SMALL_OBJECT_BYTES = 40
+"""An old object of at most this rounded size lives in an arena."""
 
 NURSERY_BYTES_MIN = 64
 NURSERY_BYTES_MAX = 65536
@@ -43,10 +48,6 @@ class Configuration:
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1
     """Immortal arrays of four references that exist from the start, 0 to 8."""
-    page_bytes: int = 128
-    arena_bytes: int = 512
-    small_object_bytes: int = 40
-    """An old object of at most this rounded size lives in an arena."""
 
     def __attrs_post_init__(self) -> None:
         nursery, large = self.nursery_bytes, self.large_object_bytes

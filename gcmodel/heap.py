@@ -2,7 +2,8 @@
 
 The mutator names objects by root slot: the roots are a list to which every allocation, and every
 read of a reference, appends. Invariant: whatever is reachable from the roots or from a prebuilt
-object is alive, and an access to an object that is not is a DanglingReferenceError.
+object is alive, and an access to an object that is not is a DanglingReferenceError. Slots, fields
+and lengths are the mutator's business: they must be in range, and are not checked again here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import attrs
 from gcmodel.allocation import Allocation
 from gcmodel.arenas import Arenas, ListedObjects, PagedArenas
 from gcmodel.barrier import Barrier
-from gcmodel.configuration import PREBUILT_ARRAY_LENGTH, Configuration
+from gcmodel.configuration import PREBUILT_ARRAY_LENGTH, SMALL_OBJECT_BYTES, Configuration
 from gcmodel.errors import DanglingReferenceError
 from gcmodel.events import Events
 from gcmodel.identities import Identities
@@ -35,9 +36,6 @@ from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, Object
 from gcmodel.resident import resident_bytes
 from gcmodel.sampling import Sampling
 from gcmodel.weakrefs import Weakrefs
-
-NULL = -1
-"""How `Heap.walk` writes a null reference."""
 
 
 @attrs.frozen
@@ -75,9 +73,7 @@ class Heap:
         self.nursery = parts.nursery(
             configuration.nursery_bytes, self.allocation.collect_and_reserve
         )
-        self.arenas: Arenas = (
-            PagedArenas(configuration) if configuration.paged_arenas else ListedObjects()
-        )
+        self.arenas: Arenas = PagedArenas() if configuration.paged_arenas else ListedObjects()
         self.large_objects = parts.large_objects(configuration)
         self.minor = parts.minor(self)
         self.major = parts.major(self)
@@ -235,7 +231,7 @@ class Heap:
 
     def place_old(self, obj: Object) -> None:
         """Give an object that leaves the nursery its place, by its size."""
-        if obj.size_bytes <= self.configuration.small_object_bytes:
+        if obj.size_bytes <= SMALL_OBJECT_BYTES:
             self.arenas.add(obj)
         else:
             self.large_objects.add_old(obj)
@@ -252,25 +248,21 @@ class Heap:
         """The graph of all that is reachable, checked: what the mutator could find by reading.
 
         A row an object, in the order of discovery (roots, prebuilt objects, then breadth first):
-        its kind, its number, and the row number of each reference, or NULL.
+        its kind, its number, and for each reference that is not null the field and the row of
+        the object found there.
         """
-        numbers: dict[Object, int] = {}
-        found: list[Object] = []
-        for obj in (*self.roots, *self.prebuilt):
-            if obj not in numbers:
-                numbers[obj] = len(found)
-                found.append(obj)
+        found = list(dict.fromkeys((*self.roots, *self.prebuilt)))
+        numbers = {obj: number for number, obj in enumerate(found)}
         graph: list[list[int]] = []
         for obj in found:
             self._alive(obj)
             row: list[int] = [obj.kind, obj.number]
-            for ref in obj.refs:
-                if ref is None:
-                    row.append(NULL)
-                    continue
-                if ref not in numbers:
-                    numbers[ref] = len(found)
-                    found.append(ref)
-                row.append(numbers[ref])
+            if any(obj.refs):
+                for field, ref in enumerate(obj.refs):
+                    if ref is not None:
+                        if ref not in numbers:
+                            numbers[ref] = len(found)
+                            found.append(ref)
+                        row += (field, numbers[ref])
             graph.append(row)
         return graph

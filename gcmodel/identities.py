@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gcmodel.objects import HAS_SHADOW, OUTSIDE, VISITED, Object
+from gcmodel.objects import HAS_SHADOW, OUTSIDE, Object
 
 
 class Identities:
@@ -38,13 +38,8 @@ class Identities:
         return shadow
 
     def move_to_shadow(self, obj: Object) -> Object:
-        """Fill the reserved place with the object's contents.
-
-        The major collection may have blackened the shadow already, and it must stay black: else
-        it would be swept away alive (PyPy, test_pin_id_bug).
-        """
+        """Fill the reserved place with the object's contents."""
         shadow = self._shadows[obj]
-        shadow.flags = obj.flags & ~HAS_SHADOW | shadow.flags & VISITED
         shadow.number = obj.number
         shadow.refs = obj.refs
         shadow.target = obj.target

@@ -15,9 +15,14 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from gcmodel.configuration import GROWTH_FACTOR_MAX, MAJOR_FACTOR
+from gcmodel.configuration import (
+    GROWTH_FACTOR_MAX,
+    MAJOR_FACTOR,
+    PAGE_BYTES,
+    SMALL_OBJECT_BYTES,
+)
 from gcmodel.errors import DanglingReferenceError
-from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, VISITED, Object
+from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, VISITED, Object
 
 if TYPE_CHECKING:
     from gcmodel.heap import Heap
@@ -92,8 +97,7 @@ class MajorCollection:
             return
         self.step(extra_bytes)
         while self.state is not State.SCANNING:
-            limit_bytes = self.made_old_limit_bytes - extra_bytes
-            if limit_bytes >= 0 and self.made_old_bytes <= limit_bytes:
+            if self.made_old_bytes + extra_bytes <= self.made_old_limit_bytes:
                 return
             self._heap.minor.collect()
             self.step(extra_bytes)
@@ -114,14 +118,10 @@ class MajorCollection:
         self.made_old_bytes = 0
         self.made_old_limit_bytes = self._nursery_bytes // 2
         self.to_trace = [*self._heap.barrier.prebuilt_roots, *self._heap.roots]
-        self.to_rescan = []
         self.state = State.MARKING
 
     def _mark(self) -> None:
-        budget_bytes = max(
-            MARKING_NURSERIES_PER_STEP * self._nursery_bytes,
-            2 * self._heap.minor.surviving_bytes,
-        )
+        budget_bytes = MARKING_NURSERIES_PER_STEP * self._nursery_bytes
         left_bytes = self._visit_some(budget_bytes)
         if left_bytes >= budget_bytes // 2 and self.to_rescan:
             # Little is left: rescan all at once, so that marking ends however the mutator writes.
@@ -157,16 +157,16 @@ class MajorCollection:
             raise DanglingReferenceError(f"the major collection met a reference to {obj!r}")
         if obj.flags & (VISITED | NO_HEAP_REFERENCES):
             return 0
-        # TRACK_YOUNG makes the barrier see the next write into it.
-        obj.flags |= VISITED | TRACK_YOUNG
+        # The barrier will see the next write into it: the minor collection has set TRACK_YOUNG.
+        obj.flags |= VISITED
         self.to_trace.extend([ref for ref in obj.refs if ref is not None])
         return obj.size_bytes
 
     def _sweep(self, reserve_bytes: int) -> None:
         heap, step_bytes = self._heap, SWEEPING_NURSERIES_PER_STEP * self._nursery_bytes
         if heap.large_objects.to_sweep:
-            heap.large_objects.sweep(step_bytes // heap.configuration.small_object_bytes)
-        elif heap.arenas.sweep(step_bytes // heap.configuration.page_bytes):
+            heap.large_objects.sweep(step_bytes // SMALL_OBJECT_BYTES)
+        elif heap.arenas.sweep(step_bytes // PAGE_BYTES):
             for obj in heap.barrier.prebuilt_roots:
                 obj.flags &= ~VISITED
             self._set_threshold(heap.memory_used_bytes() * MAJOR_FACTOR, reserve_bytes)

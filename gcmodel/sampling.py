@@ -110,7 +110,8 @@ class Sampling:
 
     def before_minor_collection(self) -> None:
         """`nursery_free` is about to return to 0; the sample point moves with it. (Figure 6.)"""
-        self.sample_point -= self._nursery.nursery_free
+        if self.period_bytes:
+            self.sample_point -= self._nursery.nursery_free
 
     def after_minor_collection(self) -> None:
         """The emptied nursery's limit is its top; lower it if the sample point lies within."""

@@ -125,5 +125,5 @@ class HeapOracle:
             why = "objects that a walk from the roots finds"
             raise HeapMismatch("graph", len(expected), len(got), why)
         row = next(row for row in range(len(expected)) if expected[row] != got[row])
-        why = f"object {row} of the walk: type, number, references"
+        why = f"object {row} of the walk: type, number, field and object of each reference"
         raise HeapMismatch("graph", expected[row], got[row], why)

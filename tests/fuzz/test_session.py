@@ -1,0 +1,394 @@
+"""Sessions, run for real: what they leave on disk, what is reproducible, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+import fuzz
+from fuzz import trace as traces
+from fuzz.cli import run_command_line
+from fuzz.corpus import shipped_traces
+
+CLEAN, MISMATCH = 0, 1
+BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
+PLANTED = f"reference+{BUG}"
+ORDERS = (f"reference+{BUG}+{OTHER_BUG}", f"reference+{OTHER_BUG}+{BUG}")
+SHORT = ("--actions", "3000", "--seed", "5")
+PATIENCE_SECONDS = 20.0
+WORKER = "--multiprocessing-fork"
+"""Stands in the command line of a worker process."""
+
+Summary = dict[str, Any]
+Corpus = dict[str, bytes]
+
+
+@attrs.frozen
+class Result:
+    """What a session left."""
+
+    code: int
+    summary: Summary
+    corpus: Corpus
+
+    @property
+    def reproducible(self) -> tuple[int, Summary, Corpus]:
+        """All but the timing."""
+        rest = {key: value for key, value in self.summary.items() if key != "timing"}
+        return self.code, rest, self.corpus
+
+
+def contents_of(folder: Path) -> Corpus:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def run(folder: Path, *options: str) -> Result:
+    """A session in `folder`."""
+    folder.mkdir(exist_ok=True)
+    places = ["--corpus", str(folder / "corpus"), "--summary", str(folder / "summary.json")]
+    code = run_command_line(["run", *options, *places])
+    summary = json.loads((folder / "summary.json").read_text())
+    return Result(code, summary, contents_of(folder / "corpus"))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A session that found a planted bug."""
+    return run(tmp_path_factory.mktemp("found"), *SHORT, "--target", PLANTED)
+
+
+# The summary.
+
+
+def test_the_summary_has_exactly_its_keys(found: Result) -> None:
+    assert list(found.summary) == [
+        *("target", "engine", "seed", "workers", "traces", "actions", "samples"),
+        *("minor_collections", "probes", "failures", "stop_reason", "timing"),
+    ]
+
+
+def test_the_summary_repeats_the_plan(tmp_path: Path) -> None:
+    summary = run(tmp_path, "--actions", "200", "--seed", "7", "--workers", "2").summary
+    plan = ("target", "engine", "seed", "workers", "stop_reason")
+    assert [summary[key] for key in plan] == ["reference", "random", 7, 2, "actions"]
+
+
+def test_the_summary_lists_each_find_with_its_file(found: Result) -> None:
+    assert found.summary["failures"]
+    assert sorted(each["trace"] for each in found.summary["failures"]) == sorted(found.corpus)
+
+
+def test_a_failure_is_listed_once(found: Result) -> None:
+    identity = ("oracle", "field", "action", "direction")
+    failures = [tuple(each[key] for key in identity) for each in found.summary["failures"]]
+    assert len(failures) == len(set(failures))
+
+
+# What is reproducible.
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers", "actions"),
+    [("random", 1, 3000), ("random", 2, 3000), ("machine", 1, 600), ("machine", 2, 600)],
+)
+def test_a_session_of_actions_is_reproducible(
+    engine: str, workers: int, actions: int, tmp_path: Path
+) -> None:
+    options = ("--engine", engine, "--workers", str(workers), "--actions", str(actions))
+    planted = ("--seed", "3", "--target", ORDERS[0])
+    first, second = (run(tmp_path / name, *options, *planted) for name in ("first", "second"))
+    assert first.corpus
+    assert first.reproducible == second.reproducible
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["reference", ORDERS[0]])
+@pytest.mark.parametrize(("engine", "workers"), [("random", 2), ("machine", 1)])
+def test_fifty_thousand_actions_are_reproducible(
+    engine: str, workers: int, target: str, tmp_path: Path
+) -> None:
+    options = ("--engine", engine, "--workers", str(workers), "--actions", "50000")
+    planted = ("--seed", "3", "--target", target)
+    first, second = (run(tmp_path / name, *options, *planted) for name in ("first", "second"))
+    assert first.summary["actions"] > 0
+    assert first.reproducible == second.reproducible
+
+
+@pytest.mark.parametrize(("engine", "actions"), [("random", "1000"), ("machine", "200")])
+def test_different_seeds_differ(engine: str, actions: str, tmp_path: Path) -> None:
+    options = ("--engine", engine, "--actions", actions)
+    one, two = (run(tmp_path / seed, *options, "--seed", seed).summary for seed in ("1", "2"))
+    assert one["samples"] != two["samples"]
+
+
+def test_the_printed_seed_repeats_a_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = ("--actions", "500")
+    first = run(tmp_path / "first", *budget)
+    match = re.search(r"seed (\d+)", capsys.readouterr().out)
+    assert match
+    second = run(tmp_path / "second", *budget, "--seed", match[1])
+    assert first.reproducible == second.reproducible
+
+
+# The budget.
+
+
+def test_the_seed_is_in_the_first_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, "--actions", "10", "--seed", "123456789")
+    assert "seed 123456789" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_budget_of_time_is_kept(tmp_path: Path) -> None:
+    began = time.monotonic()
+    result = run(tmp_path, "--time", "1s")
+    assert 1.0 <= time.monotonic() - began < 1.0 + 15.0
+    assert result.summary["stop_reason"] == "time"
+
+
+def test_a_budget_of_time_is_kept_by_the_machine(tmp_path: Path) -> None:
+    began = time.monotonic()
+    run(tmp_path, "--time", "1s", "--engine", "machine")
+    assert 1.0 <= time.monotonic() - began < 1.0 + 15.0
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_budget_of_actions_is_used_up_exactly(workers: int, tmp_path: Path) -> None:
+    summary = run(tmp_path, "--actions", "1000", "--workers", str(workers)).summary
+    assert summary["actions"] == 1000
+
+
+def test_more_workers_than_actions_do_no_more_actions(tmp_path: Path) -> None:
+    assert run(tmp_path, "--actions", "1", "--workers", "3").summary["actions"] == 1
+
+
+# Finds.
+
+
+def test_a_find_is_on_disk_with_how_it_was_found(found: Result) -> None:
+    for each in found.summary["failures"]:
+        header = traces.loads(found.corpus[each["trace"]].decode(), each["trace"]).header
+        assert header.found is not None
+        assert header.found.oracle == each["oracle"]
+        assert header.found.message == each["message"]
+        assert header.found.engine == "random"
+        assert header.found.reduced_from == each["reduced_from"]
+
+
+def test_a_find_names_the_bug_that_it_kills(found: Result) -> None:
+    headers = [traces.loads(data.decode(), name).header for name, data in found.corpus.items()]
+    assert {header.kills for header in headers} == {(BUG,)}
+
+
+def test_a_session_with_a_find_exits_with_1(found: Result) -> None:
+    assert found.code == MISMATCH
+
+
+@pytest.mark.parametrize("target", ORDERS)
+@pytest.mark.parametrize(("engine", "actions"), [("random", "20000"), ("machine", "3000")])
+@pytest.mark.slow
+def test_two_bugs_planted_at_once_are_both_reported(
+    target: str, engine: str, actions: str, tmp_path: Path
+) -> None:
+    options = ("--engine", engine, "--actions", actions, "--seed", "1", "--target", target)
+    result = run(tmp_path, *options)
+    headers = [traces.loads(data.decode(), name).header for name, data in result.corpus.items()]
+    assert {bug for header in headers for bug in header.kills} == {BUG, OTHER_BUG}
+    assert {each["direction"] for each in result.summary["failures"]} >= {"more", "less"}
+
+
+def test_only_reduced_traces_stay(found: Result) -> None:
+    assert found.corpus
+    assert [name for name in found.corpus if not name.endswith(".jsonl") or "-raw" in name] == []
+
+
+def test_a_session_changes_nothing_in_the_corpus(tmp_path: Path) -> None:
+    first = run(tmp_path, *SHORT, "--target", PLANTED, "--workers", "2")
+    (tmp_path / "corpus" / "notes.txt").write_text("mine")
+    longer = next(iter(first.corpus)).replace(".jsonl", "-longer.jsonl")
+    (tmp_path / "corpus" / longer).write_text("mine too")
+    before = contents_of(tmp_path / "corpus")
+    second = run(tmp_path, *SHORT, "--target", PLANTED, "--workers", "2", "--seed", "6")
+    assert before.items() <= second.corpus.items()
+
+
+def test_a_trace_can_be_saved_by_several_workers_at_once(tmp_path: Path) -> None:
+    (trace,) = (each for name, each in shipped_traces().items() if BUG in name)
+    with ThreadPoolExecutor(8) as threads:
+        saves = [threads.submit(traces.write, trace, tmp_path, "same") for _ in range(500)]
+    assert [each.exception() for each in saves if each.exception()] == []
+
+
+# Processes.
+
+
+@attrs.frozen
+class Running:
+    """A session in a process of its own, and its output on disk."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def workers(self, count: int = 1) -> list[psutil.Process]:
+        """The workers, in the order in which they were started, once there are so many."""
+        parent = psutil.Process(self.process.pid)
+        workers: list[psutil.Process] = []
+
+        def are_there() -> bool:
+            # A process that is just being started still has its parent's command line.
+            workers[:] = [each for each in parent.children() if WORKER in each.cmdline()]
+            return len(workers) == count
+
+        wait_until(are_there)
+        return sorted(workers, key=lambda worker: worker.pid)
+
+    def searching_workers(self, count: int = 1) -> list[psutil.Process]:
+        """The same once each has used more processor time than it takes to start."""
+        workers = self.workers(count)
+        wait_until(lambda: all(worker.cpu_times().user > 0.7 for worker in workers))
+        return workers
+
+    def end(self) -> int:
+        """Wait for the end; the exit code."""
+        return self.process.wait(PATIENCE_SECONDS)
+
+    @property
+    def summary(self) -> Summary:
+        summary: Summary = json.loads((self.folder / "summary.json").read_text())
+        return summary
+
+    @property
+    def printed(self) -> str:
+        return " ".join((self.folder / "printed").read_text().split())
+
+
+Start = Callable[..., Running]
+
+
+def wait_until(happens: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not happens():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Whether a process has ended. Where nobody waits for it, a zombie remains."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a session in a process group of its own; what it leaves running is killed."""
+    started: list[Running] = []
+
+    def start(*options: str) -> Running:
+        environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+        command = [sys.executable, "-m", "fuzz", "run", "--summary", "summary.json", *options]
+        with (tmp_path / "printed").open("wb") as printed:
+            process = subprocess.Popen(
+                command,
+                cwd=tmp_path,
+                env=environment,
+                stdout=printed,
+                stderr=printed,
+                start_new_session=True,
+            )
+        started.append(Running(process, tmp_path))
+        return started[-1]
+
+    yield start
+    for each in started:
+        try:
+            os.killpg(each.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        each.process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("engine", ["random", "machine"])
+def test_a_signal_ends_a_session_early(
+    number: signal.Signals, engine: str, start: Start
+) -> None:
+    session = start("--time", "60s", "--workers", "2", "--engine", engine)
+    workers = session.searching_workers(2)
+    session.process.send_signal(number)
+    assert session.end() == CLEAN
+    assert session.summary["stop_reason"] == "interrupted"
+    assert session.summary["actions"] > 0
+    assert [worker for worker in workers if not is_gone(worker)] == []
+
+
+def test_an_interrupted_session_reports_its_finds(start: Start) -> None:
+    session = start("--time", "60s", "--target", PLANTED)
+    session.searching_workers()
+    session.process.send_signal(signal.SIGINT)
+    assert session.end() == MISMATCH
+    assert session.summary["failures"]
+
+
+def test_ctrl_c_while_the_workers_start_shows_no_traceback(start: Start) -> None:
+    session = start("--time", "60s", "--workers", "2")
+    session.workers(2)
+    os.killpg(session.process.pid, signal.SIGINT)  # As a terminal sends it: to all of them.
+    session.end()
+    assert "Traceback" not in session.printed
+    assert "died" not in session.printed
+
+
+def test_a_worker_that_is_killed_is_named_and_the_session_goes_on(start: Start) -> None:
+    session = start("--time", "2s", "--workers", "2")
+    session.searching_workers(2)[1].kill()
+    assert session.end() == CLEAN
+    assert "worker 1 died (exit code -9)" in session.printed
+    assert session.summary["stop_reason"] == "time"
+    assert session.summary["timing"]["seconds"] >= 2.0
+
+
+def test_the_finds_of_a_worker_that_is_killed_are_kept(start: Start) -> None:
+    session = start("--time", "2s", "--workers", "2", "--target", PLANTED)
+    for worker in session.searching_workers(2):
+        worker.kill()
+    assert session.end() == MISMATCH
+    assert session.summary["failures"]
+
+
+def test_no_worker_outlives_its_killed_parent(start: Start) -> None:
+    session = start("--time", "60s", "--workers", "2")
+    workers = session.searching_workers(2)
+    session.process.kill()
+    session.process.wait()
+    wait_until(lambda: all(map(is_gone, workers)))
+
+
+def test_the_finds_of_a_killed_session_are_on_disk(start: Start) -> None:
+    session = start("--time", "60s", "--target", PLANTED)
+    session.searching_workers()
+    os.killpg(session.process.pid, signal.SIGKILL)
+    session.process.wait()
+    assert run_command_line(["replay", str(session.folder / "corpus")]) == MISMATCH
+
+
+def test_every_worker_searches(start: Start) -> None:
+    session = start("--time", "60s", "--workers", "3")
+    assert len(session.searching_workers(3)) == 3

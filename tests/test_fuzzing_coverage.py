@@ -1,0 +1,90 @@
+"""What fuzzing alone reaches of the reference: its branches, measured in a session of its own.
+
+Whatever a session cannot reach is listed in unreached_branches.toml with the reason why.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gcmodel
+
+ACTIONS = 30_000
+HERE = Path(__file__).parent
+SETTINGS = """
+[run]
+branch = true
+parallel = true
+source_pkgs = gcmodel
+"""
+Branch = tuple[str, str, str]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Coverage of gcmodel by one session, as coverage.py reports it in JSON.
+
+    Every session begins with planted bugs, which reach what a correct heap must not. The engine
+    is therefore run without the session around it, in a process of its own.
+    """
+    folder = tmp_path_factory.mktemp("coverage")
+    (folder / "settings").write_text(SETTINGS)
+    (folder / "fuzz_reference.py").write_text(
+        "from fuzz.engines.random import RandomEngine\n"
+        "from fuzz.probes import ProbeCounter\n"
+        "from fuzz.targets import make_target\n"
+        "engine, number, left = RandomEngine(make_target('reference'), '1'), 0, "
+        f"{ACTIONS}\n"
+        "while left > 0:\n"
+        "    done = engine.run_slice(number, left, ProbeCounter())\n"
+        "    assert not done.failures\n"
+        "    number, left = number + 1, left - done.actions\n"
+    )
+    for command in (
+        ["run", "fuzz_reference.py"],
+        ["combine", "-q"],
+        ["json", "-q", "-o", "coverage.json"],
+    ):
+        arguments = [sys.executable, "-m", "coverage", command[0], "--rcfile=settings"]
+        subprocess.run([*arguments, *command[1:]], cwd=folder, check=True)
+    data: dict[str, Any] = json.loads((folder / "coverage.json").read_text())
+    return data
+
+
+def unreached(measured: dict[str, Any]) -> set[Branch]:
+    """The branches that the session did not take, by the text of their lines."""
+    branches = set()
+    for name, data in measured["files"].items():
+        lines = (Path(gcmodel.__file__).parent / Path(name).name).read_text().splitlines()
+        for start, end in data["missing_branches"]:
+            target = lines[end - 1].strip() if end > 0 else "exit"
+            branches.add((Path(name).name, lines[start - 1].strip(), target))
+    return branches
+
+
+def listed() -> set[Branch]:
+    """The branches in the list, each of which must have a reason."""
+    entries = tomllib.loads((HERE / "unreached_branches.toml").read_text())["branch"]
+    assert all(entry["reason"] for entry in entries)
+    return {(entry["file"], entry["from"], entry["to"]) for entry in entries}
+
+
+@pytest.mark.slow
+def test_fuzzing_reaches_at_least_95_percent_of_the_branches(measured: dict[str, Any]) -> None:
+    totals = measured["totals"]
+    assert totals["covered_branches"] >= 0.95 * totals["num_branches"]
+
+
+@pytest.mark.slow
+def test_every_branch_not_reached_is_listed_with_its_reason(measured: dict[str, Any]) -> None:
+    assert unreached(measured) - listed() == set()
+
+
+@pytest.mark.slow
+def test_no_branch_that_is_reached_is_listed(measured: dict[str, Any]) -> None:
+    assert listed() - unreached(measured) == set()
