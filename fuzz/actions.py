@@ -159,8 +159,10 @@ class CheckHeap(Action):
     """Walk all that is reachable. Observed: `graph`."""
 
 
-Allocation = AllocateNode | AllocateString | AllocateArray | AllocateWeakref
-ALLOCATIONS = (AllocateNode, AllocateString, AllocateArray, AllocateWeakref)
+ALLOCATIONS: frozenset[type[Action]] = frozenset(
+    {AllocateNode, AllocateString, AllocateArray, AllocateWeakref}
+)
+"""The actions that append a new object to the roots."""
 
 
 def name_of(action: type[Action]) -> str:

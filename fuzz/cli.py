@@ -18,9 +18,9 @@ from rich.console import Console
 
 from fuzz import corpus, report
 from fuzz import trace as traces
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, HarnessError
 from fuzz.run import Failure, replay
-from fuzz.selfcheck import HarnessError, check_harness
+from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, Plan, Session, Started
 from fuzz.targets import make_target
 
@@ -99,7 +99,7 @@ def run(  # noqa: PLR0913 - the options of the command
     """Fuzz a target until the budget is used up."""
     if seconds is not None and actions is not None:
         raise BadInputError("--time and --actions are two budgets; give one of them")
-    name = target or "reference"
+    name = "reference" if target is None else target
     make_target(name)
     corpus.open_folder(corpus_folder)
     if summary is not None:
@@ -118,6 +118,8 @@ def run(  # noqa: PLR0913 - the options of the command
     finished = Session(plan, [reporter]).run()
     if summary is not None:
         report.write_summary(summary, finished)
+    if finished.problem is not None:
+        raise finished.problem
     if any(find.reproduced for find in finished.finds):
         return MISMATCH
     return INCONCLUSIVE if finished.finds else CLEAN
@@ -145,10 +147,9 @@ def replay_command(places: tuple[Path, ...], target: str | None) -> int:
 def _replays(paths: list[Path], target: str | None) -> Iterator[tuple[Path, Failure | None, str]]:
     for path in paths:
         trace = traces.read(path)
-        name = target or trace.header.target
+        name = trace.header.target if target is None else target
         failure = replay(make_target(name), trace, str(path))
-        option = f" --target {target}" if target else ""
-        yield path, failure, f"gcfuzz replay {path}{option}"
+        yield path, failure, report.replay_command(path, target)
 
 
 @cli.command("reduce")
@@ -158,7 +159,7 @@ def _replays(paths: list[Path], target: str | None) -> Iterator[tuple[Path, Fail
 def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
     """Reduce a failing trace to a few actions, and save it in the corpus."""
     trace = traces.read(path)
-    name = target or trace.header.target
+    name = trace.header.target if target is None else target
     failure = replay(make_target(name), trace, str(path))
     console = Console(highlight=False)
     if failure is None:

@@ -29,7 +29,7 @@ MARKING = 1
 STATES = ("scanning", "marking", "sweeping", "finalizing")
 
 
-@attrs.frozen
+@attrs.define
 class Before:
     """What the oracles knew before an action: the period, and the samples not yet reported."""
 

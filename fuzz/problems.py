@@ -5,5 +5,5 @@ class BadInputError(Exception):
     """Something the user gave cannot be used. The message says what, where and how to mend it."""
 
 
-class InconclusiveError(Exception):
-    """A failure was seen and could not be reproduced."""
+class HarnessError(Exception):
+    """The harness itself is broken: what it says of a target proves nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def describe_configuration(configuration: dict[str, int]) -> str:
 
 def print_failure(console: Console, title: str, failure: Failure, replay: str) -> None:
     """A failure: what was expected, what came instead, the actions, and how to replay it."""
-    console.print(f"[bold red]{escape(title)}[/]")
+    console.print(f"[bold red]{escape(title)}[/]", soft_wrap=True)
     rows = (
         ("oracle", failure.oracle),
         ("expected", f"{failure.field} {failure.expected}"),
@@ -56,15 +57,22 @@ def print_failure(console: Console, title: str, failure: Failure, replay: str) -
         ("config", describe_configuration(failure.configuration)),
     )
     for name, text in rows:
-        console.print(f"  {name:<9} {escape(text)}")
+        console.print(f"  {name:<9} {escape(text)}", soft_wrap=True)
     last = len(failure.actions)
     for number, action in enumerate(failure.actions, 1):
         line = f"{number:>5}  {describe_action(action)}"
         if number == last:
-            console.print(Text(f"  →{line[1:]}   ← the culprit", style="bold"))
+            line = f"  →{line[1:]}   ← the culprit"
+            console.print(Text(line, style="bold"), soft_wrap=True)
         else:
-            console.print(Text(f"  {line}"))
+            console.print(Text(f"  {line}"), soft_wrap=True)
     console.print(f"  replay    [bold]{escape(replay)}[/]", soft_wrap=True)
+
+
+def replay_command(path: Path, target: str | None = None) -> str:
+    """What to type to replay a trace, on its own target or on another."""
+    words = ["gcfuzz", "replay", str(path)]
+    return shlex.join(words if target is None else [*words, "--target", target])
 
 
 def print_find(console: Console, number: int, find: Find) -> None:
@@ -72,7 +80,7 @@ def print_find(console: Console, number: int, find: Find) -> None:
     title = f"FAILURE {number}: {' / '.join(find.failure.identity)}"
     if not find.reproduced:
         title += " (seen once, NOT reproduced)"
-    print_failure(console, title, find.failure, f"gcfuzz replay {find.path}")
+    print_failure(console, title, find.failure, replay_command(find.path))
     was = f", reduced from {find.actions_found}" if find.reproduced else ""
     console.print(f"  found     by the {find.engine} engine{was}")
 
@@ -136,8 +144,9 @@ class SessionReporter:
                 self._progress(event)
             case WorkerDied():
                 self._console.print(
-                    f"[yellow]worker {event.worker} died (exit code {event.exit_code}); "
-                    "the session goes on without it[/]"
+                    f"[yellow]worker {event.worker} died ({event.how}); "
+                    "the session goes on without it[/]",
+                    soft_wrap=True,
                 )
             case Finished():
                 self._finish(event)
@@ -156,7 +165,7 @@ class SessionReporter:
     def _progress(self, progress: Progress) -> None:
         line = _progress_line(progress)
         if self._live.is_started:
-            self._live.update(Text(line))
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
         elif progress.seconds - self._printed_seconds >= PLAIN_SECONDS:
             self._printed_seconds = progress.seconds
             self._console.print(line, soft_wrap=True)
@@ -190,10 +199,18 @@ def _progress_line(progress: Progress) -> str:
     totals = progress.totals
     speed = totals.actions / max(progress.seconds, 0.001)
     return (
-        f"{progress.seconds:5.0f} s · {_count(totals.traces, 'trace')} · {speed:,.0f} actions/s · "
-        f"{_count(totals.samples, 'sample')} · probes {len(totals.probes)}/{len(PROBES)} · "
+        f"{progress.seconds:.0f} s · {_short(totals.traces)} traces · {_short(speed)} actions/s · "
+        f"{_short(totals.samples)} samples · probes {len(totals.probes)}/{len(PROBES)} · "
         f"{_count(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
     )
+
+
+def _short(number: float) -> str:
+    """A number in at most five characters."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= 10 * size:
+            return f"{number / size:.0f}{unit}"
+    return f"{number:.0f}"
 
 
 def print_targets(console: Console, contract: Contract) -> None:

@@ -44,15 +44,15 @@ from fuzz.oracles import Bench
 
 T = TypeVar("T")
 
-ROOTS_MAX = 16
+ROOTS_MAX = 12
 """Beyond so many roots nothing is allocated, so that long traces do not grow slow."""
-OBJECTS_MAX = 120
+OBJECTS_MAX = 60
 """Nor beyond so many objects that the last walk through the heap found."""
 NODE_FIELDS = 2
 NUMBERS = 100
 SMALL_LENGTHS = 12
 NURSERIES_MAX = 4
-LENGTHS_MAX = {"string": 2**20, "array": 600}
+LENGTHS_MAX = {"string": 2**20, "array": 160}
 """Long strings cost nothing to follow, long arrays do."""
 TRIES_MAX = 64
 ACTIONS_MIN = 10
@@ -125,25 +125,35 @@ class Rule:
 # Sizes.
 
 
-def _edge_bytes(situation: Situation, source: Source) -> int:
-    """The size of an object at some edge, in bytes: on it, or a word to either side."""
+def _edges(situation: Situation) -> Sequence[int]:
+    """The sizes at which something changes, those that matter more standing there more often."""
     contract, sampling = situation.contract, situation.bench.sampling
-    word = contract.layout.word_bytes
-    nursery = contract.nursery_bytes
-    edge = source.below(6 if sampling.period_bytes else 3)
-    if edge == 0:
-        size = nursery - sampling.nursery_used_bytes
-    elif edge == 1:
-        size = contract.layout.large_object_bytes
-    elif edge == 2:  # noqa: PLR2004 - the third of the edges
-        size = nursery * source.between(1, NURSERIES_MAX)
-    elif edge == 3:  # noqa: PLR2004
-        size = 2 * sampling.period_bytes
-    else:
-        # The sample point is the edge that matters most: it is drawn twice as often.
-        size = sampling.bytes_until_sample
-    size += word * (source.below(5) - 2)
-    return size if size <= NURSERIES_MAX * nursery else nursery
+    nursery_bytes = contract.nursery_bytes
+    room_bytes = nursery_bytes - sampling.nursery_used_bytes
+    large_bytes = contract.layout.large_object_bytes
+    if not sampling.period_bytes:
+        return room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes
+    sample_bytes = sampling.bytes_until_sample
+    twice_bytes = 2 * sampling.period_bytes
+    return (
+        sample_bytes,
+        sample_bytes,
+        sample_bytes,
+        room_bytes,
+        large_bytes,
+        twice_bytes,
+        nursery_bytes,
+    )
+
+
+def _edge_bytes(situation: Situation, source: Source) -> int:
+    """The size of an object at some edge, in bytes: on it, or a word or two to either side."""
+    nursery_bytes = situation.contract.nursery_bytes
+    size = source.pick(_edges(situation))
+    if size == nursery_bytes:
+        size *= source.between(1, NURSERIES_MAX)
+    size += situation.contract.layout.word_bytes * (source.below(5) - 2)
+    return size if size <= NURSERIES_MAX * nursery_bytes else nursery_bytes
 
 
 def _length(situation: Situation, source: Source, kind: str) -> int:
@@ -305,14 +315,14 @@ RULES: tuple[Rule, ...] = (
     Rule(Write, 12, _has("node", "array"), _write),
     Rule(
         WriteNumber,
-        4,
+        6,
         _has("node"),
         lambda situation, source: WriteNumber(
             _recent(situation.roots_of("node"), source), source.below(NUMBERS)
         ),
     ),
     Rule(CopyArray, 4, _has("array"), _copy_array),
-    Rule(TakeIdentity, 4, Situation.has_roots, _with_root(TakeIdentity)),
+    Rule(TakeIdentity, 6, Situation.has_roots, _with_root(TakeIdentity)),
     Rule(CheckHeap, 1, _always, lambda situation, source: CheckHeap()),
 )
 

@@ -7,12 +7,9 @@ that its row allows; a harness that lets one pass would also let real ones pass.
 from __future__ import annotations
 
 from fuzz.corpus import shipped_traces
+from fuzz.problems import HarnessError
 from fuzz.run import run_actions
 from fuzz.targets import KNOWN_BUGS, make_target, planted
-
-
-class HarnessError(Exception):
-    """The harness itself is broken: what it says of a target proves nothing."""
 
 
 def check_harness() -> int:

@@ -13,9 +13,11 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,6 +30,7 @@ from fuzz.corpus import Find
 from fuzz.engines.engine import Engine, Slice
 from fuzz.engines.random import RandomEngine
 from fuzz.probes import PROBES, ProbeCounter
+from fuzz.problems import BadInputError, HarnessError
 from fuzz.run import Failure
 from fuzz.targets import Target, make_target
 
@@ -93,10 +96,10 @@ class Progress:
 
 @attrs.frozen
 class WorkerDied:
-    """A worker's process ended by itself. The others go on."""
+    """A worker's process ended before its time. The others go on."""
 
     worker: int
-    exit_code: int | None
+    how: str
 
 
 @attrs.frozen
@@ -108,6 +111,8 @@ class Finished:
     totals: Totals
     finds: tuple[Find, ...]
     stop_reason: str
+    problem: Exception | None
+    """What a worker could not go on with: the session's result is not to be trusted."""
 
 
 Event = Started | Progress | WorkerDied | Finished
@@ -132,6 +137,11 @@ class _Raw:
 class _Reduced:
     raw: Path
     find: Find
+
+
+@attrs.frozen
+class _Broke:
+    problem: Exception
 
 
 def make_engine(name: str, target: Target, seed: str) -> Engine:
@@ -199,11 +209,16 @@ def _share(actions: int | None, workers: int, index: int) -> int:
 
 def _work(plan: Plan, index: int, connection: Connection, deadline: float) -> None:
     """A worker process's main function."""
-    # Ctrl-C reaches the whole process group; the parent decides what becomes of it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C reaches the whole process group, but it is the parent that decides what becomes of
+    # it: the worker was started with that signal held back.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    _Worker(plan, index, connection, deadline).search()
+    try:
+        _Worker(plan, index, connection, deadline).search()
+    except OSError as problem:
+        connection.send(_Broke(BadInputError(f"worker {index} cannot go on: {problem}")))
+    except Exception:  # noqa: BLE001 - a bug of the harness, told by the parent
+        connection.send(_Broke(HarnessError(f"worker {index} failed\n{traceback.format_exc()}")))
 
 
 def _die_with_parent() -> None:
@@ -224,6 +239,7 @@ class Session:
         self._raws: dict[Path, Failure] = {}
         self._finds: list[Find] = []
         self._files_before = set(plan.corpus.iterdir())
+        self._problem: Exception | None = None
         self._probes_reached = 0
         self._stop_reason = "time" if plan.actions is None else "actions"
         self._started = self._last_new = time.monotonic()
@@ -232,7 +248,8 @@ class Session:
         """Run to the end. Ctrl-C and SIGTERM end it early, with everything found in hand."""
         deadline = UNLIMITED if self._plan.seconds is None else time.time() + self._plan.seconds
         with _interruptible() as interrupted:
-            workers = self._start_workers(deadline)
+            with _signals_held():
+                workers = self._start_workers(deadline)
             while workers:
                 self._listen(workers)
                 self._tell_progress()
@@ -267,13 +284,16 @@ class Session:
                 del workers[ready]
                 process.join()
                 if process.exitcode != 0:
-                    self._tell(WorkerDied(index, process.exitcode))
+                    self._tell(WorkerDied(index, f"exit code {process.exitcode}"))
 
-    def _take(self, index: int, message: _Done | _Raw | _Reduced) -> None:
+    def _take(self, index: int, message: _Done | _Raw | _Reduced | _Broke) -> None:
         if isinstance(message, _Done):
             self._totals[index] = message.totals
         elif isinstance(message, _Raw):
             self._raws[message.path] = message.failure
+        elif isinstance(message, _Broke):
+            self._problem = message.problem
+            self._tell(WorkerDied(index, type(message.problem).__name__))
         else:
             del self._raws[message.raw]
             self._finds.append(message.find)
@@ -328,6 +348,7 @@ class Session:
             totals=totals,
             finds=self._keep_shortest(),
             stop_reason=self._stop_reason,
+            problem=self._problem,
         )
         self._tell(finished)
         return finished
@@ -345,6 +366,18 @@ class Session:
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold back Ctrl-C while this lasts, and in all processes that are started meanwhile."""
+    # Started later, multiprocessing's own helper would let go of the signal that is held here.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import attrs
 import cattrs
@@ -77,6 +78,16 @@ for _kind in (int, bool, str):
     _converter.register_structure_hook(_kind, _exactly(_kind))
 
 
+def _structure_strings(value: object, _: object) -> tuple[str, ...]:
+    """A list of strings; a string alone is not one, although it can be iterated."""
+    if not isinstance(value, list):
+        raise TypeError(f"{json.dumps(value)} is not a list")
+    return tuple(_converter.structure(each, str) for each in value)
+
+
+_converter.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _structure_strings)
+
+
 def to_json(data: Mapping[str, Any]) -> str:
     """One line of JSON."""
     return json.dumps(data, separators=(", ", ": "))
@@ -99,7 +110,7 @@ def action_from_data(data: object) -> Action:
         raise ValueError("a line must be a JSON object")  # noqa: TRY004 - the caller's one error
     fields = dict(data)
     name = fields.pop("do", None)
-    if name not in ACTIONS:
+    if not isinstance(name, str) or name not in ACTIONS:
         raise ValueError(f'"do" must name an action, and {json.dumps(name)} is none')
     return _structure(fields, ACTIONS[name])
 
@@ -135,7 +146,7 @@ def loads(text: str, source: str) -> Trace:
     if not text.endswith("\n"):
         last = text.count("\n") + 1
         raise BadInputError(f"{source}:{last}: the last line is truncated; it has no line end")
-    lines = text.splitlines()
+    lines = text.split("\n")[:-1]
     if len(lines) > ACTIONS_MAX:
         raise BadInputError(f"{source}: more than {ACTIONS_MAX} lines; split the trace")
     parsed = [_parse(line, f"{source}:{number}") for number, line in enumerate(lines, 1)]
@@ -177,7 +188,7 @@ def write(trace: Trace, folder: Path, stem: str) -> Path:
     text = dumps(trace)
     digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
     path = folder / f"{stem}-{digest}.jsonl"
-    partial = path.with_suffix(".partial")
+    partial = path.with_suffix(f".{uuid4().hex}.partial")  # Others may be saving the same trace.
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
     return path

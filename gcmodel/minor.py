@@ -57,7 +57,8 @@ class MinorCollection:
     def _drag_out_roots(self) -> None:
         roots = self._heap.roots
         for index, obj in enumerate(roots):
-            roots[index] = self._drag_out(obj)
+            if obj.place != OUTSIDE or obj.flags & YOUNG:
+                roots[index] = self._drag_out(obj)
         if self._heap.major.is_marking():
             # Roots have no barrier: while marking, one not yet visited may have come since.
             unvisited = [obj for obj in roots if not obj.flags & VISITED]

@@ -42,8 +42,8 @@ class SamplingOracle:
         """Compare with what the target said. Raises SamplingMismatch."""
         if observation.minors:
             self.nursery_used_bytes = 0
-        expected, before = 0, (self.period_bytes, self.bytes_until_sample)
-        if isinstance(action, ALLOCATIONS):
+        expected, period_bytes, counted_bytes = 0, self.period_bytes, self.counted_bytes
+        if type(action) in ALLOCATIONS:
             expected = self._allocated(observation)
         elif isinstance(action, EnableSampling):
             self.period_bytes = action.period_bytes
@@ -51,7 +51,8 @@ class SamplingOracle:
         elif isinstance(action, DisableSampling):
             self.period_bytes = 0
         if observation.samples != expected:
-            raise SamplingMismatch("samples", expected, observation.samples, _describe(*before))
+            before = _describe(period_bytes, counted_bytes)
+            raise SamplingMismatch("samples", expected, observation.samples, before)
 
     def _allocated(self, observation: Observation) -> int:
         """Check what the new object cost; returns the samples it must have taken."""
@@ -81,8 +82,9 @@ class SamplingOracle:
         return min(samples, 1) if rule.samples_per_allocation == "one" else samples
 
 
-def _describe(period_bytes: int, bytes_until_sample: int) -> str:
+def _describe(period_bytes: int, counted_bytes: int) -> str:
     """The sampler's state before the action."""
     if not period_bytes:
         return "sampling was off"
-    return f"period {period_bytes}, {bytes_until_sample} bytes were left until the next sample"
+    left_bytes = period_bytes - counted_bytes
+    return f"period {period_bytes}, {left_bytes} bytes were left until the next sample"

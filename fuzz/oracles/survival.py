@@ -42,7 +42,7 @@ class SurvivalOracle:
             self.pending = []
         elif observation.reports:
             self._check_reports([], observation)
-        if observation.samples and isinstance(action, ALLOCATIONS):
+        if observation.samples and type(action) in ALLOCATIONS:
             self.pending.extend([self._shadow.roots[-1]] * observation.samples)
         elif isinstance(action, DisableSampling):
             self.pending = []

@@ -23,6 +23,8 @@ def make_target(name: str) -> Target:
         if bug not in KNOWN_BUGS:
             known = ", ".join(KNOWN_BUGS)
             raise BadInputError(f"unknown bug {bug!r} in target {name!r}; known are {known}")
+        if bugs.count(bug) > 1:
+            raise BadInputError(f"the bug {bug!r} is planted twice in target {name!r}")
     return ReferenceTarget(name, plant(bugs))
 
 

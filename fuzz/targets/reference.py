@@ -145,7 +145,8 @@ class ReferenceTarget:
         observation = Observation()
         try:
             self._carry_out[type(action)](action, observation)
-            self._tell_events(observation)
+            if self._heap.events.order:
+                self._tell_events(observation)
         except HeapError as problem:
             observation.error = f"{type(problem).__name__}: {problem}"
         except Exception as problem:  # noqa: BLE001 - whatever a broken collector raises
@@ -155,16 +156,15 @@ class ReferenceTarget:
 
     def _tell_events(self, observation: Observation) -> None:
         order, reports = self._heap.events.take()
-        if order:
-            observation.order = order
-            observation.samples = order.count("s")
-            observation.minors = order.count("M")
-            observation.reports = [
-                Report(each.entries, each.memory_used_bytes, each.arena_bytes, each.major_state)
-                for each in reports
-            ]
-            if observation.minors:
-                observation.graph = self._heap.walk()
+        observation.order = order
+        observation.samples = order.count("s")
+        observation.minors = order.count("M")
+        observation.reports = [
+            Report(each.entries, each.memory_used_bytes, each.arena_bytes, each.major_state)
+            for each in reports
+        ]
+        if observation.minors:
+            observation.graph = self._heap.walk()
 
     def _tell_pointers(self, observation: Observation) -> None:
         heap = self._heap

@@ -73,11 +73,14 @@ def trace_killing(bug: str) -> Trace:
     return next(trace for trace in shipped_traces().values() if bug in trace.header.kills)
 
 
-def exit_code(*arguments: str) -> int:
+def exit_code(*arguments: str, stdout: int = subprocess.DEVNULL) -> int:
     """The exit code of a real process."""
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     command = [sys.executable, "-m", "fuzz", *arguments]
-    return subprocess.run(command, env=environment, check=False, capture_output=True).returncode
+    ran = subprocess.run(
+        command, env=environment, check=False, stdout=stdout, stderr=subprocess.DEVNULL
+    )
+    return ran.returncode
 
 
 # What cannot be asked for.
@@ -292,7 +295,7 @@ def test_a_trace_that_passes_has_nothing_to_reduce(
 ) -> None:
     assert run_command_line(["reduce", failing]) == CLEAN
     assert "nothing to reduce" in capsys.readouterr().out
-    assert os.listdir() == [failing]
+    assert [path.name for path in Path().iterdir()] == [failing]
 
 
 def test_a_failure_that_is_not_seen_again_is_inconclusive(
@@ -353,6 +356,20 @@ def test_a_process_exits_with_1_after_a_mismatch(failing: str) -> None:
 
 def test_a_process_exits_with_2_after_bad_input() -> None:
     assert exit_code("replay", "nothing.jsonl") == BAD_INPUT
+
+
+def test_a_reader_that_leaves_is_no_mismatch(failing: str) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        assert exit_code("replay", failing, stdout=theirs) != MISMATCH
+    finally:
+        os.close(theirs)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_a_summary_on_a_full_disk_is_bad_input(complaint: Complaint) -> None:
+    assert "/dev/full" in complaint("run", "--actions", "10", "--summary", "/dev/full")
 
 
 # What the commands say of themselves.

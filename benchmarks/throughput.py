@@ -1,0 +1,247 @@
+"""How fast sessions are, as ratios within one run: `python benchmarks/throughput.py`.
+
+Figures of one machine say little; a ratio of two of them, taken in turns in one run, says whether
+checking is cheap against collecting, Hypothesis against the target, two workers against one, and the
+end of a long trace against its beginning. Each figure is the best of several turns.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+
+from fuzz.actions import NAMES, Action
+from fuzz.engines import machine
+from fuzz.engines.machine import MachineEngine
+from fuzz.engines.random import RandomEngine, RandomSource
+from fuzz.observation import Observation
+from fuzz.oracles import Bench
+from fuzz.oracles.heap import HeapOracle
+from fuzz.oracles.pointers import PointersOracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.survival import SurvivalOracle
+from fuzz.probes import ProbeCounter
+from fuzz.rules import (
+    Rule,
+    draw_action,
+    draw_configuration,
+    draw_length,
+    draw_menu,
+    rules_for,
+)
+from fuzz.run import Run
+from fuzz.session import UNLIMITED, Plan, Session
+from fuzz.targets import make_target
+from gcmodel import Configuration, Heap
+
+TURNS = 5
+ACTIONS = 60_000
+MACHINE_SLICES = 7
+SESSION_ACTIONS = 400_000
+LONG_TRACE = 10_000
+LONG_TRACES = 30
+PART = 1_000
+
+Trace = tuple[dict[str, int], list[Action]]
+
+
+def drawn_traces(actions: int) -> list[Trace]:
+    """What the random engine draws for the reference, as concrete actions."""
+    target = make_target("reference")
+    settings, traces, left, number = target.start({}).settings, [], actions, 0
+    while left > 0:
+        source = RandomSource(f"benchmark/{number}")
+        run = Run(target, draw_configuration(settings, source))
+        menu = draw_menu(rules_for(run.contract), source)
+        for _ in range(min(draw_length(source), left)):
+            run.step(draw_action(run.situation, menu, source))
+        traces.append((run.configuration, run.actions))
+        left -= len(run.actions)
+        number += 1
+    return traces
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """What one turn of `work` takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def best(*works: Callable[[], object]) -> list[float]:
+    """The best turn of each of `works`, which take turns."""
+    turns = [[seconds(work) for work in works] for _ in range(TURNS)]
+    return [min(times) for times in zip(*turns, strict=True)]
+
+
+# The bare reference: gcmodel's heap without drawing, observing or checking.
+
+HEAP_METHODS = {
+    "read_weakref": "is_weakref_alive",
+    "take_identity": "identity",
+    "check_heap": "walk",
+}
+"""Where an action is not called like the heap's method."""
+
+Call = tuple[str, tuple[object, ...]]
+
+
+def heap_calls(traces: list[Trace]) -> list[tuple[Configuration, list[Call]]]:
+    """The traces as calls of the heap's methods."""
+    return [
+        (
+            Configuration(**configuration),
+            [
+                (HEAP_METHODS.get(name := NAMES[type(action)], name), attrs.astuple(action))
+                for action in actions
+            ],
+        )
+        for configuration, actions in traces
+    ]
+
+
+def run_bare(calls: list[tuple[Configuration, list[Call]]]) -> None:
+    """Call the heap."""
+    for configuration, methods in calls:
+        heap = Heap(configuration)
+        for method, arguments in methods:
+            getattr(heap, method)(*arguments)
+
+
+# What the others run.
+
+
+def run_random(actions: int) -> None:
+    """The random engine, all checks on."""
+    engine, probes, number = RandomEngine(make_target("reference"), "benchmark"), ProbeCounter(), 0
+    while actions > 0:
+        done = engine.run_slice(number, actions, probes)
+        assert not done.failures
+        actions -= done.actions
+        number += 1
+
+
+def run_with(traces: list[Trace], oracle: type | None) -> None:
+    """Replay concrete actions with one oracle, or none, but always with the shadow heap."""
+    target = make_target("reference")
+    for configuration, actions in traces:
+        bench = Bench(target.start(configuration))
+        bench.oracles = tuple(each for each in bench.oracles if type(each) is oracle)
+        for action in actions:
+            bench.judge(action, target.perform(action))
+
+
+class _IdleTrace(Run):
+    """A run whose target does nothing and is asked nothing; the rules still see the shadow."""
+
+    def step(self, action: Action) -> Observation:
+        self.actions.append(action)
+        self.bench.shadow.follow(action, minors=0)
+        return Observation()
+
+
+def run_machine(trace_class: type[Run]) -> Callable[[], int]:
+    """A turn of the machine engine whose traces are of that class; returns its actions."""
+
+    def turn() -> int:
+        engine, probes = MachineEngine(make_target("reference"), "benchmark"), ProbeCounter()
+        before, machine.Run = machine.Run, trace_class  # type: ignore[misc]
+        try:
+            slices = [engine.run_slice(n, UNLIMITED, probes) for n in range(MACHINE_SLICES)]
+        finally:
+            machine.Run = before  # type: ignore[misc]
+        return sum(done.actions for done in slices)
+
+    return turn
+
+
+def run_session(workers: int) -> None:
+    """A session of the random engine."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Plan("reference", "random", 1, workers, Path(folder), actions=SESSION_ACTIONS)
+        assert not Session(plan, []).run().finds
+
+
+def cost_over_length() -> float:
+    """The cost of the last actions of long traces, in terms of the first ones."""
+    target, first, last = make_target("reference"), 0.0, 0.0
+    settings = target.start({}).settings
+    for number in range(LONG_TRACES):
+        source = RandomSource(f"long/{number}")
+        run = Run(target, draw_configuration(settings, source))
+        menu = draw_menu(rules_for(run.contract), source)
+
+        def part(run: Run = run, menu: list[Rule] = menu, source: RandomSource = source) -> None:
+            for _ in range(PART):
+                run.step(draw_action(run.situation, menu, source))
+
+        parts = [seconds(part) for _ in range(LONG_TRACE // PART)]
+        first, last = first + parts[0], last + parts[-1]
+    return last / first
+
+
+# The tables.
+
+
+def print_engines(console: Console) -> None:
+    """The engines' speeds and what they are measured against."""
+    traces = drawn_traces(ACTIONS)
+    calls = heap_calls(traces)
+    bare, checked = best(lambda: run_bare(calls), lambda: run_random(ACTIONS))
+    counts: dict[str, int] = {}
+
+    def counted(name: str, trace_class: type[Run]) -> Callable[[], None]:
+        return lambda: counts.update({name: run_machine(trace_class)()})
+
+    idle, machine_seconds = best(counted("idle", _IdleTrace), counted("machine", Run))
+    one, two = best(lambda: run_session(1), lambda: run_session(2))
+    idle_speed, machine_speed = counts["idle"] / idle, counts["machine"] / machine_seconds
+    table = Table("what", "actions/s", "against", "actions/s", "ratio", "at least")
+    rows = (
+        ("random engine", ACTIONS / checked, "bare reference", ACTIONS / bare, "0.2"),
+        ("machine engine", machine_speed, "an idle target", idle_speed, "0.8"),
+        ("two workers", SESSION_ACTIONS / two, "one worker", SESSION_ACTIONS / one, "1.8"),
+    )
+    for what, speed, against, other, least in rows:
+        table.add_row(
+            what, f"{speed:,.0f}", against, f"{other:,.0f}", f"{speed / other:.2f}", least
+        )
+    console.print(table)
+
+
+def print_length(console: Console) -> None:
+    """Whether long traces grow slow."""
+    console.print(
+        f"the last {PART:,} actions of a {LONG_TRACE:,}-action trace cost "
+        f"{cost_over_length():.2f} times the first (at most 1.25)"
+    )
+
+
+def print_oracles(console: Console) -> None:
+    """What each oracle adds to the cost of an action."""
+    traces = drawn_traces(ACTIONS)
+    oracles = (None, HeapOracle, SamplingOracle, SurvivalOracle, PointersOracle)
+    times = best(*[lambda oracle=oracle: run_with(traces, oracle) for oracle in oracles])
+    table = Table("oracle", "µs an action", "of target and shadow alone")
+    for oracle, time_taken in zip(oracles[1:], times[1:], strict=True):
+        added = max(time_taken - times[0], 0.0)
+        table.add_row(oracle.__name__, f"{added / ACTIONS * 1e6:.2f}", f"{added / times[0]:.0%}")
+    console.print(table)
+
+
+def main() -> None:
+    """Print all tables."""
+    console = Console()
+    print_engines(console)
+    print_length(console)
+    print_oracles(console)
+
+
+if __name__ == "__main__":
+    main()

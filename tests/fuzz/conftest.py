@@ -1,0 +1,52 @@
+"""A target, and a contract that no target made, for tests of what knows only contracts."""
+
+import pytest
+
+from fuzz.actions import ACTIONS
+from fuzz.contract import Contract, KindLayout, Layout, Prebuilt, Range, SamplingRule, Setting
+from fuzz.oracles import Bench
+from fuzz.rules import Situation
+from fuzz.shadow import Shadow
+from fuzz.targets import Target, make_target
+
+
+@pytest.fixture
+def reference() -> Target:
+    return make_target("reference")
+
+
+@pytest.fixture
+def contract() -> Contract:
+    """Nodes 32 bytes, weak references 16, arrays 16 and 8 an item, strings 25 and 1 a character.
+
+    256 bytes of nursery, 64 or more lie outside; prebuilt are a node and an array of four.
+    """
+    return Contract(
+        nursery_bytes=256,
+        layout=Layout(
+            kinds={
+                "node": KindLayout(1, 32),
+                "weakref": KindLayout(2, 16),
+                "array": KindLayout(3, 16, 8),
+                "string": KindLayout(4, 25, 1),
+            },
+            large_object_bytes=64,
+            word_bytes=8,
+            object_bytes_max=2**20,
+        ),
+        sampling=SamplingRule(Range(8, 2**40, 8)),
+        settings=(Setting("nursery_bytes", 256, Range(64, 65536, 8)),),
+        actions=tuple(ACTIONS),
+        observes=(),
+        prebuilt=(Prebuilt("node"), Prebuilt("array", 4)),
+    )
+
+
+@pytest.fixture
+def shadow(contract: Contract) -> Shadow:
+    return Shadow(contract)
+
+
+@pytest.fixture
+def situation(contract: Contract) -> Situation:
+    return Situation(contract, Bench(contract))

@@ -1,0 +1,67 @@
+"""Actions are plain data, and their names are those of the trace format."""
+
+import attrs
+import pytest
+
+from fuzz import actions
+from fuzz.actions import (
+    ACTIONS,
+    ALLOCATIONS,
+    NAMES,
+    Action,
+    AllocateString,
+    Free,
+    Write,
+    name_of,
+)
+
+NAMES_IN_TRACES = {
+    *("allocate_node", "allocate_string", "allocate_array", "allocate_weakref", "load_prebuilt"),
+    *("free", "read", "read_number", "read_weakref", "write", "write_number", "copy_array"),
+    *("take_identity", "collect_minor", "collect_progress", "collect_step", "collect_full"),
+    *("enable_sampling", "disable_sampling", "check_heap"),
+}
+
+
+def test_a_name_has_an_underscore_before_each_capital_but_the_first() -> None:
+    assert name_of(AllocateString) == "allocate_string"
+
+
+def test_the_names_are_those_of_the_trace_format() -> None:
+    assert set(ACTIONS) == NAMES_IN_TRACES
+
+
+def test_every_name_leads_to_the_class_that_this_module_shows() -> None:
+    shown = [each for each in vars(actions).values() if isinstance(each, type)]
+    assert set(ACTIONS.values()) == {
+        each for each in shown if issubclass(each, Action) and each is not Action
+    }
+
+
+def test_the_names_by_class_are_the_classes_by_name() -> None:
+    assert {name: action for action, name in NAMES.items()} == ACTIONS
+
+
+def test_an_action_that_somebody_adds_elsewhere_is_none_of_the_format() -> None:
+    class Foreign(Action):
+        pass
+
+    assert name_of(Foreign) not in ACTIONS
+
+
+def test_an_action_cannot_be_changed() -> None:
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Free(1).root = 2  # type: ignore[misc]
+
+
+def test_actions_with_the_same_arguments_are_the_same() -> None:
+    assert {Write(1, 0, None), Write(1, 0, None), Write(1, 0, 0)} == {
+        Write(1, 0, 0),
+        Write(1, 0, None),
+    }
+
+
+def test_the_allocations_are_the_actions_called_so() -> None:
+    assert {NAMES[each] for each in ALLOCATIONS} == {
+        name for name in ACTIONS if name.startswith("allocate_")
+    }

@@ -1,0 +1,96 @@
+"""Contracts: ranges, what an object costs, and which configurations are legal."""
+
+import pytest
+
+from fuzz.contract import Contract, Layout, Range, Setting, problem_of_configuration
+
+SETTINGS = (
+    Setting("nursery", 256, Range(64, 1024, 8)),
+    Setting("large", 64, Range(17, 1024), at_most="nursery"),
+    Setting("cards", 4, Range(0, 32), choices=(0, 4, 32)),
+)
+
+
+@pytest.fixture
+def layout(contract: Contract) -> Layout:
+    return contract.layout
+
+
+@pytest.mark.parametrize("number", [16, 24, 64])
+def test_a_range_contains_its_ends_and_the_multiples_between(number: int) -> None:
+    assert number in Range(16, 64, 8)
+
+
+@pytest.mark.parametrize("number", [8, 15, 17, 20, 65, 72])
+def test_a_range_contains_nothing_else(number: int) -> None:
+    assert number not in Range(16, 64, 8)
+
+
+def test_a_range_of_all_numbers_reads_as_such() -> None:
+    assert str(Range(0, 8)) == "from 0 to 8"
+
+
+def test_a_range_of_multiples_reads_as_such() -> None:
+    assert str(Range(8, 64, 8)) == "a multiple of 8 from 8 to 64"
+
+
+def test_an_object_in_the_nursery_is_rounded_up_to_words(layout: Layout) -> None:
+    assert layout.cost("string", 1, nonmovable=False) == (32, False)
+
+
+def test_an_object_of_whole_words_is_not_rounded(layout: Layout) -> None:
+    assert layout.cost("string", 7, nonmovable=False) == (32, False)
+
+
+def test_each_item_costs_its_bytes(layout: Layout) -> None:
+    assert layout.cost("array", 3, nonmovable=False) == (40, False)
+
+
+def test_an_object_a_byte_below_the_threshold_lies_in_the_nursery(layout: Layout) -> None:
+    assert layout.cost("string", 38, nonmovable=False) == (64, False)
+
+
+def test_an_object_of_the_threshold_lies_outside(layout: Layout) -> None:
+    assert layout.cost("string", 39, nonmovable=False) == (64, True)
+
+
+def test_an_object_outside_is_not_rounded(layout: Layout) -> None:
+    assert layout.cost("string", 40, nonmovable=False) == (65, True)
+
+
+def test_a_small_nonmovable_object_lies_outside_and_is_not_rounded(layout: Layout) -> None:
+    assert layout.cost("string", 0, nonmovable=True) == (25, True)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {},
+        {"nursery": 64, "large": 64},
+        {"large": 256},
+        {"large": 1024, "nursery": 1024},
+        {"cards": 0},
+        {"cards": 32},
+    ],
+    ids=str,
+)
+def test_a_legal_configuration_has_no_problem(configuration: dict[str, int]) -> None:
+    assert problem_of_configuration(configuration, SETTINGS) is None
+
+
+@pytest.mark.parametrize(
+    ("configuration", "problem"),
+    [
+        ({"nursary": 64}, "config has no setting 'nursary'; it has nursery, large, cards"),
+        ({"nursery": 56}, "nursery is 56; it must be a multiple of 8 from 64 to 1024"),
+        ({"nursery": 65}, "nursery is 65; it must be a multiple of 8 from 64 to 1024"),
+        ({"nursery": 1032}, "nursery is 1032; it must be a multiple of 8 from 64 to 1024"),
+        ({"large": 16}, "large is 16; it must be from 17 to 1024"),
+        ({"large": 257}, "large is 257; it must be at most nursery, 256"),
+        ({"large": 65, "nursery": 64}, "large is 65; it must be at most nursery, 64"),
+        ({"cards": 8}, "cards is 8; it must be one of 0, 4, 32"),
+    ],
+    ids=str,
+)
+def test_the_problem_of_a_configuration(configuration: dict[str, int], problem: str) -> None:
+    assert problem_of_configuration(configuration, SETTINGS) == problem

@@ -1,0 +1,67 @@
+"""The known bugs: each fails on its trace, and both engines find it, reduce it and save it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fuzz import trace as traces
+from fuzz.cli import run_command_line
+from fuzz.corpus import shipped_traces
+from fuzz.run import replay
+from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.trace import Trace
+
+CLEAN, MISMATCH = 0, 1
+ACTIONS_MAX = 6
+SECONDS_MAX = 60.0
+
+each_bug = pytest.mark.parametrize("bug", KNOWN_BUGS)
+
+
+def traces_killing(bug: str) -> list[Trace]:
+    killing = [trace for trace in shipped_traces().values() if bug in trace.header.kills]
+    assert killing
+    return killing
+
+
+@each_bug
+def test_the_trace_of_a_bug_passes_on_the_reference(bug: str) -> None:
+    target = make_target("reference")
+    assert [replay(target, trace, bug) for trace in traces_killing(bug)] == [None]
+
+
+@each_bug
+def test_the_trace_of_a_bug_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
+    target = make_target(planted("reference", bug))
+    failures = [replay(target, trace, bug) for trace in traces_killing(bug)]
+    assert {failure and failure.oracle for failure in failures} <= {*KNOWN_BUGS[bug].oracles}
+
+
+@each_bug
+def test_a_bug_says_where_it_happened(bug: str) -> None:
+    assert KNOWN_BUGS[bug].source
+    assert KNOWN_BUGS[bug].what
+
+
+@pytest.mark.slow
+@each_bug
+@pytest.mark.parametrize(("engine", "actions"), [("random", "20000"), ("machine", "50000")])
+def test_a_bug_is_found_reduced_saved_and_replayed(
+    bug: str, engine: str, actions: str, tmp_path: Path
+) -> None:
+    corpus, summary = tmp_path / "corpus", tmp_path / "summary.json"
+    target = planted("reference", bug)
+    plan = ["--target", target, "--engine", engine, "--actions", actions, "--seed", "1"]
+    places = ["--corpus", str(corpus), "--summary", str(summary)]
+
+    assert run_command_line(["run", *plan, *places]) == MISMATCH
+
+    assert json.loads(summary.read_text())["timing"]["seconds"] < SECONDS_MAX
+    finds = [traces.read(path) for path in corpus.iterdir()]
+    assert min(len(find.actions) for find in finds) <= ACTIONS_MAX
+    assert {find.header.kills for find in finds} == {(bug,)}
+    assert run_command_line(["replay", str(corpus)]) == MISMATCH
+    assert run_command_line(["replay", str(corpus), "--target", "reference"]) == CLEAN

@@ -1,0 +1,257 @@
+"""The sampling oracle's arithmetic, under every sampling rule that a contract can state."""
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuzz.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    CollectMinor,
+    DisableSampling,
+    EnableSampling,
+    Free,
+)
+from fuzz.contract import Contract, SamplingRule
+from fuzz.observation import Observation
+from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
+from fuzz.shadow import Shadow
+
+NODE_BYTES = 32
+
+
+class Judge:
+    """A sampling oracle over a shadow heap that follows what it is told."""
+
+    def __init__(self, contract: Contract, **rule: Any) -> None:  # noqa: ANN401 - any of its fields
+        rules = attrs.evolve(contract.sampling, **rule)
+        self.shadow = Shadow(contract)
+        self.oracle = SamplingOracle(attrs.evolve(contract, sampling=rules), self.shadow)
+
+    def hear(self, action: Action, observation: Observation) -> None:
+        self.shadow.follow(action, observation.minors)
+        self.oracle.check(action, observation)
+
+    def enable(self, period_bytes: int) -> None:
+        self.hear(EnableSampling(period_bytes), Observation())
+
+    def node(self, samples: int) -> None:
+        self.hear(AllocateNode(0), Observation(samples, size=NODE_BYTES, outside=False))
+
+    def string(self, size: int, samples: int) -> None:
+        """A string outside, of `size` bytes."""
+        self.hear(AllocateString(size - 25), Observation(samples, size=size, outside=True))
+
+
+@pytest.fixture
+def judge(contract: Contract) -> Judge:
+    return Judge(contract)
+
+
+def mismatch_of(judge: Judge, action: Action, **fields: Any) -> SamplingMismatch:  # noqa: ANN401
+    with pytest.raises(SamplingMismatch) as raised:
+        judge.hear(action, Observation(**fields))
+    return raised.value
+
+
+# When a sample is due.
+
+
+def test_nothing_is_sampled_while_sampling_is_off(judge: Judge) -> None:
+    judge.node(samples=0)
+    mismatch = mismatch_of(judge, AllocateNode(0), samples=1, size=32, outside=False)
+    assert (mismatch.field, mismatch.direction, mismatch.why) == (
+        "samples",
+        "more",
+        "sampling was off",
+    )
+
+
+def test_an_object_that_reaches_the_period_is_not_sampled(judge: Judge) -> None:
+    judge.enable(2 * NODE_BYTES)
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.node(samples=1)
+
+
+def test_where_a_sample_is_due_at_the_period_an_object_that_reaches_it_is_sampled(
+    contract: Contract,
+) -> None:
+    judge = Judge(contract, crosses="at")
+    judge.enable(2 * NODE_BYTES)
+    judge.node(samples=0)
+    judge.node(samples=1)
+    judge.node(samples=0)
+
+
+def test_an_object_larger_than_several_periods_is_sampled_for_each(judge: Judge) -> None:
+    judge.enable(64)
+    judge.string(3 * 64 + 1, samples=3)
+
+
+def test_where_an_allocation_takes_one_sample_it_is_one(contract: Contract) -> None:
+    judge = Judge(contract, samples_per_allocation="one")
+    judge.enable(64)
+    judge.string(3 * 64 + 1, samples=1)
+
+
+def test_the_bytes_beyond_the_period_are_carried(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.node(samples=1)
+    assert judge.oracle.bytes_until_sample == 40 - 24
+
+
+def test_where_the_surplus_is_dropped_the_count_starts_anew(contract: Contract) -> None:
+    judge = Judge(contract, surplus="dropped")
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.node(samples=1)
+    assert judge.oracle.bytes_until_sample == 40
+
+
+def test_where_the_surplus_is_dropped_bytes_before_the_sample_count(contract: Contract) -> None:
+    judge = Judge(contract, surplus="dropped")
+    judge.enable(40)
+    judge.node(samples=0)
+    assert judge.oracle.bytes_until_sample == 8
+
+
+def test_an_object_outside_counts_unrounded(judge: Judge) -> None:
+    judge.enable(72)
+    judge.string(65, samples=0)
+    assert judge.oracle.bytes_until_sample == 7
+
+
+def test_a_minor_collection_does_not_change_the_count(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.hear(CollectMinor(), Observation(minors=1))
+    judge.node(samples=1)
+
+
+def test_enabling_again_starts_the_count_anew(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.enable(40)
+    judge.node(samples=0)
+
+
+@pytest.mark.parametrize("report", [False, True])
+def test_nothing_is_sampled_after_disabling(judge: Judge, report: bool) -> None:
+    judge.enable(8)
+    judge.hear(DisableSampling(report), Observation(minors=int(report)))
+    judge.node(samples=0)
+
+
+def test_an_action_that_allocates_nothing_is_not_sampled(judge: Judge) -> None:
+    judge.enable(8)
+    judge.node(samples=3)
+    assert mismatch_of(judge, Free(0), samples=1).field == "samples"
+
+
+# What is wrong.
+
+
+def test_too_few_samples_are_less(judge: Judge) -> None:
+    judge.enable(8)
+    mismatch = mismatch_of(judge, AllocateNode(0), samples=2, size=32, outside=False)
+    assert (mismatch.expected, mismatch.got, mismatch.direction) == (3, 2, "less")
+
+
+def test_the_message_says_how_many_bytes_were_left_before(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    mismatch = mismatch_of(judge, AllocateNode(0), samples=0, size=32, outside=False)
+    assert str(mismatch) == (
+        "sampling: samples: expected 1, got 0 "
+        "(period 40, 8 bytes were left until the next sample)"
+    )
+
+
+@pytest.mark.parametrize(("size", "direction"), [(31, "less"), (40, "more"), (None, "different")])
+def test_another_size_than_the_layout_gives_is_wrong(
+    judge: Judge, size: int | None, direction: str
+) -> None:
+    mismatch = mismatch_of(judge, AllocateString(1), size=size, outside=False)
+    assert (mismatch.field, mismatch.expected, mismatch.direction) == ("size", 32, direction)
+
+
+@pytest.mark.parametrize("outside", [True, None])
+def test_an_object_outside_that_belongs_in_the_nursery_is_wrong(
+    judge: Judge, outside: bool | None
+) -> None:
+    mismatch = mismatch_of(judge, AllocateNode(0), size=32, outside=outside)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("outside", False, outside)
+
+
+def test_an_object_in_the_nursery_that_belongs_outside_is_wrong(judge: Judge) -> None:
+    mismatch = mismatch_of(judge, AllocateNode(0, nonmovable=True), size=32, outside=False)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("outside", True, False)
+
+
+# What the rules aim with.
+
+
+def test_the_nursery_used_is_what_was_allocated_in_it(judge: Judge) -> None:
+    judge.node(samples=0)
+    judge.string(100, samples=0)
+    judge.node(samples=0)
+    assert judge.oracle.nursery_used_bytes == 2 * NODE_BYTES
+
+
+def test_a_collection_inside_an_allocation_leaves_that_object_in_the_nursery(judge: Judge) -> None:
+    judge.node(samples=0)
+    judge.hear(AllocateArray(1), Observation(minors=1, size=24, outside=False))
+    assert judge.oracle.nursery_used_bytes == 24
+
+
+# By arithmetic, and byte by byte.
+
+
+def byte_by_byte(rule: SamplingRule, period_bytes: int, sizes: list[int]) -> list[int]:
+    """How many samples objects of these sizes take, counting one byte after another."""
+    counted, answers = 0, []
+    for size in sizes:
+        samples = 0
+        for _ in range(size):
+            counted += 1
+            if counted == period_bytes + (rule.crosses == "beyond"):
+                samples += 1
+                counted -= period_bytes
+        if samples and rule.surplus == "dropped":
+            counted = 0
+        answers.append(min(samples, 1) if rule.samples_per_allocation == "one" else samples)
+    return answers
+
+
+rules = st.fixed_dictionaries(
+    {
+        "crosses": st.sampled_from(["beyond", "at"]),
+        "surplus": st.sampled_from(["carried", "dropped"]),
+        "samples_per_allocation": st.sampled_from(["all", "one"]),
+    }
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # It never changes.
+@given(
+    rule=rules,
+    period_bytes=st.integers(1, 200),
+    lengths=st.lists(st.integers(0, 100), max_size=12),
+)
+def test_the_arithmetic_agrees_with_counting_each_byte(
+    contract: Contract, rule: dict[str, Any], period_bytes: int, lengths: list[int]
+) -> None:
+    judge = Judge(contract, **rule)
+    sizes = [25 + length for length in lengths]
+    judge.enable(period_bytes)
+    answers = byte_by_byte(attrs.evolve(contract.sampling, **rule), period_bytes, sizes)
+    for length, size, samples in zip(lengths, sizes, answers, strict=True):
+        nonmovable = AllocateString(length, nonmovable=True)  # Outside nothing is rounded.
+        judge.hear(nonmovable, Observation(samples, size=size, outside=True))

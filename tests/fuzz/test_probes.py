@@ -1,0 +1,152 @@
+"""Each probe: the fewest actions that reach it, and nearly the same that do not."""
+
+import pytest
+
+from fuzz.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateWeakref,
+    CollectMinor,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    ReadWeakref,
+    TakeIdentity,
+)
+from fuzz.legality import why_illegal
+from fuzz.probes import PROBES, ProbeCounter
+from fuzz.run import Run
+from fuzz.targets import Target
+
+NODE = AllocateNode(0)  # 32 bytes
+OUTSIDE = AllocateNode(0, nonmovable=True)  # 32 bytes
+ARRAY = AllocateArray(3)  # 40 bytes
+WEAKREF = AllocateWeakref(0)  # 16 bytes
+NEARLY_FULL = [NODE] * 7  # 224 of 256 bytes
+MINOR, STEP = CollectMinor(), CollectStep()
+OFF, REPORT = DisableSampling(), DisableSampling(report=True)
+
+
+def every(period_bytes: int) -> Action:
+    return EnableSampling(period_bytes)
+
+
+REACHED: dict[str, list[Action]] = {
+    "sample_in_nursery": [every(24), NODE],
+    "sample_outside": [every(24), OUTSIDE],
+    "several_samples_in_nursery": [every(8), NODE],
+    "several_samples_outside": [every(8), OUTSIDE],
+    "sample_then_minor_collection": [*NEARLY_FULL, every(8), ARRAY],
+    "minor_collection_then_sample": [*NEARLY_FULL, every(40), AllocateArray(4)],
+    "object_ends_at_sample_point": [every(32), NODE],
+    "object_larger_than_period": [every(24), NODE],
+    "limit_equal_to_top": [every(256), NODE],
+    "enabled_beyond_nursery": [every(264)],
+    "enabled_with_room_left": [NODE, every(224)],
+    "reenabled_while_enabled": [every(8), every(8)],
+    "disabled_never_enabled": [OFF],
+    "pending_samples_dropped": [every(8), NODE, OFF],
+    "pending_samples_reported_by_disabling": [every(8), NODE, REPORT],
+    "toggled_while_scanning": [OFF],
+    "toggled_while_marking": [STEP, OFF],
+    "toggled_while_sweeping": [STEP, STEP, every(8)],
+    "toggled_while_finalizing": [STEP, STEP, STEP, every(8)],
+    "sampled_object_survived": [every(8), NODE, MINOR],
+    "sampled_object_died": [every(8), NODE, Free(0), MINOR],
+    "sampled_weakref": [NODE, every(8), WEAKREF, MINOR],
+    "weakref_died": [NODE, WEAKREF, Free(0), MINOR, ReadWeakref(0)],
+    "array_copied_while_marking": [ARRAY, STEP, CopyArray(0, 0, 0, 0, 1)],
+    "identity_taken_of_young_object": [NODE, TakeIdentity(0)],
+}
+NEARLY: list[tuple[str, list[Action]]] = [
+    ("sample_in_nursery", [every(32), NODE]),
+    ("sample_in_nursery", [every(8), OUTSIDE]),
+    ("sample_outside", [every(32), OUTSIDE]),
+    ("sample_outside", [every(8), NODE]),
+    ("several_samples_in_nursery", [every(16), NODE]),
+    ("several_samples_in_nursery", [every(8), OUTSIDE]),
+    ("several_samples_outside", [every(16), OUTSIDE]),
+    ("several_samples_outside", [every(8), NODE]),
+    ("sample_then_minor_collection", [*NEARLY_FULL, every(8), NODE]),
+    ("sample_then_minor_collection", [*NEARLY_FULL, every(40), AllocateArray(4)]),
+    ("minor_collection_then_sample", [*NEARLY_FULL, every(48), AllocateArray(4)]),
+    ("minor_collection_then_sample", [*NEARLY_FULL, every(40), MINOR, AllocateArray(4)]),
+    ("object_ends_at_sample_point", [every(40), NODE]),
+    ("object_ends_at_sample_point", [every(24), NODE]),
+    ("object_larger_than_period", [every(32), NODE]),
+    ("limit_equal_to_top", [every(264), NODE]),
+    ("limit_equal_to_top", [every(248), NODE]),
+    ("enabled_beyond_nursery", [every(256)]),
+    ("enabled_with_room_left", [NODE, every(216)]),
+    ("enabled_with_room_left", [NODE, every(232)]),
+    ("reenabled_while_enabled", [every(8), OFF, every(8)]),
+    ("disabled_never_enabled", [every(8), OFF]),
+    ("disabled_never_enabled", [every(8), OFF, OFF]),
+    ("pending_samples_dropped", [every(8), NODE, REPORT]),
+    ("pending_samples_dropped", [every(8), NODE, MINOR, OFF]),
+    ("pending_samples_reported_by_disabling", [every(8), NODE, OFF]),
+    ("pending_samples_reported_by_disabling", [every(8), NODE, MINOR, REPORT]),
+    ("toggled_while_scanning", [STEP, OFF]),
+    ("toggled_while_marking", [OFF, STEP]),
+    ("toggled_while_marking", [STEP, STEP, OFF]),
+    ("toggled_while_sweeping", [STEP, STEP, STEP, OFF]),
+    ("toggled_while_finalizing", [STEP, STEP, STEP, STEP, OFF]),
+    ("sampled_object_survived", [every(8), NODE, Free(0), MINOR]),
+    ("sampled_object_survived", [every(8), NODE, OFF, MINOR]),
+    ("sampled_object_died", [every(8), NODE, MINOR, Free(0), MINOR]),
+    ("sampled_weakref", [NODE, WEAKREF, every(8), NODE, MINOR]),
+    ("weakref_died", [NODE, WEAKREF, Free(0), ReadWeakref(0)]),
+    ("weakref_died", [NODE, WEAKREF, MINOR, ReadWeakref(1)]),
+    ("array_copied_while_marking", [ARRAY, CopyArray(0, 0, 0, 0, 1), STEP]),
+    ("array_copied_while_marking", [ARRAY, STEP, STEP, CopyArray(0, 0, 0, 0, 1)]),
+    ("identity_taken_of_young_object", [NODE, MINOR, TakeIdentity(0)]),
+]
+
+
+def count(target: Target, probe: str, actions: list[Action]) -> int:
+    """How often actions reach a probe, up to the first that is illegal."""
+    probes = ProbeCounter()
+    run = Run(target, {}, probes)
+    for action in actions:
+        if why_illegal(action, run.contract, run.bench.shadow):
+            break
+        run.step(action)
+    return probes.counts[probe]
+
+
+def test_every_probe_has_its_actions() -> None:
+    assert sorted(REACHED) == sorted(PROBES)
+
+
+def test_every_probe_has_a_near_miss() -> None:
+    assert {probe for probe, _ in NEARLY} == set(PROBES)
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_a_probe_is_reached_once(reference: Target, probe: str) -> None:
+    assert count(reference, probe, REACHED[probe]) == 1
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_a_probe_is_not_reached_without_one_of_its_actions(reference: Target, probe: str) -> None:
+    actions = REACHED[probe]
+    fewer = [actions[:number] + actions[number + 1 :] for number in range(len(actions))]
+    assert [each for each in fewer if count(reference, probe, each)] == []
+
+
+@pytest.mark.parametrize(("probe", "actions"), NEARLY, ids=str)
+def test_a_near_miss_does_not_reach_a_probe(
+    reference: Target, probe: str, actions: list[Action]
+) -> None:
+    assert count(reference, probe, actions) == 0
+
+
+def test_every_time_counts(reference: Target) -> None:
+    assert count(reference, "sample_in_nursery", [every(24), NODE, NODE, NODE]) == 3
+
+
+def test_allocations_are_asked_nothing_while_sampling_is_off(reference: Target) -> None:
+    assert count(reference, "object_larger_than_period", [every(8), OFF, NODE]) == 0

@@ -1,0 +1,289 @@
+"""What each pass of a reduction makes simpler, and that it never turns one failure into another."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from fuzz.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    Read,
+    TakeIdentity,
+    Write,
+)
+from fuzz.contract import Contract
+from fuzz.engines.random import RandomEngine
+from fuzz.observation import Observation
+from fuzz.probes import ProbeCounter
+from fuzz.reduce import Reducer, reduce_failure
+from fuzz.run import Failure, run_actions
+from fuzz.shadow import Shadow, ShadowObject
+from fuzz.targets import KNOWN_BUGS, Target, make_target, planted
+
+SLICES_MAX = 400
+
+
+class Planted:
+    """The reference, but an action for which `fails` says so is answered with an error."""
+
+    name = "planted"
+
+    def __init__(self, fails: "Callable[[Planted], object]") -> None:
+        self._target = make_target("reference")
+        self._fails = fails
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = self._target.start(configuration)
+        self.nursery_bytes = contract.nursery_bytes
+        self.shadow = Shadow(contract)
+        self.done: list[Action] = []
+        self.minors = 0
+        return contract
+
+    def perform(self, action: Action) -> Observation:
+        observation = self._target.perform(action)
+        self.done.append(action)
+        self.minors += observation.minors
+        self.shadow.follow(action, observation.minors)
+        failure = self._fails(self)
+        if failure:
+            observation.error = failure if isinstance(failure, str) else "Planted"
+        return observation
+
+    @property
+    def last(self) -> Action:
+        return self.done[-1]
+
+    def named(self) -> ShadowObject:
+        """The object in the slot that the last action names."""
+        return self.shadow.roots[self.last.root]  # type: ignore[attr-defined]
+
+
+def reduced(target: Target, *actions: Action, **configuration: int) -> Failure:
+    failure = run_actions(target, configuration, actions)
+    assert failure is not None
+    return reduce_failure(target, failure)
+
+
+# Removing actions.
+
+
+def test_actions_that_do_not_matter_are_removed() -> None:
+    target = make_target("reference+one-sample-per-object")
+    noise = (AllocateNode(3), TakeIdentity(0), CollectMinor(), AllocateArray(9), Free(0))
+    failure = reduced(target, *noise, EnableSampling(8), *noise, AllocateNode(0))
+    assert failure.actions == (EnableSampling(8), AllocateNode(0))
+
+
+def test_actions_after_the_culprit_are_not_part_of_a_failure() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap))
+    assert reduced(target, CheckHeap(), CollectMinor()).actions == (CheckHeap(),)
+
+
+def takes_identity_of_7(heap: Planted) -> bool:
+    return isinstance(heap.last, TakeIdentity) and heap.named().number == 7
+
+
+SEVEN = (AllocateNode(7), TakeIdentity(0))
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        (AllocateNode(1), AllocateNode(7), AllocateNode(2), TakeIdentity(1)),
+        (AllocateNode(1), AllocateNode(7), Free(0), TakeIdentity(0)),
+        (AllocateNode(1), Write(0, 0, 0), Read(0, 0), AllocateNode(7), TakeIdentity(2)),
+        (AllocateNode(1), AllocateNode(7), Write(1, 0, 0), TakeIdentity(1)),
+        (*(AllocateArray(2), AllocateNode(7), CopyArray(0, 0, 0, 0, 2)), TakeIdentity(1)),
+    ],
+    ids=["allocation", "free", "dependent", "value", "copy"],
+)
+def test_slots_are_renumbered_where_an_allocation_is_removed(actions: tuple[Action, ...]) -> None:
+    assert reduced(Planted(takes_identity_of_7), *actions).actions == SEVEN
+
+
+def test_the_slot_that_a_read_appends_is_renumbered() -> None:
+    target = Planted(lambda heap: takes_identity_of_7(heap) and len(heap.shadow.roots) == 2)
+    actions = (AllocateNode(1), AllocateNode(7), Write(1, 0, 1), Read(1, 0), Free(0))
+    failure = reduced(target, *actions, TakeIdentity(1))
+    assert isinstance(failure.actions[-1], TakeIdentity)
+    assert len(failure.actions) == 3
+
+
+# Replacing actions.
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        (*[AllocateNode(0)] * 9, CheckHeap()),
+        (*[AllocateArray(5), Free(0)] * 5, CheckHeap()),
+        (CollectFull(), CheckHeap()),
+        (DisableSampling(report=True), CheckHeap()),
+    ],
+    ids=["nodes", "freed arrays", "full collection", "disabling"],
+)
+def test_actions_that_only_collect_are_replaced_by_a_minor_collection(
+    actions: tuple[Action, ...],
+) -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.minors)
+    assert reduced(target, *actions).actions == (CollectMinor(), CheckHeap())
+
+
+def test_a_replacement_is_the_simplest_that_fails() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.minors > 3)
+    assert reduced(target, *[CollectFull()] * 5, CheckHeap()).actions == (CollectFull(), CheckHeap())
+
+
+# Lowering integers.
+
+
+def test_an_integer_is_lowered_as_far_as_it_fails() -> None:
+    target = Planted(lambda heap: getattr(heap.last, "length", 0) >= 100)
+    assert reduced(target, AllocateString(5000)).actions == (AllocateString(100),)
+
+
+def test_an_integer_of_an_earlier_action_is_lowered() -> None:
+    target = Planted(takes_seven_or_more)
+    assert reduced(target, AllocateNode(96), TakeIdentity(0)).actions == SEVEN
+
+
+def takes_seven_or_more(heap: Planted) -> bool:
+    return isinstance(heap.last, TakeIdentity) and heap.named().number >= 7
+
+
+def test_a_period_is_lowered_in_whole_words() -> None:
+    target = Planted(lambda heap: getattr(heap.last, "period_bytes", 0) > 100)
+    assert reduced(target, EnableSampling(2**30)).actions == (EnableSampling(104),)
+
+
+def test_a_flag_is_lowered() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, AllocateNode))
+    assert reduced(target, AllocateNode(0, nonmovable=True)).actions == (AllocateNode(0),)
+
+
+def test_a_flag_that_matters_stays() -> None:
+    target = Planted(lambda heap: getattr(heap.last, "nonmovable", False))
+    failure = reduced(target, AllocateNode(9, nonmovable=True))
+    assert failure.actions == (AllocateNode(0, nonmovable=True),)
+
+
+def test_a_null_stays() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, Write))
+    failure = reduced(target, AllocateNode(9), Write(0, 1, None))
+    assert failure.actions == (AllocateNode(0), Write(0, 0, None))
+
+
+def period_equals_length(heap: Planted) -> bool:
+    match heap.done:
+        case [*_, EnableSampling(period), AllocateString(length)]:
+            return period == length >= 24
+    return False
+
+
+def test_two_integers_that_depend_on_each_other_are_lowered_together() -> None:
+    failure = reduced(Planted(period_equals_length), EnableSampling(8000), AllocateString(8000))
+    assert failure.actions == (EnableSampling(24), AllocateString(24))
+
+
+def test_a_setting_is_lowered_together_with_what_depends_on_it() -> None:
+    target = Planted(
+        lambda heap: period_equals_length(heap) and heap.last.length == heap.nursery_bytes  # type: ignore[attr-defined]
+    )
+    failure = reduced(target, EnableSampling(4096), AllocateString(4096), nursery_bytes=4096)
+    assert failure.configuration == {"nursery_bytes": 64}
+    assert failure.actions == (EnableSampling(64), AllocateString(64))
+
+
+def test_integers_lowered_together_may_fail_sooner() -> None:
+    def fails(heap: Planted) -> bool:
+        numbers = [each.number for each in heap.done if isinstance(each, AllocateNode)]
+        return numbers == [90, 90] or (len(numbers) > 2 and len(set(numbers)) == 1)
+
+    failure = reduced(Planted(fails), *[AllocateNode(98)] * 3)
+    assert failure.actions == (AllocateNode(90), AllocateNode(90))
+
+
+# Settings.
+
+
+def test_settings_that_make_no_difference_are_dropped() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap))
+    failure = reduced(target, CheckHeap(), nursery_bytes=512, card_items=0, prebuilt_nodes=8)
+    assert failure.configuration == {}
+
+
+def test_a_setting_that_matters_is_lowered_as_far_as_it_fails() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.nursery_bytes > 300)
+    failure = reduced(target, CheckHeap(), nursery_bytes=4096)
+    assert failure.configuration == {"nursery_bytes": 304}
+
+
+# What a reduction keeps, and when it ends.
+
+
+def test_a_failure_never_turns_into_another() -> None:
+    def fails(heap: Planted) -> str | None:
+        length = getattr(heap.last, "length", 0)
+        return "Planted" if length >= 100 else "Other" if length >= 50 else None
+
+    assert reduced(Planted(fails), AllocateString(5000)).actions == (AllocateString(100),)
+
+
+def test_a_culprit_never_turns_into_another_kind_of_action() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, AllocateNode | AllocateString))
+    failure = reduced(target, AllocateString(9))
+    assert failure.actions == (AllocateString(0),)
+
+
+def first_failure(target: Target) -> Failure:
+    engine = RandomEngine(target, "reduce")
+    for number in range(SLICES_MAX):
+        failures = engine.run_slice(number, 100, ProbeCounter()).failures
+        if failures:
+            return failures[0]
+    raise AssertionError(f"not found in {SLICES_MAX} slices")
+
+
+@pytest.mark.parametrize("bug", KNOWN_BUGS)
+def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
+    target = make_target(planted("reference", bug))
+    before = first_failure(target)
+    after = reduce_failure(target, before)
+    assert after.identity == before.identity
+    assert len(after.actions) <= min(8, len(before.actions))
+
+
+def test_what_was_reduced_fails_again() -> None:
+    target = make_target("reference+sample-on-equality")
+    failure = reduce_failure(target, first_failure(target))
+    assert run_actions(target, failure.configuration, failure.actions) == failure
+
+
+def test_what_is_smallest_stays_as_it_is() -> None:
+    target = make_target("reference+one-sample-per-object")
+    failure = run_actions(target, {}, (EnableSampling(8), AllocateNode(0)))
+    assert failure is not None
+    assert reduce_failure(target, failure) == failure
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 10])
+def test_no_more_candidates_are_run_than_allowed(
+    monkeypatch: pytest.MonkeyPatch, attempts: int
+) -> None:
+    monkeypatch.setattr("fuzz.reduce.ATTEMPTS_MAX", attempts)
+    target = make_target("reference+one-sample-per-object")
+    failure = run_actions(target, {}, (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9)))
+    assert failure is not None
+    reducer = Reducer(target, failure)
+    assert reducer.reduce().identity == failure.identity
+    assert reducer.attempts == attempts

@@ -1,0 +1,271 @@
+"""The shadow heap follows actions alone: what is in the roots, young, old and dead."""
+
+import pytest
+
+from fuzz.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    AllocateWeakref,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CopyArray,
+    Free,
+    LoadPrebuilt,
+    Read,
+    Write,
+    WriteNumber,
+)
+from fuzz.contract import Contract
+from fuzz.shadow import Age, Shadow
+
+
+def follow(shadow: Shadow, *actions: Action) -> None:
+    """Follow actions of a target that collects only when asked to."""
+    for action in actions:
+        shadow.follow(action, minors=int(isinstance(action, CollectMinor | CollectFull)))
+
+
+def numbers(shadow: Shadow) -> list[int]:
+    return [obj.number for obj in shadow.roots]
+
+
+# The roots.
+
+
+def test_an_allocation_appends_a_root(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(5), AllocateString(6), AllocateArray(7))
+    assert [(obj.kind, obj.number) for obj in shadow.roots] == [
+        ("node", 5),
+        ("string", 6),
+        ("array", 7),
+    ]
+
+
+def test_an_object_costs_what_the_contract_says(shadow: Shadow) -> None:
+    follow(shadow, AllocateString(1), AllocateString(1, nonmovable=True))
+    assert [(obj.size_bytes, obj.outside) for obj in shadow.roots] == [(32, False), (26, True)]
+
+
+def test_the_references_of_a_new_object_are_null(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateArray(3), AllocateString(3))
+    assert [obj.refs for obj in shadow.roots] == [[None] * 2, [None] * 3, []]
+
+
+def test_freeing_a_slot_moves_those_above_it_down(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateNode(1), AllocateNode(2), Free(1))
+    assert numbers(shadow) == [0, 2]
+
+
+def test_loading_a_prebuilt_object_appends_it(shadow: Shadow) -> None:
+    follow(shadow, LoadPrebuilt(1))
+    assert shadow.roots == [shadow.prebuilt[1]]
+
+
+def test_prebuilt_objects_are_what_the_contract_lists(shadow: Shadow) -> None:
+    assert [(obj.kind, len(obj.refs)) for obj in shadow.prebuilt] == [("node", 2), ("array", 4)]
+
+
+def test_prebuilt_objects_are_old_and_outside(shadow: Shadow) -> None:
+    assert {(obj.age, obj.outside) for obj in shadow.prebuilt} == {(Age.OLD, True)}
+
+
+def test_an_object_that_was_read_is_appended(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateNode(1), Write(0, 1, 1), Free(1), Read(0, 1))
+    assert numbers(shadow) == [0, 1]
+
+
+def test_reading_null_appends_nothing(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), Read(0, 1))
+    assert numbers(shadow) == [0]
+
+
+def test_an_action_that_changes_nothing_changes_nothing(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), CheckHeap())
+    assert numbers(shadow) == [0]
+
+
+# What objects refer to.
+
+
+def test_null_can_be_written_over_a_reference(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), Write(0, 0, 0), Write(0, 0, None))
+    assert shadow.roots[0].refs == [None, None]
+
+
+def test_a_number_that_was_written_stays(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), WriteNumber(0, -7))
+    assert numbers(shadow) == [-7]
+
+
+def test_a_weak_reference_has_no_strong_one(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateWeakref(0))
+    node, weakref = shadow.roots
+    assert (weakref.target, weakref.refs) == (node, [])
+
+
+def test_items_are_copied_between_arrays(shadow: Shadow) -> None:
+    follow(shadow, AllocateArray(2), AllocateArray(3), Write(0, 1, 0), CopyArray(0, 1, 0, 1, 2))
+    assert shadow.roots[1].refs == [None, None, shadow.roots[0]]
+
+
+def test_items_are_copied_within_an_array_as_they_were_before(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateArray(3), Write(1, 0, 0), Write(1, 1, 1))
+    follow(shadow, CopyArray(1, 1, 0, 1, 2))
+    node, array = shadow.roots
+    assert array.refs == [node, node, array]
+
+
+# Minor collections.
+
+
+@pytest.mark.parametrize("nonmovable", [False, True])
+def test_an_object_that_no_root_holds_is_dead_after_a_minor_collection(
+    shadow: Shadow, nonmovable: bool
+) -> None:
+    follow(shadow, AllocateNode(0, nonmovable))
+    node = shadow.roots[0]
+    follow(shadow, Free(0), CollectMinor())
+    assert node.age is Age.DEAD
+
+
+def test_an_object_in_the_roots_is_old_after_a_minor_collection(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), CollectMinor())
+    assert shadow.roots[0].age is Age.OLD
+
+
+def test_young_objects_keep_each_other_alive(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateNode(1), AllocateNode(2), Write(1, 0, 2))
+    follow(shadow, Write(0, 0, 1), Free(2), Free(1), CollectMinor(), Read(0, 0), Read(1, 0))
+    assert [obj.age for obj in shadow.roots] == [Age.OLD] * 3
+
+
+def test_a_cycle_that_nothing_else_refers_to_dies(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateNode(1), Write(0, 0, 1), Write(1, 0, 0))
+    cycle = [*shadow.roots]
+    follow(shadow, Free(1), Free(0), CollectMinor())
+    assert [obj.age for obj in cycle] == [Age.DEAD] * 2
+
+
+@pytest.mark.parametrize("holder", [AllocateNode(0), AllocateArray(1), LoadPrebuilt(0)], ids=str)
+def test_an_old_object_keeps_a_young_one_alive(shadow: Shadow, holder: Action) -> None:
+    follow(shadow, holder, CollectMinor(), AllocateNode(9), Write(0, 0, 1), Free(1))
+    follow(shadow, CollectMinor(), Read(0, 0))
+    assert shadow.roots[-1].age is Age.OLD
+
+
+def test_an_old_object_that_is_unreachable_itself_keeps_a_young_one_alive(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), CollectMinor(), AllocateNode(9), Write(0, 0, 1))
+    young = shadow.roots[1]
+    follow(shadow, Free(1), Free(0), CollectMinor())
+    assert young.age is Age.OLD
+
+
+def test_an_old_array_keeps_young_items_alive_that_were_copied_into_it(shadow: Shadow) -> None:
+    follow(shadow, AllocateArray(1), CollectMinor(), AllocateArray(1), AllocateNode(9))
+    young = shadow.roots[2]
+    follow(shadow, Write(1, 0, 2), CopyArray(1, 0, 0, 0, 1), Free(2), Free(1), CollectMinor())
+    assert young.age is Age.OLD
+
+
+def test_a_reference_that_was_overwritten_keeps_nothing_alive(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), CollectMinor(), AllocateNode(9), Write(0, 0, 1))
+    young = shadow.roots[1]
+    follow(shadow, Write(0, 0, None), Free(1), CollectMinor())
+    assert young.age is Age.DEAD
+
+
+def test_a_weak_reference_keeps_nothing_alive(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateWeakref(0))
+    node = shadow.roots[0]
+    follow(shadow, Free(0), CollectMinor())
+    assert node.age is Age.DEAD
+
+
+def test_a_collection_inside_an_allocation_comes_before_the_object(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0))
+    shadow.follow(AllocateNode(1), minors=1)
+    assert [obj.age for obj in shadow.roots] == [Age.OLD, Age.YOUNG]
+
+
+def test_the_objects_since_the_last_minor_collection_are_young(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), CollectMinor(), AllocateNode(1))
+    assert shadow.young == [shadow.roots[1]]
+
+
+# Full collections.
+
+
+def test_the_unreachable_object_of_a_weak_reference_is_dead_after_a_full_collection(
+    shadow: Shadow,
+) -> None:
+    follow(shadow, AllocateNode(0), AllocateWeakref(0), CollectMinor())
+    node = shadow.roots[0]
+    follow(shadow, Free(0), CollectFull())
+    assert node.age is Age.DEAD
+
+
+def test_the_unreachable_object_of_a_weak_reference_may_outlive_a_minor_collection(
+    shadow: Shadow,
+) -> None:
+    follow(shadow, AllocateNode(0), AllocateWeakref(0), CollectMinor())
+    node = shadow.roots[0]
+    follow(shadow, Free(0), CollectMinor())
+    assert node.age is Age.OLD
+
+
+def test_a_reachable_object_outlives_a_full_collection(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateWeakref(0), LoadPrebuilt(0), Write(2, 0, 0))
+    node = shadow.roots[0]
+    follow(shadow, Free(0), CollectFull())
+    assert node.age is Age.OLD
+
+
+def test_an_object_that_outlived_one_full_collection_can_die_in_the_next(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateWeakref(0), CollectFull())
+    node = shadow.roots[0]
+    follow(shadow, Free(0), CollectFull())
+    assert node.age is Age.DEAD
+
+
+# What a walk must find.
+
+
+def test_a_cycle_is_reachable_from_a_root(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), AllocateNode(1), Write(0, 0, 1), Write(1, 0, 0))
+    both = {*shadow.roots}
+    follow(shadow, Free(1))
+    assert shadow.reachable() == both | {*shadow.prebuilt}
+
+
+def test_what_was_freed_and_is_held_by_nothing_is_unreachable(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(0), Free(0))
+    assert shadow.reachable() == {*shadow.prebuilt}
+
+
+def test_an_empty_heap_has_its_prebuilt_objects(shadow: Shadow) -> None:
+    assert shadow.graph() == [[1, 0], [3, 4]]
+
+
+def test_a_walk_goes_breadth_first_from_roots_and_prebuilt_objects(shadow: Shadow) -> None:
+    follow(shadow, AllocateArray(3), AllocateString(8), AllocateNode(9))
+    follow(shadow, Write(0, 2, 1), Write(0, 0, 2), Free(2), Free(1))
+    assert shadow.graph() == [[3, 3, 0, 3, 2, 4], [1, 0], [3, 4], [1, 9], [4, 8]]
+
+
+def test_a_walk_meets_each_object_once(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(7), Write(0, 0, 0), Write(0, 1, 0), Read(0, 0), LoadPrebuilt(0))
+    assert shadow.graph() == [[1, 7, 0, 0, 1, 0], [1, 0], [3, 4]]
+
+
+def test_a_walk_does_not_follow_weak_references(shadow: Shadow) -> None:
+    follow(shadow, AllocateNode(7), AllocateWeakref(0), Free(0))
+    assert shadow.graph() == [[2, 0], [1, 0], [3, 4]]
+
+
+def test_two_shadows_share_nothing(contract: Contract) -> None:
+    first, second = Shadow(contract), Shadow(contract)
+    follow(first, AllocateNode(0))
+    assert second.roots == []

@@ -1,0 +1,318 @@
+"""Traces as text: what is written reads back the same, and what cannot be read says where."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.actions import (
+    ACTIONS,
+    AllocateString,
+    AllocateWeakref,
+    CollectMinor,
+    DisableSampling,
+    Free,
+    Write,
+)
+from fuzz.observation import Observation, Report
+from fuzz.problems import BadInputError
+from fuzz.trace import (
+    VERSION,
+    Found,
+    Header,
+    Trace,
+    action_from_data,
+    action_to_data,
+    dumps,
+    loads,
+    observation_to_data,
+    read,
+    to_json,
+    write,
+)
+
+HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
+SOME = Trace(Header(VERSION, "reference"), (AllocateString(17), Free(0)))
+
+actions = st.one_of(
+    [
+        st.builds(action, **{field.name: ... for field in attrs.fields(action)})
+        for action in ACTIONS.values()
+    ]
+)
+texts = st.text(max_size=8)
+found = st.builds(Found, texts, texts, texts, st.none() | st.integers())
+headers = st.builds(
+    Header,
+    gcfuzz=st.just(VERSION),
+    target=texts,
+    config=st.dictionaries(texts, st.integers(), max_size=3),
+    seed=st.none() | st.integers(),
+    found=st.none() | found,
+    kills=st.lists(texts, max_size=3).map(tuple),
+)
+traces = st.builds(Trace, headers, st.lists(actions, max_size=5).map(tuple))
+
+
+def problem_of(text: str) -> str:
+    with pytest.raises(BadInputError) as error:
+        loads(text, "some.jsonl")
+    return str(error.value)
+
+
+# What is written reads back the same.
+
+
+@given(actions)
+def test_an_action_reads_back_the_same(action: object) -> None:
+    assert action_from_data(json.loads(to_json(action_to_data(action)))) == action  # type: ignore[arg-type]
+
+
+@given(traces)
+def test_a_trace_reads_back_the_same(trace: Trace) -> None:
+    assert loads(dumps(trace), "some.jsonl") == trace
+
+
+@given(traces)
+def test_text_that_was_read_is_written_the_same(trace: Trace) -> None:
+    text = dumps(trace)
+    assert dumps(loads(text, "some.jsonl")) == text
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_every_action_has_a_line_that_starts_with_its_name(name: str) -> None:
+    fields = {field.name: 0 for field in attrs.fields(ACTIONS[name])}
+    assert to_json(action_to_data(ACTIONS[name](**fields))).startswith(f'{{"do": "{name}"')
+
+
+def test_a_trace_as_text() -> None:
+    header = Header(VERSION, "reference", {"nursery_bytes": 512}, seed=7, kills=("a-bug",))
+    assert dumps(Trace(header, (AllocateString(17), Write(0, 1, None)))) == (
+        '{"gcfuzz": 1, "target": "reference", "config": {"nursery_bytes": 512}, "seed": 7, '
+        '"kills": ["a-bug"]}\n'
+        '{"do": "allocate_string", "length": 17}\n'
+        '{"do": "write", "root": 0, "field": 1, "value": null}\n'
+    )
+
+
+def test_a_trace_without_actions_is_one() -> None:
+    assert loads(HEADER, "some.jsonl").actions == ()
+
+
+def test_arguments_that_have_a_default_may_be_left_out() -> None:
+    assert action_from_data({"do": "disable_sampling"}) == DisableSampling(report=False)
+
+
+def test_a_line_separator_inside_a_string_ends_no_line() -> None:
+    assert loads('{"gcfuzz": 1, "target": "a\u2028b"}\n', "some.jsonl").header.target == "a\u2028b"
+
+
+def test_an_observation_shows_only_what_it_says() -> None:
+    observation = Observation(minors=1, order="MR", alive=False, reports=[Report([5], 0, 512, 1)])
+    assert observation_to_data(observation) == {
+        "minors": 1,
+        "order": "MR",
+        "alive": False,
+        "reports": [
+            {"entries": [5], "memory_used_bytes": 0, "arena_bytes": 512, "major_state": 1}
+        ],
+    }
+
+
+# What cannot be read.
+
+
+def test_an_empty_file_is_bad_input() -> None:
+    assert problem_of("").startswith("some.jsonl: the file is empty")
+
+
+def test_a_truncated_last_line_is_bad_input() -> None:
+    assert problem_of(HEADER + '{"do": "free", "ro').startswith("some.jsonl:2: the last line is tr")
+
+
+def test_a_last_line_without_its_end_is_bad_input_even_if_it_could_be_read() -> None:
+    assert problem_of(HEADER + '{"do": "collect_minor"}').startswith("some.jsonl:2: the last line")
+
+
+@pytest.mark.parametrize("line", ["", "{", "do: free", "{'do': 'collect_minor'}", "\0"])
+def test_a_line_that_is_no_json_is_bad_input(line: str) -> None:
+    assert problem_of(f"{HEADER}{line}\n").startswith("some.jsonl:2: not a line of JSON")
+
+
+@pytest.mark.parametrize("line", ["[]", "[1, 2]", "null", "17", '"free"', "true"])
+def test_a_line_that_is_no_object_is_bad_input(line: str) -> None:
+    assert problem_of(f"{HEADER}{line}\n") == "some.jsonl:2: a line must be a JSON object"
+
+
+@pytest.mark.parametrize("line", ["[]", "null", "{}", '{"do": "collect_minor"}'])
+def test_a_first_line_that_is_no_header_is_bad_input(line: str) -> None:
+    assert problem_of(line + "\n").startswith("some.jsonl:1: the first line must be a header")
+
+
+def test_a_second_header_is_bad_input() -> None:
+    assert problem_of(HEADER + HEADER).startswith('some.jsonl:2: "do" must name an action')
+
+
+@pytest.mark.parametrize("version", [0, 2, -1, "1", None, [1], {}])
+def test_an_unknown_version_is_bad_input(version: object) -> None:
+    problem = problem_of(to_json({"gcfuzz": version, "target": "reference"}) + "\n")
+    assert problem.startswith(f"some.jsonl:1: version {json.dumps(version)} is unknown")
+
+
+@pytest.mark.parametrize("version", ["true", "1.0"])
+def test_a_version_that_only_equals_the_known_one_is_bad_input(version: str) -> None:
+    problem = problem_of(f'{{"gcfuzz": {version}, "target": "reference"}}\n')
+    assert problem.startswith("some.jsonl:1: ")
+
+
+@pytest.mark.parametrize("name", ['"fly"', "null", "1", "true", '"Free"', "[]", "{}"])
+def test_an_unknown_action_is_bad_input(name: str) -> None:
+    problem = problem_of(f'{HEADER}{{"do": {name}}}\n')
+    assert problem == f'some.jsonl:2: "do" must name an action, and {name} is none'
+
+
+def test_a_line_that_names_no_action_is_bad_input() -> None:
+    assert problem_of(HEADER + '{"root": 1}\n').startswith('some.jsonl:2: "do" must name an action')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"do": "free", "root": 0, "slot": 0}',
+        '{"do": "free"}',
+        '{"do": "free", "root": true}',
+        '{"do": "free", "root": 1.5}',
+        '{"do": "free", "root": 1.0}',
+        '{"do": "free", "root": "1"}',
+        '{"do": "free", "root": null}',
+        '{"do": "free", "root": [1]}',
+        '{"do": "write", "root": 0, "field": 0, "value": true}',
+        '{"do": "write", "root": 0, "field": 0, "value": 1.5}',
+        '{"do": "write", "root": 0, "field": 0}',
+        '{"do": "allocate_node", "number": 1, "nonmovable": 1}',
+        '{"do": "allocate_node", "number": 1, "nonmovable": "yes"}',
+        '{"do": "collect_minor", "thread": 1}',
+        '{"do": "free", "root": NaN}',
+    ],
+)
+def test_an_action_with_wrong_arguments_is_bad_input(line: str) -> None:
+    assert problem_of(f"{HEADER}{line}\n").startswith("some.jsonl:2: ")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"target": None},
+        {"target": 1},
+        {"config": []},
+        {"config": None},
+        {"config": {"nursery_bytes": True}},
+        {"config": {"nursery_bytes": 1.5}},
+        {"config": {"nursery_bytes": "512"}},
+        {"seed": 1.5},
+        {"seed": True},
+        {"found": "a bug"},
+        {"found": []},
+        {"found": {"oracle": "heap"}},
+        {"found": {"oracle": "heap", "message": "", "engine": "", "reduced_from": True}},
+        {"found": {"oracle": "heap", "message": "", "engine": "", "when": 1}},
+        {"kills": [1]},
+        {"kills": "a-bug"},
+        {"kills": {"a-bug": 1}},
+        {"colour": "red"},
+    ],
+    ids=json.dumps,
+)
+def test_a_header_with_wrong_fields_is_bad_input(fields: dict[str, object]) -> None:
+    header = {"gcfuzz": 1, "target": "reference"} | fields
+    assert problem_of(to_json(header) + "\n").startswith("some.jsonl:1: ")
+
+
+def test_a_header_without_a_target_is_bad_input() -> None:
+    assert problem_of('{"gcfuzz": 1}\n').startswith("some.jsonl:1: ")
+
+
+@pytest.mark.parametrize("depth", [100, 100_000])
+@pytest.mark.parametrize("line", ['{"do": "free", "root": %s}', '{"do": %s}', "%s"])
+def test_a_value_in_too_many_brackets_is_bad_input(line: str, depth: int) -> None:
+    assert problem_of(HEADER + line % ("[" * depth + "]" * depth) + "\n").startswith("some.jsonl:2")
+
+
+def test_a_version_in_as_many_brackets_as_can_just_be_read_is_bad_input() -> None:
+    limit = sys.getrecursionlimit()
+    for depth in range(limit // 2, limit):
+        problem = problem_of(f'{{"gcfuzz": {"[" * depth}{"]" * depth}, "target": ""}}\n')
+        assert problem.startswith("some.jsonl:1: ")
+
+
+def test_more_lines_than_a_trace_may_have_are_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.trace.ACTIONS_MAX", 2)
+    assert problem_of(HEADER + 2 * '{"do": "collect_minor"}\n').startswith("some.jsonl: more than")
+
+
+@given(texts)
+def test_any_text_after_a_header_is_read_or_is_bad_input(text: str) -> None:
+    try:
+        trace = loads(HEADER + text + "\n", "some.jsonl")
+    except BadInputError as error:
+        assert str(error).startswith("some.jsonl:2: ")  # noqa: PT017 - either is right
+    else:
+        assert not trace.actions
+
+
+# Files.
+
+
+def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"none\.jsonl: cannot be read: No such file"):
+        read(tmp_path / "none.jsonl")
+
+
+def test_a_folder_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="cannot be read: Is a directory"):
+        read(tmp_path)
+
+
+def test_random_bytes_are_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "random.jsonl"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(BadInputError, match=r"random\.jsonl: not a text file"):
+        read(path)
+
+
+def test_a_file_that_was_written_reads_back_the_same(tmp_path: Path) -> None:
+    assert read(write(SOME, tmp_path, "heap-value")) == SOME
+
+
+def test_a_file_is_called_by_the_digest_of_its_content(tmp_path: Path) -> None:
+    assert write(SOME, tmp_path, "heap-value").name == "heap-value-07f4443c.jsonl"
+
+
+def test_the_digest_is_that_of_the_bytes_in_the_file(tmp_path: Path) -> None:
+    path = write(SOME, tmp_path, "heap")
+    assert path.stem == "heap-" + hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+
+
+def test_the_same_trace_written_twice_is_one_file(tmp_path: Path) -> None:
+    paths = {write(SOME, tmp_path, "heap"), write(SOME, tmp_path, "heap")}
+    assert set(tmp_path.iterdir()) == paths
+    assert len(paths) == 1
+
+
+def test_another_trace_is_another_file(tmp_path: Path) -> None:
+    other = attrs.evolve(SOME, actions=(CollectMinor(), AllocateWeakref(0)))
+    assert write(SOME, tmp_path, "heap") != write(other, tmp_path, "heap")
+
+
+def test_writing_leaves_no_partial_file(tmp_path: Path) -> None:
+    path = write(SOME, tmp_path, "heap-value")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_stem_with_a_dot_keeps_it(tmp_path: Path) -> None:
+    assert write(SOME, tmp_path, "0.5").name.startswith("0.5-")

@@ -1,0 +1,32 @@
+"""In tox the packages under test come from the built wheel, with the corpus inside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import fuzz
+import gcmodel
+
+CHECKOUT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(
+    "GCFUZZ_EXPECT_WHEEL" not in os.environ, reason="run it through tox"
+)
+
+
+def contents_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("package", [fuzz, gcmodel], ids=["fuzz", "gcmodel"])
+def test_the_package_comes_from_the_wheel(package: object) -> None:
+    place = Path(str(getattr(package, "__file__", "")))
+    assert place.parents[1].name == "site-packages"
+    assert place.parents[1] / place.parent.name != CHECKOUT / place.parent.name
+
+
+def test_the_wheel_ships_the_corpus() -> None:
+    assert contents_of(Path(fuzz.__file__).parent / "corpus") == contents_of(CHECKOUT / "corpus")
