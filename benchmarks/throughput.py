@@ -1,7 +1,7 @@
 """How fast sessions are, as ratios within one run: `python benchmarks/throughput.py`.
 
 Figures of one machine say little; a ratio of two of them, taken in turns in one run, says whether
-checking is cheap against collecting, Hypothesis against the target, two workers against one, and the
+checking is cheap against collecting, Hypothesis against the target, two workers against one, the
 end of a long trace against its beginning. Each figure is the best of several turns.
 """
 

@@ -11,17 +11,17 @@ import secrets
 import sys
 import traceback
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from fuzz import corpus, report
 from fuzz import trace as traces
 from fuzz.problems import BadInputError, HarnessError
 from fuzz.run import Failure, replay
 from fuzz.selfcheck import check_harness
-from fuzz.session import ENGINES, Plan, Session, Started
+from fuzz.session import ENGINES, WORKERS_DIED, Finished, Plan, Session, Started
 from fuzz.targets import make_target
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
@@ -113,21 +113,28 @@ def run(  # noqa: PLR0913 - the options of the command
         seconds=(seconds or 30.0) if actions is None else None,
         actions=actions,
     )
-    reporter = report.SessionReporter(Console(highlight=False))
+    reporter = report.SessionReporter(report.Screen())
     reporter(Started(plan, check_harness()))
     finished = Session(plan, [reporter]).run()
     if summary is not None:
-        report.write_summary(summary, finished)
+        _write_summary(summary, finished)
     if finished.problem is not None:
         raise finished.problem
     if any(find.reproduced for find in finished.finds):
         return MISMATCH
-    return INCONCLUSIVE if finished.finds else CLEAN
+    return INCONCLUSIVE if finished.finds or finished.stop_reason == WORKERS_DIED else CLEAN
 
 
 def _check_writable(path: Path) -> None:
     try:
         path.touch()
+    except OSError as problem:
+        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
+
+
+def _write_summary(path: Path, finished: Finished) -> None:
+    try:
+        report.write_summary(path, finished)
     except OSError as problem:
         raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
 
@@ -140,7 +147,7 @@ def _check_writable(path: Path) -> None:
 def replay_command(places: tuple[Path, ...], target: str | None) -> int:
     """Replay traces, on the target that each names or on another."""
     paths = [path for place in places for path in corpus.traces_in(place)]
-    console = Console(highlight=False)
+    console = report.Screen()
     return MISMATCH if report.print_replays(console, _replays(paths, target)) else CLEAN
 
 
@@ -161,14 +168,13 @@ def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
     trace = traces.read(path)
     name = trace.header.target if target is None else target
     failure = replay(make_target(name), trace, str(path))
-    console = Console(highlight=False)
+    console = report.Screen()
     if failure is None:
         console.print(f"{path} passes on {name}: there is nothing to reduce", soft_wrap=True)
         return CLEAN
     corpus.open_folder(corpus_folder)
     engine = trace.header.found.engine if trace.header.found else "replay"
-    raw = corpus.save_raw(corpus_folder, name, engine, failure)
-    find = corpus.save_reduced(corpus_folder, name, engine, raw, failure)
+    find = corpus.save_reduced(corpus_folder, name, engine, path, failure)
     report.print_find(console, 1, find)
     return MISMATCH if find.reproduced else INCONCLUSIVE
 
@@ -176,12 +182,15 @@ def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
 @cli.command("targets")
 def targets_command() -> int:
     """List the targets, their settings, and the bugs that can be planted."""
-    report.print_targets(Console(highlight=False), make_target("reference").start({}))
+    report.print_targets(report.Screen(), make_target("reference").start({}))
     return CLEAN
 
 
 def main() -> None:
     """The entry point: runs the command line and exits with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # Not every terminal has an arrow.
     sys.exit(run_command_line(sys.argv[1:]))
 
 
@@ -189,17 +198,20 @@ def run_command_line(arguments: list[str]) -> int:
     """Run the command line; returns the exit code. Errors are one line each, on stderr."""
     try:
         code = cli.main(arguments, prog_name="gcfuzz", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as help_page:
+        click.echo(help_page.format_message())
+        code = BAD_INPUT
     except click.ClickException as problem:
-        return _complain(problem.format_message(), BAD_INPUT)
+        code = _complain(problem.format_message(), BAD_INPUT)
     except BadInputError as problem:
-        return _complain(str(problem), BAD_INPUT)
+        code = _complain(str(problem), BAD_INPUT)
     except HarnessError as problem:
-        return _complain(f"the harness is broken: {problem}", HARNESS_BUG)
+        code = _complain(f"the harness is broken: {problem}", HARNESS_BUG)
     except (click.Abort, KeyboardInterrupt):
-        return _complain("interrupted", INCONCLUSIVE)
+        code = _complain("interrupted", INCONCLUSIVE)
     except Exception:  # noqa: BLE001 - whatever is left is a bug of ours, and says so
         traceback.print_exc()
-        return _complain("this is a bug of gcfuzz itself; please report it", HARNESS_BUG)
+        code = _complain("this is a bug of gcfuzz itself; please report it", HARNESS_BUG)
     return code if isinstance(code, int) else CLEAN
 
 

@@ -23,6 +23,12 @@ class Range:
     def __contains__(self, number: int) -> bool:
         return self.minimum <= number <= self.maximum and number % self.multiple == 0
 
+    def nearest(self, number: int) -> int:
+        """The greatest member up to `number`, or else the least."""
+        least = -(-self.minimum // self.multiple) * self.multiple
+        number = min(number, self.maximum)
+        return max(number - number % self.multiple, least)
+
     def __str__(self) -> str:
         multiples = f"a multiple of {self.multiple} " if self.multiple > 1 else ""
         return f"{multiples}from {self.minimum} to {self.maximum}"

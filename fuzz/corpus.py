@@ -87,14 +87,13 @@ def save_raw(folder: Path, target: str, engine: str, failure: Failure) -> Path:
 
 
 def save_reduced(folder: Path, target: str, engine: str, raw: Path, failure: Failure) -> Find:
-    """Reduce a failure that `raw` holds, run it again, and save it; then `raw` can go."""
+    """Reduce a failure that `raw` holds, run it again, and save it if it fails again."""
     reduced = reduce_failure(make_target(target), failure)
     again = run_actions(make_target(target), reduced.configuration, reduced.actions)
     if again is None or again.identity != failure.identity:
         return Find(failure, raw, engine, len(failure.actions), reproduced=False)
     found = Found(failure.oracle, reduced.message, engine, reduced_from=len(failure.actions))
     path = traces.write(_trace(target, reduced, found), folder, stem_of(reduced))
-    raw.unlink(missing_ok=True)
     return Find(reduced, path, engine, len(failure.actions), reproduced=True)
 
 

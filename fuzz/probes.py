@@ -89,7 +89,7 @@ _OF_TOGGLING: _Group = {
         _is_enabling(m) and m.observation.sample_point == m.observation.top
     ),
     "reenabled_while_enabled": lambda m: _is_enabling(m) and m.before.period_bytes > 0,
-    "disabled_never_enabled": lambda m: not _is_enabling(m) and m.before.period_bytes == 0,
+    "disabled_never_enabled": lambda m: not m.bench.sampling.was_enabled,
     "pending_samples_dropped": lambda m: _drops(m) and bool(m.before.pending),
     "pending_samples_reported_by_disabling": lambda m: (
         isinstance(m.action, DisableSampling) and m.action.report and bool(m.before.pending)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import attrs
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -20,11 +23,39 @@ from fuzz.contract import Contract
 from fuzz.corpus import Find
 from fuzz.probes import PROBES
 from fuzz.run import Failure
-from fuzz.session import Event, Finished, Plan, Progress, Started, WorkerDied
+from fuzz.session import (
+    ACTIONS,
+    INTERRUPTED,
+    TIME,
+    WORKERS_DIED,
+    Event,
+    Finished,
+    Plan,
+    Progress,
+    Started,
+    WorkerDied,
+)
 from fuzz.targets import KNOWN_BUGS
 
+STOPPED = {
+    TIME: "the time is up",
+    ACTIONS: "all actions are done",
+    INTERRUPTED: "interrupted",
+    WORKERS_DIED: "all workers died",
+}
 PLAIN_SECONDS = 10.0
 """How often progress is printed where there is no terminal to redraw a line in."""
+
+
+class Screen(Console):
+    """Standard output. A reader that leaves (`| head`) does not change how the command ends."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def describe_action(action: Action) -> str:
@@ -186,8 +217,8 @@ class SessionReporter:
         else:
             self._console.print(f"all {len(PROBES)} probes reached")
         self._console.print(
-            f"[bold]{_count(len(finished.finds), 'failure')}[/]; stopped by "
-            f"{finished.stop_reason} after {finished.seconds:.1f} s"
+            f"[bold]{_count(len(finished.finds), 'failure')}[/] in {finished.seconds:.1f} s; "
+            f"{STOPPED[finished.stop_reason]}"
         )
 
 
@@ -226,9 +257,9 @@ def print_targets(console: Console, contract: Contract) -> None:
     console.print(f"sampling period in bytes: {contract.sampling.period_bytes}")
     console.print("\n[bold]reference+BUG[/]: with a known bug planted; several may be joined by +.")
     for bug in KNOWN_BUGS.values():
-        console.print(
-            f"{bug.id}\n    {bug.what}\n    {bug.source}; caught by {_either(bug.oracles)}"
-        )
+        console.print(bug.id)
+        for line in (bug.what, f"{bug.source}; caught by {_either(bug.oracles)}"):
+            console.print(Padding(line, (0, 0, 0, 4)))
 
 
 def _either(names: Sequence[str]) -> str:

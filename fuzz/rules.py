@@ -41,6 +41,7 @@ from fuzz.actions import (
 )
 from fuzz.contract import Contract, Setting
 from fuzz.oracles import Bench
+from fuzz.problems import BadInputError
 
 T = TypeVar("T")
 
@@ -158,7 +159,7 @@ def _edge_bytes(situation: Situation, source: Source) -> int:
 
 def _length(situation: Situation, source: Source, kind: str) -> int:
     """A length that makes an object of an interesting size."""
-    if source.below(2):
+    if not source.below(2):
         return source.below(SMALL_LENGTHS)
     layout = situation.contract.layout.kinds[kind]
     size = min(_edge_bytes(situation, source), situation.contract.layout.object_bytes_max)
@@ -200,8 +201,7 @@ def _period(situation: Situation, source: Source) -> int:
         period = nursery * source.between(1, NURSERIES_MAX)
     else:
         period = source.log_between(legal.multiple, 8 * nursery)
-    period -= period % legal.multiple
-    return min(max(period, legal.minimum), legal.maximum)
+    return legal.nearest(period)
 
 
 def _enable_sampling(situation: Situation, source: Source) -> Action:
@@ -345,12 +345,19 @@ def draw_menu(rules: Sequence[Rule], source: Source) -> list[Rule]:
 
 
 def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> Action:
-    """A legal action by one of the rules on the menu, a minor collection if none is legal."""
+    """A legal action by one of the rules on the menu.
+
+    If chance finds none that is legal, it is the first legal one of all. Raises BadInputError if
+    the contract supports no action that is legal here.
+    """
     for _ in range(TRIES_MAX):
         rule = menu[source.below(len(menu))]
         if rule.legal(situation):
             return rule.draw(situation, source)
-    return CollectMinor()
+    for rule in rules_for(situation.contract):
+        if rule.legal(situation):
+            return rule.draw(situation, source)
+    raise BadInputError("the contract supports no action that is legal here")
 
 
 def draw_length(source: Source) -> int:
@@ -361,18 +368,17 @@ def draw_length(source: Source) -> int:
 def draw_configuration(settings: Sequence[Setting], source: Source) -> dict[str, int]:
     """A legal configuration; every setting is drawn, small ones as likely as large ones."""
     configuration: dict[str, int] = {}
-    for setting in settings:
-        configuration[setting.name] = _draw_setting(setting, configuration, source)
+    for setting in sorted(settings, key=lambda setting: setting.at_most is not None):
+        most = configuration[setting.at_most] if setting.at_most else setting.range.maximum
+        configuration[setting.name] = _draw_setting(setting, most, source)
     return configuration
 
 
-def _draw_setting(setting: Setting, drawn: dict[str, int], source: Source) -> int:
+def _draw_setting(setting: Setting, most: int, source: Source) -> int:
     if setting.choices:
-        return source.pick(setting.choices)
-    legal = setting.range
+        return source.pick([choice for choice in setting.choices if choice <= most])
+    legal = attrs.evolve(setting.range, maximum=min(most, setting.range.maximum))
     if legal.minimum <= 0:
-        return source.between(legal.minimum, legal.maximum)
+        return legal.nearest(source.between(legal.minimum, legal.maximum))
     # Large values cost time and reach little, so the larger of two draws is dropped.
-    most = min(legal.maximum, drawn[setting.at_most] if setting.at_most else legal.maximum)
-    value = min(source.log_between(legal.minimum, most) for _ in range(2))
-    return value - value % legal.multiple
+    return legal.nearest(min(source.log_between(legal.minimum, legal.maximum) for _ in range(2)))

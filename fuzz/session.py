@@ -35,6 +35,8 @@ from fuzz.run import Failure
 from fuzz.targets import Target, make_target
 
 ENGINES = ("random", "machine")
+TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "workers died"
+"""Why a session stopped."""
 SEND_SECONDS = 0.2
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
@@ -196,8 +198,15 @@ class _Worker:
         plan = self._plan
         raw = corpus.save_raw(plan.corpus, plan.target, plan.engine, failure)
         self._connection.send(_Raw(raw, failure))
-        find = corpus.save_reduced(plan.corpus, plan.target, plan.engine, raw, failure)
-        self._connection.send(_Reduced(raw, find))
+        self._connection.send(_Reduced(raw, _reduce(plan, raw, failure)))
+
+
+def _reduce(plan: Plan, raw: Path, failure: Failure) -> Find:
+    """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
+    find = corpus.save_reduced(plan.corpus, plan.target, plan.engine, raw, failure)
+    if find.reproduced:
+        raw.unlink(missing_ok=True)
+    return find
 
 
 def _share(actions: int | None, workers: int, index: int) -> int:
@@ -240,8 +249,9 @@ class Session:
         self._finds: list[Find] = []
         self._files_before = set(plan.corpus.iterdir())
         self._problem: Exception | None = None
+        self._workers_left = plan.workers
         self._probes_reached = 0
-        self._stop_reason = "time" if plan.actions is None else "actions"
+        self._stop_reason = TIME if plan.actions is None else ACTIONS
         self._started = self._last_new = time.monotonic()
 
     def run(self) -> Finished:
@@ -254,7 +264,7 @@ class Session:
                 self._listen(workers)
                 self._tell_progress()
                 if interrupted.is_set():
-                    self._stop_reason = "interrupted"
+                    self._stop_reason = INTERRUPTED
                     break
             self._stop(workers)
             self._reduce_leftovers()
@@ -284,7 +294,7 @@ class Session:
                 del workers[ready]
                 process.join()
                 if process.exitcode != 0:
-                    self._tell(WorkerDied(index, f"exit code {process.exitcode}"))
+                    self._died(index, f"exit code {process.exitcode}")
 
     def _take(self, index: int, message: _Done | _Raw | _Reduced | _Broke) -> None:
         if isinstance(message, _Done):
@@ -293,11 +303,17 @@ class Session:
             self._raws[message.path] = message.failure
         elif isinstance(message, _Broke):
             self._problem = message.problem
-            self._tell(WorkerDied(index, type(message.problem).__name__))
+            self._died(index, type(message.problem).__name__)
         else:
-            del self._raws[message.raw]
+            self._raws.pop(message.raw, None)  # Two workers may have saved the same trace.
             self._finds.append(message.find)
             self._last_new = time.monotonic()
+
+    def _died(self, index: int, how: str) -> None:
+        self._workers_left -= 1
+        if not self._workers_left:
+            self._stop_reason = WORKERS_DIED
+        self._tell(WorkerDied(index, how))
 
     def _stop(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
         """Ask the workers to end; those that do not are ended."""
@@ -315,11 +331,8 @@ class Session:
 
     def _reduce_leftovers(self) -> None:
         """Finish what a worker that died, or was ended, had found."""
-        plan = self._plan
         for raw, failure in self._raws.items():
-            self._finds.append(
-                corpus.save_reduced(plan.corpus, plan.target, plan.engine, raw, failure)
-            )
+            self._finds.append(_reduce(self._plan, raw, failure))
 
     def _sum(self) -> Totals:
         total = Totals()

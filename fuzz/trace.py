@@ -183,11 +183,21 @@ def read(path: Path) -> Trace:
     return loads(text, str(path))
 
 
+def digest_of(trace: Trace) -> str:
+    """Eight hex digits of what is replayed: the header but for `found`, and the actions."""
+    replayed = attrs.evolve(trace, header=attrs.evolve(trace.header, found=None))
+    return hashlib.sha256(dumps(replayed).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
 def write(trace: Trace, folder: Path, stem: str) -> Path:
-    """Save a trace as `<stem>-<8 hex digits of its content>.jsonl`: whole, then renamed."""
+    """Save a trace as `<stem>-<8 hex digits of its content>.jsonl`: whole, then renamed.
+
+    A trace that is there already stays as it is; how it was found makes no difference.
+    """
+    path = folder / f"{stem}-{digest_of(trace)}.jsonl"
+    if path.exists():
+        return path
     text = dumps(trace)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
-    path = folder / f"{stem}-{digest}.jsonl"
     partial = path.with_suffix(f".{uuid4().hex}.partial")  # Others may be saving the same trace.
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)

@@ -22,8 +22,9 @@ class SamplingMismatch(Mismatch):
 class SamplingOracle:
     """`period_bytes` is 0 while sampling is off; `counted_bytes` are those since the last sample.
 
-    `nursery_used_bytes` is what was allocated in the nursery since the last minor collection. No
-    check uses it: the rules aim with it at the nursery's edge.
+    `nursery_used_bytes` is what was allocated in the nursery since the last minor collection, and
+    `was_enabled` whether sampling ever was. No check uses them: the rules aim with the one at the
+    nursery's edge, and a probe asks for the other.
     """
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -32,6 +33,7 @@ class SamplingOracle:
         self.period_bytes = 0
         self.counted_bytes = 0
         self.nursery_used_bytes = 0
+        self.was_enabled = False
 
     @property
     def bytes_until_sample(self) -> int:
@@ -48,6 +50,7 @@ class SamplingOracle:
         elif isinstance(action, EnableSampling):
             self.period_bytes = action.period_bytes
             self.counted_bytes = 0
+            self.was_enabled = True
         elif isinstance(action, DisableSampling):
             self.period_bytes = 0
         if observation.samples != expected:

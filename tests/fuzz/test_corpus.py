@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from fuzz.oracles.sampling import SamplingMismatch
 from fuzz.oracles.survival import SurvivalMismatch
 from fuzz.run import DeterminismMismatch, replay
 from fuzz.targets import KNOWN_BUGS, make_target, planted
-from fuzz.trace import DIGEST_LENGTH
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 FILES = sorted(CORPUS.iterdir())
@@ -45,8 +43,7 @@ def test_its_name_begins_with_a_known_bug_or_an_oracle(path: Path) -> None:
 
 @each_file
 def test_its_name_ends_in_the_digest_of_its_content(path: Path) -> None:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:DIGEST_LENGTH]
-    assert path.name.endswith(f"-{digest}.jsonl")
+    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
 
 
 @each_file

@@ -1,5 +1,7 @@
 """Which actions are legal, up to the border of each rule, and what the reason says if not."""
 
+from typing import Literal
+
 import attrs
 import pytest
 
@@ -139,7 +141,7 @@ def test_an_action_that_the_target_does_not_carry_out_is_illegal(
 
 @pytest.mark.parametrize(("report", "other"), [(True, "drop"), (False, "report")])
 def test_a_way_of_disabling_that_the_target_does_not_have_is_illegal(
-    report: bool, other: str, contract: Contract, shadow: Shadow
+    report: bool, other: Literal["drop", "report"], contract: Contract, shadow: Shadow
 ) -> None:
     rule = attrs.evolve(contract.sampling, disabling=(other,))
     problem = why_illegal(DisableSampling(report), attrs.evolve(contract, sampling=rule), shadow)

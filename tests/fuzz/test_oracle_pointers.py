@@ -28,8 +28,10 @@ def judge(  # noqa: PLR0913 - it has four pointers
 ) -> None:
     """Judge `action`; an allocation is that of a node in the nursery."""
     place = NODE if isinstance(action, AllocateNode) else Observation()
-    shown = {"free": free, "limit": limit, "top": top, "sample_point": sample_point}
-    bench.judge(action, attrs.evolve(place, **shown))
+    bench.judge(
+        action,
+        attrs.evolve(place, free=free, limit=limit, top=top, sample_point=sample_point),
+    )
 
 
 def test_while_sampling_is_off_the_limit_is_the_top(bench: Bench) -> None:

@@ -108,8 +108,9 @@ def draws() -> list[Drawn]:
         source = RandomSource(f"test/{number}")
         run = Run(target, draw_configuration(SETTINGS, source))
         menu = draw_menu(rules_for(run.contract), source)
-        for _ in range(ACTIONS_EACH):
-            draws.append(drawn_in(run, draw_action(run.situation, menu, source)))
+        draws += [
+            drawn_in(run, draw_action(run.situation, menu, source)) for _ in range(ACTIONS_EACH)
+        ]
     return draws
 
 
@@ -292,7 +293,7 @@ def test_if_nothing_on_the_menu_is_legal_the_drawn_action_is(
 ) -> None:
     contract = attrs.evolve(situation.contract, actions=(legal, "free"))
     free = [rule for rule in rules_for(contract) if rule.name == "free"]
-    action = draw_action(situation, free, SIMPLEST)
+    action = draw_action(attrs.evolve(situation, contract=contract), free, SIMPLEST)
     assert why_illegal(action, contract, situation.bench.shadow) is None
 
 

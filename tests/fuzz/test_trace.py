@@ -1,6 +1,5 @@
 """Traces as text: what is written reads back the same, and what cannot be read says where."""
 
-import hashlib
 import json
 import sys
 from pathlib import Path
@@ -118,9 +117,7 @@ def test_an_observation_shows_only_what_it_says() -> None:
         "minors": 1,
         "order": "MR",
         "alive": False,
-        "reports": [
-            {"entries": [5], "memory_used_bytes": 0, "arena_bytes": 512, "major_state": 1}
-        ],
+        "reports": [{"entries": [5], "memory_used_bytes": 0, "arena_bytes": 512, "major_state": 1}],
     }
 
 
@@ -243,11 +240,20 @@ def test_a_value_in_too_many_brackets_is_bad_input(line: str, depth: int) -> Non
     assert problem_of(HEADER + line % ("[" * depth + "]" * depth) + "\n").startswith("some.jsonl:2")
 
 
-def test_a_version_in_as_many_brackets_as_can_just_be_read_is_bad_input() -> None:
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ('{"gcfuzz": %s, "target": ""}\n', "some.jsonl:1: "),
+        (HEADER + '{"do": %s}\n', "some.jsonl:2: "),
+        (HEADER + '{"do": "free", "root": %s}\n', "some.jsonl:2: "),
+    ],
+)
+def test_a_value_in_as_many_brackets_as_can_just_be_read_is_bad_input(
+    lines: str, place: str
+) -> None:
     limit = sys.getrecursionlimit()
-    for depth in range(limit // 2, limit):
-        problem = problem_of(f'{{"gcfuzz": {"[" * depth}{"]" * depth}, "target": ""}}\n')
-        assert problem.startswith("some.jsonl:1: ")
+    for depth in range(limit - 200, limit):
+        assert problem_of(lines % ("[" * depth + "]" * depth)).startswith(place)
 
 
 def test_more_lines_than_a_trace_may_have_are_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,9 +299,16 @@ def test_a_file_is_called_by_the_digest_of_its_content(tmp_path: Path) -> None:
     assert write(SOME, tmp_path, "heap-value").name == "heap-value-07f4443c.jsonl"
 
 
-def test_the_digest_is_that_of_the_bytes_in_the_file(tmp_path: Path) -> None:
-    path = write(SOME, tmp_path, "heap")
-    assert path.stem == "heap-" + hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+def test_how_a_trace_was_found_makes_no_other_file(tmp_path: Path) -> None:
+    header = attrs.evolve(SOME.header, found=Found("heap", "some message", "machine", 99))
+    again = attrs.evolve(SOME, header=header)
+    assert write(again, tmp_path, "heap") == write(SOME, tmp_path, "heap")
+
+
+def test_a_trace_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+    before = write(SOME, tmp_path, "heap").read_bytes()
+    header = attrs.evolve(SOME.header, found=Found("heap", "some message", "machine", 99))
+    assert write(attrs.evolve(SOME, header=header), tmp_path, "heap").read_bytes() == before
 
 
 def test_the_same_trace_written_twice_is_one_file(tmp_path: Path) -> None:
