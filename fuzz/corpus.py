@@ -26,15 +26,15 @@ class Find:
     """A failure with its file. `reproduced` is whether it failed again after the reduction."""
 
     failure: Failure
+    trace: Trace
     path: Path
-    engine: str
     actions_found: int
     reproduced: bool
 
     @property
-    def order(self) -> tuple[int, str]:
+    def order(self) -> tuple[int, str, str]:
         """The shortest of several finds of one identity is the one to keep."""
-        return len(self.failure.actions), self.path.name
+        return len(self.failure.actions), self.path.name, traces.dumps(self.trace)
 
 
 def open_folder(folder: Path) -> None:
@@ -90,11 +90,14 @@ def save_reduced(folder: Path, target: str, engine: str, raw: Path, failure: Fai
     """Reduce a failure that `raw` holds, run it again, and save it if it fails again."""
     reduced = reduce_failure(make_target(target), failure)
     again = run_actions(make_target(target), reduced.configuration, reduced.actions)
+    length = len(failure.actions)
     if again is None or again.identity != failure.identity:
-        return Find(failure, raw, engine, len(failure.actions), reproduced=False)
-    found = Found(failure.oracle, reduced.message, engine, reduced_from=len(failure.actions))
-    path = traces.write(_trace(target, reduced, found), folder, stem_of(reduced))
-    return Find(reduced, path, engine, len(failure.actions), reproduced=True)
+        trace = _trace(target, failure, Found(failure.oracle, failure.message, engine))
+        return Find(failure, trace, raw, length, reproduced=False)
+    found = Found(failure.oracle, reduced.message, engine, reduced_from=length)
+    trace = _trace(target, reduced, found)
+    path = traces.write(trace, folder, stem_of(reduced))
+    return Find(reduced, trace, path, length, reproduced=True)
 
 
 def _trace(target: str, failure: Failure, found: Found) -> Trace:

@@ -81,7 +81,7 @@ def _why_kind(action: Action, shadow: Shadow) -> str | None:
 
 def _why_range(field: str, start: int, length: int, obj: ShadowObject) -> str | None:
     if start < 0 or length < 1 or start + length > len(obj.refs):
-        return f"{field} {start} and length {length} do not lie in a {obj.kind} of {len(obj.refs)}"
+        return f"{field} {start} and length {length} do not lie in {len(obj.refs)} references"
     return None
 
 

@@ -31,7 +31,10 @@ STATES = ("scanning", "marking", "sweeping", "finalizing")
 
 @attrs.define
 class Before:
-    """What the oracles knew before an action: the period, and the samples not yet reported."""
+    """What the oracles knew before an action: the period, and the samples not yet reported.
+
+    The survival oracle begins a new list whenever it has compared one with a report.
+    """
 
     period_bytes: int
     pending: list[ShadowObject]
@@ -78,7 +81,7 @@ _OF_ALLOCATIONS: _Group = {
     ),
     "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample == 0,
     "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
-    "limit_equal_to_top": lambda m: m.observation.sample_point == m.observation.top,
+    "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
 }
 # Asked of enabling and disabling.
 _OF_TOGGLING: _Group = {

@@ -22,6 +22,7 @@ from fuzz.actions import (
     CollectStep,
     DisableSampling,
     Free,
+    Write,
 )
 from fuzz.contract import Contract, problem_of_configuration
 from fuzz.legality import ROOT_FIELDS, fields_of, why_illegal
@@ -194,22 +195,19 @@ class Reducer:
         position = 0
         while position < len(self.failure.actions):
             for field in fields_of(self.failure.actions[position]):
-                self._lower_field(position, field)
-                if position >= len(self.failure.actions):
-                    return
+                while self._lower_field(position, field):
+                    pass
             position += 1
 
-    def _lower_field(self, position: int, field: str) -> None:
-        progress = True
-        while progress and position < len(self.failure.actions):
-            action = self.failure.actions[position]
-            progress = False
-            for lower in _lower(getattr(action, field)):
-                actions = list(self.failure.actions)
-                actions[position] = attrs.evolve(action, **{field: lower})
-                if self._accept_actions(actions):
-                    progress = True
-                    break
+    def _lower_field(self, position: int, field: str) -> bool:
+        """Lower one integer by one step; whether that was possible."""
+        action = self.failure.actions[position]
+        for lower in _simpler(action, field):
+            actions = list(self.failure.actions)
+            actions[position] = attrs.evolve(action, **{field: lower})
+            if self._accept_actions(actions):
+                return True
+        return False
 
     def _lower_together(self) -> None:
         """Lower integers that depend on each other by the same amount: two, or all at once.
@@ -260,14 +258,23 @@ def _rank(action: Action) -> int:
     return FILLERS.index(action) if action in FILLERS else len(FILLERS)
 
 
-def _lower(value: int | bool | None) -> list[int] | list[bool]:
-    """Values simpler than `value`, the simplest first. Words count: periods are multiples of 8."""
-    if value is None:
-        return []
-    if isinstance(value, bool):
-        return [False] if value else []
+def _lower(value: int) -> list[int]:
+    """Integers simpler than `value`, the simplest first; words too, for periods are multiples."""
+    if value < 0:
+        return [0]
     steps = (0, 1, 2, 8, 16, 64, value // 2, value // 2 & -8, value - 64, value - 8, value - 1)
     return sorted({step for step in steps if 0 <= step < value})
+
+
+def _simpler(action: Action, field: str) -> Sequence[int | None]:
+    """Values of the action's field that are simpler than the one it has, the simplest first."""
+    value = getattr(action, field)
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [False]
+    nullable = isinstance(action, Write) and field == "value"
+    return [None, *_lower(value)] if nullable else _lower(value)
 
 
 def reduce_failure(target: Target, failure: Failure) -> Failure:

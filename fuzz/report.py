@@ -112,8 +112,10 @@ def print_find(console: Console, number: int, find: Find) -> None:
     if not find.reproduced:
         title += " (seen once, NOT reproduced)"
     print_failure(console, title, find.failure, replay_command(find.path))
-    was = f", reduced from {find.actions_found}" if find.reproduced else ""
-    console.print(f"  found     by the {find.engine} engine{was}")
+    found = find.trace.header.found
+    if found is not None:
+        was = f", reduced from {found.reduced_from} actions" if find.reproduced else ""
+        console.print(f"  found     by the {found.engine} engine{was}")
 
 
 def summary_of(finished: Finished) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from types import FrameType
 import attrs
 
 from fuzz import corpus
+from fuzz import trace as traces
 from fuzz.corpus import Find
 from fuzz.engines.engine import Engine, Slice
 from fuzz.engines.random import RandomEngine
@@ -367,11 +368,16 @@ class Session:
         return finished
 
     def _keep_shortest(self) -> tuple[Find, ...]:
-        """One find an identity, whichever worker was first; the others' new files go."""
+        """One find an identity, whichever worker was first; the others' new files go.
+
+        Where two workers reduced to the same actions, the kept one's file says how it was found.
+        """
         kept: dict[tuple[str, ...], Find] = {}
         for find in sorted(self._finds, key=lambda find: find.order):
             if find.failure.identity not in kept:
                 kept[find.failure.identity] = find
+                if find.path not in self._files_before:
+                    traces.write_to(find.trace, find.path)
             elif find.path not in self._files_before | {each.path for each in kept.values()}:
                 find.path.unlink(missing_ok=True)
         return tuple(kept[identity] for identity in sorted(kept))

@@ -26,6 +26,8 @@ T = TypeVar("T")
 VERSION = 1
 ACTIONS_MAX = 1_000_000
 DIGEST_LENGTH = 8
+WORDS_MAX = 40
+"""So much of what cannot be read is repeated in a message."""
 
 
 @attrs.frozen
@@ -127,9 +129,10 @@ def header_from_data(data: object) -> Header:
     if not isinstance(data, dict) or "gcfuzz" not in data:
         raise ValueError('the first line must be a header, {"gcfuzz": 1, "target": …}')
     if data["gcfuzz"] != VERSION:
-        raise ValueError(
-            f"version {json.dumps(data['gcfuzz'])} is unknown; this gcfuzz reads version {VERSION}"
-        )
+        version = json.dumps(data["gcfuzz"])[:WORDS_MAX]
+        raise ValueError(f"version {version} is unknown; this gcfuzz reads version {VERSION}")
+    if not isinstance(data.get("found") or {}, dict):
+        raise ValueError('"found" must be a JSON object')  # noqa: TRY004 - the caller's one error
     return _structure(data, Header)
 
 
@@ -158,9 +161,17 @@ def loads(text: str, source: str) -> Trace:
     return Trace(header, tuple(actions))
 
 
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object. One that says a thing twice cannot be meant."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return data
+
+
 def _parse(line: str, place: str) -> object:
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as problem:
         raise BadInputError(f"{place}: not a line of JSON: {problem}") from problem
 
@@ -195,10 +206,13 @@ def write(trace: Trace, folder: Path, stem: str) -> Path:
     A trace that is there already stays as it is; how it was found makes no difference.
     """
     path = folder / f"{stem}-{digest_of(trace)}.jsonl"
-    if path.exists():
-        return path
-    text = dumps(trace)
-    partial = path.with_suffix(f".{uuid4().hex}.partial")  # Others may be saving the same trace.
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    if not path.exists():
+        write_to(trace, path)
     return path
+
+
+def write_to(trace: Trace, path: Path) -> None:
+    """Save a trace under that name, in place of what is there."""
+    partial = path.with_suffix(f".{uuid4().hex}.partial")  # Others may be saving the same trace.
+    partial.write_text(dumps(trace), encoding="utf-8")
+    partial.replace(path)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, Verbosity, note, seed, settings
 from hypothesis import strategies as st
-from hypothesis.errors import FlakyFailure
+from hypothesis.errors import Flaky
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -144,7 +144,7 @@ class MachineEngine:
             run_state_machine_as_test(
                 seed(int.from_bytes(digest[:8], "big"))(machine), settings=_settings(steps)
             )
-        except (Mismatch, FlakyFailure):
+        except (Mismatch, Flaky):
             # Flaky means that the target answered differently when Hypothesis ran it once more.
             assert done.failures
         return done

@@ -131,7 +131,7 @@ KNOWN_BUGS = {
         KnownBug(
             "one-sample-per-object",
             "Jung and Bolz-Tereick, listings 4 and 5, as simplified in print",
-            "an object larger than the period is sampled once",
+            "an object is not sampled for each of the sample points that it passes",
             ("sampling",),
             {"sampling": OneSamplePerObject},
         ),

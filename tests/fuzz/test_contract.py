@@ -26,6 +26,16 @@ def test_a_range_contains_nothing_else(number: int) -> None:
     assert number not in Range(16, 64, 8)
 
 
+@pytest.mark.parametrize(
+    ("number", "nearest"),
+    [(-8, 24), (17, 24), (24, 24), (31, 24), (32, 32), (96, 96), (100, 96), (1000, 96)],
+)
+def test_the_nearest_member_of_a_range_is_below_unless_there_is_none(
+    number: int, nearest: int
+) -> None:
+    assert Range(17, 100, 8).nearest(number) == nearest
+
+
 def test_a_range_of_all_numbers_reads_as_such() -> None:
     assert str(Range(0, 8)) == "from 0 to 8"
 

@@ -1,6 +1,6 @@
 """Both engines: a slice depends on its seed and number alone, stays small, and finds a bug."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 import pytest
 
@@ -68,13 +68,14 @@ class Forgetful:
         return observation
 
 
-class WrongOnce:
-    """The reference, but one of its answers, of all that it ever gives, is an error."""
+class Passing:
+    """The reference, but some of its answers, of all that it ever gives, are errors."""
 
-    name = "wrong-once"
+    name = "passing"
 
-    def __init__(self) -> None:
+    def __init__(self, wrong: Container[int]) -> None:
         self._target = make_target("reference")
+        self._wrong = wrong
         self._answers = 0
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
@@ -83,8 +84,8 @@ class WrongOnce:
     def perform(self, action: Action) -> Observation:
         observation = self._target.perform(action)
         self._answers += 1
-        if self._answers == 30:
-            observation.error = "Passing: it will not happen again"
+        if self._answers in self._wrong:
+            observation.error = "Passing: it will not happen here again"
         return observation
 
 
@@ -182,9 +183,14 @@ def test_a_failure_ends_its_slice(make_engine: MakeEngine) -> None:
 
 
 @both_engines
-def test_a_failure_that_happens_once_is_found_all_the_same(make_engine: MakeEngine) -> None:
-    done = slice_with_failure(make_engine(WrongOnce(), "7"))
-    assert done.failures[0].got == "Passing: it will not happen again"
+@pytest.mark.parametrize(
+    "wrong", [[30], range(30, 10**6, 5), [30, 31]], ids=["once", "sooner again", "at once again"]
+)
+def test_a_failure_that_does_not_happen_again_is_found_all_the_same(
+    make_engine: MakeEngine, wrong: Container[int]
+) -> None:
+    done = slice_with_failure(make_engine(Passing(wrong), "7"))
+    assert done.failures[0].got == "Passing: it will not happen here again"
 
 
 # The random engine.

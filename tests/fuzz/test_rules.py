@@ -34,6 +34,7 @@ from fuzz.contract import Contract, Range, Setting, problem_of_configuration
 from fuzz.engines.random import RandomSource
 from fuzz.legality import why_illegal
 from fuzz.oracles import Bench
+from fuzz.problems import BadInputError
 from fuzz.rules import (
     OBJECTS_MAX,
     ROOTS_MAX,
@@ -295,6 +296,12 @@ def test_if_nothing_on_the_menu_is_legal_the_drawn_action_is(
     free = [rule for rule in rules_for(contract) if rule.name == "free"]
     action = draw_action(attrs.evolve(situation, contract=contract), free, SIMPLEST)
     assert why_illegal(action, contract, situation.bench.shadow) is None
+
+
+def test_a_contract_without_a_legal_action_is_bad_input(situation: Situation) -> None:
+    contract = attrs.evolve(situation.contract, actions=("free",))
+    with pytest.raises(BadInputError, match="no action that is legal here"):
+        draw_action(attrs.evolve(situation, contract=contract), rules_for(contract), SIMPLEST)
 
 
 # Menus, lengths, configurations.

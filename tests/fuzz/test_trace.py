@@ -317,6 +317,19 @@ def test_the_same_trace_written_twice_is_one_file(tmp_path: Path) -> None:
     assert len(paths) == 1
 
 
+def test_how_a_trace_was_found_makes_no_difference_to_its_file(tmp_path: Path) -> None:
+    first = write(SOME, tmp_path, "heap")
+    header = attrs.evolve(SOME.header, found=Found("heap", "value: expected 1", "random"))
+    assert write(attrs.evolve(SOME, header=header), tmp_path, "heap") == first
+    assert read(first) == SOME
+
+
+def test_a_trace_under_another_configuration_is_another_file(tmp_path: Path) -> None:
+    header = attrs.evolve(SOME.header, config={"nursery_bytes": 64})
+    other = attrs.evolve(SOME, header=header)
+    assert write(SOME, tmp_path, "heap") != write(other, tmp_path, "heap")
+
+
 def test_another_trace_is_another_file(tmp_path: Path) -> None:
     other = attrs.evolve(SOME, actions=(CollectMinor(), AllocateWeakref(0)))
     assert write(SOME, tmp_path, "heap") != write(other, tmp_path, "heap")
