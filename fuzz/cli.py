@@ -18,8 +18,9 @@ import click
 
 from fuzz import corpus, report
 from fuzz import trace as traces
+from fuzz.explain import LEGEND, explain_step
 from fuzz.problems import BadInputError, HarnessError
-from fuzz.run import Failure, replay
+from fuzz.run import Failure, replay, replay_steps
 from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, WORKERS_DIED, Finished, Plan, Session, Started
 from fuzz.targets import make_target
@@ -177,6 +178,23 @@ def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
     find = corpus.save_reduced(corpus_folder, name, engine, path, failure)
     report.print_find(console, 1, find)
     return MISMATCH if find.reproduced else INCONCLUSIVE
+
+
+@cli.command("explain")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@target_option
+def explain_command(path: Path, target: str | None) -> int:
+    """Show a trace step by step, each with what came of it and a picture of the nursery."""
+    trace = traces.read(path)
+    name = trace.header.target if target is None else target
+    code = CLEAN
+    for line in (f"{path} on {name}", *LEGEND):
+        click.echo(line)
+    for step in replay_steps(make_target(name), trace, str(path)):
+        code = MISMATCH if step.failure else CLEAN
+        for line in explain_step(step):
+            click.secho(line, bold=step.failure is not None)
+    return code
 
 
 @cli.command("targets")

@@ -7,11 +7,12 @@ reduction) steps it; every step that returns was found right by all oracles.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
 from fuzz.actions import NAMES, Action
+from fuzz.contract import Contract
 from fuzz.legality import why_illegal
 from fuzz.observation import Observation
 from fuzz.oracles import Bench, Mismatch
@@ -62,13 +63,14 @@ class Run:
         self.bench = Bench(self.contract)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
+        self.observation: Observation | None = None
 
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch."""
         bench = self.bench
         before = Before(bench.sampling.period_bytes, bench.survival.pending)
         self.actions.append(action)
-        observation = self._target.perform(action)
+        observation = self.observation = self._target.perform(action)
         bench.judge(action, observation)
         if self._probes is not None:
             self._probes.watch(action, observation, bench, before)
@@ -132,18 +134,42 @@ def run_actions(
     return None
 
 
-def replay(target: Target, trace: Trace, source: str) -> Failure | None:
-    """Run a trace that somebody gave. Raises BadInputError at an illegal action."""
+@attrs.frozen
+class Step:
+    """One action of a trace that was replayed, what came of it, and the failure if it was wrong."""
+
+    number: int
+    action: Action
+    observation: Observation
+    contract: Contract
+    failure: Failure | None
+
+
+def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
+    """Run a trace that somebody gave, up to the first failure. Raises BadInputError."""
     try:
         run = Run(target, trace.header.config)
     except BadInputError as error:
         raise BadInputError(f"{source}:1: {error}") from error
-    for line, action in enumerate(trace.actions, 2):
+    for number, action in enumerate(trace.actions, 1):
         problem = why_illegal(action, run.contract, run.bench.shadow)
         if problem:
-            raise BadInputError(f"{source}:{line}: {NAMES[type(action)]}: {problem}")
+            # The header is line 1, so that the first action is line 2.
+            raise BadInputError(f"{source}:{number + 1}: {NAMES[type(action)]}: {problem}")
+        failure = None
         try:
             run.step(action)
         except Mismatch as mismatch:
-            return run.failure(mismatch)
+            failure = run.failure(mismatch)
+        assert run.observation is not None
+        yield Step(number, action, run.observation, run.contract, failure)
+        if failure:
+            return
+
+
+def replay(target: Target, trace: Trace, source: str) -> Failure | None:
+    """Run a trace that somebody gave; returns its failure. Raises BadInputError."""
+    for step in replay_steps(target, trace, source):
+        if step.failure:
+            return step.failure
     return None

@@ -39,6 +39,7 @@ TestMine.settings = settings(
     stateful_step_count=20,
     phases={phases},
     deadline=None,
+    report_multiple_bugs=False,
     derandomize=False,
     database=DirectoryBasedExampleDatabase("mine"),
 )
