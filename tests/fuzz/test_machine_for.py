@@ -81,7 +81,7 @@ def run_suite(
     (folder / "test_mine.py").write_text(suite)
     (folder / "examples").write_text("")
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
-    command = [sys.executable, "-m", "pytest", "test_mine.py", "--color=no", *options]
+    command = [sys.executable, "-m", "pytest", "test_mine.py", "--color=no", "-rN", *options]
     ran = subprocess.run(
         command, cwd=folder, env=environment, check=False, capture_output=True, text=True
     )
