@@ -39,7 +39,7 @@ TestMine.settings = settings(
     stateful_step_count=20,
     phases={phases},
     deadline=None,
-    report_multiple_bugs=False,
+    report_multiple_bugs={several},
     derandomize=False,
     database=DirectoryBasedExampleDatabase("mine"),
 )
@@ -74,10 +74,15 @@ class Ran:
 
 
 def run_suite(
-    folder: Path, target: str, max_examples: int, *options: str, phases: str = FIND
+    folder: Path,
+    target: str,
+    max_examples: int,
+    *options: str,
+    phases: str = FIND,
+    several: bool = False,
 ) -> Ran:
     """Run the suite in `folder`."""
-    suite = SUITE.format(target=target, max_examples=max_examples, phases=phases)
+    suite = SUITE.format(target=target, max_examples=max_examples, phases=phases, several=several)
     (folder / "test_mine.py").write_text(suite)
     (folder / "examples").write_text("")
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
@@ -140,6 +145,7 @@ def test_a_sampling_bug_is_found_and_shrunk(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_each_of_several_failures_shows_its_trace(tmp_path: Path) -> None:
-    ran = run_suite(tmp_path, "reference+large-objects-uncounted", 500, SEEDED)
+    bug = "reference+large-objects-uncounted"
+    ran = run_suite(tmp_path, bug, 500, SEEDED, several=True)
     assert ran.code == FAILED
     assert len(ran.traces) > 1
