@@ -101,8 +101,8 @@ _OF_TOGGLING: _Group = {
 }
 # Asked of every report.
 _OF_REPORTS: _Group = {
-    "sampled_object_survived": lambda m: any(obj.age is Age.OLD for obj in m.before.pending),
-    "sampled_object_died": lambda m: any(obj.age is not Age.OLD for obj in m.before.pending),
+    "sampled_object_survived": lambda m: any(obj.survived for obj in m.before.pending),
+    "sampled_object_died": lambda m: not all(obj.survived for obj in m.before.pending),
     "sampled_weakref": lambda m: any(obj.kind == "weakref" for obj in m.before.pending),
 }
 # Asked of one kind of action each.

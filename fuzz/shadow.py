@@ -38,9 +38,12 @@ class Age(IntEnum):
 
 
 class ShadowObject:
-    """An object as the mutator sees it. `refs` are strong references, `target` a weak one."""
+    """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
 
-    __slots__ = ("age", "kind", "number", "outside", "refs", "size_bytes", "target")
+    `survived` is whether it came through its first minor collection, whatever became of it later.
+    """
+
+    __slots__ = ("age", "kind", "number", "outside", "refs", "size_bytes", "survived", "target")
 
     def __init__(
         self, kind: str, number: int, references: int, size_bytes: int, outside: bool
@@ -51,6 +54,7 @@ class ShadowObject:
         self.size_bytes = size_bytes
         self.outside = outside
         self.age = Age.YOUNG
+        self.survived = False
         self.target: ShadowObject | None = None
 
 
@@ -157,6 +161,7 @@ class Shadow:
             obj = pending.pop()
             if obj.age is Age.YOUNG:
                 obj.age = Age.OLD
+                obj.survived = True
                 pending.extend([ref for ref in obj.refs if ref is not None])
         for obj in self.young:
             if obj.age is Age.YOUNG:

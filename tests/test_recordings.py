@@ -24,6 +24,29 @@ from typing import Any
 import attrs
 import pytest
 
+from fuzz.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    AllocateWeakref,
+    CollectFull,
+    CollectMinor,
+    CollectProgress,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    Read,
+    ReadNumber,
+    ReadWeakref,
+    Write,
+)
+from fuzz.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.observation import Observation
+from fuzz.observation import Report as ObservedReport
+from fuzz.oracles import Bench, Mismatch
 from fuzz.targets.known_bugs import plant
 from gcmodel import Configuration, Heap, Report
 from gcmodel.configuration import ARENA_BYTES
@@ -416,3 +439,149 @@ def test_with_sampling_incminimark_collected_at_the_same_commands_as_without(
             f"step {step}: {command}"
         )
         checked["commands with and without sampling"] += 1
+
+
+# The recordings and the oracles, without the reference.
+
+KINDS = {
+    "node": KindLayout(type_index=1, fixed_bytes=32),
+    "weakref": KindLayout(type_index=2, fixed_bytes=16),
+    "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=8),
+    "string": KindLayout(type_index=4, fixed_bytes=25, item_bytes=1),
+}
+OBSERVED = ("samples", "minors", "size", "outside", "value", "alive", "reports", "limit")
+
+
+def contract_of(setup: JsonObject) -> Contract:
+    """What incminimark promises, as far as it was recorded."""
+    return Contract(
+        nursery_bytes=setup["nursery_size"],
+        layout=Layout(
+            kinds=KINDS,
+            large_object_bytes=setup["large_object"] or DEFAULT_LARGE_OBJECT_BYTES,
+            word_bytes=8,
+            object_bytes_max=2**20,
+        ),
+        sampling=SamplingRule(period_bytes=Range(8, 2**40, 8)),
+        settings=(),
+        actions=(),
+        observes=OBSERVED,
+    )
+
+
+def actions_of(  # noqa: PLR0911 - one return a command
+    command: JsonObject, answer: JsonObject, slot: int
+) -> list[Action]:
+    """The actions for a command; an object that it allocates gets that slot."""
+    match command["op"]:
+        case "malloc_node":
+            links = [Write(slot, field, command[name]) for name, field in NODE_FIELDS.items()]
+            return [AllocateNode(answer["id"]), *links]
+        case "malloc_array":
+            items = [Write(slot, index, root) for index, root in enumerate(command["items"])]
+            return [AllocateArray(command["length"]), *items]
+        case "malloc_string" | "malloc_string_nonmovable" as op:
+            return [AllocateString(command["length"], nonmovable=op.endswith("nonmovable"))]
+        case "malloc_weakref":
+            return [AllocateWeakref(command["root"])]
+        case "enable_sampling":
+            return [EnableSampling(command["period"])]
+        case "disable_sampling":
+            return [DisableSampling(report=command["how"] == COLLECT_AND_REPORT)]
+    return accesses_of(command) if command["op"] in ACCESSES else COLLECTIONS.get(command["op"], [])
+
+
+ACCESSES = ("drop", "read", "write", "copy_array", "deref")
+COLLECTIONS: dict[str, list[Action]] = {
+    "minor": [CollectMinor()],
+    "minor_progress": [CollectProgress()],
+    "major_step": [CollectStep()],
+    "collect": [CollectFull()],
+    "finish": [CollectFull()],
+}
+
+
+def accesses_of(command: JsonObject) -> list[Action]:
+    match command["op"]:
+        case "drop":
+            return [Free(command["root"])]
+        case "read" if command["field"] == "x":
+            return [ReadNumber(command["root"])]
+        case "read":
+            return [Read(command["root"], field_of(command))]
+        case "write":
+            return [Write(command["root"], field_of(command), command["value"])]
+        case "copy_array":
+            names = ("source", "dest", "source_start", "dest_start", "length")
+            return [CopyArray(*[command[name] for name in names])]
+    return [ReadWeakref(command["root"])]
+
+
+class Witness:
+    """Tells the oracles what was recorded: an action or more for a command, with its answer."""
+
+    def __init__(self, setup: JsonObject) -> None:
+        self.bench = Bench(contract_of(setup))
+        self._ids: list[int] = []
+        """The id of the object in each slot: the recordings name what was read by it."""
+
+    def tell(self, command: JsonObject, answer: JsonObject) -> set[tuple[str, str]]:
+        """Let the oracles judge one recorded step; which of them object, and to what."""
+        if command["op"] == "write" and not self.bench.shadow.roots[command["root"]].refs:
+            return set()  # Without effect, as the recordings have it.
+        actions = actions_of(command, answer, len(self._ids))
+        seen = self._observation(command, answer)
+        objections = set()
+        for action in actions:
+            try:
+                self.bench.judge(action, seen)
+            except Mismatch as mismatch:
+                objections.add((mismatch.oracle, mismatch.field))
+            # The rest of the actions fill a new object, and nothing happens in them.
+            seen = attrs.evolve(seen, samples=0, minors=0, reports=[])
+        return objections
+
+    def _observation(self, command: JsonObject, answer: JsonObject) -> Observation:
+        value = self._slots_after(command, answer)
+        return Observation(
+            samples=answer["samples"],
+            minors=answer["minors"],
+            size=answer.get("size"),
+            outside=answer.get("outside"),
+            value=value,
+            alive=answer.get("alive"),
+            reports=[
+                ObservedReport(report["array"][:-3], *report["array"][-3:])
+                for report in answer.get("reports", [])
+            ],
+            free=answer["free"],
+            limit=answer["top"],
+            top=answer["real_top"],
+            sample_point=answer["sample_point"],
+        )
+
+    def _slots_after(self, command: JsonObject, answer: JsonObject) -> int | None:
+        """Follow the slots; returns what was read, an object as the lowest slot that holds it."""
+        value: int | None = answer.get("value")
+        if "id" in answer:
+            self._ids.append(answer["id"])
+        elif command["op"] == "drop":
+            del self._ids[command["root"]]
+        elif value is not None and command["field"] != "x":
+            self._ids.append(value)
+            return self._ids.index(value)
+        return value
+
+
+@each_session
+def test_the_oracles_object_to_the_stale_limits_and_to_nothing_else(
+    session: Session, checked: Counter[str]
+) -> None:
+    steps = session.steps()
+    witness = Witness(steps[0][0])
+    for step, (command, answer) in enumerate(steps):
+        expected = {("pointers", "limit")} if is_limit_stale(answer) else set()
+        if not actions_of(command, answer, 0):
+            continue  # The command only looks; what it would show was shown before.
+        assert witness.tell(command, answer) == expected, f"step {step}: {command}"
+        checked["commands judged by the oracles"] += 1

@@ -12,7 +12,7 @@ from fuzz.actions import ALLOCATIONS, Action, DisableSampling
 from fuzz.contract import Contract
 from fuzz.observation import Observation
 from fuzz.oracles.mismatch import Mismatch
-from fuzz.shadow import Age, Shadow, ShadowObject
+from fuzz.shadow import Shadow, ShadowObject
 
 SURVIVED = 1
 OUTSIDE = 2
@@ -57,9 +57,8 @@ class SurvivalOracle:
                 raise SurvivalMismatch("entry", self._describe(wanted), self._describe(entry), why)
 
     def _entry(self, obj: ShadowObject) -> int:
-        survived = obj.age is Age.OLD
         type_index = self._kinds[obj.kind].type_index
-        return type_index << TYPE_SHIFT | OUTSIDE * obj.outside | SURVIVED * survived
+        return type_index << TYPE_SHIFT | OUTSIDE * obj.outside | SURVIVED * obj.survived
 
     def _describe(self, entry: int) -> list[object]:
         names = {layout.type_index: kind for kind, layout in self._kinds.items()}

@@ -8,12 +8,14 @@ from fuzz.actions import (
     AllocateArray,
     AllocateNode,
     AllocateString,
+    AllocateWeakref,
     CheckHeap,
     CollectFull,
     CollectMinor,
     DisableSampling,
     EnableSampling,
     Free,
+    Write,
 )
 from fuzz.contract import Contract
 from fuzz.observation import Observation, Report
@@ -51,6 +53,21 @@ def judge(contract: Contract) -> Judge:
 
 
 # What is right.
+
+
+def test_an_object_that_survives_and_is_freed_by_the_same_full_collection_has_survived(
+    judge: Judge,
+) -> None:
+    # An old object that nobody reaches any more keeps a sampled young one alive in the minor
+    # collection with which a full one begins. A session of nine million actions found the oracle
+    # to expect its death.
+    judge.hear(AllocateNode(0))
+    judge.hear(CollectMinor(), minors=1)
+    judge.hear(AllocateNode(0), samples=1)
+    judge.hear(AllocateWeakref(1))
+    for action in (Write(0, 0, 1), Free(0), Free(0)):
+        judge.hear(action)
+    judge.hear(CollectFull(), NODE | SURVIVED, minors=5)
 
 
 def test_a_sampled_object_that_survives_is_reported_so(judge: Judge) -> None:
