@@ -175,7 +175,8 @@ def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
         return CLEAN
     corpus.open_folder(corpus_folder)
     engine = trace.header.found.engine if trace.header.found else "replay"
-    find = corpus.save_reduced(corpus_folder, name, engine, path, failure)
+    finder = corpus.Finder(corpus_folder, name, engine, trace.header.seed)
+    find = corpus.save_reduced(finder, path, failure)
     report.print_find(console, 1, find)
     return MISMATCH if find.reproduced else INCONCLUSIVE
 

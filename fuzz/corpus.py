@@ -6,6 +6,7 @@ removed only once the reduced one is there and has failed again.
 
 from __future__ import annotations
 
+import tempfile
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,22 +29,23 @@ class Find:
     failure: Failure
     trace: Trace
     path: Path
+    is_new: bool
     actions_found: int
     reproduced: bool
 
     @property
-    def order(self) -> tuple[int, str, str]:
-        """The shortest of several finds of one identity is the one to keep."""
-        return len(self.failure.actions), self.path.name, traces.dumps(self.trace)
+    def sort_key(self) -> tuple[bool, int, str, str]:
+        """The shortest of several finds of one identity is the one to keep, if it reproduced."""
+        text = traces.dumps(self.trace)
+        return not self.reproduced, len(self.failure.actions), self.path.name, text
 
 
 def open_folder(folder: Path) -> None:
     """Make the corpus folder if it is missing. Raises BadInputError if that cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):
+            pass  # It can be written.
     except OSError as problem:
         raise BadInputError(
             f"{folder}: cannot be the corpus folder: {problem.strerror}; name another with --corpus"
@@ -80,29 +82,44 @@ def stem_of(failure: Failure) -> str:
     return f"{oracle}-{field}-{direction}-{action}".replace(" ", "-")
 
 
-def save_raw(folder: Path, target: str, engine: str, failure: Failure) -> Path:
+@attrs.frozen
+class Finder:
+    """Who finds: the corpus folder, the target, the engine and its seed."""
+
+    folder: Path
+    target: str
+    engine: str
+    seed: int | None
+
+
+def save_raw(finder: Finder, failure: Failure) -> Path:
     """Save a failure as it was found."""
-    found = Found(failure.oracle, failure.message, engine)
-    return traces.write(_trace(target, failure, found), folder, stem_of(failure) + "-raw")
+    found = Found(failure.oracle, failure.message, finder.engine)
+    return traces.write(_trace(finder, failure, found), finder.folder, stem_of(failure) + "-raw")
 
 
-def save_reduced(folder: Path, target: str, engine: str, raw: Path, failure: Failure) -> Find:
+def save_reduced(finder: Finder, raw: Path, failure: Failure) -> Find:
     """Reduce a failure that `raw` holds, run it again, and save it if it fails again."""
-    reduced = reduce_failure(make_target(target), failure)
-    again = run_actions(make_target(target), reduced.configuration, reduced.actions)
+    reduced = reduce_failure(make_target(finder.target), failure)
+    again = run_actions(make_target(finder.target), reduced.configuration, reduced.actions)
     length = len(failure.actions)
     if again is None or again.identity != failure.identity:
-        trace = _trace(target, failure, Found(failure.oracle, failure.message, engine))
-        return Find(failure, trace, raw, length, reproduced=False)
-    found = Found(failure.oracle, reduced.message, engine, reduced_from=length)
-    trace = _trace(target, reduced, found)
-    path = traces.write(trace, folder, stem_of(reduced))
-    return Find(reduced, trace, path, length, reproduced=True)
+        trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
+        return Find(failure, trace, raw, is_new=False, actions_found=length, reproduced=False)
+    found = Found(failure.oracle, reduced.message, finder.engine, reduced_from=length)
+    trace = _trace(finder, reduced, found)
+    path, is_new = traces.write_new(trace, finder.folder, stem_of(reduced))
+    return Find(reduced, trace, path, is_new, actions_found=length, reproduced=True)
 
 
-def _trace(target: str, failure: Failure, found: Found) -> Trace:
+def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
     header = Header(
-        VERSION, target, failure.configuration, found=found, kills=_kills(target, failure)
+        VERSION,
+        finder.target,
+        failure.configuration,
+        seed=finder.seed,
+        found=found,
+        kills=_kills(finder.target, failure),
     )
     return Trace(header, failure.actions)
 

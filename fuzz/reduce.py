@@ -16,7 +16,10 @@ from itertools import combinations
 import attrs
 
 from fuzz.actions import (
+    ALLOCATIONS,
+    NAMES,
     Action,
+    AllocateString,
     CollectFull,
     CollectMinor,
     CollectStep,
@@ -112,6 +115,7 @@ class Reducer:
             before = self.failure
             self._remove_actions()
             self._replace_actions()
+            self._merge_allocations()
             self._drop_settings()
             self._lower_settings()
             self._lower_integers()
@@ -171,6 +175,24 @@ class Reducer:
             if self._accept_named(contract, [*named[:start], instead, *named[start + size :]]):
                 return
 
+    def _merge_allocations(self) -> None:
+        """Replace two allocations in a row by one string that counts as many bytes."""
+        position = 0
+        while position + 1 < len(self.failure.actions):
+            if not self._merge(position):
+                position += 1
+
+    def _merge(self, position: int) -> bool:
+        contract = self._contract()
+        pair = self.failure.actions[position : position + 2]
+        if not ALLOCATIONS.issuperset(map(type, pair)):
+            return False
+        sizes = [_allocated_bytes(contract, action) for action in pair]
+        length = sum(sizes) - contract.layout.kinds["string"].fixed_bytes
+        named = _name(contract, self.failure.actions)
+        merged = attrs.evolve(named[position], action=AllocateString(length), slots={})
+        return self._accept_named(contract, [*named[:position], merged, *named[position + 2 :]])
+
     def _drop_settings(self) -> None:
         """Settings that make no difference keep their default."""
         for name in tuple(self.failure.configuration):
@@ -186,6 +208,8 @@ class Reducer:
                     break
 
     def _accept_if_legal(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
+        if self.attempts >= ATTEMPTS_MAX:
+            return False
         if problem_of_configuration(configuration, self._contract().settings):
             return False
         return self._accept(configuration, actions)
@@ -251,6 +275,13 @@ class Reducer:
             else:
                 actions[position] = attrs.evolve(actions[position], **{name: lower})
         return self._accept_if_legal(configuration, actions)
+
+
+def _allocated_bytes(contract: Contract, action: Action) -> int:
+    """The bytes that an allocation counts."""
+    kind = NAMES[type(action)].removeprefix("allocate_")
+    nonmovable = getattr(action, "nonmovable", False)
+    return contract.layout.cost(kind, getattr(action, "length", 0), nonmovable)[0]
 
 
 def _rank(action: Action) -> int:

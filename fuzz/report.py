@@ -41,7 +41,7 @@ STOPPED = {
     TIME: "the time is up",
     ACTIONS: "all actions are done",
     INTERRUPTED: "interrupted",
-    WORKERS_DIED: "all workers died",
+    WORKERS_DIED: "workers died, and what they were to do is not done",
 }
 PLAIN_SECONDS = 10.0
 """How often progress is printed where there is no terminal to redraw a line in."""

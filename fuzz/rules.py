@@ -49,7 +49,6 @@ ROOTS_MAX = 12
 """Beyond so many roots nothing is allocated, so that long traces do not grow slow."""
 OBJECTS_MAX = 60
 """Nor beyond so many objects that the last walk through the heap found."""
-NODE_FIELDS = 2
 NUMBERS = 100
 SMALL_LENGTHS = 12
 NURSERIES_MAX = 4
@@ -281,7 +280,12 @@ RULES: tuple[Rule, ...] = (
     Rule(CollectStep, 4, _always, lambda situation, source: CollectStep()),
     Rule(CollectProgress, 1, _always, lambda situation, source: CollectProgress()),
     Rule(CollectFull, 1, _always, lambda situation, source: CollectFull()),
-    Rule(DisableSampling, 2, _always, _disable_sampling),
+    Rule(
+        DisableSampling,
+        2,
+        lambda situation: bool(situation.contract.sampling.disabling),
+        _disable_sampling,
+    ),
     Rule(EnableSampling, 5, _always, _enable_sampling),
     Rule(AllocateNode, 16, _has_room, _allocate_node),
     Rule(AllocateString, 16, _has_room, _allocate_string),

@@ -27,7 +27,7 @@ import attrs
 
 from fuzz import corpus
 from fuzz import trace as traces
-from fuzz.corpus import Find
+from fuzz.corpus import Find, Finder
 from fuzz.engines.engine import Engine, Slice
 from fuzz.engines.random import RandomEngine
 from fuzz.probes import PROBES, ProbeCounter
@@ -41,6 +41,7 @@ TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "wo
 SEND_SECONDS = 0.2
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
+SILENCE_SECONDS = 300.0
 UNLIMITED = 2**62
 
 
@@ -55,6 +56,11 @@ class Plan:
     corpus: Path
     seconds: float | None = None
     actions: int | None = None
+
+    @property
+    def finder(self) -> Finder:
+        """Who finds in this session."""
+        return Finder(self.corpus, self.target, self.engine, self.seed)
 
 
 @attrs.define
@@ -185,7 +191,7 @@ class _Worker:
         self._send_totals()
 
     def _is_over(self) -> bool:
-        return time.time() > self._deadline or self._connection.poll()
+        return time.monotonic() > self._deadline or self._connection.poll()
 
     def _send_totals(self) -> None:
         self._totals.probes = self._probes.counts
@@ -196,15 +202,14 @@ class _Worker:
         if failure.identity in self._identities:
             return
         self._identities.add(failure.identity)
-        plan = self._plan
-        raw = corpus.save_raw(plan.corpus, plan.target, plan.engine, failure)
+        raw = corpus.save_raw(self._plan.finder, failure)
         self._connection.send(_Raw(raw, failure))
-        self._connection.send(_Reduced(raw, _reduce(plan, raw, failure)))
+        self._connection.send(_Reduced(raw, _reduce(self._plan, raw, failure)))
 
 
 def _reduce(plan: Plan, raw: Path, failure: Failure) -> Find:
     """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
-    find = corpus.save_reduced(plan.corpus, plan.target, plan.engine, raw, failure)
+    find = corpus.save_reduced(plan.finder, raw, failure)
     if find.reproduced:
         raw.unlink(missing_ok=True)
     return find
@@ -248,26 +253,30 @@ class Session:
         self._totals: list[Totals] = [Totals() for _ in range(plan.workers)]
         self._raws: dict[Path, Failure] = {}
         self._finds: list[Find] = []
-        self._files_before = set(plan.corpus.iterdir())
         self._problem: Exception | None = None
         self._workers_left = plan.workers
+        self._heard = [time.monotonic()] * plan.workers
         self._probes_reached = 0
         self._stop_reason = TIME if plan.actions is None else ACTIONS
         self._started = self._last_new = time.monotonic()
 
     def run(self) -> Finished:
         """Run to the end. Ctrl-C and SIGTERM end it early, with everything found in hand."""
-        deadline = UNLIMITED if self._plan.seconds is None else time.time() + self._plan.seconds
+        deadline = (
+            UNLIMITED if self._plan.seconds is None else time.monotonic() + self._plan.seconds
+        )
         with _interruptible() as interrupted:
             with _signals_held():
                 workers = self._start_workers(deadline)
             while workers:
                 self._listen(workers)
+                self._end_silent(workers)
                 self._tell_progress()
                 if interrupted.is_set():
-                    self._stop_reason = INTERRUPTED
                     break
             self._stop(workers)
+            if interrupted.is_set():
+                self._stop_reason = INTERRUPTED
             self._reduce_leftovers()
         return self._finish()
 
@@ -291,11 +300,21 @@ class Session:
             index, process = workers[ready]
             try:
                 self._take(index, ready.recv())
-            except (EOFError, ConnectionError):
+                self._heard[index] = time.monotonic()
+            except (EOFError, OSError):  # OSError: it died in the middle of a message.
                 del workers[ready]
                 process.join()
                 if process.exitcode != 0:
                     self._died(index, f"exit code {process.exitcode}")
+
+    def _end_silent(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
+        """End a worker that has said nothing for so long that it can only hang."""
+        for connection, (index, process) in list(workers.items()):
+            if time.monotonic() - self._heard[index] > SILENCE_SECONDS:
+                process.kill()
+                process.join()
+                del workers[connection]
+                self._died(index, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
 
     def _take(self, index: int, message: _Done | _Raw | _Reduced | _Broke) -> None:
         if isinstance(message, _Done):
@@ -311,8 +330,9 @@ class Session:
             self._last_new = time.monotonic()
 
     def _died(self, index: int, how: str) -> None:
+        """Without a worker its share of a budget of actions stays undone."""
         self._workers_left -= 1
-        if not self._workers_left:
+        if not self._workers_left or self._stop_reason == ACTIONS:
             self._stop_reason = WORKERS_DIED
         self._tell(WorkerDied(index, how))
 
@@ -321,7 +341,7 @@ class Session:
         for connection in workers:
             try:
                 connection.send("stop")
-            except ConnectionError:
+            except OSError:
                 continue
         until = time.monotonic() + STOP_SECONDS
         while workers and time.monotonic() < until:
@@ -373,13 +393,15 @@ class Session:
         Where two workers reduced to the same actions, the kept one's file says how it was found.
         """
         kept: dict[tuple[str, ...], Find] = {}
-        for find in sorted(self._finds, key=lambda find: find.order):
-            if find.failure.identity not in kept:
-                kept[find.failure.identity] = find
-                if find.path not in self._files_before:
-                    traces.write_to(find.trace, find.path)
-            elif find.path not in self._files_before | {each.path for each in kept.values()}:
-                find.path.unlink(missing_ok=True)
+        for find in sorted(self._finds, key=lambda find: find.sort_key):
+            kept.setdefault(find.failure.identity, find)
+        paths = {find.path for find in kept.values()}
+        ours = {find.path for find in self._finds if find.is_new}
+        for path in ours - paths:
+            path.unlink(missing_ok=True)
+        for find in kept.values():
+            if find.path in ours:
+                traces.write_to(find.trace, find.path)
         return tuple(kept[identity] for identity in sorted(kept))
 
     def _tell(self, event: Event) -> None:

@@ -195,24 +195,41 @@ def read(path: Path) -> Trace:
 
 
 def digest_of(trace: Trace) -> str:
-    """Eight hex digits of what is replayed: the header but for `found`, and the actions."""
-    replayed = attrs.evolve(trace, header=attrs.evolve(trace.header, found=None))
-    return hashlib.sha256(dumps(replayed).encode()).hexdigest()[:DIGEST_LENGTH]
+    """Eight hex digits of what is replayed, which how it was found and by which seed is not."""
+    header = attrs.evolve(trace.header, found=None, seed=None)
+    replayed = dumps(attrs.evolve(trace, header=header))
+    return hashlib.sha256(replayed.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def write(trace: Trace, folder: Path, stem: str) -> Path:
-    """Save a trace as `<stem>-<8 hex digits of its content>.jsonl`: whole, then renamed.
+    """Save a trace as `<stem>-<8 hex digits of its content>.jsonl`; returns its path."""
+    path, _ = write_new(trace, folder, stem)
+    return path
 
-    A trace that is there already stays as it is; how it was found makes no difference.
+
+def write_new(trace: Trace, folder: Path, stem: str) -> tuple[Path, bool]:
+    """The same, and whether the file is new. One that is there already stays as it is.
+
+    It is written whole and then named, so that nobody ever reads half a trace.
     """
     path = folder / f"{stem}-{digest_of(trace)}.jsonl"
-    if not path.exists():
-        write_to(trace, path)
-    return path
+    partial = _write_partial(trace, path)
+    try:
+        path.hardlink_to(partial)  # Unlike a rename, it fails where there is such a file.
+    except FileExistsError:
+        return path, False
+    finally:
+        partial.unlink()
+    return path, True
 
 
 def write_to(trace: Trace, path: Path) -> None:
     """Save a trace under that name, in place of what is there."""
-    partial = path.with_suffix(f".{uuid4().hex}.partial")  # Others may be saving the same trace.
+    _write_partial(trace, path).replace(path)
+
+
+def _write_partial(trace: Trace, path: Path) -> Path:
+    """Write a trace beside `path`, under a name of its own: others may be saving the same."""
+    partial = path.with_suffix(f".{uuid4().hex}.partial")
     partial.write_text(dumps(trace), encoding="utf-8")
-    partial.replace(path)
+    return partial

@@ -548,6 +548,7 @@ class Witness:
             minors=answer["minors"],
             size=answer.get("size"),
             outside=answer.get("outside"),
+            at=answer.get("at"),
             value=value,
             alive=answer.get("alive"),
             reports=[

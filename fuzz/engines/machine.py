@@ -28,15 +28,15 @@ from fuzz.observation import Observation
 from fuzz.oracles import Mismatch
 from fuzz.probes import ProbeCounter
 from fuzz.rules import RULES, Rule, Source, draw_configuration
-from fuzz.run import Run
+from fuzz.run import Run, check_repetition
 from fuzz.targets.target import Target
 from fuzz.trace import VERSION, Header, Trace, dumps
 
 EXAMPLES_PER_SLICE = 8
-# A slice's examples have 10, 20, … up to 640 steps, by the slice's number. Hypothesis ends an
-# example by itself somewhere before a thousand.
-STEPS_MIN = 10
-STEPS_OCTAVES = 7
+REPEATED_SHARE = 8
+"""One trace in so many is run a second time, to show that the target is deterministic."""
+STEPS = (10, 20, 50, 100, 200, 500, 1000)
+"""How many steps a slice's examples have, in turn."""
 
 
 class DataSource(Source):
@@ -139,7 +139,7 @@ class MachineEngine:
         done = Slice()
         machine = _session_machine(self._target, actions_max, probes, done)
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
-        steps = STEPS_MIN << number % STEPS_OCTAVES
+        steps = STEPS[number % len(STEPS)]
         try:
             run_state_machine_as_test(
                 seed(int.from_bytes(digest[:8], "big"))(machine), settings=_settings(steps)
@@ -176,6 +176,10 @@ def _session_machine(
         make_target = staticmethod(lambda: session_target)
         probes = session_probes
 
+        def __init__(self) -> None:
+            super().__init__()
+            self.observations: list[Observation] = []
+
         def take_step(self, each: Rule, source: Source) -> None:
             # After a failure Hypothesis runs the example once more; that run must be the same,
             # and it is not counted.
@@ -194,6 +198,16 @@ def _session_machine(
                 raise
             done.samples += observation.samples
             done.minor_collections += observation.minors
+            self.observations.append(observation)
             return observation
+
+        def teardown(self) -> None:
+            trace = self.trace
+            if trace is None or done.failures or done.traces % REPEATED_SHARE:
+                return
+            try:
+                check_repetition(session_target, trace, self.observations)
+            except Mismatch as mismatch:
+                done.failures.append(trace.failure(mismatch))
 
     return SessionMachine

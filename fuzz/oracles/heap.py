@@ -44,6 +44,7 @@ class HeapOracle:
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         self._observes_graph = "graph" in contract.observes
+        self._observes_order = "order" in contract.observes
         self._shadow = shadow
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
@@ -61,6 +62,8 @@ class HeapOracle:
         kind = type(action)
         if observation.minors or kind in COLLECTIONS:
             self._check_minors(action, observation.minors)
+        if self._observes_order:
+            self._check_order(observation)
         check = self._checks.get(kind)
         if check is not None:
             check(action, observation)
@@ -79,6 +82,20 @@ class HeapOracle:
         expected = int(isinstance(action, CollectMinor | CollectStep) or reports)
         if minors != expected:
             raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
+
+    def _check_order(self, observation: Observation) -> None:
+        """The events in order are the same events that are counted."""
+        order, reports = observation.order, len(observation.reports)
+        counted = observation.samples + observation.minors + reports
+        if len(order) != counted:
+            raise HeapMismatch("order", f"{counted} events", order, "those that are counted")
+        if order and (
+            order.count("s") != observation.samples
+            or order.count("M") != observation.minors
+            or order.count("MR") != reports
+        ):
+            why = f"{observation.samples} s, {observation.minors} M, R right after its M"
+            raise HeapMismatch("order", f"{reports} reports", order, why)
 
     def _check_read(self, action: Read, observation: Observation) -> None:
         # The shadow has appended what was found, so that it stands in some slot.

@@ -2,7 +2,9 @@
 
     sample_point - free == bytes until the next sample
     limit == min(sample_point, top), or top while sampling is off
-    0 <= free <= limit, and top is the end of the nursery
+    free == bytes allocated in the nursery since the last minor collection <= limit
+    at + size == free, for an object just allocated in the nursery
+    top is the end of the nursery
 
 (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine,
 section 3.2.) The bytes until the next sample come from the sampling oracle's arithmetic.
@@ -39,8 +41,19 @@ class PointersOracle:
         if top != self._top:
             raise PointersMismatch("top", self._top, top, "the end of the nursery")
         self._check_limit(observation.sample_point, free, limit, top)
-        if not 0 <= free <= limit:
-            raise PointersMismatch("free", f"0 to {limit}", free, "within the nursery")
+        used = self._sampling.nursery_used_bytes
+        if free != used:
+            why = "bytes allocated in the nursery since the last minor collection"
+            raise PointersMismatch("free", used, free, why)
+        if free > limit:
+            raise PointersMismatch("free", f"at most {limit}", free, "within the limit")
+        if observation.size is not None:
+            self._check_place(observation.at, observation.size, observation.outside, free)
+
+    def _check_place(self, at: int | None, size: int, outside: bool | None, free: int) -> None:
+        expected = None if outside else free - size
+        if at != expected:
+            raise PointersMismatch("at", expected, at, "an object ends where the free space begins")
 
     def _check_limit(self, sample_point: int | None, free: int, limit: int, top: int) -> None:
         expected = top

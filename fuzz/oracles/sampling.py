@@ -22,9 +22,9 @@ class SamplingMismatch(Mismatch):
 class SamplingOracle:
     """`period_bytes` is 0 while sampling is off; `counted_bytes` are those since the last sample.
 
-    `nursery_used_bytes` is what was allocated in the nursery since the last minor collection, and
-    `was_enabled` whether sampling ever was. No check uses them: the rules aim with the one at the
-    nursery's edge, and a probe asks for the other.
+    `nursery_used_bytes` is what was allocated in the nursery since the last minor collection: the
+    pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
+    `was_enabled`, whether sampling ever was, is asked by a probe.
     """
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:

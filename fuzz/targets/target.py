@@ -11,7 +11,12 @@ from fuzz.observation import Observation
 
 
 class Target(Protocol):
-    """A heap under test. It serves many traces, one after another."""
+    """A heap under test. It serves many traces, one after another.
+
+    An observation must have `minors`, and `size`, `outside`, `value`, `alive` and `identity` where
+    the action asks for them. Samples, reports, pointers and the graph are judged only if the
+    contract observes `samples`, `reports`, `limit` and `graph`.
+    """
 
     name: str
 

@@ -25,7 +25,7 @@ from fuzz.actions import (
     WriteNumber,
 )
 from fuzz.contract import Contract
-from fuzz.observation import Observation
+from fuzz.observation import Observation, Report
 from fuzz.oracles import Bench
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.oracles.mismatch import Mismatch
@@ -60,6 +60,30 @@ def mismatch_of(bench: Bench, action: Action, observation: Observation) -> Misma
 
 
 # Errors and collections.
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        Observation(minors=1, order="s"),
+        Observation(minors=1, order="MM"),
+        Observation(minors=1, order=""),
+        Observation(minors=1, order="RM", reports=[Report([], 0, 0, 0)]),
+        Observation(minors=1, order="MR"),
+    ],
+    ids=lambda observation: observation.order,
+)
+def test_an_order_of_other_events_than_are_counted_is_wrong(
+    contract: Contract, observation: Observation
+) -> None:
+    bench = Bench(attrs.evolve(contract, observes=("order",)))
+    assert mismatch_of(bench, CollectMinor(), observation).field == "order"
+
+
+def test_a_report_right_after_its_minor_collection_is_in_order(contract: Contract) -> None:
+    bench = Bench(attrs.evolve(contract, observes=("order",)))
+    seen = Observation(minors=2, order="MRM", reports=[Report([], 0, 0, 0)])
+    bench.judge(CollectProgress(), seen)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ def judge(  # noqa: PLR0913 - it has four pointers
     top: int | None = TOP,
 ) -> None:
     """Judge `action`; an allocation is that of a node in the nursery."""
-    place = NODE if isinstance(action, AllocateNode) else Observation()
+    is_node = isinstance(action, AllocateNode) and free is not None
+    place = attrs.evolve(NODE, at=free - 32) if is_node and free else Observation()
     bench.judge(
         action,
         attrs.evolve(place, free=free, limit=limit, top=top, sample_point=sample_point),
@@ -53,10 +54,23 @@ def test_after_disabling_the_limit_is_the_top_again(bench: Bench) -> None:
     judge(bench, DisableSampling(), free=0, limit=TOP)
 
 
-@pytest.mark.parametrize("free", [0, 64])
-def test_free_may_lie_anywhere_from_the_start_to_the_limit(bench: Bench, free: int) -> None:
-    judge(bench, EnableSampling(64), free=0, limit=64, sample_point=64)
-    judge(bench, EnableSampling(64), free=free, limit=free + 64, sample_point=free + 64)
+def test_free_moves_by_what_is_allocated_in_the_nursery(bench: Bench) -> None:
+    judge(bench, AllocateNode(0), free=32, limit=TOP)
+    judge(bench, AllocateNode(0), free=64, limit=TOP)
+
+
+@pytest.mark.parametrize("at", [0, 40, None])
+def test_an_object_that_does_not_end_at_free_is_wrong(bench: Bench, at: int | None) -> None:
+    judge(bench, AllocateNode(0), free=32, limit=TOP)
+    misplaced = attrs.evolve(NODE, at=at, free=64, limit=TOP, top=TOP)
+    with pytest.raises(PointersMismatch, match="at: expected 32"):
+        bench.judge(AllocateNode(0), misplaced)
+
+
+def test_an_object_outside_has_no_place_in_the_nursery(bench: Bench) -> None:
+    outside = attrs.evolve(NODE, outside=True, at=0, free=0, limit=TOP, top=TOP)
+    with pytest.raises(PointersMismatch, match="at: expected None, got 0"):
+        bench.judge(AllocateNode(0, nonmovable=True), outside)
 
 
 @pytest.mark.parametrize("sample_point", [56, 72, None])
@@ -105,11 +119,18 @@ def test_a_top_that_is_not_the_end_of_the_nursery_is_wrong(
     assert (raised.value.field, raised.value.direction) == ("top", direction)
 
 
-@pytest.mark.parametrize("free", [-8, TOP + 8])
-def test_free_outside_the_nursery_is_wrong(bench: Bench, free: int) -> None:
+@pytest.mark.parametrize("free", [-8, 8, TOP + 8])
+def test_free_that_moved_by_itself_is_wrong(bench: Bench, free: int) -> None:
     with pytest.raises(PointersMismatch) as raised:
         judge(bench, CheckHeap(), free=free, limit=TOP)
-    assert (raised.value.field, raised.value.expected) == ("free", "0 to 256")
+    assert (raised.value.field, raised.value.expected) == ("free", 0)
+
+
+def test_free_beyond_the_limit_is_wrong(bench: Bench) -> None:
+    for number in range(1, 9):
+        judge(bench, AllocateNode(0), free=32 * number, limit=TOP)
+    with pytest.raises(PointersMismatch, match="free: expected at most 256, got 288"):
+        judge(bench, AllocateNode(0), free=288, limit=TOP)
 
 
 @pytest.mark.parametrize("name", ["free", "limit", "top"])
