@@ -10,15 +10,17 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
+from hypothesis import seed
+from hypothesis.stateful import run_state_machine_as_test
 from rich.console import Console
 from rich.table import Table
 
 from fuzz.actions import NAMES, Action
-from fuzz.engines import machine
-from fuzz.engines.machine import MachineEngine
+from fuzz.engines.machine import STEPS, TraceMachine, session_settings
 from fuzz.engines.random import RandomEngine, RandomSource
 from fuzz.observation import Observation
 from fuzz.oracles import Bench
@@ -36,13 +38,12 @@ from fuzz.rules import (
     rules_for,
 )
 from fuzz.run import Run
-from fuzz.session import UNLIMITED, Plan, Session
+from fuzz.session import Plan, Session
 from fuzz.targets import make_target
 from gcmodel import Configuration, Heap
 
 TURNS = 5
 ACTIONS = 60_000
-MACHINE_SLICES = 7
 SESSION_ACTIONS = 400_000
 LONG_TRACE = 10_000
 LONG_TRACES = 30
@@ -96,7 +97,7 @@ def heap_calls(traces: list[Trace]) -> list[tuple[Configuration, list[Call]]]:
     """The traces as calls of the heap's methods."""
     return [
         (
-            Configuration(**configuration),
+            Configuration(**configuration),  # type: ignore[arg-type]
             [
                 (HEAP_METHODS.get(name := NAMES[type(action)], name), attrs.astuple(action))
                 for action in actions
@@ -127,38 +128,41 @@ def run_random(actions: int) -> None:
         number += 1
 
 
-def run_with(traces: list[Trace], oracle: type | None) -> None:
-    """Replay concrete actions with one oracle, or none, but always with the shadow heap."""
+def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
+    """Replay concrete actions with those oracles, and always with the shadow heap."""
     target = make_target("reference")
     for configuration, actions in traces:
         bench = Bench(target.start(configuration))
-        bench.oracles = tuple(each for each in bench.oracles if type(each) is oracle)
+        bench.oracles = tuple(each for each in bench.oracles if type(each) in oracles)
         for action in actions:
             bench.judge(action, target.perform(action))
 
 
-class _IdleTrace(Run):
-    """A run whose target does nothing and is asked nothing; the rules still see the shadow."""
+class CheckedMachine(TraceMachine):
+    """The machine on the reference, counting its actions."""
 
-    def step(self, action: Action) -> Observation:
-        self.actions.append(action)
-        self.bench.shadow.follow(action, minors=0)
+    make_target = staticmethod(lambda: make_target("reference"))
+    actions = 0
+
+    def perform(self, trace: Run, action: Action) -> Observation:
+        type(self).actions += 1
+        return super().perform(trace, action)
+
+
+class IdleMachine(CheckedMachine):
+    """The same with a target that does nothing and is asked nothing."""
+
+    def perform(self, trace: Run, action: Action) -> Observation:
+        type(self).actions += 1
+        trace.bench.shadow.follow(action, minors=0)  # The rules look at it.
         return Observation()
 
 
-def run_machine(trace_class: type[Run]) -> Callable[[], int]:
-    """A turn of the machine engine whose traces are of that class; returns its actions."""
-
-    def turn() -> int:
-        engine, probes = MachineEngine(make_target("reference"), "benchmark"), ProbeCounter()
-        before, machine.Run = machine.Run, trace_class  # type: ignore[misc]
-        try:
-            slices = [engine.run_slice(n, UNLIMITED, probes) for n in range(MACHINE_SLICES)]
-        finally:
-            machine.Run = before  # type: ignore[misc]
-        return sum(done.actions for done in slices)
-
-    return turn
+def run_machine(machine: type[CheckedMachine]) -> None:
+    """A turn of the machine: some examples of every length."""
+    machine.actions = 0
+    for number, steps in enumerate(STEPS):
+        run_state_machine_as_test(seed(number)(machine), settings=session_settings(steps))
 
 
 def run_session(workers: int) -> None:
@@ -194,14 +198,9 @@ def print_engines(console: Console) -> None:
     traces = drawn_traces(ACTIONS)
     calls = heap_calls(traces)
     bare, checked = best(lambda: run_bare(calls), lambda: run_random(ACTIONS))
-    counts: dict[str, int] = {}
-
-    def counted(name: str, trace_class: type[Run]) -> Callable[[], None]:
-        return lambda: counts.update({name: run_machine(trace_class)()})
-
-    idle, machine_seconds = best(counted("idle", _IdleTrace), counted("machine", Run))
+    idle, machine = best(lambda: run_machine(IdleMachine), lambda: run_machine(CheckedMachine))
     one, two = best(lambda: run_session(1), lambda: run_session(2))
-    idle_speed, machine_speed = counts["idle"] / idle, counts["machine"] / machine_seconds
+    idle_speed, machine_speed = IdleMachine.actions / idle, CheckedMachine.actions / machine
     table = Table("what", "actions/s", "against", "actions/s", "ratio", "at least")
     rows = (
         ("random engine", ACTIONS / checked, "bare reference", ACTIONS / bare, "0.2"),
@@ -224,14 +223,21 @@ def print_length(console: Console) -> None:
 
 
 def print_oracles(console: Console) -> None:
-    """What each oracle adds to the cost of an action."""
+    """What each oracle adds to the cost of an action. Pointers need the sampling oracle's count."""
     traces = drawn_traces(ACTIONS)
-    oracles = (None, HeapOracle, SamplingOracle, SurvivalOracle, PointersOracle)
-    times = best(*[lambda oracle=oracle: run_with(traces, oracle) for oracle in oracles])
-    table = Table("oracle", "µs an action", "of target and shadow alone")
-    for oracle, time_taken in zip(oracles[1:], times[1:], strict=True):
-        added = max(time_taken - times[0], 0.0)
-        table.add_row(oracle.__name__, f"{added / ACTIONS * 1e6:.2f}", f"{added / times[0]:.0%}")
+    sets: dict[str, tuple[type, ...]] = {
+        "none": (),
+        "heap": (HeapOracle,),
+        "sampling": (SamplingOracle,),
+        "survival": (SurvivalOracle,),
+        "sampling and pointers": (SamplingOracle, PointersOracle),
+        "all": (HeapOracle, SamplingOracle, SurvivalOracle, PointersOracle),
+    }
+    times = best(*[partial(run_with, traces, oracles) for oracles in sets.values()])
+    table = Table("oracles", "µs an action", "more than target and shadow alone")
+    for name, seconds_taken in zip(sets, times, strict=True):
+        added = seconds_taken / times[0] - 1
+        table.add_row(name, f"{seconds_taken / ACTIONS * 1e6:.2f}", f"{added:.0%}")
     console.print(table)
 
 

@@ -67,6 +67,11 @@ def _drops(moment: Moment) -> bool:
     return isinstance(moment.action, DisableSampling) and not moment.action.report
 
 
+def _takes_identity_of_young(moment: Moment) -> bool:
+    action, roots = moment.action, moment.bench.shadow.roots
+    return isinstance(action, TakeIdentity) and roots[action.root].age is Age.YOUNG
+
+
 _Group = dict[str, Callable[[Moment], bool]]
 
 # Asked of every allocation that is sampled or collects while sampling is on.
@@ -110,9 +115,7 @@ _OF_KINDS: dict[type[Action], _Group] = {
     ReadWeakref: {"weakref_died": lambda m: m.observation.alive is False},
     CopyArray: {"array_copied_while_marking": lambda m: m.observation.state == MARKING},
     TakeIdentity: {
-        "identity_taken_of_young_object": lambda m: (
-            m.bench.shadow.roots[m.action.root].age is Age.YOUNG  # type: ignore[attr-defined]
-        )
+        "identity_taken_of_young_object": _takes_identity_of_young,
     },
 }
 

@@ -54,6 +54,8 @@ SMALL_LENGTHS = 12
 NURSERIES_MAX = 4
 LENGTHS_MAX = {"string": 2**20, "array": 160}
 """Long strings cost nothing to follow, long arrays do."""
+NONMOVABLE_SHARE = 8
+"""One object in so many is asked to be non-movable."""
 TRIES_MAX = 64
 ACTIONS_MIN = 10
 ACTIONS_MAX = 1000
@@ -169,7 +171,7 @@ def _length(situation: Situation, source: Source, kind: str) -> int:
 
 
 def _nonmovable(source: Source) -> bool:
-    return source.below(8) == 7  # noqa: PLR2004 - one in eight
+    return source.below(NONMOVABLE_SHARE) == NONMOVABLE_SHARE - 1
 
 
 def _allocate_node(situation: Situation, source: Source) -> Action:
@@ -191,15 +193,15 @@ def _period(situation: Situation, source: Source) -> int:
     """A legal period, from a word to many nurseries."""
     legal = situation.contract.sampling.period_bytes
     nursery = situation.contract.nursery_bytes
-    edge = source.below(4)
-    if edge == 0:
-        period = source.between(1, 16) * legal.multiple
-    elif edge == 1:
-        period = nursery - situation.bench.sampling.nursery_used_bytes
-    elif edge == 2:  # noqa: PLR2004 - the third of the edges
-        period = nursery * source.between(1, NURSERIES_MAX)
-    else:
-        period = source.log_between(legal.multiple, 8 * nursery)
+    match source.below(4):
+        case 0:
+            period = source.between(1, 16) * legal.multiple
+        case 1:
+            period = nursery - situation.bench.sampling.nursery_used_bytes
+        case 2:
+            period = nursery * source.between(1, NURSERIES_MAX)
+        case _:
+            period = source.log_between(legal.multiple, 8 * nursery)
     return legal.nearest(period)
 
 

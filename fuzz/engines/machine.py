@@ -142,7 +142,7 @@ class MachineEngine:
         steps = STEPS[number % len(STEPS)]
         try:
             run_state_machine_as_test(
-                seed(int.from_bytes(digest[:8], "big"))(machine), settings=_settings(steps)
+                seed(int.from_bytes(digest[:8], "big"))(machine), settings=session_settings(steps)
             )
         except (Mismatch, Flaky):
             # Flaky means that the target answered differently when Hypothesis ran it once more.
@@ -150,7 +150,7 @@ class MachineEngine:
         return done
 
 
-def _settings(steps: int) -> settings:
+def session_settings(steps: int) -> settings:
     """Every setting that bears on what is run. The session reduces by itself: no shrinking."""
     return settings(
         max_examples=EXAMPLES_PER_SLICE,
