@@ -6,8 +6,12 @@ down. Invariant: no action combines two others, and an action means the same to 
 """
 
 import re
+from typing import Annotated, get_args
 
 import attrs
+
+Slot = Annotated[int, "a root slot"]
+"""Names an object: the index of the root slot that holds it."""
 
 
 @attrs.frozen
@@ -43,7 +47,7 @@ class AllocateArray(Action):
 class AllocateWeakref(Action):
     """A weak reference to the object in slot `root`."""
 
-    root: int
+    root: Slot
 
 
 @attrs.frozen
@@ -57,7 +61,7 @@ class LoadPrebuilt(Action):
 class Free(Action):
     """Delete the slot `root`."""
 
-    root: int
+    root: Slot
 
 
 @attrs.frozen
@@ -67,7 +71,7 @@ class Read(Action):
     Observed: `value`, the lowest slot that holds the object found, or null.
     """
 
-    root: int
+    root: Slot
     field: int
 
 
@@ -75,30 +79,30 @@ class Read(Action):
 class ReadNumber(Action):
     """Read a node's integer, or the length of a string or array. Observed: `value`."""
 
-    root: int
+    root: Slot
 
 
 @attrs.frozen
 class ReadWeakref(Action):
     """Ask a weak reference for its object. Observed: `alive`."""
 
-    root: int
+    root: Slot
 
 
 @attrs.frozen
 class Write(Action):
     """Store the object in slot `value`, or null, in a field of a node or an item of an array."""
 
-    root: int
+    root: Slot
     field: int
-    value: int | None
+    value: Slot | None
 
 
 @attrs.frozen
 class WriteNumber(Action):
     """Store an integer in a node."""
 
-    root: int
+    root: Slot
     number: int
 
 
@@ -106,8 +110,8 @@ class WriteNumber(Action):
 class CopyArray(Action):
     """Copy `length` items between arrays, or within one."""
 
-    source: int
-    dest: int
+    source: Slot
+    dest: Slot
     source_start: int
     dest_start: int
     length: int
@@ -117,7 +121,7 @@ class CopyArray(Action):
 class TakeIdentity(Action):
     """Take an object's identity. Observed: `identity`."""
 
-    root: int
+    root: Slot
 
 
 @attrs.frozen
@@ -175,3 +179,10 @@ ACTIONS: dict[str, type[Action]] = {
 }
 """All actions by name."""
 NAMES: dict[type[Action], str] = {action: name for name, action in ACTIONS.items()}
+SLOT_FIELDS: dict[type[Action], tuple[str, ...]] = {
+    action: tuple(
+        field.name for field in attrs.fields(action) if Slot in (field.type, *get_args(field.type))
+    )
+    for action in NAMES
+}
+"""The fields of each action that name objects."""

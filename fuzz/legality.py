@@ -10,6 +10,7 @@ import attrs
 
 from fuzz.actions import (
     NAMES,
+    SLOT_FIELDS,
     Action,
     AllocateArray,
     AllocateString,
@@ -27,7 +28,6 @@ from fuzz.contract import Contract, Range
 from fuzz.shadow import Shadow, ShadowObject
 
 NUMBERS = Range(-(2**63), 2**63 - 1)
-ROOT_FIELDS = ("root", "source", "dest", "value")
 KINDS_WITH_REFERENCES = ("node", "array")
 KINDS_OF_ROOT: dict[type[Action], tuple[str, ...]] = {
     ReadNumber: ("node", "string", "array"),
@@ -52,8 +52,8 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> str | Non
 
 
 def _why_roots(action: Action, shadow: Shadow) -> str | None:
-    for field in ROOT_FIELDS:
-        root = getattr(action, field, None)
+    for field in SLOT_FIELDS[type(action)]:
+        root = getattr(action, field)
         if root is not None and not 0 <= root < len(shadow.roots):
             return f"{field} is {root}; there are {len(shadow.roots)} roots, from 0 up"
     return None

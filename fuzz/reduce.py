@@ -18,6 +18,7 @@ import attrs
 from fuzz.actions import (
     ALLOCATIONS,
     NAMES,
+    SLOT_FIELDS,
     Action,
     AllocateString,
     CollectFull,
@@ -28,7 +29,7 @@ from fuzz.actions import (
     Write,
 )
 from fuzz.contract import Contract, problem_of_configuration
-from fuzz.legality import ROOT_FIELDS, fields_of, why_illegal
+from fuzz.legality import fields_of, why_illegal
 from fuzz.run import Failure, run_actions
 from fuzz.shadow import Shadow
 from fuzz.targets.target import Target
@@ -52,8 +53,8 @@ class _Named:
 
 def _roots_in(action: Action) -> Iterator[tuple[str, int]]:
     """The action's fields that are slots, with their values."""
-    for field in ROOT_FIELDS:
-        slot = getattr(action, field, None)
+    for field in SLOT_FIELDS[type(action)]:
+        slot = getattr(action, field)
         if slot is not None:
             yield field, slot
 
@@ -251,7 +252,7 @@ class Reducer:
             (position, field)
             for position, action in enumerate(self.failure.actions)
             for field in fields_of(action)
-            if field not in ROOT_FIELDS and type(getattr(action, field)) is int
+            if field not in SLOT_FIELDS[type(action)] and type(getattr(action, field)) is int
         ]
         return settings + fields
 
