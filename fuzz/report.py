@@ -212,6 +212,7 @@ class SessionReporter:
             f"{_count(totals.traces, 'trace')}, {_count(totals.actions, 'action')} "
             f"({totals.actions / finished.seconds:,.0f}/s), {_count(totals.samples, 'sample')}, "
             f"{_count(totals.minor_collections, 'minor collection')}",
+            soft_wrap=True,
         )
         missing = [name for name in PROBES if not totals.probes[name]]
         if missing:
