@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from fuzz.contract import KindLayout
-from fuzz.observation import Observation
+from fuzz.observation import MAJOR_STATES, OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
 from fuzz.report import describe_action
 from fuzz.run import Step
 
@@ -25,7 +25,6 @@ LEGEND = (
     "# allocated  = the object just placed  . free",
     "F nursery_free  L nursery_limit  T nursery_top  S sample_point (S> beyond the top)",
 )
-MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
 
 
 def explain_step(step: Step) -> Iterator[str]:
@@ -68,8 +67,9 @@ def _facts(seen: Observation, kinds: Mapping[str, KindLayout]) -> Iterator[str]:
 def _entry(entry: int, kinds: Mapping[str, KindLayout]) -> str:
     """An entry of a report in words."""
     names = {layout.type_index: name for name, layout in kinds.items()}
-    place = " outside" if entry & 2 else ""
-    return f"{names.get(entry >> 2, entry >> 2)}{place} {'survived' if entry & 1 else 'died'}"
+    place = " outside" if entry & OUTSIDE else ""
+    kind = names.get(entry >> TYPE_SHIFT, entry >> TYPE_SHIFT)
+    return f"{kind}{place} {'survived' if entry & SURVIVED else 'died'}"
 
 
 def _picture(seen: Observation) -> Iterator[str]:

@@ -6,8 +6,6 @@ reduction it is a candidate not worth trying; and the rules never draw it.
 
 from __future__ import annotations
 
-import attrs
-
 from fuzz.actions import (
     NAMES,
     SLOT_FIELDS,
@@ -116,8 +114,3 @@ def _why_prebuilt(action: Action, shadow: Shadow) -> str | None:
     if isinstance(action, LoadPrebuilt) and not 0 <= action.index < count:
         return f"index is {action.index}; there are {count} prebuilt objects, from 0 up"
     return None
-
-
-def fields_of(action: Action) -> tuple[str, ...]:
-    """The names of the action's fields."""
-    return tuple(field.name for field in attrs.fields(type(action)))

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import attrs
 
+MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
+"""What the numbers of `state` and `major_state` mean."""
+SURVIVED = 1
+OUTSIDE = 2
+TYPE_SHIFT = 2
+"""What the bits of a report's entry mean; see Report."""
+
 
 @attrs.define
 class Report:
     """What a minor collection says of the samples since the one before it.
 
-    An entry is `type_index << 2 | (2 if outside the nursery) | (1 if it survived)`.
+    An entry is `type_index << TYPE_SHIFT`, with OUTSIDE for an object outside the nursery and
+    SURVIVED for one that survived.
     """
 
     entries: list[int]
@@ -49,6 +57,6 @@ class Observation:
     sample_point: int | None = None
     """Null while sampling is off."""
     state: int | None = None
-    """The major collection's: 0 scanning, 1 marking, 2 sweeping, 3 finalizing."""
+    """The major collection's, an index into MAJOR_STATES."""
     error: str | None = None
     """The name of an error and what it says, if the target could not carry out the action."""

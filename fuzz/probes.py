@@ -21,12 +21,11 @@ from fuzz.actions import (
     ReadWeakref,
     TakeIdentity,
 )
-from fuzz.observation import Observation
+from fuzz.observation import MAJOR_STATES, Observation
 from fuzz.oracles import Bench
 from fuzz.shadow import Age, ShadowObject
 
-MARKING = 1
-STATES = ("scanning", "marking", "sweeping", "finalizing")
+MARKING = MAJOR_STATES.index("marking")
 
 
 @attrs.define
@@ -102,7 +101,7 @@ _OF_TOGGLING: _Group = {
     "pending_samples_reported_by_disabling": lambda m: (
         isinstance(m.action, DisableSampling) and m.action.report and bool(m.before.pending)
     ),
-    **{f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(STATES)},
+    **{f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(MAJOR_STATES)},
 }
 # Asked of every report.
 _OF_REPORTS: _Group = {

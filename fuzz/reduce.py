@@ -29,7 +29,7 @@ from fuzz.actions import (
     Write,
 )
 from fuzz.contract import Contract, problem_of_configuration
-from fuzz.legality import fields_of, why_illegal
+from fuzz.legality import why_illegal
 from fuzz.run import Failure, run_actions
 from fuzz.shadow import Shadow
 from fuzz.targets.target import Target
@@ -219,7 +219,7 @@ class Reducer:
         """Lower each integer of each action as far as it goes."""
         position = 0
         while position < len(self.failure.actions):
-            for field in fields_of(self.failure.actions[position]):
+            for field in _fields_of(self.failure.actions[position]):
                 while self._lower_field(position, field):
                     pass
             position += 1
@@ -251,7 +251,7 @@ class Reducer:
         fields = [
             (position, field)
             for position, action in enumerate(self.failure.actions)
-            for field in fields_of(action)
+            for field in _fields_of(action)
             if field not in SLOT_FIELDS[type(action)] and type(getattr(action, field)) is int
         ]
         return settings + fields
@@ -276,6 +276,11 @@ class Reducer:
             else:
                 actions[position] = attrs.evolve(actions[position], **{name: lower})
         return self._accept_if_legal(configuration, actions)
+
+
+def _fields_of(action: Action) -> tuple[str, ...]:
+    """The names of the action's fields."""
+    return tuple(field.name for field in attrs.fields(type(action)))
 
 
 def _allocated_bytes(contract: Contract, action: Action) -> int:

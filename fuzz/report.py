@@ -1,4 +1,4 @@
-"""What people read: the one place that formats. It listens to a session and changes nothing."""
+"""What people read of sessions, replays and targets. It listens, and changes nothing."""
 
 from __future__ import annotations
 

@@ -299,13 +299,15 @@ class Session:
             assert isinstance(ready, Connection)
             index, process = workers[ready]
             try:
-                self._take(index, ready.recv())
-                self._heard[index] = time.monotonic()
+                message = ready.recv()
             except (EOFError, OSError):  # OSError: it died in the middle of a message.
                 del workers[ready]
                 process.join()
                 if process.exitcode != 0:
                     self._died(index, f"exit code {process.exitcode}")
+                continue
+            self._heard[index] = time.monotonic()
+            self._take(index, message)
 
     def _end_silent(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
         """End a worker that has said nothing for so long that it can only hang."""

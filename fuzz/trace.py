@@ -18,7 +18,6 @@ import attrs
 import cattrs
 
 from fuzz.actions import ACTIONS, NAMES, Action
-from fuzz.observation import Observation
 from fuzz.problems import BadInputError
 
 T = TypeVar("T")
@@ -98,12 +97,6 @@ def to_json(data: Mapping[str, Any]) -> str:
 def action_to_data(action: Action) -> dict[str, Any]:
     """An action as its line in a trace, `do` first."""
     return {"do": NAMES[type(action)], **_converter.unstructure(action)}
-
-
-def observation_to_data(observation: Observation) -> dict[str, Any]:
-    """An observation without the fields that say nothing."""
-    data: dict[str, Any] = _converter.unstructure(observation)
-    return data
 
 
 def action_from_data(data: object) -> Action:

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from fuzz.actions import ALLOCATIONS, Action, DisableSampling
 from fuzz.contract import Contract
-from fuzz.observation import Observation
+from fuzz.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
 from fuzz.oracles.mismatch import Mismatch
 from fuzz.shadow import Shadow, ShadowObject
-
-SURVIVED = 1
-OUTSIDE = 2
-TYPE_SHIFT = 2
 
 
 class SurvivalMismatch(Mismatch):

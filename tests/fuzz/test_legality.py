@@ -30,7 +30,7 @@ from fuzz.actions import (
     WriteNumber,
 )
 from fuzz.contract import Contract, Range
-from fuzz.legality import fields_of, why_illegal
+from fuzz.legality import why_illegal
 from fuzz.shadow import Shadow
 
 NODE, STRING, ARRAY, WEAKREF, EMPTY = range(5)
@@ -153,7 +153,3 @@ def test_the_legal_periods_are_those_of_the_contract(contract: Contract, shadow:
     other = attrs.evolve(contract, sampling=rule)
     legal = [p for p in range(100) if not why_illegal(EnableSampling(p), other, shadow)]
     assert legal == [24, 36, 48]
-
-
-def test_the_fields_of_an_action_are_its_arguments() -> None:
-    assert fields_of(Write(0, 1, None)) == ("root", "field", "value")

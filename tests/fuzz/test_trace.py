@@ -18,7 +18,6 @@ from fuzz.actions import (
     Free,
     Write,
 )
-from fuzz.observation import Observation, Report
 from fuzz.problems import BadInputError
 from fuzz.trace import (
     VERSION,
@@ -29,7 +28,6 @@ from fuzz.trace import (
     action_to_data,
     dumps,
     loads,
-    observation_to_data,
     read,
     to_json,
     write,
@@ -109,16 +107,6 @@ def test_arguments_that_have_a_default_may_be_left_out() -> None:
 
 def test_a_line_separator_inside_a_string_ends_no_line() -> None:
     assert loads('{"gcfuzz": 1, "target": "a\u2028b"}\n', "some.jsonl").header.target == "a\u2028b"
-
-
-def test_an_observation_shows_only_what_it_says() -> None:
-    observation = Observation(minors=1, order="MR", alive=False, reports=[Report([5], 0, 512, 1)])
-    assert observation_to_data(observation) == {
-        "minors": 1,
-        "order": "MR",
-        "alive": False,
-        "reports": [{"entries": [5], "memory_used_bytes": 0, "arena_bytes": 512, "major_state": 1}],
-    }
 
 
 # What cannot be read.
