@@ -7,6 +7,7 @@ end of a long trace against its beginning. Each figure is the best of several tu
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,13 +39,13 @@ from fuzz.rules import (
     rules_for,
 )
 from fuzz.run import Run
-from fuzz.session import Plan, Session
+from fuzz.session import CYCLE_COLLECTION_THRESHOLD, Plan, Session
 from fuzz.targets import make_target
 from gcmodel import Configuration, Heap
 
 TURNS = 5
 ACTIONS = 60_000
-SESSION_ACTIONS = 400_000
+SESSION_ACTIONS = 800_000
 LONG_TRACE = 10_000
 LONG_TRACES = 30
 PART = 1_000
@@ -133,9 +134,12 @@ def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
     target = make_target("reference")
     for configuration, actions in traces:
         bench = Bench(target.start(configuration))
-        bench.oracles = tuple(each for each in bench.oracles if type(each) in oracles)
+        checks = [each.check for each in bench.oracles if type(each) in oracles]
         for action in actions:
-            bench.judge(action, target.perform(action))
+            observation = target.perform(action)
+            bench.shadow.follow(action, observation.minors)
+            for check in checks:
+                check(action, observation)
 
 
 class CheckedMachine(TraceMachine):
@@ -243,6 +247,7 @@ def print_oracles(console: Console) -> None:
 
 def main() -> None:
     """Print all tables."""
+    gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)  # As in a session's workers.
     console = Console()
     print_engines(console)
     print_length(console)

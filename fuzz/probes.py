@@ -39,7 +39,7 @@ class Before:
     pending: list[ShadowObject]
 
 
-@attrs.frozen
+@attrs.define
 class Moment:
     """One action and what came of it."""
 
@@ -73,7 +73,7 @@ def _takes_identity_of_young(moment: Moment) -> bool:
 
 _Group = dict[str, Callable[[Moment], bool]]
 
-# Asked of every allocation that is sampled or collects while sampling is on.
+# Asked of every allocation while sampling is on in which something happened.
 _OF_ALLOCATIONS: _Group = {
     "sample_in_nursery": lambda m: bool(m.observation.samples) and not m.allocated.outside,
     "sample_outside": lambda m: bool(m.observation.samples) and m.allocated.outside,
@@ -109,8 +109,11 @@ _OF_REPORTS: _Group = {
     "sampled_object_died": lambda m: not all(obj.survived for obj in m.before.pending),
     "sampled_weakref": lambda m: any(obj.kind == "weakref" for obj in m.before.pending),
 }
-# Asked of one kind of action each.
-_OF_KINDS: dict[type[Action], _Group] = {
+# For most actions there are none, which keeps this fast.
+_OF_ACTIONS: dict[type[Action], _Group] = {
+    **dict.fromkeys(ALLOCATIONS, _OF_ALLOCATIONS),
+    EnableSampling: _OF_TOGGLING,
+    DisableSampling: _OF_TOGGLING,
     ReadWeakref: {"weakref_died": lambda m: m.observation.alive is False},
     CopyArray: {"array_copied_while_marking": lambda m: m.observation.state == MARKING},
     TakeIdentity: {
@@ -118,29 +121,18 @@ _OF_KINDS: dict[type[Action], _Group] = {
     },
 }
 
-PROBES: tuple[str, ...] = (
-    *_OF_ALLOCATIONS,
-    *_OF_TOGGLING,
-    *_OF_REPORTS,
-    *(name for probes in _OF_KINDS.values() for name in probes),
+PROBES = tuple(
+    dict.fromkeys(name for group in (*_OF_ACTIONS.values(), _OF_REPORTS) for name in group)
 )
 """The names of all probes."""
 
 
-def _groups(action: Action, observation: Observation) -> list[_Group]:
-    """The probes that can say yes. For most actions there are none, which keeps this fast."""
-    groups = []
-    kind = type(action)
-    if kind in ALLOCATIONS:
-        if observation.sample_point is not None:
-            groups.append(_OF_ALLOCATIONS)
-    elif kind is EnableSampling or kind is DisableSampling:
-        groups.append(_OF_TOGGLING)
-    elif kind in _OF_KINDS:
-        groups.append(_OF_KINDS[kind])
-    if observation.reports:
-        groups.append(_OF_REPORTS)
-    return groups
+def _is_at_an_edge(observation: Observation) -> bool:
+    """Whether an allocation while sampling is on did more than move `free` a bit."""
+    point = observation.sample_point
+    return point is not None and (
+        bool(observation.order) or point in (observation.free, observation.top)
+    )
 
 
 class ProbeCounter:
@@ -151,6 +143,13 @@ class ProbeCounter:
 
     def watch(self, action: Action, observation: Observation, bench: Bench, before: Before) -> None:
         """Ask the probes about one action that the oracles found right."""
-        for group in _groups(action, observation):
-            moment = Moment(action, observation, bench, before)
-            self.counts.update([name for name, reached in group.items() if reached(moment)])
+        group = _OF_ACTIONS.get(type(action))
+        if group is not None and (group is not _OF_ALLOCATIONS or _is_at_an_edge(observation)):
+            self._ask(group, Moment(action, observation, bench, before))
+        if observation.reports:
+            self._ask(_OF_REPORTS, Moment(action, observation, bench, before))
+
+    def _ask(self, group: _Group, moment: Moment) -> None:
+        for name, reached in group.items():
+            if reached(moment):
+                self.counts[name] += 1

@@ -42,6 +42,7 @@ from fuzz.actions import (
 from fuzz.contract import Contract, Setting
 from fuzz.oracles import Bench
 from fuzz.problems import BadInputError
+from fuzz.shadow import ShadowObject
 
 T = TypeVar("T")
 
@@ -54,6 +55,8 @@ SMALL_LENGTHS = 12
 NURSERIES_MAX = 4
 LENGTHS_MAX = {"string": 2**20, "array": 160}
 """Long strings cost nothing to follow, long arrays do."""
+NEVER_LEFT_OUT = (LoadPrebuilt, Free)
+"""Without these a trace could fill its heap and never get rid of anything."""
 NONMOVABLE_SHARE = 8
 """One object in so many is asked to be non-movable."""
 TRIES_MAX = 64
@@ -92,36 +95,86 @@ class Situation:
     objects: int = 0
     """How many objects the last walk found."""
 
-    def is_full(self) -> bool:
-        """Whether the heap is as large as a trace should make it."""
-        return len(self.bench.shadow.roots) >= ROOTS_MAX or self.objects >= OBJECTS_MAX
+    @property
+    def roots(self) -> list[ShadowObject]:
+        """The mutator's root slots."""
+        return self.bench.shadow.roots
 
-    def has_roots(self) -> bool:
-        """Whether there is an object to act upon."""
-        return bool(self.bench.shadow.roots)
+    def has_slot(self) -> bool:
+        """Whether a trace should have one more root."""
+        return len(self.bench.shadow.roots) < ROOTS_MAX
 
-    def roots_of(self, *kinds: str) -> list[int]:
-        """The slots whose objects are of these kinds and, if arrays, not empty."""
-        return [
-            slot
-            for slot, obj in enumerate(self.bench.shadow.roots)
-            if obj.kind in kinds and (obj.refs or obj.kind != "array")
-        ]
+    def has_room(self) -> bool:
+        """Whether a trace should have one more object."""
+        return self.objects < OBJECTS_MAX and len(self.bench.shadow.roots) < ROOTS_MAX
+
+
+Subjects = Callable[[Situation], Sequence[int]]
 
 
 @attrs.frozen
 class Rule:
-    """One kind of action. `weight` is how often it is drawn, relative to the others."""
+    """One kind of action. `weight` is how often it is drawn, relative to the others.
+
+    `subjects` are what it may act upon: root slots, or numbers of prebuilt objects, or the heap as
+    a whole, of which there is one. Without any, the action is not legal here, or not wanted.
+    """
 
     action: type[Action]
     weight: int
-    legal: Callable[[Situation], bool]
-    draw: Callable[[Situation, Source], Action]
+    subjects: Subjects
+    draw: Callable[[Situation, Source, Sequence[int]], Action]
 
     @property
     def name(self) -> str:
         """The name of its action."""
         return NAMES[self.action]
+
+
+# Subjects.
+
+THE_HEAP = range(1)
+NOTHING = range(0)
+
+
+def _the_heap(situation: Situation) -> Sequence[int]:
+    return THE_HEAP
+
+
+def _the_heap_if_room(situation: Situation) -> Sequence[int]:
+    return THE_HEAP if situation.has_room() else NOTHING
+
+
+def _the_heap_if_disabling(situation: Situation) -> Sequence[int]:
+    return THE_HEAP if situation.contract.sampling.disabling else NOTHING
+
+
+def _prebuilt_if_slot(situation: Situation) -> Sequence[int]:
+    return range(len(situation.bench.shadow.prebuilt)) if situation.has_slot() else NOTHING
+
+
+def _roots(situation: Situation) -> Sequence[int]:
+    return range(len(situation.roots))
+
+
+def _roots_if_room(situation: Situation) -> Sequence[int]:
+    return range(len(situation.roots)) if situation.has_room() else NOTHING
+
+
+def _roots_with_references(situation: Situation) -> Sequence[int]:
+    return [slot for slot, obj in enumerate(situation.roots) if obj.refs]
+
+
+def _roots_with_references_if_slot(situation: Situation) -> Sequence[int]:
+    return _roots_with_references(situation) if situation.has_slot() else NOTHING
+
+
+def _roots_that_are(*kinds: str) -> Subjects:
+    return lambda situation: [slot for slot, obj in enumerate(situation.roots) if obj.kind in kinds]
+
+
+def _arrays_with_items(situation: Situation) -> Sequence[int]:
+    return [slot for slot, obj in enumerate(situation.roots) if obj.refs and obj.kind == "array"]
 
 
 # Sizes.
@@ -174,15 +227,15 @@ def _nonmovable(source: Source) -> bool:
     return source.below(NONMOVABLE_SHARE) == NONMOVABLE_SHARE - 1
 
 
-def _allocate_node(situation: Situation, source: Source) -> Action:
+def _allocate_node(situation: Situation, source: Source, _: Sequence[int]) -> Action:
     return AllocateNode(source.below(NUMBERS), _nonmovable(source))
 
 
-def _allocate_string(situation: Situation, source: Source) -> Action:
+def _allocate_string(situation: Situation, source: Source, _: Sequence[int]) -> Action:
     return AllocateString(_length(situation, source, "string"), _nonmovable(source))
 
 
-def _allocate_array(situation: Situation, source: Source) -> Action:
+def _allocate_array(situation: Situation, source: Source, _: Sequence[int]) -> Action:
     return AllocateArray(_length(situation, source, "array"), _nonmovable(source))
 
 
@@ -205,11 +258,11 @@ def _period(situation: Situation, source: Source) -> int:
     return legal.nearest(period)
 
 
-def _enable_sampling(situation: Situation, source: Source) -> Action:
+def _enable_sampling(situation: Situation, source: Source, _: Sequence[int]) -> Action:
     return EnableSampling(_period(situation, source))
 
 
-def _disable_sampling(situation: Situation, source: Source) -> Action:
+def _disable_sampling(situation: Situation, source: Source, _: Sequence[int]) -> Action:
     return DisableSampling(source.pick(situation.contract.sampling.disabling) == "report")
 
 
@@ -221,25 +274,29 @@ def _recent(slots: Sequence[int], source: Source) -> int:
     return slots[-1] if source.below(3) == 0 else source.pick(slots)
 
 
-def _root(situation: Situation, source: Source) -> int:
-    return _recent(range(len(situation.bench.shadow.roots)), source)
+def _place(situation: Situation, source: Source, slots: Sequence[int]) -> tuple[int, int]:
+    """One of the slots, whose objects have references, and one of its object's fields."""
+    root = _recent(slots, source)
+    return root, source.below(len(situation.roots[root].refs))
 
 
-def _place(situation: Situation, source: Source) -> tuple[int, int]:
-    """A slot whose object has references, and one of its fields."""
-    root = _recent(situation.roots_of("node", "array"), source)
-    return root, source.below(len(situation.bench.shadow.roots[root].refs))
+def _read(situation: Situation, source: Source, slots: Sequence[int]) -> Action:
+    return Read(*_place(situation, source, slots))
 
 
-def _write(situation: Situation, source: Source) -> Action:
-    root, field = _place(situation, source)
+def _write(situation: Situation, source: Source, slots: Sequence[int]) -> Action:
+    root, field = _place(situation, source, slots)
     # Null is the simplest value and should stay rare: references are what collectors lose.
-    value = source.between(-1, len(situation.bench.shadow.roots) - 1)
+    value = source.between(-1, len(situation.roots) - 1)
     return Write(root, field, None if value < 0 else value)
 
 
-def _copy_array(situation: Situation, source: Source) -> Action:
-    arrays, roots = situation.roots_of("array"), situation.bench.shadow.roots
+def _write_number(situation: Situation, source: Source, nodes: Sequence[int]) -> Action:
+    return WriteNumber(_recent(nodes, source), source.below(NUMBERS))
+
+
+def _copy_array(situation: Situation, source: Source, arrays: Sequence[int]) -> Action:
+    roots = situation.roots
     from_root, to_root = source.pick(arrays), source.pick(arrays)
     from_length, to_length = len(roots[from_root].refs), len(roots[to_root].refs)
     length = min(from_length, to_length)
@@ -254,82 +311,47 @@ def _copy_array(situation: Situation, source: Source) -> Action:
     )
 
 
-def _with_root(action: Callable[[int], Action]) -> Callable[[Situation, Source], Action]:
-    return lambda situation, source: action(_root(situation, source))
+def _rule(action: Callable[[], Action], weight: int) -> Rule:
+    """A rule for an action without arguments, which is always legal."""
+    kind = type(action())
+    return Rule(kind, weight, _the_heap, lambda situation, source, _: action())
 
 
-def _with_root_of(
-    action: Callable[[int], Action], *kinds: str
-) -> Callable[[Situation, Source], Action]:
-    return lambda situation, source: action(_recent(situation.roots_of(*kinds), source))
-
-
-def _always(situation: Situation) -> bool:
-    return True
-
-
-def _has_room(situation: Situation) -> bool:
-    return not situation.is_full()
-
-
-def _has(*kinds: str) -> Callable[[Situation], bool]:
-    return lambda situation: bool(situation.roots_of(*kinds))
+def _rule_on(action: Callable[[int], Action], weight: int, subjects: Subjects) -> Rule:
+    """A rule for an action whose only argument is a slot."""
+    kind = type(action(0))
+    return Rule(
+        kind, weight, subjects, lambda situation, source, slots: action(_recent(slots, source))
+    )
 
 
 # The simplest first: a reduction that replaces an action by an earlier one makes progress.
 RULES: tuple[Rule, ...] = (
-    Rule(CollectMinor, 3, _always, lambda situation, source: CollectMinor()),
-    Rule(CollectStep, 4, _always, lambda situation, source: CollectStep()),
-    Rule(CollectProgress, 1, _always, lambda situation, source: CollectProgress()),
-    Rule(CollectFull, 1, _always, lambda situation, source: CollectFull()),
-    Rule(
-        DisableSampling,
-        2,
-        lambda situation: bool(situation.contract.sampling.disabling),
-        _disable_sampling,
-    ),
-    Rule(EnableSampling, 5, _always, _enable_sampling),
-    Rule(AllocateNode, 16, _has_room, _allocate_node),
-    Rule(AllocateString, 16, _has_room, _allocate_string),
-    Rule(AllocateArray, 8, _has_room, _allocate_array),
-    Rule(
-        AllocateWeakref,
-        4,
-        lambda situation: situation.has_roots() and not situation.is_full(),
-        _with_root(AllocateWeakref),
-    ),
+    _rule(CollectMinor, 3),
+    _rule(CollectStep, 4),
+    _rule(CollectProgress, 1),
+    _rule(CollectFull, 1),
+    Rule(DisableSampling, 2, _the_heap_if_disabling, _disable_sampling),
+    Rule(EnableSampling, 5, _the_heap, _enable_sampling),
+    Rule(AllocateNode, 16, _the_heap_if_room, _allocate_node),
+    Rule(AllocateString, 16, _the_heap_if_room, _allocate_string),
+    Rule(AllocateArray, 8, _the_heap_if_room, _allocate_array),
+    _rule_on(AllocateWeakref, 4, _roots_if_room),
     Rule(
         LoadPrebuilt,
         2,
-        lambda situation: bool(situation.bench.shadow.prebuilt) and not situation.is_full(),
-        lambda situation, source: LoadPrebuilt(source.below(len(situation.bench.shadow.prebuilt))),
+        _prebuilt_if_slot,
+        lambda situation, source, indices: LoadPrebuilt(source.pick(indices)),
     ),
-    Rule(Free, 18, Situation.has_roots, _with_root(Free)),
-    Rule(
-        Read,
-        6,
-        lambda situation: not situation.is_full() and bool(situation.roots_of("node", "array")),
-        lambda situation, source: Read(*_place(situation, source)),
-    ),
-    Rule(
-        ReadNumber,
-        2,
-        _has("node", "string", "array"),
-        _with_root_of(ReadNumber, "node", "string", "array"),
-    ),
-    Rule(ReadWeakref, 3, _has("weakref"), _with_root_of(ReadWeakref, "weakref")),
-    Rule(Write, 12, _has("node", "array"), _write),
-    Rule(
-        WriteNumber,
-        6,
-        _has("node"),
-        lambda situation, source: WriteNumber(
-            _recent(situation.roots_of("node"), source), source.below(NUMBERS)
-        ),
-    ),
-    Rule(CopyArray, 4, _has("array"), _copy_array),
-    Rule(TakeIdentity, 6, Situation.has_roots, _with_root(TakeIdentity)),
-    Rule(CheckHeap, 1, _always, lambda situation, source: CheckHeap()),
+    _rule_on(Free, 18, _roots),
+    Rule(Read, 6, _roots_with_references_if_slot, _read),
+    _rule_on(ReadNumber, 2, _roots_that_are("node", "string", "array")),
+    _rule_on(ReadWeakref, 3, _roots_that_are("weakref")),
+    Rule(Write, 12, _roots_with_references, _write),
+    Rule(WriteNumber, 6, _roots_that_are("node"), _write_number),
+    Rule(CopyArray, 4, _arrays_with_items, _copy_array),
+    _rule_on(TakeIdentity, 6, _roots),
+    _rule(CheckHeap, 1),
 )
 
 
@@ -346,7 +368,10 @@ def draw_menu(rules: Sequence[Rule], source: Source) -> list[Rule]:
     """
     menu: list[Rule] = []
     for rule in rules:
-        menu.extend([rule] * (rule.weight * source.pick((1, 1, 1, 0, 3))))
+        frequency = source.pick((1, 1, 1, 0, 3))
+        if rule.action in NEVER_LEFT_OUT:
+            frequency = max(frequency, 1)
+        menu.extend([rule] * (rule.weight * frequency))
     return menu or list(rules)
 
 
@@ -358,11 +383,13 @@ def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> A
     """
     for _ in range(TRIES_MAX):
         rule = menu[source.below(len(menu))]
-        if rule.legal(situation):
-            return rule.draw(situation, source)
+        subjects = rule.subjects(situation)
+        if subjects:
+            return rule.draw(situation, source, subjects)
     for rule in rules_for(situation.contract):
-        if rule.legal(situation):
-            return rule.draw(situation, source)
+        subjects = rule.subjects(situation)
+        if subjects:
+            return rule.draw(situation, source, subjects)
     raise BadInputError("the contract supports no action that is legal here")
 
 
@@ -385,6 +412,8 @@ def _draw_setting(setting: Setting, most: int, source: Source) -> int:
         return source.pick([choice for choice in setting.choices if choice <= most])
     legal = attrs.evolve(setting.range, maximum=min(most, setting.range.maximum))
     if legal.minimum <= 0:
-        return legal.nearest(source.between(legal.minimum, legal.maximum))
+        # From 1 up there are logarithms.
+        shift = 1 - legal.minimum
+        return legal.nearest(source.log_between(1, legal.maximum + shift) - shift)
     # Large values cost time and reach little, so the larger of two draws is dropped.
     return legal.nearest(min(source.log_between(legal.minimum, legal.maximum) for _ in range(2)))

@@ -56,7 +56,7 @@ class Run:
         configuration: Mapping[str, int],
         probes: ProbeCounter | None = None,
     ) -> None:
-        self._target = target
+        self._perform = target.perform
         self._probes = probes
         self.configuration = dict(configuration)
         self.contract = target.start(configuration)
@@ -68,12 +68,14 @@ class Run:
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch."""
         bench = self.bench
-        before = Before(bench.sampling.period_bytes, bench.survival.pending)
+        probes = self._probes
+        if probes is not None:
+            before = Before(bench.sampling.period_bytes, bench.survival.pending)
         self.actions.append(action)
-        observation = self.observation = self._target.perform(action)
+        observation = self.observation = self._perform(action)
         bench.judge(action, observation)
-        if self._probes is not None:
-            self._probes.watch(action, observation, bench, before)
+        if probes is not None:
+            probes.watch(action, observation, bench, before)
         if observation.graph is not None:
             self.situation.objects = len(observation.graph)
         return observation

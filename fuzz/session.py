@@ -8,6 +8,7 @@ actions a session is reproducible: each worker's share, seed and finds depend on
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -41,6 +42,7 @@ TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "wo
 SEND_SECONDS = 0.2
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
+CYCLE_COLLECTION_THRESHOLD = 50_000
 SILENCE_SECONDS = 300.0
 UNLIMITED = 2**62
 
@@ -228,6 +230,8 @@ def _work(plan: Plan, index: int, connection: Connection, deadline: float) -> No
     # it: the worker was started with that signal held back.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    # Every action makes objects of a moment; looking for cycles among them so often is a waste.
+    gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
     try:
         _Worker(plan, index, connection, deadline).search()
     except OSError as problem:

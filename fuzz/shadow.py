@@ -43,16 +43,31 @@ class ShadowObject:
     `survived` is whether it came through its first minor collection, whatever became of it later.
     """
 
-    __slots__ = ("age", "kind", "number", "outside", "refs", "size_bytes", "survived", "target")
+    __slots__ = (
+        "age",
+        "kind",
+        "number",
+        "outside",
+        "refs",
+        "size_bytes",
+        "survived",
+        "target",
+        "type_index",
+    )
 
     def __init__(
-        self, kind: str, number: int, references: int, size_bytes: int, outside: bool
+        self,
+        kind: str,
+        type_index: int,
+        number: int,
+        references: int,
+        cost: tuple[int, bool],
     ) -> None:
         self.kind = kind
+        self.type_index = type_index
         self.number = number  # a node's integer, a string's or array's length
         self.refs: list[ShadowObject | None] = [None] * references
-        self.size_bytes = size_bytes
-        self.outside = outside
+        self.size_bytes, self.outside = cost
         self.age = Age.YOUNG
         self.survived = False
         self.target: ShadowObject | None = None
@@ -62,8 +77,7 @@ class Shadow:
     """The mutator's view of one heap."""
 
     def __init__(self, contract: Contract) -> None:
-        self._contract = contract
-        self._cost = contract.layout.cost
+        self._layout = contract.layout
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
         self.young: list[ShadowObject] = []
@@ -85,9 +99,16 @@ class Shadow:
 
     def _immortal(self, kind: str, length: int) -> ShadowObject:
         references = NODE_REFERENCES if kind == "node" else length
-        obj = ShadowObject(kind, length, references, *self._cost(kind, length, nonmovable=True))
+        obj = self._object(kind, length, references, length, nonmovable=True)
         obj.age = Age.OLD
         return obj
+
+    def _object(
+        self, kind: str, number: int, references: int, length: int, nonmovable: bool
+    ) -> ShadowObject:
+        type_index = self._layout.kinds[kind].type_index
+        cost = self._layout.cost(kind, length, nonmovable)
+        return ShadowObject(kind, type_index, number, references, cost)
 
     def follow(self, action: Action, minors: int) -> None:
         """The target carried out `action`, and first so many minor collections."""
@@ -115,7 +136,7 @@ class Shadow:
         self._weak_targets.append(target)
 
     def _add(self, kind: str, number: int, references: int, length: int, nonmovable: bool) -> None:
-        obj = ShadowObject(kind, number, references, *self._cost(kind, length, nonmovable))
+        obj = self._object(kind, number, references, length, nonmovable)
         self.roots.append(obj)
         self.young.append(obj)
 
@@ -192,13 +213,11 @@ class Shadow:
 
     def graph(self) -> list[list[int]]:
         """What a walk through the target's heap must find; see Observation.graph."""
-        kinds = self._contract.layout.kinds
-        numbers: dict[ShadowObject, int] = {}
-        for obj in (*self.roots, *self.prebuilt):
-            numbers.setdefault(obj, len(numbers))
-        queue, graph = list(numbers), []
+        queue = list(dict.fromkeys(self.roots + self.prebuilt))
+        numbers = dict(zip(queue, range(len(queue)), strict=True))
+        graph = []
         for obj in queue:
-            row = [kinds[obj.kind].type_index, obj.number]
+            row = [obj.type_index, obj.number]
             graph.append(row)
             if any(obj.refs):  # Most references of most objects are null.
                 for field, ref in enumerate(obj.refs):

@@ -251,14 +251,17 @@ class Heap:
         its kind, its number, and for each reference that is not null the field and the row of
         the object found there.
         """
-        found = list(dict.fromkeys((*self.roots, *self.prebuilt)))
+        found = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers = {obj: number for number, obj in enumerate(found)}
+        places = (OUTSIDE, self.nursery.filling)
         graph: list[list[int]] = []
         for obj in found:
-            self._alive(obj)
+            if obj.place not in places:
+                self._alive(obj)  # It raises the error.
             row: list[int] = [obj.kind, obj.number]
-            if any(obj.refs):
-                for field, ref in enumerate(obj.refs):
+            refs = obj.refs
+            if refs and any(refs):
+                for field, ref in enumerate(refs):
                     if ref is not None:
                         if ref not in numbers:
                             numbers[ref] = len(found)

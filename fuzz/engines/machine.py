@@ -75,13 +75,14 @@ class TraceMachine(RuleBasedStateMachine):
         return (
             trace is not None
             and each.name in trace.contract.actions
-            and each.legal(trace.situation)
+            and bool(each.subjects(trace.situation))
         )
 
     def take_step(self, each: Rule, source: Source) -> None:
         """Draw an action by that rule and perform it. Raises a Mismatch."""
         assert self.trace is not None
-        action = each.draw(self.trace.situation, source)
+        situation = self.trace.situation
+        action = each.draw(situation, source, each.subjects(situation))
         try:
             self.perform(self.trace, action)
         except Mismatch as mismatch:

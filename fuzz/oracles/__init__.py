@@ -6,6 +6,7 @@ subclass of Mismatch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -42,6 +43,7 @@ class Bench:
     sampling: SamplingOracle
     survival: SurvivalOracle
     oracles: tuple[Oracle, ...]
+    _checks: tuple[Callable[[Action, Observation], None], ...]
 
     def __init__(self, contract: Contract) -> None:
         self.nursery_bytes = contract.nursery_bytes
@@ -56,9 +58,10 @@ class Bench:
         if "limit" in contract.observes:
             oracles.append(PointersOracle(contract, self.sampling))
         self.oracles = tuple(oracles)
+        self._checks = tuple(oracle.check for oracle in oracles)
 
     def judge(self, action: Action, observation: Observation) -> None:
         """Follow the action and judge what the target said. Raises a Mismatch."""
         self.shadow.follow(action, observation.minors)
-        for oracle in self.oracles:
-            oracle.check(action, observation)
+        for check in self._checks:
+            check(action, observation)

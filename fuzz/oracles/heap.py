@@ -62,8 +62,9 @@ class HeapOracle:
         kind = type(action)
         if observation.minors or kind in COLLECTIONS:
             self._check_minors(action, observation.minors)
-        if self._observes_order:
-            self._check_order(observation)
+        counted = observation.samples + observation.minors + len(observation.reports)
+        if self._observes_order and (counted or observation.order):
+            self._check_order(observation, counted)
         check = self._checks.get(kind)
         if check is not None:
             check(action, observation)
@@ -83,10 +84,9 @@ class HeapOracle:
         if minors != expected:
             raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
 
-    def _check_order(self, observation: Observation) -> None:
+    def _check_order(self, observation: Observation, counted: int) -> None:
         """The events in order are the same events that are counted."""
         order, reports = observation.order, len(observation.reports)
-        counted = observation.samples + observation.minors + reports
         if len(order) != counted:
             raise HeapMismatch("order", f"{counted} events", order, "those that are counted")
         if order and (

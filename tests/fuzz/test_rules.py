@@ -36,6 +36,7 @@ from fuzz.legality import why_illegal
 from fuzz.oracles import Bench
 from fuzz.problems import BadInputError
 from fuzz.rules import (
+    NEVER_LEFT_OUT,
     OBJECTS_MAX,
     ROOTS_MAX,
     RULES,
@@ -191,7 +192,7 @@ def test_drawn_periods_are_legal_whatever_the_contract_says(
     situation.contract = attrs.evolve(situation.contract, sampling=rule)
     enable = next(each for each in RULES if each.action is EnableSampling)
     sources = [RandomSource(str(seed)) for seed in range(DRAWS)]
-    drawn = {enable.draw(situation, source).period_bytes for source in sources}  # type: ignore[attr-defined]
+    drawn = {enable.draw(situation, source, (0,)).period_bytes for source in sources}  # type: ignore[attr-defined]
     assert [period for period in drawn if period not in legal] == []
 
 
@@ -199,7 +200,7 @@ def test_a_target_that_disables_in_one_way_is_asked_for_that(situation: Situatio
     rule = attrs.evolve(situation.contract.sampling, disabling=("report",))
     situation.contract = attrs.evolve(situation.contract, sampling=rule)
     disable = next(each for each in RULES if each.action is DisableSampling)
-    assert disable.draw(situation, SIMPLEST) == DisableSampling(report=True)
+    assert disable.draw(situation, SIMPLEST, (0,)) == DisableSampling(report=True)
 
 
 # The simplest choices.
@@ -226,7 +227,7 @@ def test_the_simplest_choices_give_the_simplest_action(
     for each in ROOTS:
         situation.bench.shadow.follow(each, minors=0)
     rule = next(each for each in RULES if each.action is type(action))
-    assert rule.draw(situation, SIMPLEST) == action
+    assert rule.draw(situation, SIMPLEST, rule.subjects(situation)) == action
 
 
 def test_the_simplest_action_of_all_is_a_minor_collection(situation: Situation) -> None:
@@ -242,43 +243,50 @@ def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(
     for _ in range(ROOTS_MAX):
         situation.bench.shadow.follow(LoadPrebuilt(0), minors=0)
     appending = (*ROOTS, LoadPrebuilt(0), Read(0, 0))
-    legal = {rule.action for rule in RULES if rule.legal(situation)}
+    legal = {rule.action for rule in RULES if rule.subjects(situation)}
     assert legal.isdisjoint(map(type, appending))
     assert Free in legal
 
 
 @pytest.mark.parametrize(
-    ("roots", "objects", "full"),
+    ("roots", "objects", "has_room"),
     [
-        (ROOTS_MAX - 1, OBJECTS_MAX - 1, False),
-        (ROOTS_MAX, 0, True),
-        (0, OBJECTS_MAX, True),
+        (ROOTS_MAX - 1, OBJECTS_MAX - 1, True),
+        (ROOTS_MAX, 0, False),
+        (0, OBJECTS_MAX, False),
     ],
 )
-def test_a_heap_is_full_of_many_roots_or_of_many_objects(
-    situation: Situation, roots: int, objects: int, full: bool
+def test_many_roots_or_many_objects_leave_no_room_for_another(
+    situation: Situation, roots: int, objects: int, has_room: bool
 ) -> None:
     situation.objects = objects
     for _ in range(roots):
         situation.bench.shadow.follow(AllocateNode(0), minors=0)
-    assert situation.is_full() is full
+    assert situation.has_room() is has_room
 
 
 def test_in_an_empty_heap_no_action_on_a_root_is_legal(situation: Situation) -> None:
-    legal = [rule.action for rule in RULES if rule.legal(situation)]
+    legal = [rule.action for rule in RULES if rule.subjects(situation)]
     assert not [each for each in legal if "root" in attrs.fields_dict(each)]
 
 
 def test_an_array_of_no_items_has_no_references_to_act_on(situation: Situation) -> None:
     for action in (AllocateArray(0), AllocateArray(1), AllocateNode(0)):
         situation.bench.shadow.follow(action, minors=0)
-    assert situation.roots_of("array", "node") == [1, 2]
+    write = next(rule for rule in RULES if rule.action is Write)
+    assert write.subjects(situation) == [1, 2]
+
+
+def test_a_heap_of_many_objects_and_no_root_can_still_lose_some(situation: Situation) -> None:
+    situation.objects = OBJECTS_MAX
+    load = next(rule for rule in RULES if rule.action is LoadPrebuilt)
+    assert load.subjects(situation)
 
 
 def test_nothing_prebuilt_can_be_loaded_where_nothing_is(contract: Contract) -> None:
     bare = attrs.evolve(contract, prebuilt=())
     load = next(rule for rule in RULES if rule.action is LoadPrebuilt)
-    assert not load.legal(Situation(bare, Bench(bare)))
+    assert not load.subjects(Situation(bare, Bench(bare)))
 
 
 def test_the_rules_are_those_of_the_actions_that_the_target_carries_out(
@@ -320,7 +328,12 @@ def test_some_rules_are_left_out_and_some_are_frequent() -> None:
 
 
 def test_a_menu_from_which_all_rules_were_left_out_has_them_all() -> None:
-    assert draw_menu(RULES, Same(3)) == [*RULES]
+    rules = [rule for rule in RULES if rule.action not in NEVER_LEFT_OUT]
+    assert draw_menu(rules, Same(3)) == rules
+
+
+def test_a_menu_always_has_the_ways_to_get_rid_of_objects() -> None:
+    assert {rule.action for rule in draw_menu(RULES, Same(3))} == set(NEVER_LEFT_OUT)
 
 
 def test_lengths_are_from_10_to_1000() -> None:
