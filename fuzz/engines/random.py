@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from fuzz.engines.engine import Slice
-from fuzz.observation import Observation
 from fuzz.oracles import Mismatch
 from fuzz.probes import ProbeCounter
 from fuzz.rules import (
@@ -50,17 +49,18 @@ class RandomEngine:
         menu = draw_menu(rules_for(run.contract), source)
         length = min(draw_length(source), actions_max)
         done = Slice(traces=1)
-        observations: list[Observation] = []
+        repeated = number % REPEATED_SHARE == 0
+        observations = []
         try:
             for _ in range(length):
-                observations.append(run.step(draw_action(run.situation, menu, source)))
-            done.actions = length
-            if number % REPEATED_SHARE == 0:
+                done.actions += 1
+                observation = run.step(draw_action(run.situation, menu, source))
+                done.samples += observation.samples
+                done.minor_collections += observation.minors
+                if repeated:
+                    observations.append(observation)
+            if repeated:
                 check_repetition(self._target, run, observations)
         except Mismatch as mismatch:
-            failure = run.failure(mismatch)
-            done.failures.append(failure)
-            done.actions = done.actions or len(failure.actions)
-        done.samples = sum(observation.samples for observation in observations)
-        done.minor_collections = sum(observation.minors for observation in observations)
+            done.failures.append(run.failure(mismatch))
         return done
