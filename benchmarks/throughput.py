@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fuzz.actions import NAMES, Action
+from fuzz.drawing import draw_action, draw_configuration, draw_length, menu_of
 from fuzz.engines.machine import STEPS, TraceMachine, session_settings
 from fuzz.engines.random import RandomEngine, RandomSource
 from fuzz.observation import Observation
@@ -30,14 +31,7 @@ from fuzz.oracles.pointers import PointersOracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.survival import SurvivalOracle
 from fuzz.probes import ProbeCounter
-from fuzz.rules import (
-    Rule,
-    draw_action,
-    draw_configuration,
-    draw_length,
-    draw_menu,
-    rules_for,
-)
+from fuzz.rules import Rule, rules_for
 from fuzz.run import Run
 from fuzz.session import CYCLE_COLLECTION_THRESHOLD, Plan, Session
 from fuzz.targets import make_target
@@ -60,7 +54,7 @@ def drawn_traces(actions: int) -> list[Trace]:
     while left > 0:
         source = RandomSource(f"benchmark/{number}")
         run = Run(target, draw_configuration(settings, source))
-        menu = draw_menu(rules_for(run.contract), source)
+        menu = menu_of(rules_for(run.contract))
         for _ in range(min(draw_length(source), left)):
             run.step(draw_action(run.situation, menu, source))
         traces.append((run.configuration, run.actions))
@@ -183,7 +177,7 @@ def cost_over_length() -> float:
     for number in range(LONG_TRACES):
         source = RandomSource(f"long/{number}")
         run = Run(target, draw_configuration(settings, source))
-        menu = draw_menu(rules_for(run.contract), source)
+        menu = menu_of(rules_for(run.contract))
 
         def part(run: Run = run, menu: list[Rule] = menu, source: RandomSource = source) -> None:
             for _ in range(PART):

@@ -51,6 +51,13 @@ class AllocateWeakref(Action):
 
 
 @attrs.frozen
+class AllocateOldString(Action):
+    """A string of `length` characters that lies outside the nursery and is old from the start."""
+
+    length: int
+
+
+@attrs.frozen
 class LoadPrebuilt(Action):
     """Append the immortal object `index` to the roots."""
 
@@ -125,6 +132,38 @@ class TakeIdentity(Action):
 
 
 @attrs.frozen
+class Pin(Action):
+    """From here on no collection moves the string in slot `root`, which is in the nursery."""
+
+    root: Slot
+
+
+@attrs.frozen
+class Unpin(Action):
+    """The object in slot `root` may be moved again."""
+
+    root: Slot
+
+
+@attrs.frozen
+class SetCallback(Action):
+    """From here on each collection that an allocation causes is followed by a callback.
+
+    It allocates a string of `length` characters in the nursery and drops it at once. Without a
+    length there is no callback any more.
+    """
+
+    length: int | None
+
+
+@attrs.frozen
+class AddMemoryPressure(Action):
+    """So many bytes outside the heap depend on objects in it, which are worth collecting."""
+
+    extra_bytes: int
+
+
+@attrs.frozen
 class CollectMinor(Action):
     """A minor collection and nothing else."""
 
@@ -159,12 +198,27 @@ class DisableSampling(Action):
 
 
 @attrs.frozen
+class PauseSampling(Action):
+    """Stop sampling and drop the pending samples, but keep the period."""
+
+
+@attrs.frozen
+class ResumeSampling(Action):
+    """Enable sampling again with the period that pausing kept, if it was paused."""
+
+
+@attrs.frozen
+class Fork(Action):
+    """The process goes on as a forked child: sampling is off, pending samples are dropped."""
+
+
+@attrs.frozen
 class CheckHeap(Action):
     """Walk all that is reachable. Observed: `graph`."""
 
 
 ALLOCATIONS: frozenset[type[Action]] = frozenset(
-    {AllocateNode, AllocateString, AllocateArray, AllocateWeakref}
+    {AllocateNode, AllocateString, AllocateArray, AllocateWeakref, AllocateOldString}
 )
 """The actions that append a new object to the roots."""
 

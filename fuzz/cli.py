@@ -6,11 +6,14 @@ of the harness itself; where several apply, 4 before 2 before 1 before 3.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import secrets
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -19,16 +22,21 @@ import click
 from fuzz import corpus, report
 from fuzz import trace as traces
 from fuzz.explain import LEGEND, explain_step
+from fuzz.explain_page import Page, make_page, render
+from fuzz.hunt import SEEDS, hunt_all
+from fuzz.probes import PROBES
 from fuzz.problems import BadInputError, HarnessError
+from fuzz.reach import reach
 from fuzz.run import Failure, replay, replay_steps
 from fuzz.selfcheck import check_harness
-from fuzz.session import ENGINES, WORKERS_DIED, Finished, Plan, Session, Started
-from fuzz.targets import make_target
+from fuzz.session import ENGINES, WORKERS_DIED, Plan, Session, Started
+from fuzz.targets import KNOWN_BUGS, make_target, planted
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
 WORKERS_MAX = 256
-SEEDS = 2**32
+SESSION_SEEDS = 2**32
+SEEDS_HUNTED_MAX = 1000
 
 
 class Duration(click.ParamType[float]):
@@ -104,11 +112,12 @@ def run(  # noqa: PLR0913 - the options of the command
     make_target(name)
     corpus.open_folder(corpus_folder)
     if summary is not None:
-        _check_writable(summary)
+        with _writing(summary):
+            summary.touch()
     plan = Plan(
         target=name,
         engine=engine,
-        seed=secrets.randbelow(SEEDS) if seed is None else seed,
+        seed=secrets.randbelow(SESSION_SEEDS) if seed is None else seed,
         workers=workers,
         corpus=corpus_folder,
         seconds=(seconds or 30.0) if actions is None else None,
@@ -118,7 +127,8 @@ def run(  # noqa: PLR0913 - the options of the command
     reporter(Started(plan, check_harness()))
     finished = Session(plan, [reporter]).run()
     if summary is not None:
-        _write_summary(summary, finished)
+        with _writing(summary):
+            report.write_summary(summary, finished)
     if finished.problem is not None:
         raise finished.problem
     if any(find.reproduced for find in finished.finds):
@@ -126,16 +136,11 @@ def run(  # noqa: PLR0913 - the options of the command
     return INCONCLUSIVE if finished.finds or finished.stop_reason == WORKERS_DIED else CLEAN
 
 
-def _check_writable(path: Path) -> None:
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What cannot be written to `path` is bad input."""
     try:
-        path.touch()
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
-
-
-def _write_summary(path: Path, finished: Finished) -> None:
-    try:
-        report.write_summary(path, finished)
+        yield
     except OSError as problem:
         raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
 
@@ -184,18 +189,96 @@ def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
 @cli.command("explain")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @target_option
-def explain_command(path: Path, target: str | None) -> int:
+@click.option(
+    "--html",
+    "page_path",
+    metavar="OUT",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a page to step through in a browser instead, with the objects as a graph.",
+)
+def explain_command(path: Path, target: str | None, page_path: Path | None) -> int:
     """Show a trace step by step, each with what came of it and a picture of the nursery."""
     trace = traces.read(path)
     name = trace.header.target if target is None else target
+    title = f"{path} on {name}"
+    steps = replay_steps(make_target(name), trace, str(path))
+    if page_path is not None:
+        configuration = report.describe_configuration(trace.header.config)
+        return _write_page(page_path, make_page(title, configuration, steps))
     code = CLEAN
-    for line in (f"{path} on {name}", *LEGEND):
+    for line in (title, *LEGEND):
         click.echo(line)
-    for step in replay_steps(make_target(name), trace, str(path)):
+    for step in steps:
         code = MISMATCH if step.failure else CLEAN
         for line in explain_step(step):
             click.secho(line, bold=step.failure is not None)
     return code
+
+
+def _write_page(path: Path, page: Page) -> int:
+    with _writing(path):
+        path.write_text(render(page), encoding="utf-8")
+    click.echo(f"{path}: open it in a browser to step through {page.title}")
+    return MISMATCH if page.fails else CLEAN
+
+
+@cli.command("bugs")
+@click.argument("bugs", metavar="[BUG]...", nargs=-1)
+@click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, SEEDS_HUNTED_MAX),
+    default=SEEDS,
+    show_default=True,
+    help="Hunt with the seeds from 1 to N.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, WORKERS_MAX),
+    default=os.cpu_count() or 1,
+    show_default="the processors",
+    help="Processes.",
+)
+@click.option("--trace", "shows_trace", is_flag=True, help="Show each bug's reduced trace.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def bugs_command(  # noqa: PLR0913 - the options of the command
+    bugs: tuple[str, ...],
+    engine: str,
+    seeds: int,
+    workers: int,
+    shows_trace: bool,
+    as_json: bool,
+) -> int:
+    """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
+    chosen = bugs or tuple(KNOWN_BUGS)
+    for bug in chosen:
+        make_target(planted("reference", bug))
+    with report.counting("hunts", len(chosen) * seeds) as progress:
+        records = list(hunt_all(chosen, engine, seeds, workers, progress))
+    console = report.Screen()
+    if as_json:
+        click.echo(json.dumps(report.bugs_data(records, engine, seeds), indent=2))
+    else:
+        report.print_bugs(console, records, engine, seeds)
+    if shows_trace and not as_json:
+        report.print_bug_traces(console, records)
+    return CLEAN if all(record.found for record in records) else INCONCLUSIVE
+
+
+@cli.command("probes")
+@target_option
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--actions", type=click.IntRange(min=1), default=200_000, show_default=True)
+def probes_command(target: str | None, seed: int, actions: int) -> int:
+    """Count what fuzzing reaches, and show the smallest trace for each probe."""
+    fuzzed = make_target("reference" if target is None else target)
+    with report.counting("probes", len(PROBES)) as progress:
+        reached = []
+        for each in reach(fuzzed, seed, actions):
+            reached.append(each)
+            progress()
+    report.print_probes(report.Screen(), reached, actions)
+    return CLEAN if all(each.times for each in reached) else INCONCLUSIVE
 
 
 @cli.command("targets")

@@ -79,7 +79,7 @@ class Layout:
 
 @attrs.frozen
 class SamplingRule:
-    """When an allocation is sampled. The period is both the first and every further distance."""
+    """When an allocation is sampled. The first distance is like every further one."""
 
     period_bytes: Range
     """The legal periods."""
@@ -91,6 +91,12 @@ class SamplingRule:
     """Whether an allocation that spans several periods is sampled for each of them."""
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
     """The supported ways of disabling: drop the pending samples, or collect and report them."""
+    distances: Literal["period", "unstated"] = "period"
+    """How far samples are apart: the period, or as the target likes, which only invariance
+    judges."""
+    pinning: Literal["excluded", "allowed"] = "excluded"
+    """Whether objects may be pinned while sampling is on. If excluded, neither begins beside the
+    other (PyPy)."""
 
 
 @attrs.frozen
@@ -114,6 +120,8 @@ class Contract:
     observes: tuple[str, ...]
     """The fields of an observation that it fills, where they apply."""
     prebuilt: tuple[Prebuilt, ...] = ()
+    pins_max: int = 0
+    """How many objects may be pinned at once."""
 
 
 def problem_of_configuration(

@@ -15,7 +15,7 @@ import attrs
 from fuzz import trace as traces
 from fuzz.problems import BadInputError
 from fuzz.reduce import reduce_failure
-from fuzz.run import Failure, run_actions
+from fuzz.run import Failure, run_again
 from fuzz.targets import make_target
 from fuzz.trace import VERSION, Found, Header, Trace
 
@@ -101,7 +101,7 @@ def save_raw(finder: Finder, failure: Failure) -> Path:
 def save_reduced(finder: Finder, raw: Path, failure: Failure) -> Find:
     """Reduce a failure that `raw` holds, run it again, and save it if it fails again."""
     reduced = reduce_failure(make_target(finder.target), failure)
-    again = run_actions(make_target(finder.target), reduced.configuration, reduced.actions)
+    again = _run_again(finder.target, reduced)
     length = len(failure.actions)
     if again is None or again.identity != failure.identity:
         trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
@@ -127,8 +127,8 @@ def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
 def _kills(target: str, failure: Failure) -> tuple[str, ...]:
     """Which of the bugs planted in `target` make the trace fail by themselves."""
     base, *bugs = target.split("+")
-    return tuple(
-        bug
-        for bug in bugs
-        if run_actions(make_target(f"{base}+{bug}"), failure.configuration, failure.actions)
-    )
+    return tuple(bug for bug in bugs if _run_again(f"{base}+{bug}", failure))
+
+
+def _run_again(target: str, failure: Failure) -> Failure | None:
+    return run_again(make_target(target), failure.configuration, failure.actions, failure)

@@ -33,7 +33,7 @@ def explain_step(step: Step) -> Iterator[str]:
     yield from _wrap(f"{mark}{step.number:>4} ", describe_action(step.action))
     if step.failure:
         yield from _wrap(INDENT, f"MISMATCH {step.failure.message}")
-    facts = ", ".join(_facts(step.observation, step.contract.layout.kinds))
+    facts = ", ".join(facts_of(step.observation, step.contract.layout.kinds))
     if facts:
         yield from _wrap(INDENT, facts)
     yield from _picture(step.observation)
@@ -43,7 +43,7 @@ def _wrap(indent: str, text: str) -> list[str]:
     return textwrap.wrap(text, COLUMNS, initial_indent=indent, subsequent_indent=INDENT + "  ")
 
 
-def _facts(seen: Observation, kinds: Mapping[str, KindLayout]) -> Iterator[str]:
+def facts_of(seen: Observation, kinds: Mapping[str, KindLayout]) -> Iterator[str]:
     """What an observation says, in words."""
     if seen.error is not None:
         yield f"error {seen.error}"

@@ -10,21 +10,26 @@ from fuzz.actions import (
     NAMES,
     SLOT_FIELDS,
     Action,
+    AddMemoryPressure,
     AllocateArray,
-    AllocateString,
     CopyArray,
     DisableSampling,
     EnableSampling,
     LoadPrebuilt,
+    Pin,
     Read,
     ReadNumber,
     ReadWeakref,
+    ResumeSampling,
+    SetCallback,
+    Unpin,
     Write,
     WriteNumber,
 )
 from fuzz.contract import Contract, Range
 from fuzz.shadow import Shadow, ShadowObject
 
+PRESSURES = Range(1, 2**40)
 NUMBERS = Range(-(2**63), 2**63 - 1)
 KINDS_WITH_REFERENCES = ("node", "array")
 KINDS_OF_ROOT: dict[type[Action], tuple[str, ...]] = {
@@ -46,6 +51,7 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> str | Non
         or _why_number(action)
         or _why_sampling(action, contract)
         or _why_prebuilt(action, shadow)
+        or _why_pinning(action, contract, shadow)
     )
 
 
@@ -84,12 +90,17 @@ def _why_range(field: str, start: int, length: int, obj: ShadowObject) -> str | 
 
 
 def _why_size(action: Action, contract: Contract) -> str | None:
-    if not isinstance(action, AllocateString | AllocateArray):
+    length = getattr(action, "length", None)
+    if length is None or isinstance(action, CopyArray):
         return None
-    layout = contract.layout.kinds["string" if isinstance(action, AllocateString) else "array"]
-    most = (contract.layout.object_bytes_max - layout.fixed_bytes) // layout.item_bytes
-    if not 0 <= action.length <= most:
-        return f"length is {action.length}; it must be from 0 to {most}"
+    bytes_max = contract.layout.object_bytes_max
+    if isinstance(action, SetCallback):
+        # Whatever the callback allocates must fit in an empty nursery.
+        bytes_max = contract.layout.large_object_bytes - 1
+    layout = contract.layout.kinds["array" if isinstance(action, AllocateArray) else "string"]
+    most = (bytes_max - layout.fixed_bytes) // layout.item_bytes
+    if not 0 <= length <= most:
+        return f"length is {length}; it must be from 0 to {most}"
     return None
 
 
@@ -100,6 +111,8 @@ def _why_number(action: Action) -> str | None:
 
 def _why_sampling(action: Action, contract: Contract) -> str | None:
     rule = contract.sampling
+    if isinstance(action, AddMemoryPressure) and action.extra_bytes not in PRESSURES:
+        return f"extra_bytes is {action.extra_bytes}; it must be {PRESSURES}"
     if isinstance(action, EnableSampling) and action.period_bytes not in rule.period_bytes:
         return f"period_bytes is {action.period_bytes}; it must be {rule.period_bytes}"
     if isinstance(action, DisableSampling):
@@ -114,3 +127,32 @@ def _why_prebuilt(action: Action, shadow: Shadow) -> str | None:
     if isinstance(action, LoadPrebuilt) and not 0 <= action.index < count:
         return f"index is {action.index}; there are {count} prebuilt objects, from 0 up"
     return None
+
+
+def _why_pinning(action: Action, contract: Contract, shadow: Shadow) -> str | None:
+    """Pinning excludes callbacks, since what is pinned decides whether theirs fits beside it."""
+    if isinstance(action, Pin):
+        return _why_not_pinned(shadow.roots[action.root], contract, shadow)
+    if isinstance(action, Unpin) and not shadow.roots[action.root].pinned:
+        return f"root {action.root} is not pinned"
+    if isinstance(action, SetCallback) and action.length is not None and shadow.pinned:
+        return f"{len(shadow.pinned)} objects are pinned, and exclude callbacks"
+    if isinstance(action, EnableSampling | ResumeSampling) and _is_excluded(contract):
+        return f"{len(shadow.pinned)} objects are pinned" if shadow.pinned else None
+    return None
+
+
+def _why_not_pinned(obj: ShadowObject, contract: Contract, shadow: Shadow) -> str | None:
+    if obj.kind != "string" or obj.pinned or not obj.is_in_nursery:
+        return "only a string in the nursery that is not pinned can be pinned"
+    if len(shadow.pinned) >= contract.pins_max:
+        return f"{len(shadow.pinned)} objects may be pinned already, and {contract.pins_max} can be"
+    if shadow.sampling_bytes and _is_excluded(contract):
+        return "sampling is on, and excludes pinning"
+    if shadow.callback_bytes:
+        return "there is a callback, which excludes pinning"
+    return None
+
+
+def _is_excluded(contract: Contract) -> bool:
+    return contract.sampling.pinning == "excluded"

@@ -15,14 +15,21 @@ import attrs
 from fuzz.actions import (
     ALLOCATIONS,
     Action,
+    AddMemoryPressure,
+    AllocateOldString,
     CopyArray,
     DisableSampling,
     EnableSampling,
+    Fork,
+    PauseSampling,
+    Pin,
     ReadWeakref,
+    ResumeSampling,
     TakeIdentity,
+    Unpin,
 )
 from fuzz.observation import MAJOR_STATES, Observation
-from fuzz.oracles import Bench
+from fuzz.oracles import Bench, Mismatch
 from fuzz.shadow import Age, ShadowObject
 
 MARKING = MAJOR_STATES.index("marking")
@@ -66,9 +73,10 @@ def _drops(moment: Moment) -> bool:
     return isinstance(moment.action, DisableSampling) and not moment.action.report
 
 
-def _takes_identity_of_young(moment: Moment) -> bool:
-    action, roots = moment.action, moment.bench.shadow.roots
-    return isinstance(action, TakeIdentity) and roots[action.root].age is Age.YOUNG
+def _root(moment: Moment, field: str = "root") -> ShadowObject:
+    """The object that the action names in that field."""
+    slot: int = getattr(moment.action, field)
+    return moment.bench.shadow.roots[slot]
 
 
 _Group = dict[str, Callable[[Moment], bool]]
@@ -86,6 +94,15 @@ _OF_ALLOCATIONS: _Group = {
     "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample == 0,
     "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
     "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
+    "sampled_beside_barrier": lambda m: (
+        bool(m.observation.samples) and m.bench.shadow.has_barriers and not m.allocated.outside
+    ),
+    "old_object_sampled": lambda m: (
+        bool(m.observation.samples) and isinstance(m.action, AllocateOldString)
+    ),
+    "callback_sampled": lambda m: bool(m.bench.sampling.callback_samples),
+    "collected_again_after_callback": lambda m: m.bench.sampling.callback_was_reported,
+    "several_minor_collections_in_allocation": lambda m: m.observation.minors > 1,
 }
 # Asked of enabling and disabling.
 _OF_TOGGLING: _Group = {
@@ -95,6 +112,7 @@ _OF_TOGGLING: _Group = {
     "enabled_with_room_left": lambda m: (
         _is_enabling(m) and m.observation.sample_point == m.observation.top
     ),
+    "enabled_beside_barrier": lambda m: _is_enabling(m) and m.bench.shadow.has_barriers,
     "reenabled_while_enabled": lambda m: _is_enabling(m) and m.before.period_bytes > 0,
     "disabled_never_enabled": lambda m: not m.bench.sampling.was_enabled,
     "pending_samples_dropped": lambda m: _drops(m) and bool(m.before.pending),
@@ -108,6 +126,10 @@ _OF_REPORTS: _Group = {
     "sampled_object_survived": lambda m: any(obj.survived for obj in m.before.pending),
     "sampled_object_died": lambda m: not all(obj.survived for obj in m.before.pending),
     "sampled_weakref": lambda m: any(obj.kind == "weakref" for obj in m.before.pending),
+    "sampled_object_pinned": lambda m: any(obj.pinned for obj in m.before.pending),
+    "sampled_object_weakly_referenced": lambda m: any(
+        obj in m.bench.shadow.weak_targets for obj in m.before.pending
+    ),
 }
 # For most actions there are none, which keeps this fast.
 _OF_ACTIONS: dict[type[Action], _Group] = {
@@ -115,9 +137,30 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
     EnableSampling: _OF_TOGGLING,
     DisableSampling: _OF_TOGGLING,
     ReadWeakref: {"weakref_died": lambda m: m.observation.alive is False},
-    CopyArray: {"array_copied_while_marking": lambda m: m.observation.state == MARKING},
+    CopyArray: {
+        "array_copied_while_marking": lambda m: m.observation.state == MARKING,
+        "copied_into_prebuilt_array": lambda m: (
+            _root(m, "dest") in m.bench.shadow.prebuilt
+            and _root(m, "source") not in m.bench.shadow.prebuilt
+        ),
+    },
     TakeIdentity: {
-        "identity_taken_of_young_object": _takes_identity_of_young,
+        "identity_taken_of_young_object": lambda m: _root(m).age is Age.YOUNG,
+        "identity_taken_of_pinned_object": lambda m: _root(m).pinned,
+    },
+    Pin: {"pinned_while_sampling": lambda m: m.before.period_bytes > 0},
+    Unpin: {"unpinned_while_marking": lambda m: m.observation.state == MARKING},
+    AddMemoryPressure: {
+        "collection_due": lambda m: m.observation.limit == m.observation.free,
+        "collection_due_while_sampling": lambda m: (
+            m.observation.limit == m.observation.free and m.before.period_bytes > 0
+        ),
+    },
+    Fork: {"forked_with_pending_samples": lambda m: bool(m.before.pending)},
+    PauseSampling: {"paused_with_pending_samples": lambda m: bool(m.before.pending)},
+    ResumeSampling: {
+        "resumed": lambda m: m.before.period_bytes < m.bench.sampling.period_bytes,
+        "resumed_without_pause": lambda m: m.bench.sampling.period_bytes == m.before.period_bytes,
     },
 }
 
@@ -153,3 +196,22 @@ class ProbeCounter:
         for name, reached in group.items():
             if reached(moment):
                 self.counts[name] += 1
+
+
+class ProbeReached(Mismatch):
+    """Not a mistake: a wanted probe was reached, which ends the trace."""
+
+    oracle = "probe"
+
+
+class WantedProbe(ProbeCounter):
+    """Raises ProbeReached as soon as one probe is, so that a trace for it can be reduced."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def watch(self, action: Action, observation: Observation, bench: Bench, before: Before) -> None:
+        super().watch(action, observation, bench, before)
+        if self.counts[self._name]:
+            raise ProbeReached(self._name, "to be reached", "reached", "wanted")

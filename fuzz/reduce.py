@@ -20,6 +20,7 @@ from fuzz.actions import (
     NAMES,
     SLOT_FIELDS,
     Action,
+    AllocateOldString,
     AllocateString,
     CollectFull,
     CollectMinor,
@@ -30,12 +31,13 @@ from fuzz.actions import (
 )
 from fuzz.contract import Contract, problem_of_configuration
 from fuzz.legality import why_illegal
-from fuzz.run import Failure, run_actions
+from fuzz.run import Failure, run_again
 from fuzz.shadow import Shadow
 from fuzz.targets.target import Target
 
 ATTEMPTS_MAX = 5000
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
+MERGEABLE = ALLOCATIONS - {AllocateOldString}
 SETTING = -1
 """Where an action's position is expected: this integer is a setting's."""
 _Place = tuple[int, str]
@@ -117,6 +119,7 @@ class Reducer:
             self._remove_actions()
             self._replace_actions()
             self._merge_allocations()
+            self._merge_objects()
             self._drop_settings()
             self._lower_settings()
             self._lower_integers()
@@ -131,7 +134,7 @@ class Reducer:
         if self.attempts >= ATTEMPTS_MAX:
             return False
         self.attempts += 1
-        failure = run_actions(self._target, configuration, actions)
+        failure = run_again(self._target, configuration, actions, self.failure)
         if failure is None or failure.identity != self.failure.identity:
             return False
         self.failure = failure
@@ -186,13 +189,37 @@ class Reducer:
     def _merge(self, position: int) -> bool:
         contract = self._contract()
         pair = self.failure.actions[position : position + 2]
-        if not ALLOCATIONS.issuperset(map(type, pair)):
+        if not MERGEABLE.issuperset(map(type, pair)):
             return False
         sizes = [_allocated_bytes(contract, action) for action in pair]
         length = sum(sizes) - contract.layout.kinds["string"].fixed_bytes
         named = _name(contract, self.failure.actions)
         merged = attrs.evolve(named[position], action=AllocateString(length), slots={})
         return self._accept_named(contract, [*named[:position], merged, *named[position + 2 :]])
+
+    def _merge_objects(self) -> None:
+        """Let one object play the part of another, which is then not needed."""
+        position = 0
+        while position < len(self.failure.actions):
+            if not self._replace_object(position):
+                position += 1
+
+    def _replace_object(self, gone: int) -> bool:
+        """Do without the slot that the action `gone` appends; whether another could replace it."""
+        contract = self._contract()
+        named = _name(contract, self.failure.actions)
+        if not any(gone in each.slots.values() for each in named):
+            return False
+        kept = [
+            each
+            for each in named
+            if each.appends != gone
+            and not (isinstance(each.action, Free) and gone in each.slots.values())
+        ]
+        for other in range(len(named)):
+            if other != gone and self._accept_named(contract, _renamed(kept, gone, other)):
+                return True
+        return False
 
     def _drop_settings(self) -> None:
         """Settings that make no difference keep their default."""
@@ -278,6 +305,17 @@ class Reducer:
         return self._accept_if_legal(configuration, actions)
 
 
+def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:
+    """The actions with the slot `other` wherever they had `gone`."""
+    return [
+        attrs.evolve(
+            each,
+            slots={field: other if name == gone else name for field, name in each.slots.items()},
+        )
+        for each in named
+    ]
+
+
 def _fields_of(action: Action) -> tuple[str, ...]:
     """The names of the action's fields."""
     return tuple(field.name for field in attrs.fields(type(action)))
@@ -316,4 +354,19 @@ def _simpler(action: Action, field: str) -> Sequence[int | None]:
 
 def reduce_failure(target: Target, failure: Failure) -> Failure:
     """The smallest failure of the same identity that a bounded search finds."""
-    return Reducer(target, failure).reduce()
+    smallest = Reducer(target, failure).reduce()
+    for configuration in _switched(target, smallest.configuration):
+        other = run_again(target, configuration, smallest.actions, smallest)
+        if other is not None and other.identity == smallest.identity:
+            reduced = Reducer(target, other).reduce()
+            if len(reduced.actions) < len(smallest.actions):
+                smallest = reduced
+    return smallest
+
+
+def _switched(target: Target, configuration: dict[str, int]) -> Iterator[dict[str, int]]:
+    """The configuration with one switch turned: what is a longer trace without it may be short."""
+    for setting in target.start(configuration).settings:
+        if (setting.range.minimum, setting.range.maximum) == (0, 1):
+            value = configuration.get(setting.name, setting.default)
+            yield {**configuration, setting.name: 1 - value}

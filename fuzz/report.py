@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.padding import Padding
+from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 from fuzz.actions import NAMES, Action
 from fuzz.contract import Contract
 from fuzz.corpus import Find
+from fuzz.hunt import Record
 from fuzz.probes import PROBES
+from fuzz.reach import Reached
 from fuzz.run import Failure
 from fuzz.session import (
     ACTIONS,
@@ -35,7 +40,7 @@ from fuzz.session import (
     Started,
     WorkerDied,
 )
-from fuzz.targets import KNOWN_BUGS
+from fuzz.targets import KNOWN_BUGS, planted
 
 STOPPED = {
     TIME: "the time is up",
@@ -43,6 +48,9 @@ STOPPED = {
     INTERRUPTED: "interrupted",
     WORKERS_DIED: "workers died, and what they were to do is not done",
 }
+BUG_COLUMNS = max(map(len, KNOWN_BUGS))
+ORACLE_COLUMNS = len("transparency")
+"""What a row of `gcfuzz bugs` needs to be legible in 80 columns."""
 PLAIN_SECONDS = 10.0
 """How often progress is printed where there is no terminal to redraw a line in."""
 
@@ -77,17 +85,21 @@ def describe_configuration(configuration: dict[str, int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in configuration.items())
 
 
-def print_failure(console: Console, title: str, failure: Failure, replay: str) -> None:
-    """A failure: what was expected, what came instead, the actions, and how to replay it."""
-    console.print(f"[bold red]{escape(title)}[/]", soft_wrap=True)
-    rows = (
+def describe_failure(failure: Failure) -> tuple[tuple[str, str], ...]:
+    """What was expected, what came instead and why, each in words, by name."""
+    return (
         ("oracle", failure.oracle),
         ("expected", f"{failure.field} {failure.expected}"),
         ("got", f"{failure.field} {failure.got}"),
         ("because", failure.why),
-        ("config", describe_configuration(failure.configuration)),
     )
-    for name, text in rows:
+
+
+def print_failure(console: Console, title: str, failure: Failure, replay: str) -> None:
+    """A failure: what was expected, what came instead, the actions, and how to replay it."""
+    console.print(f"[bold red]{escape(title)}[/]", soft_wrap=True)
+    config = "config", describe_configuration(failure.configuration)
+    for name, text in (*describe_failure(failure), config):
         console.print(f"  {name:<9} {escape(text)}", soft_wrap=True)
     last = len(failure.actions)
     for number, action in enumerate(failure.actions, 1):
@@ -245,6 +257,102 @@ def _short(number: float) -> str:
         if number >= 10 * size:
             return f"{number / size:.0f}{unit}"
     return f"{number:.0f}"
+
+
+@contextmanager
+def counting(what: str, steps: int) -> Iterator[Callable[[], None]]:
+    """A bar of progress on standard error, in a terminal only; yields what to call for a step."""
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=steps)
+        yield lambda: bar.advance(task)
+
+
+def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, Any]:
+    """How the known bugs were found, as data."""
+    return {
+        "engine": engine,
+        "seeds": seeds,
+        "bugs": [
+            {
+                "id": record.bug.id,
+                "source": record.bug.source,
+                "found": record.found,
+                "oracle": record.oracles[0] if record.oracles else None,
+                "oracles": list(record.oracles),
+                "actions_median": record.actions_median,
+                "actions_worst": record.actions_worst,
+                "reduced": len(record.reduced.actions) if record.reduced else None,
+                "shortest": record.bug.shortest,
+            }
+            for record in records
+        ],
+    }
+
+
+def print_bugs(console: Console, records: Sequence[Record], engine: str, seeds: int) -> None:
+    """A row a bug: who caught it, after how many actions, how short its trace became."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("bug, and where it happened", overflow="fold", min_width=BUG_COLUMNS)
+    table.add_column("caught by", overflow="fold", max_width=ORACLE_COLUMNS)
+    for name in ("median", "worst", "length"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for record in records:
+        length = len(record.reduced.actions) if record.reduced else "-"
+        table.add_row(
+            f"{record.bug.id}\n  [dim]{escape(record.bug.source)}[/]",
+            ", ".join(record.oracles) or "nobody",
+            *(_figure(each) for each in (record.actions_median, record.actions_worst)),
+            f"{length} ({record.bug.shortest})",
+            style="" if record.found else "red",
+        )
+    console.print(table)
+    console.print("median, worst: actions until found · length: after reduction (the shortest)")
+    found = sum(record.found for record in records)
+    medians = [record.actions_median for record in records if record.actions_median is not None]
+    console.print(
+        f"{found} of {_count(len(records), 'bug')} found by the {engine} engine with every one of "
+        f"{_count(seeds, 'seed')}"
+        + (f"; the median bug after {statistics.median(medians):,.0f} actions" if medians else ""),
+        soft_wrap=True,
+    )
+
+
+def _figure(number: float | None) -> str:
+    return "[red]-[/]" if number is None else f"{number:,.0f}"
+
+
+def print_bug_traces(console: Console, records: Sequence[Record]) -> None:
+    """The reduced trace of each bug that was found."""
+    for record in records:
+        if record.reduced is not None:
+            target = planted("reference", record.bug.id)
+            print_failure(console, record.bug.id, record.reduced, f"gcfuzz run --target {target}")
+
+
+def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:
+    """A row a probe: how often it was reached, and the smallest trace that reaches it."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("probe", overflow="fold")
+    table.add_column("times", justify="right")
+    table.add_column("the smallest trace that reaches it", overflow="fold")
+    for each in reached:
+        table.add_row(
+            each.probe,
+            f"{each.times:,}" if each.times else "[red]never[/]",
+            _smallest(each.smallest) if each.smallest else "",
+        )
+    console.print(table)
+    times = sum(each.times > 0 for each in reached)
+    console.print(f"{times} of {len(reached)} probes reached in {_count(actions, 'action')}")
+
+
+def _smallest(failure: Failure) -> str:
+    """A trace in a few words."""
+    steps = "; ".join(map(describe_action, failure.actions))
+    if failure.configuration:
+        return f"{steps} ({describe_configuration(failure.configuration)})"
+    return steps
 
 
 def print_targets(console: Console, contract: Contract) -> None:

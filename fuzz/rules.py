@@ -10,7 +10,7 @@ replay needs no state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import attrs
@@ -18,8 +18,10 @@ import attrs
 from fuzz.actions import (
     NAMES,
     Action,
+    AddMemoryPressure,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
     AllocateString,
     AllocateWeakref,
     CheckHeap,
@@ -30,38 +32,44 @@ from fuzz.actions import (
     CopyArray,
     DisableSampling,
     EnableSampling,
+    Fork,
     Free,
     LoadPrebuilt,
+    PauseSampling,
+    Pin,
     Read,
     ReadNumber,
     ReadWeakref,
+    ResumeSampling,
+    SetCallback,
     TakeIdentity,
+    Unpin,
     Write,
     WriteNumber,
 )
-from fuzz.contract import Contract, Setting
+from fuzz.contract import Contract
 from fuzz.oracles import Bench
-from fuzz.problems import BadInputError
 from fuzz.shadow import ShadowObject
 
 T = TypeVar("T")
+Story = Iterator[Action]
+"""A scenario that has begun: its actions, each drawn when it is asked for."""
 
-ROOTS_MAX = 12
+ROOTS_MAX = 8
 """Beyond so many roots nothing is allocated, so that long traces do not grow slow."""
-OBJECTS_MAX = 60
+OBJECTS_MAX = 40
 """Nor beyond so many objects that the last walk through the heap found."""
 NUMBERS = 100
 SMALL_LENGTHS = 12
 NURSERIES_MAX = 4
+NURSERIES_PRESSED_MAX = 8
+"""Memory pressure of so many nurseries makes any collection due."""
 LENGTHS_MAX = {"string": 2**20, "array": 160}
 """Long strings cost nothing to follow, long arrays do."""
-NEVER_LEFT_OUT = (LoadPrebuilt, Free)
-"""Without these a trace could fill its heap and never get rid of anything."""
+LAST_ITEM_SHARE = 4
+"""One access in so many is to the last item, beside those by chance."""
 NONMOVABLE_SHARE = 8
 """One object in so many is asked to be non-movable."""
-TRIES_MAX = 64
-ACTIONS_MIN = 10
-ACTIONS_MAX = 1000
 
 
 class Source(ABC):
@@ -88,12 +96,14 @@ class Source(ABC):
 
 @attrs.define
 class Situation:
-    """What a rule may look at: the contract, and the oracles' own state."""
+    """What rules and scenarios may look at: the contract, and the oracles' own state."""
 
     contract: Contract
     bench: Bench
     objects: int = 0
     """How many objects the last walk found."""
+    story: Story | None = None
+    """The scenario that goes on, if any."""
 
     @property
     def roots(self) -> list[ShadowObject]:
@@ -106,7 +116,7 @@ class Situation:
 
     def has_room(self) -> bool:
         """Whether a trace should have one more object."""
-        return self.objects < OBJECTS_MAX and len(self.bench.shadow.roots) < ROOTS_MAX
+        return self.objects < OBJECTS_MAX and self.has_slot()
 
 
 Subjects = Callable[[Situation], Sequence[int]]
@@ -143,6 +153,34 @@ def _the_heap(situation: Situation) -> Sequence[int]:
 
 def _the_heap_if_room(situation: Situation) -> Sequence[int]:
     return THE_HEAP if situation.has_room() else NOTHING
+
+
+def _the_heap_if_nothing_pinned(situation: Situation) -> Sequence[int]:
+    return NOTHING if situation.bench.shadow.pinned else THE_HEAP
+
+
+def _the_heap_if_enabling(situation: Situation) -> Sequence[int]:
+    if situation.contract.sampling.pinning == "allowed":
+        return THE_HEAP
+    return _the_heap_if_nothing_pinned(situation)
+
+
+def _strings_to_pin(situation: Situation) -> Sequence[int]:
+    contract, shadow = situation.contract, situation.bench.shadow
+    is_excluded = shadow.sampling_bytes and contract.sampling.pinning == "excluded"
+    if is_excluded or shadow.callback_bytes or len(shadow.pinned) >= contract.pins_max:
+        return NOTHING
+    return [
+        slot
+        for slot, obj in enumerate(shadow.roots)
+        if obj.kind == "string" and obj.is_in_nursery and not obj.pinned
+    ]
+
+
+def _pinned(situation: Situation) -> Sequence[int]:
+    if not situation.bench.shadow.pinned:
+        return NOTHING
+    return [slot for slot, obj in enumerate(situation.roots) if obj.pinned]
 
 
 def _the_heap_if_disabling(situation: Situation) -> Sequence[int]:
@@ -212,9 +250,14 @@ def _edge_bytes(situation: Situation, source: Source) -> int:
 
 
 def _length(situation: Situation, source: Source, kind: str) -> int:
-    """A length that makes an object of an interesting size."""
+    """A length that makes an object small, or of an interesting size."""
     if not source.below(2):
         return source.below(SMALL_LENGTHS)
+    return edge_length(situation, source, kind)
+
+
+def edge_length(situation: Situation, source: Source, kind: str) -> int:
+    """A length that makes an object of an interesting size."""
     layout = situation.contract.layout.kinds[kind]
     size = min(_edge_bytes(situation, source), situation.contract.layout.object_bytes_max)
     if layout.item_bytes == 1:
@@ -239,27 +282,55 @@ def _allocate_array(situation: Situation, source: Source, _: Sequence[int]) -> A
     return AllocateArray(_length(situation, source, "array"), _nonmovable(source))
 
 
+def _allocate_old_string(situation: Situation, source: Source, _: Sequence[int]) -> Action:
+    return AllocateOldString(_length(situation, source, "string"))
+
+
+def callback_length_max(contract: Contract) -> int:
+    """The longest string that still goes to the nursery; below 0 if none does."""
+    layout = contract.layout
+    return layout.large_object_bytes - 1 - layout.kinds["string"].fixed_bytes
+
+
+def _set_callback(situation: Situation, source: Source, _: Sequence[int]) -> Action:
+    longest = callback_length_max(situation.contract)
+    if longest < 0 or source.below(3):
+        return SetCallback(None)
+    return SetCallback(source.pick((0, longest, source.between(0, longest))))
+
+
+def _add_memory_pressure(situation: Situation, source: Source, _: Sequence[int]) -> Action:
+    nurseries = source.between(1, NURSERIES_PRESSED_MAX)
+    return AddMemoryPressure(nurseries * situation.contract.nursery_bytes)
+
+
 # Sampling.
 
 
-def _period(situation: Situation, source: Source) -> int:
+def short_period(situation: Situation, source: Source) -> int:
+    """A legal period of some words."""
+    legal = situation.contract.sampling.period_bytes
+    return legal.nearest(source.between(1, 16) * legal.multiple)
+
+
+def period(situation: Situation, source: Source) -> int:
     """A legal period, from a word to many nurseries."""
     legal = situation.contract.sampling.period_bytes
     nursery = situation.contract.nursery_bytes
     match source.below(4):
         case 0:
-            period = source.between(1, 16) * legal.multiple
+            return short_period(situation, source)
         case 1:
-            period = nursery - situation.bench.sampling.nursery_used_bytes
+            period_bytes = nursery - situation.bench.sampling.nursery_used_bytes
         case 2:
-            period = nursery * source.between(1, NURSERIES_MAX)
+            period_bytes = nursery * source.between(1, NURSERIES_MAX)
         case _:
-            period = source.log_between(legal.multiple, 8 * nursery)
-    return legal.nearest(period)
+            period_bytes = source.log_between(legal.multiple, 8 * nursery)
+    return legal.nearest(period_bytes)
 
 
 def _enable_sampling(situation: Situation, source: Source, _: Sequence[int]) -> Action:
-    return EnableSampling(_period(situation, source))
+    return EnableSampling(period(situation, source))
 
 
 def _disable_sampling(situation: Situation, source: Source, _: Sequence[int]) -> Action:
@@ -277,7 +348,11 @@ def _recent(slots: Sequence[int], source: Source) -> int:
 def _place(situation: Situation, source: Source, slots: Sequence[int]) -> tuple[int, int]:
     """One of the slots, whose objects have references, and one of its object's fields."""
     root = _recent(slots, source)
-    return root, source.below(len(situation.roots[root].refs))
+    length = len(situation.roots[root].refs)
+    # The last item may lie on a card that the array's end cuts short.
+    if source.below(LAST_ITEM_SHARE) == LAST_ITEM_SHARE - 1:
+        return root, length - 1
+    return root, source.below(length)
 
 
 def _read(situation: Situation, source: Source, slots: Sequence[int]) -> Action:
@@ -286,9 +361,18 @@ def _read(situation: Situation, source: Source, slots: Sequence[int]) -> Action:
 
 def _write(situation: Situation, source: Source, slots: Sequence[int]) -> Action:
     root, field = _place(situation, source, slots)
-    # Null is the simplest value and should stay rare: references are what collectors lose.
+    return Write(root, field, _value(situation, source))
+
+
+def _value(situation: Situation, source: Source) -> int | None:
+    """A slot whose object is to be written; null stays rare, since collectors lose references."""
+    # What is pinned may have no slot any more; the choice is made all the same.
+    if situation.bench.shadow.pinned and not source.below(2):
+        pinned = _pinned(situation)
+        if pinned:
+            return source.pick(pinned)
     value = source.between(-1, len(situation.roots) - 1)
-    return Write(root, field, None if value < 0 else value)
+    return None if value < 0 else value
 
 
 def _write_number(situation: Situation, source: Source, nodes: Sequence[int]) -> Action:
@@ -297,18 +381,28 @@ def _write_number(situation: Situation, source: Source, nodes: Sequence[int]) ->
 
 def _copy_array(situation: Situation, source: Source, arrays: Sequence[int]) -> Action:
     roots = situation.roots
-    from_root, to_root = source.pick(arrays), source.pick(arrays)
-    from_length, to_length = len(roots[from_root].refs), len(roots[to_root].refs)
-    length = min(from_length, to_length)
+    # What is worth copying are references, and from one array into another.
+    filled = [slot for slot in arrays if any(roots[slot].refs)]
+    from_root = source.pick(filled or arrays)
+    others = [slot for slot in arrays if roots[slot] is not roots[from_root]]
+    to_root = _recent(others if others and source.below(4) else arrays, source)
+    return _copy_between(situation, source, from_root, to_root)
+
+
+def _copy_between(situation: Situation, source: Source, from_root: int, to_root: int) -> CopyArray:
+    roots = situation.roots
+    from_refs, to_length = roots[from_root].refs, len(roots[to_root].refs)
+    length = min(len(from_refs), to_length)
     if source.below(2):
         length = source.between(1, length)
-    return CopyArray(
-        from_root,
-        to_root,
-        source.between(0, from_length - length),
-        source.between(0, to_length - length),
-        length,
-    )
+    start = source.between(0, len(from_refs) - length)
+    if any(from_refs) and not any(from_refs[start : start + length]):
+        start = min(_first_reference(from_refs), len(from_refs) - length)
+    return CopyArray(from_root, to_root, start, source.between(0, to_length - length), length)
+
+
+def _first_reference(refs: Sequence[object]) -> int:
+    return next(index for index, ref in enumerate(refs) if ref is not None)
 
 
 def _rule(action: Callable[[], Action], weight: int) -> Rule:
@@ -328,18 +422,22 @@ def _rule_on(action: Callable[[int], Action], weight: int, subjects: Subjects) -
 # The simplest first: a reduction that replaces an action by an earlier one makes progress.
 RULES: tuple[Rule, ...] = (
     _rule(CollectMinor, 3),
-    _rule(CollectStep, 4),
+    _rule(CollectStep, 8),
     _rule(CollectProgress, 1),
-    _rule(CollectFull, 1),
-    Rule(DisableSampling, 2, _the_heap_if_disabling, _disable_sampling),
-    Rule(EnableSampling, 5, _the_heap, _enable_sampling),
+    _rule(CollectFull, 2),
+    Rule(DisableSampling, 7, _the_heap_if_disabling, _disable_sampling),
+    Rule(EnableSampling, 10, _the_heap_if_enabling, _enable_sampling),
+    _rule(PauseSampling, 2),
+    Rule(ResumeSampling, 2, _the_heap_if_enabling, lambda situation, source, _: ResumeSampling()),
+    _rule(Fork, 2),
     Rule(AllocateNode, 16, _the_heap_if_room, _allocate_node),
     Rule(AllocateString, 16, _the_heap_if_room, _allocate_string),
-    Rule(AllocateArray, 8, _the_heap_if_room, _allocate_array),
+    Rule(AllocateArray, 10, _the_heap_if_room, _allocate_array),
+    Rule(AllocateOldString, 4, _the_heap_if_room, _allocate_old_string),
     _rule_on(AllocateWeakref, 4, _roots_if_room),
     Rule(
         LoadPrebuilt,
-        2,
+        4,
         _prebuilt_if_slot,
         lambda situation, source, indices: LoadPrebuilt(source.pick(indices)),
     ),
@@ -349,8 +447,12 @@ RULES: tuple[Rule, ...] = (
     _rule_on(ReadWeakref, 3, _roots_that_are("weakref")),
     Rule(Write, 12, _roots_with_references, _write),
     Rule(WriteNumber, 6, _roots_that_are("node"), _write_number),
-    Rule(CopyArray, 4, _arrays_with_items, _copy_array),
-    _rule_on(TakeIdentity, 6, _roots),
+    Rule(CopyArray, 6, _arrays_with_items, _copy_array),
+    _rule_on(TakeIdentity, 4, _roots),
+    _rule_on(Pin, 4, _strings_to_pin),
+    _rule_on(Unpin, 6, _pinned),
+    Rule(SetCallback, 2, _the_heap_if_nothing_pinned, _set_callback),
+    Rule(AddMemoryPressure, 2, _the_heap, _add_memory_pressure),
     _rule(CheckHeap, 1),
 )
 
@@ -358,62 +460,3 @@ RULES: tuple[Rule, ...] = (
 def rules_for(contract: Contract) -> tuple[Rule, ...]:
     """The rules whose actions the target carries out."""
     return tuple(rule for rule in RULES if rule.name in contract.actions)
-
-
-def draw_menu(rules: Sequence[Rule], source: Source) -> list[Rule]:
-    """Rules for one trace, each as often as it is to be drawn.
-
-    Some are left out and some made frequent: a trace that does a few things often reaches what
-    one that does a bit of everything does not (swarm testing, Groce and others, 2012).
-    """
-    menu: list[Rule] = []
-    for rule in rules:
-        frequency = source.pick((1, 1, 1, 0, 3))
-        if rule.action in NEVER_LEFT_OUT:
-            frequency = max(frequency, 1)
-        menu.extend([rule] * (rule.weight * frequency))
-    return menu or list(rules)
-
-
-def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> Action:
-    """A legal action by one of the rules on the menu.
-
-    If chance finds none that is legal, it is the first legal one of all. Raises BadInputError if
-    the contract supports no action that is legal here.
-    """
-    for _ in range(TRIES_MAX):
-        rule = menu[source.below(len(menu))]
-        subjects = rule.subjects(situation)
-        if subjects:
-            return rule.draw(situation, source, subjects)
-    for rule in rules_for(situation.contract):
-        subjects = rule.subjects(situation)
-        if subjects:
-            return rule.draw(situation, source, subjects)
-    raise BadInputError("the contract supports no action that is legal here")
-
-
-def draw_length(source: Source) -> int:
-    """How many actions a trace has: 10 to 1,000, short ones as likely as long ones."""
-    return source.log_between(ACTIONS_MIN, ACTIONS_MAX)
-
-
-def draw_configuration(settings: Sequence[Setting], source: Source) -> dict[str, int]:
-    """A legal configuration; every setting is drawn, small ones as likely as large ones."""
-    configuration: dict[str, int] = {}
-    for setting in sorted(settings, key=lambda setting: setting.at_most is not None):
-        most = configuration[setting.at_most] if setting.at_most else setting.range.maximum
-        configuration[setting.name] = _draw_setting(setting, most, source)
-    return configuration
-
-
-def _draw_setting(setting: Setting, most: int, source: Source) -> int:
-    if setting.choices:
-        return source.pick([choice for choice in setting.choices if choice <= most])
-    legal = attrs.evolve(setting.range, maximum=min(most, setting.range.maximum))
-    if legal.minimum <= 0:
-        # From 1 up there are logarithms.
-        shift = 1 - legal.minimum
-        return legal.nearest(source.log_between(1, legal.maximum + shift) - shift)
-    # Large values cost time and reach little, so the larger of two draws is dropped.
-    return legal.nearest(min(source.log_between(legal.minimum, legal.maximum) for _ in range(2)))

@@ -7,7 +7,7 @@ reduction) steps it; every step that returns was found right by all oracles.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -15,10 +15,11 @@ from fuzz.actions import NAMES, Action
 from fuzz.contract import Contract
 from fuzz.legality import why_illegal
 from fuzz.observation import Observation
-from fuzz.oracles import Bench, Mismatch
-from fuzz.probes import Before, ProbeCounter
+from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
+from fuzz.probes import Before, ProbeCounter, ProbeReached, WantedProbe
 from fuzz.problems import BadInputError
 from fuzz.rules import Situation
+from fuzz.shadow import Shadow
 from fuzz.targets.target import Target
 from fuzz.trace import Trace
 
@@ -63,7 +64,7 @@ class Run:
         self.bench = Bench(self.contract)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
-        self.observation: Observation | None = None
+        self.observations: list[Observation] = []
 
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch."""
@@ -72,7 +73,8 @@ class Run:
         if probes is not None:
             before = Before(bench.sampling.period_bytes, bench.survival.pending)
         self.actions.append(action)
-        observation = self.observation = self._perform(action)
+        observation = self._perform(action)
+        self.observations.append(observation)
         bench.judge(action, observation)
         if probes is not None:
             probes.watch(action, observation, bench, before)
@@ -99,41 +101,54 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-class DeterminismMismatch(Mismatch):
-    """A target answered the same actions differently the second time."""
+def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
+    """Perform the actions of `run` once more, as `oracle` wants them. Raises its Mismatch.
 
-    oracle = "determinism"
-
-
-def check_repetition(target: Target, run: Run, observations: Sequence[Observation]) -> None:
-    """Perform the actions of `run` once more. Raises DeterminismMismatch if an answer differs."""
-    target.start(run.configuration)
-    for number, (action, before) in enumerate(zip(run.actions, observations, strict=True)):
-        after = target.perform(action)
-        if after != before:
-            del run.actions[number + 1 :]
-            field = next(
-                each.name
-                for each in attrs.fields(Observation)
-                if getattr(before, each.name) != getattr(after, each.name)
-            )
-            expected, got = getattr(before, field), getattr(after, field)
-            raise DeterminismMismatch(field, expected, got, "the same actions, a second time")
+    Then the last of the actions of `run` is the culprit.
+    """
+    configuration = oracle.configuration(run.contract, run.configuration, run.actions)
+    if configuration is None:
+        return
+    target.start(configuration)
+    for number, (action, first) in enumerate(zip(run.actions, run.observations, strict=True), 1):
+        instead = oracle.instead(action)
+        if instead is None:
+            continue
+        try:
+            oracle.check(first, target.perform(instead))
+        except Mismatch:
+            del run.actions[number:]
+            raise
 
 
 def run_actions(
-    target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
+    target: Target,
+    configuration: Mapping[str, int],
+    actions: Sequence[Action],
+    rerun_oracles: Iterable[RerunOracle] = (),
+    probes: ProbeCounter | None = None,
 ) -> Failure | None:
     """Run concrete actions; returns the first failure. An illegal action ends the run."""
-    run = Run(target, configuration)
-    for action in actions:
-        if why_illegal(action, run.contract, run.bench.shadow):
-            return None
-        try:
+    run = Run(target, configuration, probes)
+    try:
+        for action in actions:
+            if why_illegal(action, run.contract, run.bench.shadow):
+                return None
             run.step(action)
-        except Mismatch as mismatch:
-            return run.failure(mismatch)
+        for oracle in rerun_oracles:
+            rerun(target, run, oracle)
+    except Mismatch as mismatch:
+        return run.failure(mismatch)
     return None
+
+
+def run_again(
+    target: Target, configuration: Mapping[str, int], actions: Sequence[Action], failure: Failure
+) -> Failure | None:
+    """Run concrete actions with all that it takes to see `failure` again; returns what fails."""
+    oracles = [oracle for name, oracle in RERUN_ORACLES.items() if name == failure.oracle]
+    probes = WantedProbe(failure.field) if failure.oracle == ProbeReached.oracle else None
+    return run_actions(target, configuration, actions, oracles, probes)
 
 
 @attrs.frozen
@@ -145,10 +160,15 @@ class Step:
     observation: Observation
     contract: Contract
     failure: Failure | None
+    shadow: Shadow
+    """The mutator's view after this action; it goes on with the next step."""
 
 
 def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
-    """Run a trace that somebody gave, up to the first failure. Raises BadInputError."""
+    """Run a trace that somebody gave, up to the first failure. Raises BadInputError.
+
+    What only running it once more shows is the failure of the last step.
+    """
     try:
         run = Run(target, trace.header.config)
     except BadInputError as error:
@@ -161,10 +181,12 @@ def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
         failure = None
         try:
             run.step(action)
+            if number == len(trace.actions):
+                for oracle in RERUN_ORACLES.values():
+                    rerun(target, run, oracle)
         except Mismatch as mismatch:
             failure = run.failure(mismatch)
-        assert run.observation is not None
-        yield Step(number, action, run.observation, run.contract, failure)
+        yield Step(number, action, run.observations[-1], run.contract, failure, run.bench.shadow)
         if failure:
             return
 

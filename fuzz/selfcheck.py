@@ -7,6 +7,7 @@ that its row allows; a harness that lets one pass would also let real ones pass.
 from __future__ import annotations
 
 from fuzz.corpus import shipped_traces
+from fuzz.oracles import RERUN_ORACLES
 from fuzz.problems import HarnessError
 from fuzz.run import run_actions
 from fuzz.targets import KNOWN_BUGS, make_target, planted
@@ -20,7 +21,9 @@ def check_harness() -> int:
             continue  # Somebody's find, not yet a trace of the project's.
         for bug in trace.header.kills:
             target = make_target(planted("reference", bug))
-            failure = run_actions(target, trace.header.config, trace.actions)
+            failure = run_actions(
+                target, trace.header.config, trace.actions, RERUN_ORACLES.values()
+            )
             if failure is None or failure.oracle not in KNOWN_BUGS[bug].oracles:
                 by = f"by {failure.oracle}" if failure else "by no oracle"
                 raise HarnessError(f"the planted bug {bug} was caught {by} in {name}")

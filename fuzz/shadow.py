@@ -12,15 +12,25 @@ from enum import IntEnum
 
 from fuzz.actions import (
     Action,
+    AddMemoryPressure,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
     AllocateString,
     AllocateWeakref,
     CollectFull,
     CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
     Free,
     LoadPrebuilt,
+    PauseSampling,
+    Pin,
     Read,
+    ResumeSampling,
+    SetCallback,
+    Unpin,
     Write,
     WriteNumber,
 )
@@ -41,6 +51,7 @@ class ShadowObject:
     """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
 
     `survived` is whether it came through its first minor collection, whatever became of it later.
+    `pinned` is what the mutator last asked for.
     """
 
     __slots__ = (
@@ -48,6 +59,7 @@ class ShadowObject:
         "kind",
         "number",
         "outside",
+        "pinned",
         "refs",
         "size_bytes",
         "survived",
@@ -70,7 +82,13 @@ class ShadowObject:
         self.size_bytes, self.outside = cost
         self.age = Age.YOUNG
         self.survived = False
+        self.pinned = False
         self.target: ShadowObject | None = None
+
+    @property
+    def is_in_nursery(self) -> bool:
+        """Whether it can still move. One that is pinned stays young."""
+        return self.age is Age.YOUNG and not self.outside
 
 
 class Shadow:
@@ -81,8 +99,15 @@ class Shadow:
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
         self.young: list[ShadowObject] = []
+        self.sampling_bytes = 0
+        self.paused_bytes = 0
+        self.callback_bytes = 0
+        # Those that may be alive.
+        self.pinned: list[ShadowObject] = []
+        self.has_barriers = False
+        self.collection_may_be_due = False
         self._written: list[ShadowObject] = []
-        self._weak_targets: list[ShadowObject] = []
+        self.weak_targets: list[ShadowObject] = []
         self._effects: dict[type[Action], Callable[..., None]] = {
             AllocateNode: self._allocate_node,
             AllocateString: self._allocate_string,
@@ -95,6 +120,16 @@ class Shadow:
             WriteNumber: self._write_number,
             CopyArray: self._copy_array,
             CollectFull: self._collect_full,
+            AllocateOldString: self._allocate_old_string,
+            Pin: self._pin,
+            Unpin: self._unpin,
+            SetCallback: self._set_callback,
+            AddMemoryPressure: self._add_memory_pressure,
+            EnableSampling: self._enable_sampling,
+            DisableSampling: self._disable_sampling,
+            PauseSampling: self._pause_sampling,
+            ResumeSampling: self._resume_sampling,
+            Fork: self._disable_sampling,
         }
 
     def _immortal(self, kind: str, length: int) -> ShadowObject:
@@ -114,6 +149,10 @@ class Shadow:
         """The target carried out `action`, and first so many minor collections."""
         if minors:
             self._collect_minor()
+            self.collection_may_be_due = False
+            if self.pinned:
+                self._keep_pinned()
+            self.has_barriers = bool(self.pinned)
         effect = self._effects.get(type(action))
         if effect is not None:
             effect(action)
@@ -133,12 +172,53 @@ class Shadow:
         target = self.roots[action.root]
         self._add("weakref", 0, 0, 0, nonmovable=False)
         self.roots[-1].target = target
-        self._weak_targets.append(target)
+        self.weak_targets.append(target)
 
     def _add(self, kind: str, number: int, references: int, length: int, nonmovable: bool) -> None:
         obj = self._object(kind, number, references, length, nonmovable)
         self.roots.append(obj)
         self.young.append(obj)
+
+    def _allocate_old_string(self, action: AllocateOldString) -> None:
+        obj = self._object("string", action.length, 0, action.length, nonmovable=True)
+        obj.age = Age.OLD
+        obj.survived = True
+        self.roots.append(obj)
+
+    def _pin(self, action: Pin) -> None:
+        obj = self.roots[action.root]
+        obj.pinned = True
+        self.pinned.append(obj)
+
+    def _unpin(self, action: Unpin) -> None:
+        obj = self.roots[action.root]
+        obj.pinned = False
+        self.pinned.remove(obj)
+
+    def _set_callback(self, action: SetCallback) -> None:
+        length = action.length
+        self.callback_bytes = (
+            0 if length is None else self._layout.cost("string", length, nonmovable=False)[0]
+        )
+
+    def _add_memory_pressure(self, action: AddMemoryPressure) -> None:
+        self.collection_may_be_due = True
+
+    # Sampling, as the mutator asked for it.
+
+    def _enable_sampling(self, action: EnableSampling) -> None:
+        self.sampling_bytes, self.paused_bytes = action.period_bytes, 0
+
+    def _disable_sampling(self, action: Action) -> None:
+        self.sampling_bytes = self.paused_bytes = 0
+
+    def _pause_sampling(self, action: PauseSampling) -> None:
+        self.paused_bytes = self.sampling_bytes or self.paused_bytes
+        self.sampling_bytes = 0
+
+    def _resume_sampling(self, action: ResumeSampling) -> None:
+        if self.paused_bytes:
+            self.sampling_bytes, self.paused_bytes = self.paused_bytes, 0
 
     def _load_prebuilt(self, action: LoadPrebuilt) -> None:
         self.roots.append(self.prebuilt[action.index])
@@ -173,7 +253,8 @@ class Shadow:
         """Young objects survive exactly when reachable from the roots or from an old object.
 
         An old object can only refer to a young one if it was written since the last minor
-        collection, so these are all the old objects to start from.
+        collection, so these are all the old objects to start from. Or else the young one is pinned,
+        which has survived before and refers to nothing.
         """
         pending = [obj for obj in self.roots if obj.age is Age.YOUNG]
         for obj in self._written:
@@ -186,18 +267,32 @@ class Shadow:
                 pending.extend([ref for ref in obj.refs if ref is not None])
         for obj in self.young:
             if obj.age is Age.YOUNG:
-                obj.age = Age.DEAD
+                # One that was pinned before may yet be held by an old object that is dead itself.
+                obj.age = Age.OLD if obj.survived else Age.DEAD
         self.young = []
         self._written = []
 
+    def _keep_pinned(self) -> None:
+        """Pinned objects that survived stay in the nursery, and the next minor collection decides.
+
+        One that only dead objects can refer to dies when a major collection frees those; of that
+        the mutator knows nothing, so nothing is expected of it any more.
+        """
+        reachable = self.reachable()
+        self.pinned = [obj for obj in self.pinned if obj.age is not Age.DEAD]
+        for obj in self.pinned:
+            obj.age = Age.YOUNG if obj in reachable else Age.OLD
+        self.young = [obj for obj in self.pinned if obj.age is Age.YOUNG]
+
     def _collect_full(self, action: CollectFull) -> None:
         """What is unreachable is dead. Only weak references could still tell."""
-        if self._weak_targets:
+        if self.weak_targets or self.pinned:
             reachable = self.reachable()
-            for target in self._weak_targets:
+            self.pinned = [obj for obj in self.pinned if obj in reachable]
+            for target in self.weak_targets:
                 if target not in reachable:
                     target.age = Age.DEAD
-            self._weak_targets = [obj for obj in self._weak_targets if obj.age is not Age.DEAD]
+            self.weak_targets = [obj for obj in self.weak_targets if obj.age is not Age.DEAD]
 
     # Questions.
 

@@ -6,7 +6,7 @@ sampling of Jung and Bolz-Tereick folded into the nursery's limit check. It is w
 """
 
 from gcmodel.configuration import Configuration
-from gcmodel.errors import ConfigurationError, DanglingReferenceError, HeapError
+from gcmodel.errors import ConfigurationError, DanglingReferenceError, HeapError, PinningError
 from gcmodel.events import Events, Report
 from gcmodel.heap import Heap, Parts
 from gcmodel.layout import Kind
@@ -20,5 +20,6 @@ __all__ = [
     "HeapError",
     "Kind",
     "Parts",
+    "PinningError",
     "Report",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gcmodel.errors import HeapError
 from gcmodel.layout import Kind, rounded
 from gcmodel.objects import CARDS_SET, OUTSIDE, TRACK_YOUNG, Object
 
@@ -28,22 +29,42 @@ class Allocation:
         Returns the address at which the object can lie.
         """
         nursery, sampling = self._heap.nursery, self._heap.sampling
-        samples = sampling.passed_in_nursery()
-        if nursery.nursery_free > nursery.nursery_limit:
-            nursery.nursery_free -= size_bytes
-            self._heap.major.progress(0)
-            nursery.nursery_free += size_bytes
-            samples += sampling.passed_in_nursery()
-        address = nursery.nursery_free - size_bytes
+        nursery.nursery_free -= size_bytes
+        collections = 0
+        if nursery.is_collection_due:
+            collections = self._collect(collections)
+        samples = sampling.passed_in_nursery(nursery.nursery_free + size_bytes)
+        while nursery.nursery_free + size_bytes > nursery.nursery_limit:
+            if nursery.barriers:
+                sampling.jumped(nursery.enter_next_room())
+            else:
+                collections = self._collect(collections)
+            samples += sampling.passed_in_nursery(nursery.nursery_free + size_bytes)
+        address = nursery.nursery_free
+        nursery.nursery_free += size_bytes
         # Only now: a report of the collection above must not speak of this object.
         sampling.record(address, samples)
         return address
 
+    def _collect(self, collections: int) -> int:
+        """Make room. The second time what the callback allocated is in the way, and only that."""
+        if not collections:
+            self._progress(0)
+        elif collections == 1:
+            self._heap.minor.collect()
+        else:
+            raise HeapError("collecting twice is not enough to make room for one object")
+        return collections + 1
+
+    def _progress(self, extra_bytes: int) -> None:
+        """What a full nursery causes, and the mutator's callback after it."""
+        self._heap.major.progress(extra_bytes)
+        self._heap.run_callback()
+
     def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
         """A young object of `raw_bytes`, unrounded, outside the nursery. (Section 3.4.)"""
         heap = self._heap
-        if heap.major.threshold_reached(raw_bytes):
-            heap.major.progress(raw_bytes + heap.configuration.nursery_bytes // 2)
+        self._keep_pace(raw_bytes)
         obj = Object(kind, OUTSIDE, rounded(raw_bytes), number, [None] * length)
         configuration = heap.configuration
         is_large = raw_bytes >= configuration.large_object_bytes
@@ -54,3 +75,19 @@ class Allocation:
         heap.large_objects.add_young(obj)
         heap.sampling.allocated_outside(obj, raw_bytes)
         return obj
+
+    def old(self, kind: Kind, raw_bytes: int, number: int) -> Object:
+        """An object without references, old from the start: only a major collection frees it.
+
+        (PyPy's external_malloc with alloc_young=False.)
+        """
+        self._keep_pace(raw_bytes)
+        obj = Object(kind, OUTSIDE, rounded(raw_bytes), number, [])
+        self._heap.large_objects.add_old(obj)
+        self._heap.sampling.allocated_outside(obj, raw_bytes)
+        return obj
+
+    def _keep_pace(self, raw_bytes: int) -> None:
+        """An object outside does not fill the nursery, but the heap, and that is collected too."""
+        if self._heap.major.threshold_reached(raw_bytes):
+            self._progress(raw_bytes + self._heap.configuration.nursery_bytes // 2)

@@ -42,8 +42,7 @@ class Barrier:
         self.remembered.append(obj)
         obj.flags &= ~TRACK_YOUNG
         if obj.flags & NO_HEAP_REFERENCES:
-            obj.flags &= ~NO_HEAP_REFERENCES
-            self.prebuilt_roots.append(obj)
+            self.make_root(obj)
 
     def mark_card(self, array: Object, card: int) -> None:
         """One card of `array` is to be traced by the next minor collection.
@@ -77,8 +76,12 @@ class Barrier:
         elif not source.flags & TRACK_YOUNG or self._is_marking():
             self.remember(dest)
         elif dest.flags & NO_HEAP_REFERENCES and not source.flags & NO_HEAP_REFERENCES:
-            dest.flags &= ~NO_HEAP_REFERENCES
-            self.prebuilt_roots.append(dest)
+            self.make_root(dest)
+
+    def make_root(self, prebuilt: Object) -> None:
+        """A prebuilt object refers to the heap from here on. (PyPy, commit 345aaf99.)"""
+        prebuilt.flags &= ~NO_HEAP_REFERENCES
+        self.prebuilt_roots.append(prebuilt)
 
     def _before_copy_of_cards(
         self, source: Object, dest: Object, source_start: int, dest_start: int, length: int

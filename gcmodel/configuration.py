@@ -44,6 +44,11 @@ class Configuration:
     """Small old objects in size-class pages; otherwise in a plain list without arenas."""
     single_step_marking: bool = False
     """A marking step visits one object only."""
+    moving_nursery: bool = False
+    """The nursery changes its place with each collection, unless an object is pinned in it."""
+    pin_while_sampling: bool = False
+    """Whether objects may be pinned while sampling is on; if not, neither may begin beside the
+    other, as in PyPy."""
     prebuilt_nodes: int = 1
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1

@@ -9,5 +9,9 @@ class DanglingReferenceError(HeapError):
     """A reference leads to an object that was freed, or that was moved without updating it."""
 
 
+class PinningError(HeapError):
+    """An object cannot be pinned or unpinned, or sampling cannot begin beside a pinned one."""
+
+
 class ConfigurationError(HeapError, ValueError):
     """A configuration, or a sampling period, is outside what the collector allows."""

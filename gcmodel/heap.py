@@ -16,7 +16,7 @@ from gcmodel.allocation import Allocation
 from gcmodel.arenas import Arenas, ListedObjects, PagedArenas
 from gcmodel.barrier import Barrier
 from gcmodel.configuration import PREBUILT_ARRAY_LENGTH, SMALL_OBJECT_BYTES, Configuration
-from gcmodel.errors import DanglingReferenceError
+from gcmodel.errors import DanglingReferenceError, PinningError
 from gcmodel.events import Events
 from gcmodel.identities import Identities
 from gcmodel.large_objects import LargeObjects
@@ -33,6 +33,7 @@ from gcmodel.major import MajorCollection
 from gcmodel.minor import MinorCollection
 from gcmodel.nursery import Nursery
 from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, Object
+from gcmodel.pinning import Pinning
 from gcmodel.resident import resident_bytes
 from gcmodel.sampling import Sampling
 from gcmodel.weakrefs import Weakrefs
@@ -51,6 +52,7 @@ class Parts:
     weakrefs: type[Weakrefs] = Weakrefs
     identities: type[Identities] = Identities
     sampling: type[Sampling] = Sampling
+    pinning: type[Pinning] = Pinning
 
 
 class Heap:
@@ -71,7 +73,9 @@ class Heap:
         self.roots: list[Object] = []
         self.allocation = parts.allocation(self)
         self.nursery = parts.nursery(
-            configuration.nursery_bytes, self.allocation.collect_and_reserve
+            configuration.nursery_bytes,
+            configuration.moving_nursery,
+            self.allocation.collect_and_reserve,
         )
         self.arenas: Arenas = PagedArenas() if configuration.paged_arenas else ListedObjects()
         self.large_objects = parts.large_objects(configuration)
@@ -81,6 +85,8 @@ class Heap:
         self.weakrefs = parts.weakrefs()
         self.identities = parts.identities(self.place_old)
         self.sampling = parts.sampling(self.nursery, self.events)
+        self.pinning = parts.pinning(configuration, self.nursery)
+        self.callback_length: int | None = None
         self.prebuilt = self._make_prebuilt()
 
     def _make_prebuilt(self) -> list[Object]:
@@ -109,6 +115,12 @@ class Heap:
         """A string of `length` characters."""
         return self._allocate(Kind.STRING, string_bytes(length), length, 0, nonmovable)
 
+    def allocate_old_string(self, length: int) -> tuple[int, int | None]:
+        """A string of `length` characters that is old from the start."""
+        raw_bytes = string_bytes(length)
+        self.roots.append(self.allocation.old(Kind.STRING, raw_bytes, length))
+        return raw_bytes, None
+
     def allocate_array(self, length: int, nonmovable: bool = False) -> tuple[int, int | None]:
         """An array of `length` null references."""
         return self._allocate(Kind.ARRAY, array_bytes(length), length, length, nonmovable)
@@ -128,11 +140,31 @@ class Heap:
             self.roots.append(self.allocation.outside(kind, raw_bytes, number, length))
             return raw_bytes, None
         size_bytes = rounded(raw_bytes)
+        obj, address = self._place_young(kind, size_bytes, number, length)
+        self.roots.append(obj)
+        return size_bytes, address - self.nursery.nursery_start
+
+    def _place_young(
+        self, kind: Kind, size_bytes: int, number: int, length: int
+    ) -> tuple[Object, int]:
         address = self.nursery.allocate(size_bytes)
         obj = Object(kind, self.nursery.filling, size_bytes, number, [None] * length)
         self.nursery.memory[address] = obj
-        self.roots.append(obj)
-        return size_bytes, address
+        return obj, address
+
+    def set_callback(self, length: int | None) -> None:
+        """After each collection that an allocation causes, a callback allocates a string.
+
+        It has `length` characters, fits in the nursery, and is dropped at once; without a length
+        there is no callback any more. (PyPy runs finalizers there.)
+        """
+        self.callback_length = length
+
+    def run_callback(self) -> None:
+        """An allocation has just caused a collection."""
+        length = self.callback_length
+        if length is not None:
+            self._place_young(Kind.STRING, rounded(string_bytes(length)), length, 0)
 
     def load_prebuilt(self, index: int) -> None:
         """Append the prebuilt object `index` to the roots."""
@@ -183,6 +215,9 @@ class Heap:
     ) -> None:
         """Copy items between two arrays, or within one, where the ranges may overlap."""
         source, dest = self._object(source_root), self._object(dest_root)
+        if source in self.pinning.parents and source.flags & TRACK_YOUNG:
+            # The barrier looks at the source's flags, which say nothing of pinned objects.
+            self.barrier.remember(source)
         self.barrier.before_copy(source, dest, source_start, dest_start, length)
         items = source.refs[source_start : source_start + length]
         dest.refs[dest_start : dest_start + length] = items
@@ -191,6 +226,17 @@ class Heap:
         """Whether the weak reference in slot `root` still refers to its object."""
         target = self._object(root).target
         return target is not None and self._alive(target) is target
+
+    def pin(self, root: int) -> None:
+        """No collection moves the object in slot `root`; see Pinning.pin."""
+        obj = self._object(root)
+        if self.sampling.period_bytes and not self.configuration.pin_while_sampling:
+            raise PinningError("sampling is on, and excludes pinning")
+        self.pinning.pin(obj)
+
+    def unpin(self, root: int) -> None:
+        """The next minor collection moves the object in slot `root`; see Pinning.unpin."""
+        self.pinning.unpin(self._object(root))
 
     def identity(self, root: int) -> int:
         """A number that no other object has, the same for ever."""
@@ -215,11 +261,34 @@ class Heap:
         """A full collection: whatever is unreachable is freed."""
         self.major.collect()
 
+    def add_memory_pressure(self, extra_bytes: int) -> None:
+        """So many bytes outside the heap depend on objects in it, which are worth collecting."""
+        if self.major.pressure(extra_bytes):
+            self.nursery.make_collection_due()
+
     # Sampling.
 
     def enable_sampling(self, period_bytes: int) -> None:
         """Sample every `period_bytes` from here on; see Sampling.enable."""
+        self._check_unpinned()
         self.sampling.enable(period_bytes)
+
+    def pause_sampling(self) -> None:
+        """Stop sampling, drop the pending samples, and keep the period for resuming."""
+        self.sampling.pause()
+
+    def resume_sampling(self) -> None:
+        """Enable sampling again with the period that was paused; see Sampling.resume."""
+        self._check_unpinned()
+        self.sampling.resume()
+
+    def _check_unpinned(self) -> None:
+        if self.pinning.count and not self.configuration.pin_while_sampling:
+            raise PinningError(f"{self.pinning.count} objects are pinned, which excludes sampling")
+
+    def after_fork(self) -> None:
+        """The process is a forked child from here on, which is not sampled."""
+        self.sampling.after_fork()
 
     def disable_sampling(self, report: bool) -> None:
         """Stop sampling. Pending samples are reported by a minor collection, or dropped."""

@@ -7,9 +7,9 @@ and if it dies the shadow is garbage for the next major collection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from gcmodel.objects import HAS_SHADOW, OUTSIDE, Object
+from gcmodel.objects import HAS_SHADOW, OUTSIDE, VISITED, Object
 
 
 class Identities:
@@ -45,6 +45,15 @@ class Identities:
         shadow.target = obj.target
         return shadow
 
-    def after_minor_collection(self) -> None:
-        """The nursery is empty: there are no shadows any more, only places."""
-        self._shadows.clear()
+    def after_minor_collection(self, pinned: Mapping[int, Object], is_marking: bool) -> None:
+        """Only pinned objects still have shadows; all others are places now.
+
+        The major collection does not visit what lies in the nursery. A shadow that it must not free
+        is therefore marked here, while it marks: not earlier, or it would stay marked into the next
+        cycle. (PyPy, commit 96a224bd.)
+        """
+        kept = {obj: self._shadows[obj] for obj in pinned.values() if obj.flags & HAS_SHADOW}
+        if is_marking:
+            for shadow in kept.values():
+                shadow.flags |= VISITED
+        self._shadows = kept

@@ -12,6 +12,7 @@ that precedes every step. There are no finalizers: FINALIZING takes one step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,13 @@ from gcmodel.configuration import (
     SMALL_OBJECT_BYTES,
 )
 from gcmodel.errors import DanglingReferenceError
+from gcmodel.layout import WORD_BYTES
 from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, VISITED, Object
 
 if TYPE_CHECKING:
     from gcmodel.heap import Heap
 
+PRESSURE_EXTRA_BYTES = 2 * WORD_BYTES
 MARKING_NURSERIES_PER_STEP = 4
 SWEEPING_NURSERIES_PER_STEP = 3
 
@@ -81,6 +84,14 @@ class MajorCollection:
         self.step_until(State.MARKING)
         self.step_until(State.SCANNING)
 
+    def pressure(self, extra_bytes: int) -> bool:
+        """So many bytes outside the heap depend on it; whether a collection is due at once.
+
+        (PyPy's raw_malloc_memory_pressure, with the few bytes more that it counts for each call.)
+        """
+        self.threshold_bytes -= extra_bytes + PRESSURE_EXTRA_BYTES
+        return self.threshold_bytes < 0
+
     def step_until(self, state: State) -> None:
         """A minor collection and a step, until that state is reached."""
         while self.state is not state:
@@ -117,7 +128,8 @@ class MajorCollection:
     def _scan_roots(self) -> None:
         self.made_old_bytes = 0
         self.made_old_limit_bytes = self._nursery_bytes // 2
-        self.to_trace = [*self._heap.barrier.prebuilt_roots, *self._heap.roots]
+        self.to_trace = list(self._heap.barrier.prebuilt_roots)
+        self._make_gray(self._heap.roots)
         self.state = State.MARKING
 
     def _mark(self) -> None:
@@ -135,6 +147,7 @@ class MajorCollection:
         self.to_trace.extend(self._heap.barrier.prebuilt_roots)
         self._visit_all()
         self._heap.weakrefs.after_marking()
+        self._heap.pinning.after_marking()
         self._heap.arenas.prepare_sweep()
         self._heap.large_objects.prepare_sweep()
         self.state = State.SWEEPING
@@ -159,8 +172,17 @@ class MajorCollection:
             return 0
         # The barrier will see the next write into it: the minor collection has set TRACK_YOUNG.
         obj.flags |= VISITED
-        self.to_trace.extend([ref for ref in obj.refs if ref is not None])
+        self._make_gray(obj.refs)
         return obj.size_bytes
+
+    def _make_gray(self, refs: Sequence[Object | None]) -> None:
+        """What `refs` lead to is to be visited, except for pinned objects.
+
+        These have no references, and only minor collections free them. One that is unpinned, or
+        dies, before it is visited would not be there any more. Nothing else is in the nursery now.
+        """
+        filling = self._heap.nursery.filling
+        self.to_trace.extend([ref for ref in refs if ref is not None and ref.place != filling])
 
     def _sweep(self, reserve_bytes: int) -> None:
         heap, step_bytes = self._heap, SWEEPING_NURSERIES_PER_STEP * self._nursery_bytes

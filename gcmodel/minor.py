@@ -15,6 +15,7 @@ from gcmodel.objects import (
     CARDS_SET,
     HAS_SHADOW,
     OUTSIDE,
+    PINNED,
     TRACK_YOUNG,
     VISITED,
     VISITED_YOUNG,
@@ -41,16 +42,21 @@ class MinorCollection:
         heap.events.minor_collection()
         heap.sampling.before_minor_collection()
         heap.barrier.forget_young()
+        parents = heap.pinning.before_minor_collection()
         if heap.major.is_marking():
             heap.major.rescan_black(heap.barrier.remembered)
+            heap.major.rescan_black(heap.pinning.losing_a_pin(parents))
         self.surviving_bytes = 0
         self._drag_out_roots()
+        for parent in parents:
+            self._drag_out_range(parent, 0, len(parent.refs))
         self._drag_out_from_old()
         heap.weakrefs.after_minor_collection()
         heap.sampling.report(heap.statistics)
-        heap.identities.after_minor_collection()
+        heap.pinning.after_minor_collection()
+        heap.identities.after_minor_collection(heap.pinning.kept, heap.major.is_marking())
         heap.large_objects.free_young()
-        heap.nursery.empty()
+        heap.nursery.empty(heap.pinning.kept)
         heap.sampling.after_minor_collection()
         heap.major.made_old_bytes += self.surviving_bytes
 
@@ -58,10 +64,10 @@ class MinorCollection:
         roots = self._heap.roots
         for index, obj in enumerate(roots):
             if obj.place != OUTSIDE or obj.flags & YOUNG:
-                roots[index] = self._drag_out(obj)
+                roots[index] = self._drag_out(obj, None)
         if self._heap.major.is_marking():
             # Roots have no barrier: while marking, one not yet visited may have come since.
-            unvisited = [obj for obj in roots if not obj.flags & VISITED]
+            unvisited = [obj for obj in roots if not obj.flags & (VISITED | PINNED)]
             self._heap.major.to_rescan.extend(unvisited)
 
     def _drag_out_from_old(self) -> None:
@@ -72,35 +78,41 @@ class MinorCollection:
             while barrier.remembered:
                 obj = barrier.remembered.pop()
                 obj.flags |= TRACK_YOUNG
-                self._drag_out_range(obj.refs, 0, len(obj.refs))
+                self._drag_out_range(obj, 0, len(obj.refs))
 
     def _drag_out_cards(self, array: Object) -> None:
         assert array.cards is not None
         array.flags &= ~CARDS_SET
         # An array that is remembered too will be traced whole.
         if array.flags & TRACK_YOUNG:
-            items = self._heap.configuration.card_items
             for card in sorted(array.cards):
-                stop = min((card + 1) * items, len(array.refs))
-                self._drag_out_range(array.refs, card * items, stop)
+                self._drag_out_card(array, card)
             if self._heap.major.is_marking():
                 self._heap.major.rescan(array)
         array.cards.clear()
 
-    def _drag_out_range(self, refs: list[Object | None], start: int, stop: int) -> None:
+    def _drag_out_card(self, array: Object, card: int) -> None:
+        items = self._heap.configuration.card_items
+        self._drag_out_range(array, card * items, min((card + 1) * items, len(array.refs)))
+
+    def _drag_out_range(self, parent: Object, start: int, stop: int) -> None:
+        refs = parent.refs
         for index in range(start, stop):
             obj = refs[index]
             if obj is not None:
-                refs[index] = self._drag_out(obj)
+                refs[index] = self._drag_out(obj, parent)
 
-    def _drag_out(self, obj: Object) -> Object:
-        """Where the object that this reference leads to is after the collection."""
+    def _drag_out(self, obj: Object, parent: Object | None) -> Object:
+        """Where the object that this reference in `parent`, or a root, leads to afterwards."""
         if obj.place == OUTSIDE:
             if obj.flags & YOUNG:
                 self._visit_young(obj)
             return obj
         if obj.place != self._heap.nursery.filling:
             raise DanglingReferenceError(f"the minor collection met a reference to {obj!r}")
+        if obj.flags & PINNED:
+            self._heap.pinning.reach(obj, parent)
+            return obj
         if obj.forwarded_to is None:
             obj.forwarded_to = self._move_out(obj)
         return obj.forwarded_to

@@ -2,13 +2,20 @@
 
 Invariants, between any two allocations:
 
-    0 <= nursery_free <= nursery_limit <= nursery_top
+    nursery_start <= nursery_free <= nursery_limit <= nursery_top
     nursery_limit == min(sample_point, nursery_top)    while sampling is on
     nursery_limit == nursery_top                       while it is off
+    nursery_limit == nursery_free                      while a collection is due
 
-    0          nursery_free   nursery_limit       nursery_top
-    |  objects  |     free     |   reached after   |
-    |           |              |   the next sample |
+    nursery_start  nursery_free   nursery_limit       nursery_top
+    |    objects    |     free     |   reached after   |
+    |               |              |   the next sample |
+
+Pinned objects stay where they are when the nursery is emptied, and divide what is free into rooms.
+`nursery_top` is the end of the present room; the barriers say where the others are:
+
+    nursery_start   nursery_top    barrier           nursery_end
+    |    a room     |  pinned  |  a room  |  pinned  |  a room  |
 
 Only `allocate` runs for an allocation that fits, and it compares with one limit only. Whoever
 wants to hear of an allocation, the minor collection (nursery full) or the sampler (sample point
@@ -18,20 +25,29 @@ Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine, section
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gcmodel.objects import Object
 
 
 class Nursery:
-    """Memory for new objects. Addresses are offsets in bytes from its start."""
+    """Memory for new objects. Addresses are in bytes; a moving nursery has two places in turn.
 
-    def __init__(self, size_bytes: int, reserve: Callable[[int], int]) -> None:
+    `filling` counts how often it was emptied. `barriers` are the pinned objects beyond the present
+    room, as pairs of their start and their end, the nearest last.
+    """
+
+    def __init__(self, size_bytes: int, moving: bool, reserve: Callable[[int], int]) -> None:
+        self.nursery_start = 0
         self.nursery_free = 0
         self.nursery_top = size_bytes
         self.nursery_limit = size_bytes
         self.filling = 0
         self.memory: dict[int, Object] = {}
+        self.barriers: list[tuple[int, int]] = []
+        self.is_collection_due = False
+        self._size_bytes = size_bytes
+        self._moving = moving
         self._reserve = reserve
 
     def allocate(self, size_bytes: int) -> int:
@@ -42,9 +58,51 @@ class Nursery:
             result = self._reserve(size_bytes)
         return result
 
-    def empty(self) -> None:
-        """Everything that was in the nursery is gone: it has been moved out, or it is dead."""
+    @property
+    def nursery_end(self) -> int:
+        """Where the nursery ends, whatever is pinned in it."""
+        return self.nursery_start + self._size_bytes
+
+    def set_limit(self, sample_point: int | None) -> None:
+        """The fast path must stop where the room ends, at the sample point, or at once."""
+        if self.is_collection_due:
+            self.nursery_limit = self.nursery_free
+        elif sample_point is None:
+            self.nursery_limit = self.nursery_top
+        else:
+            self.nursery_limit = min(sample_point, self.nursery_top)
+
+    def make_collection_due(self) -> None:
+        """The next allocation collects, whatever room it finds."""
+        self.is_collection_due = True
+        self.nursery_limit = self.nursery_free
+
+    def enter_next_room(self) -> int:
+        """Go on behind the pinned object where the present room ends; how far that jump was."""
+        left_at = self.nursery_free
+        self.nursery_free = self.barriers.pop()[1]
+        self._end_room()
+        return self.nursery_free - left_at
+
+    def empty(self, pinned: Mapping[int, Object]) -> None:
+        """All but the pinned objects is gone: it has been moved out, or it is dead.
+
+        A moving nursery moves, unless something is pinned in it.
+        """
         self.filling += 1
-        self.memory.clear()
-        self.nursery_free = 0
+        if self._moving and not pinned:
+            self.nursery_start = self._size_bytes - self.nursery_start
+        self.memory = dict(pinned)
+        for obj in pinned.values():
+            obj.place = self.filling
+        self.barriers = [
+            (address, address + pinned[address].size_bytes)
+            for address in sorted(pinned, reverse=True)
+        ]
+        self.nursery_free = self.nursery_start
+        self._end_room()
         self.nursery_limit = self.nursery_top
+        self.is_collection_due = False
+
+    def _end_room(self) -> None:
+        self.nursery_top = self.barriers[-1][0] if self.barriers else self.nursery_end

@@ -21,7 +21,8 @@ TRACK_YOUNG = 1
 VISITED = 2
 """Black: reached by the major collection in progress."""
 VISITED_YOUNG = 4
-"""A young object outside the nursery that this minor collection has reached."""
+"""A young object that this minor collection has reached and does not move: it lies outside the
+nursery, or is pinned."""
 YOUNG = 8
 """Outside the nursery, but not yet through a minor collection."""
 CARDS_SET = 16
@@ -30,6 +31,8 @@ NO_HEAP_REFERENCES = 32
 """A prebuilt object into which nothing was written yet."""
 HAS_SHADOW = 64
 """A young object whose identity was taken: its future place is reserved."""
+PINNED = 128
+"""An object in the nursery that no collection may move."""
 
 
 class Object:

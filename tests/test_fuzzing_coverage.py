@@ -14,7 +14,9 @@ import pytest
 
 import gcmodel
 
-ACTIONS = 30_000
+ACTIONS = 250_000
+ERRORS = ("raise ", "self._alive(obj)  # It raises the error.", "what_happened = ")
+"""How the lines begin that raise an error, or prepare it."""
 HERE = Path(__file__).parent
 SETTINGS = """
 [run]
@@ -67,6 +69,11 @@ def unreached(measured: dict[str, Any]) -> set[Branch]:
     return branches
 
 
+def is_error(branch: Branch) -> bool:
+    """Whether it leads to an error, which a correct heap never raises over a legal action."""
+    return branch[2].startswith(ERRORS)
+
+
 def listed() -> set[Branch]:
     """The branches in the list, each of which must have a reason."""
     entries = tomllib.loads((HERE / "unreached_branches.toml").read_text())["branch"]
@@ -75,9 +82,13 @@ def listed() -> set[Branch]:
 
 
 @pytest.mark.slow
-def test_fuzzing_reaches_at_least_95_percent_of_the_branches(measured: dict[str, Any]) -> None:
+def test_fuzzing_reaches_at_least_99_percent_of_the_branches_that_raise_no_error(
+    measured: dict[str, Any],
+) -> None:
     totals = measured["totals"]
-    assert totals["covered_branches"] >= 0.95 * totals["num_branches"]
+    without_error = [each for each in unreached(measured) if not is_error(each)]
+    errors = len(unreached(measured)) - len(without_error)
+    assert len(without_error) <= 0.01 * (totals["num_branches"] - errors)
 
 
 @pytest.mark.slow

@@ -28,5 +28,10 @@ def test_the_package_comes_from_the_wheel(package: object) -> None:
     assert place.parents[1] / place.parent.name != CHECKOUT / place.parent.name
 
 
+def test_the_wheel_ships_the_page_of_explain() -> None:
+    page = Path(fuzz.__file__).parent / "explain_page.html"
+    assert page.read_bytes() == (CHECKOUT / "fuzz" / "explain_page.html").read_bytes()
+
+
 def test_the_wheel_ships_the_corpus() -> None:
     assert contents_of(Path(fuzz.__file__).parent / "corpus") == contents_of(CHECKOUT / "corpus")

@@ -1,4 +1,4 @@
-"""What the session needs of an engine."""
+"""What the session needs of an engine, and what both engines do with a finished trace."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ from typing import Protocol
 
 import attrs
 
+from fuzz.oracles import RERUN_ORACLES
 from fuzz.probes import ProbeCounter
-from fuzz.run import Failure
+from fuzz.run import Failure, Run, rerun
+from fuzz.targets.target import Target
+
+RERUN_SHARES = {"determinism": 32, "transparency": 8, "invariance": 16}
+"""One trace in so many is run once more for the oracle of that name, so that speed holds."""
+
+
+def rerun_some(target: Target, run: Run, number: int) -> None:
+    """Run the trace `number` once more for the oracles whose turn it is. Raises a Mismatch."""
+    for name, oracle in RERUN_ORACLES.items():
+        if number % RERUN_SHARES[name] == 0:
+            rerun(target, run, oracle)
 
 
 @attrs.define

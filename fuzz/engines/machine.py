@@ -1,4 +1,4 @@
-"""The machine engine: a Hypothesis RuleBasedStateMachine over the same rules.
+"""The machine engine: a Hypothesis RuleBasedStateMachine over the same rules and scenarios.
 
 `machine_for` makes the machine for a target. In a user's own test suite its TestCase runs with
 that suite's settings, database and Hypothesis's own shrinking. In a session `MachineEngine` runs
@@ -23,30 +23,28 @@ from hypothesis.stateful import (
 )
 
 from fuzz.actions import Action
-from fuzz.engines.engine import Slice
+from fuzz.drawing import draw_configuration, draw_from_scenario
+from fuzz.engines.engine import Slice, rerun_some
 from fuzz.observation import Observation
 from fuzz.oracles import Mismatch
 from fuzz.probes import ProbeCounter
-from fuzz.rules import RULES, Rule, Source, draw_configuration
-from fuzz.run import Run, check_repetition
+from fuzz.rules import RULES, Rule, Source
+from fuzz.run import Run
 from fuzz.targets.target import Target
 from fuzz.trace import VERSION, Header, Trace, dumps
 
 EXAMPLES_PER_SLICE = 8
-REPEATED_SHARE = 8
-"""One trace in so many is run a second time, to show that the target is deterministic."""
 STEPS = (10, 20, 50, 100, 200, 500, 1000)
 """How many steps a slice's examples have, in turn."""
 
 
 class DataSource(Source):
-    """Choices that Hypothesis makes, and shrinks."""
+    """Choices that Hypothesis makes, and shrinks. `data` is the present step's."""
 
-    def __init__(self, data: st.DataObject) -> None:
-        self._data = data
+    data: st.DataObject
 
     def below(self, bound: int) -> int:
-        return self._data.draw(st.integers(0, bound - 1))
+        return self.data.draw(st.integers(0, bound - 1))
 
 
 class TraceMachine(RuleBasedStateMachine):
@@ -62,11 +60,14 @@ class TraceMachine(RuleBasedStateMachine):
         super().__init__()
         self.target = self.make_target()
         self.trace: Run | None = None
+        # One for all steps, since a scenario draws in many of them.
+        self.source = DataSource()
 
     @initialize(data=st.data())
     def begin(self, data: st.DataObject) -> None:
         """Start a trace under a configuration of its own."""
-        drawn = draw_configuration(self.target.start({}).settings, DataSource(data))
+        self.source.data = data
+        drawn = draw_configuration(self.target.start({}).settings, self.source)
         self.trace = Run(self.target, drawn, self.probes)
 
     def allows(self, each: Rule) -> bool:
@@ -78,11 +79,13 @@ class TraceMachine(RuleBasedStateMachine):
             and bool(each.subjects(trace.situation))
         )
 
-    def take_step(self, each: Rule, source: Source) -> None:
-        """Draw an action by that rule and perform it. Raises a Mismatch."""
+    def take_step(self, each: Rule) -> None:
+        """Draw an action by that rule, or of a scenario, and perform it. Raises a Mismatch."""
         assert self.trace is not None
         situation = self.trace.situation
-        action = each.draw(situation, source, each.subjects(situation))
+        action = draw_from_scenario(situation, self.source)
+        if action is None:
+            action = each.draw(situation, self.source, each.subjects(situation))
         try:
             self.perform(self.trace, action)
         except Mismatch as mismatch:
@@ -103,7 +106,8 @@ def _step_of(each: Rule) -> Callable[..., None]:
     """The machine's method for one rule."""
 
     def step(self: TraceMachine, data: st.DataObject) -> None:
-        self.take_step(each, DataSource(data))
+        self.source.data = data
+        self.take_step(each)
 
     step.__name__ = each.name
     allowed = precondition(lambda machine: machine.allows(each))
@@ -138,7 +142,9 @@ class MachineEngine:
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
         """See Engine."""
         done = Slice()
-        machine = _session_machine(self._target, actions_max, probes, done)
+        machine = _session_machine(
+            self._target, number * EXAMPLES_PER_SLICE, actions_max, probes, done
+        )
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
         steps = STEPS[number % len(STEPS)]
         try:
@@ -169,23 +175,28 @@ def session_settings(steps: int) -> settings:
 
 
 def _session_machine(
-    session_target: Target, actions_max: int, session_probes: ProbeCounter, done: Slice
+    session_target: Target,
+    traces_before: int,
+    actions_max: int,
+    session_probes: ProbeCounter,
+    done: Slice,
 ) -> type[TraceMachine]:
-    """A machine that counts into `done`, and does nothing once its actions are used up."""
+    """A machine that counts into `done`, and does nothing once its actions are used up.
+
+    Its traces have the numbers that follow `traces_before`. Which are run once more depends on
+    that: the first example of a slice is always Hypothesis's simplest, and hardly worth it; the
+    last one's number is a multiple of eight.
+    """
 
     class SessionMachine(TraceMachine):
         make_target = staticmethod(lambda: session_target)
         probes = session_probes
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.observations: list[Observation] = []
-
-        def take_step(self, each: Rule, source: Source) -> None:
+        def take_step(self, each: Rule) -> None:
             # After a failure Hypothesis runs the example once more; that run must be the same,
             # and it is not counted.
             if done.actions < actions_max or done.failures:
-                super().take_step(each, source)
+                super().take_step(each)
 
         def perform(self, trace: Run, action: Action) -> Observation:
             if done.failures:
@@ -199,16 +210,16 @@ def _session_machine(
                 raise
             done.samples += observation.samples
             done.minor_collections += observation.minors
-            self.observations.append(observation)
             return observation
 
         def teardown(self) -> None:
             trace = self.trace
-            if trace is None or done.failures or done.traces % REPEATED_SHARE:
+            if trace is None or not trace.actions or done.failures:
                 return
             try:
-                check_repetition(session_target, trace, self.observations)
+                rerun_some(session_target, trace, traces_before + done.traces)
             except Mismatch as mismatch:
                 done.failures.append(trace.failure(mismatch))
+                raise
 
     return SessionMachine

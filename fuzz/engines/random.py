@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import random
 
-from fuzz.engines.engine import Slice
+from fuzz.drawing import draw_action, draw_configuration, draw_length, menu_of
+from fuzz.engines.engine import Slice, rerun_some
 from fuzz.oracles import Mismatch
 from fuzz.probes import ProbeCounter
-from fuzz.rules import (
-    Source,
-    draw_action,
-    draw_configuration,
-    draw_length,
-    draw_menu,
-    rules_for,
-)
-from fuzz.run import Run, check_repetition
+from fuzz.rules import Source, rules_for
+from fuzz.run import Run
 from fuzz.targets.target import Target
-
-REPEATED_SHARE = 32
-"""One trace in so many is run a second time, to show that the target is deterministic."""
 
 
 class RandomSource(Source):
@@ -46,21 +37,16 @@ class RandomEngine:
         """See Engine."""
         source = RandomSource(f"{self._seed}/{number}")
         run = Run(self._target, draw_configuration(self._settings, source), probes)
-        menu = draw_menu(rules_for(run.contract), source)
+        menu = menu_of(rules_for(run.contract))
         length = min(draw_length(source), actions_max)
         done = Slice(traces=1)
-        repeated = number % REPEATED_SHARE == 0
-        observations = []
         try:
             for _ in range(length):
                 done.actions += 1
                 observation = run.step(draw_action(run.situation, menu, source))
                 done.samples += observation.samples
                 done.minor_collections += observation.minors
-                if repeated:
-                    observations.append(observation)
-            if repeated:
-                check_repetition(self._target, run, observations)
+            rerun_some(self._target, run, number)
         except Mismatch as mismatch:
             done.failures.append(run.failure(mismatch))
         return done

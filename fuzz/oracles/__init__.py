@@ -14,14 +14,25 @@ import attrs
 from fuzz.actions import Action
 from fuzz.contract import Contract
 from fuzz.observation import Observation
+from fuzz.oracles.determinism import DeterminismMismatch, DeterminismOracle
 from fuzz.oracles.heap import HeapOracle
+from fuzz.oracles.invariance import InvarianceMismatch, InvarianceOracle
 from fuzz.oracles.mismatch import Mismatch
 from fuzz.oracles.pointers import PointersOracle
+from fuzz.oracles.rerun import RerunOracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.survival import SurvivalOracle
+from fuzz.oracles.transparency import TransparencyMismatch, TransparencyOracle
 from fuzz.shadow import Shadow
 
-__all__ = ["Bench", "Mismatch", "Oracle"]
+__all__ = ["RERUN_ORACLES", "Bench", "Mismatch", "Oracle", "RerunOracle"]
+
+RERUN_ORACLES: dict[str, RerunOracle] = {
+    DeterminismMismatch.oracle: DeterminismOracle(),
+    TransparencyMismatch.oracle: TransparencyOracle(),
+    InvarianceMismatch.oracle: InvarianceOracle(),
+}
+"""The oracles that run a trace once more, by name."""
 
 
 class Oracle(Protocol):
@@ -49,14 +60,14 @@ class Bench:
         self.nursery_bytes = contract.nursery_bytes
         self.shadow = Shadow(contract)
         self.sampling = SamplingOracle(contract, self.shadow)
-        self.survival = SurvivalOracle(contract, self.shadow)
+        self.survival = SurvivalOracle(contract, self.shadow, self.sampling)
         oracles: list[Oracle] = [HeapOracle(contract, self.shadow)]
         if "samples" in contract.observes:
             oracles.append(self.sampling)
         if "reports" in contract.observes:
             oracles.append(self.survival)
         if "limit" in contract.observes:
-            oracles.append(PointersOracle(contract, self.sampling))
+            oracles.append(PointersOracle(contract, self.shadow, self.sampling))
         self.oracles = tuple(oracles)
         self._checks = tuple(oracle.check for oracle in oracles)
 

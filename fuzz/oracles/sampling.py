@@ -6,11 +6,11 @@ knows nothing of nurseries, limits or collections: none of them may make a diffe
 
 from __future__ import annotations
 
-from fuzz.actions import ALLOCATIONS, Action, DisableSampling, EnableSampling
+from fuzz.actions import ALLOCATIONS, Action, EnableSampling
 from fuzz.contract import Contract
 from fuzz.observation import Observation
 from fuzz.oracles.mismatch import Mismatch
-from fuzz.shadow import Shadow
+from fuzz.shadow import Shadow, ShadowObject
 
 
 class SamplingMismatch(Mismatch):
@@ -24,13 +24,18 @@ class SamplingOracle:
 
     `nursery_used_bytes` is what was allocated in the nursery since the last minor collection: the
     pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
-    `was_enabled`, whether sampling ever was, is asked by a probe.
+    `callback_samples` are those that the last action's callback took, None if nobody can tell them
+    from those of the object, and `callback_was_reported` whether the action collected once more
+    after it. `was_enabled`, whether sampling ever was, is asked by a probe.
     """
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         self._rule = contract.sampling
+        self._nursery_bytes = contract.nursery_bytes
         self._shadow = shadow
         self.period_bytes = 0
+        self.callback_samples: int | None = 0
+        self.callback_was_reported = False
         self.counted_bytes = 0
         self.nursery_used_bytes = 0
         self.was_enabled = False
@@ -45,14 +50,12 @@ class SamplingOracle:
         if observation.minors:
             self.nursery_used_bytes = 0
         expected, period_bytes, counted_bytes = 0, self.period_bytes, self.counted_bytes
+        self.callback_samples = 0
+        self.callback_was_reported = False
         if type(action) in ALLOCATIONS:
             expected = self._allocated(observation)
-        elif isinstance(action, EnableSampling):
-            self.period_bytes = action.period_bytes
-            self.counted_bytes = 0
-            self.was_enabled = True
-        elif isinstance(action, DisableSampling):
-            self.period_bytes = 0
+        elif isinstance(action, EnableSampling) or self._shadow.sampling_bytes != period_bytes:
+            self._toggled()
         if observation.samples != expected:
             before = _describe(period_bytes, counted_bytes)
             raise SamplingMismatch("samples", expected, observation.samples, before)
@@ -66,9 +69,45 @@ class SamplingOracle:
         if observation.outside is not obj.outside:
             why = f"by the layout, {obj.size_bytes} bytes"
             raise SamplingMismatch("outside", obj.outside, observation.outside, why)
+        callback_bytes = self._shadow.callback_bytes if observation.minors else 0
+        if callback_bytes:
+            self._make_room_after_callback(obj, callback_bytes)
         if not obj.outside:
             self.nursery_used_bytes += obj.size_bytes
-        return self._samples(obj.size_bytes) if self.period_bytes else 0
+        if not self.period_bytes:
+            return 0
+        if self._rule.distances == "unstated":
+            self.callback_samples = None if callback_bytes and observation.samples else 0
+            return observation.samples
+        if callback_bytes:
+            return self._samples_with_callback(observation, obj.size_bytes, callback_bytes)
+        return self._samples(obj.size_bytes)
+
+    def _make_room_after_callback(self, obj: ShadowObject, callback_bytes: int) -> None:
+        """The callback allocates in the empty nursery, which may leave too little for `obj`."""
+        fits = callback_bytes + obj.size_bytes <= self._nursery_bytes
+        self.callback_was_reported = not obj.outside and not fits
+        self.nursery_used_bytes = 0 if self.callback_was_reported else callback_bytes
+
+    def _samples_with_callback(
+        self, observation: Observation, size_bytes: int, callback_bytes: int
+    ) -> int:
+        """The samples of a callback's string and of the object whose allocation caused it.
+
+        The object may pass sample points before it is found not to fit. Its bytes are counted when
+        it is placed, after those of the string, but these samples are taken.
+        """
+        samples = 0
+        if observation.order.startswith("s"):
+            samples = self._samples(size_bytes)
+            self.counted_bytes -= size_bytes
+        self.callback_samples = callback_samples = self._samples(callback_bytes)
+        return samples + callback_samples + self._samples(size_bytes)
+
+    def _toggled(self) -> None:
+        self.period_bytes = self._shadow.sampling_bytes
+        self.counted_bytes = 0
+        self.was_enabled = self.was_enabled or self.period_bytes > 0
 
     def _samples(self, size_bytes: int) -> int:
         """How many samples an object of `size_bytes` takes; what is left over is counted on."""
@@ -76,7 +115,7 @@ class SamplingOracle:
         total = self.counted_bytes + size_bytes
         # The last byte that takes no sample is byte `period` itself where a sample is due beyond
         # it, and the one before where it is due at it.
-        samples = (total - 1 if rule.crosses == "beyond" else total) // self.period_bytes
+        samples = max(total - 1 if rule.crosses == "beyond" else total, 0) // self.period_bytes
         if samples and rule.surplus == "dropped":
             total = 0
         else:

@@ -8,11 +8,15 @@ The order of the entries means nothing.
 
 from __future__ import annotations
 
-from fuzz.actions import ALLOCATIONS, Action, DisableSampling
+from fuzz.actions import ALLOCATIONS, Action, DisableSampling, Fork, PauseSampling
 from fuzz.contract import Contract
 from fuzz.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
 from fuzz.oracles.mismatch import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.shadow import Shadow, ShadowObject
+
+DROPPING = (DisableSampling, PauseSampling, Fork)
+"""What leaves no sample pending, once a report was made of those that are to be reported."""
 
 
 class SurvivalMismatch(Mismatch):
@@ -24,24 +28,41 @@ class SurvivalMismatch(Mismatch):
 class SurvivalOracle:
     """Keeps the sampled objects until a minor collection decides about them."""
 
-    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+    def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
         self._kinds = contract.layout.kinds
         self._shadow = shadow
+        self._sampling = sampling
+        # What a callback allocates is dropped at once, so that all its strings are alike.
+        self._callback_string = ShadowObject(
+            "string", self._kinds["string"].type_index, 0, 0, (0, False)
+        )
         self.pending: list[ShadowObject] = []
+        # Not so once nobody can tell an object's samples from those of a callback.
+        self._knows_pending = True
 
     def check(self, action: Action, observation: Observation) -> None:
         """Compare with what the target said. Raises SurvivalMismatch."""
         # A collection inside an allocation comes before the object exists: what it reports are
-        # the samples of earlier actions only.
-        if self.pending and observation.minors:
+        # the samples of earlier actions only, and of the callback if it collects after that.
+        callback_samples = self._sampling.callback_samples
+        if callback_samples is None:
+            self._knows_pending = False
+            return
+        callback = [self._callback_string] * callback_samples
+        if callback and self._sampling.callback_was_reported:
+            self.pending, callback = self.pending + callback, []
+        if not self._knows_pending and observation.minors:
+            self.pending, self._knows_pending = [], True
+        elif self.pending and observation.minors:
             self._check_reports(sorted(map(self._entry, self.pending)), observation)
             self.pending = []
         elif observation.reports:
             self._check_reports([], observation)
         if observation.samples and type(action) in ALLOCATIONS:
-            self.pending.extend([self._shadow.roots[-1]] * observation.samples)
-        elif isinstance(action, DisableSampling):
-            self.pending = []
+            own_samples = observation.samples - callback_samples
+            self.pending.extend([*callback, *[self._shadow.roots[-1]] * own_samples])
+        elif isinstance(action, DROPPING):
+            self.pending, self._knows_pending = [], True
 
     def _check_reports(self, expected: list[int], observation: Observation) -> None:
         got = sorted(entry for report in observation.reports for entry in report.entries)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from fuzz.actions import (
     ACTIONS,
     Action,
+    AddMemoryPressure,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
     AllocateString,
     AllocateWeakref,
     CheckHeap,
@@ -23,12 +25,18 @@ from fuzz.actions import (
     CopyArray,
     DisableSampling,
     EnableSampling,
+    Fork,
     Free,
     LoadPrebuilt,
+    PauseSampling,
+    Pin,
     Read,
     ReadNumber,
     ReadWeakref,
+    ResumeSampling,
+    SetCallback,
     TakeIdentity,
+    Unpin,
     Write,
     WriteNumber,
 )
@@ -52,6 +60,8 @@ SETTINGS = (
     Setting("card_items", 4, Range(0, 32), choices=(0, 4, 32)),
     Setting("paged_arenas", 1, Range(0, 1)),
     Setting("single_step_marking", 0, Range(0, 1)),
+    Setting("moving_nursery", 0, Range(0, 1)),
+    Setting("pin_while_sampling", 0, Range(0, 1)),
     Setting("prebuilt_nodes", 1, Range(0, 8)),
     Setting("prebuilt_arrays", 1, Range(0, 8)),
 )
@@ -79,7 +89,10 @@ def _contract(configuration: Mapping[str, int]) -> Contract:
             word_bytes=8,
             object_bytes_max=OBJECT_BYTES_MAX,
         ),
-        sampling=SamplingRule(period_bytes=PERIODS),
+        sampling=SamplingRule(
+            period_bytes=PERIODS,
+            pinning="allowed" if configuration["pin_while_sampling"] else "excluded",
+        ),
         settings=SETTINGS,
         actions=tuple(ACTIONS),
         observes=OBSERVES,
@@ -87,7 +100,14 @@ def _contract(configuration: Mapping[str, int]) -> Contract:
             *[Prebuilt("node")] * configuration["prebuilt_nodes"],
             *[Prebuilt("array", PREBUILT_ARRAY_LENGTH)] * configuration["prebuilt_arrays"],
         ),
+        pins_max=_pins_max(configuration["nursery_bytes"], configuration["large_object_bytes"]),
     )
+
+
+def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:
+    """As many pinned objects leave room between them for the largest that a nursery takes."""
+    largest_bytes = -(-large_object_bytes // 8) * 8
+    return max(nursery_bytes // largest_bytes - 1, 0) // 2
 
 
 class ReferenceTarget:
@@ -110,6 +130,14 @@ class ReferenceTarget:
             WriteNumber: lambda action, _: self._heap.write_number(action.root, action.number),
             CopyArray: self._copy_array,
             TakeIdentity: self._take_identity,
+            AllocateOldString: self._allocate_old_string,
+            Pin: lambda action, _: self._heap.pin(action.root),
+            Unpin: lambda action, _: self._heap.unpin(action.root),
+            SetCallback: lambda action, _: self._heap.set_callback(action.length),
+            AddMemoryPressure: lambda action, _: self._heap.add_memory_pressure(action.extra_bytes),
+            PauseSampling: lambda action, _: self._heap.pause_sampling(),
+            ResumeSampling: lambda action, _: self._heap.resume_sampling(),
+            Fork: lambda action, _: self._heap.after_fork(),
             CollectMinor: lambda action, _: self._heap.collect_minor(),
             CollectProgress: lambda action, _: self._heap.collect_progress(),
             CollectStep: lambda action, _: self._heap.collect_step(),
@@ -133,6 +161,8 @@ class ReferenceTarget:
                 card_items=chosen["card_items"],
                 paged_arenas=bool(chosen["paged_arenas"]),
                 single_step_marking=bool(chosen["single_step_marking"]),
+                moving_nursery=bool(chosen["moving_nursery"]),
+                pin_while_sampling=bool(chosen["pin_while_sampling"]),
                 prebuilt_nodes=chosen["prebuilt_nodes"],
                 prebuilt_arrays=chosen["prebuilt_arrays"],
             ),
@@ -151,7 +181,8 @@ class ReferenceTarget:
             observation.error = f"{type(problem).__name__}: {problem}"
         except Exception as problem:  # noqa: BLE001 - whatever a broken collector raises
             observation.error = f"crash {type(problem).__name__}: {problem}"
-        self._tell_pointers(observation)
+        else:
+            self._tell_pointers(observation)
         return observation
 
     def _tell_events(self, observation: Observation) -> None:
@@ -169,11 +200,12 @@ class ReferenceTarget:
     def _tell_pointers(self, observation: Observation) -> None:
         heap = self._heap
         nursery, sampling = heap.nursery, heap.sampling
-        observation.free = nursery.nursery_free
-        observation.limit = nursery.nursery_limit
-        observation.top = nursery.nursery_top
+        start = nursery.nursery_start
+        observation.free = nursery.nursery_free - start
+        observation.limit = nursery.nursery_limit - start
+        observation.top = nursery.nursery_top - start
         if sampling.period_bytes:
-            observation.sample_point = sampling.sample_point
+            observation.sample_point = sampling.sample_point - start
         observation.state = heap.major.state
 
     def _allocate_node(self, action: AllocateNode, observation: Observation) -> None:
@@ -181,6 +213,9 @@ class ReferenceTarget:
 
     def _allocate_string(self, action: AllocateString, observation: Observation) -> None:
         _tell_place(observation, self._heap.allocate_string(action.length, action.nonmovable))
+
+    def _allocate_old_string(self, action: AllocateOldString, observation: Observation) -> None:
+        _tell_place(observation, self._heap.allocate_old_string(action.length))
 
     def _allocate_array(self, action: AllocateArray, observation: Observation) -> None:
         _tell_place(observation, self._heap.allocate_array(action.length, action.nonmovable))

@@ -14,8 +14,9 @@ class Target(Protocol):
     """A heap under test. It serves many traces, one after another.
 
     An observation must have `minors`, and `size`, `outside`, `value`, `alive` and `identity` where
-    the action asks for them. Samples, reports, pointers and the graph are judged only if the
-    contract observes `samples`, `reports`, `limit` and `graph`.
+    the action asks for them; and `order` if it carries out `set_callback`. Samples, reports,
+    pointers and the graph are judged only if the contract observes `samples`, `reports`, `limit`
+    and `graph`.
     """
 
     name: str

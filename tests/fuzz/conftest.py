@@ -1,13 +1,41 @@
-"""A target, and a contract that no target made, for tests of what knows only contracts."""
+"""A target, a contract that no target made, and sources that leave nothing to chance."""
+
+from collections.abc import Callable
 
 import pytest
 
 from fuzz.actions import ACTIONS
 from fuzz.contract import Contract, KindLayout, Layout, Prebuilt, Range, SamplingRule, Setting
 from fuzz.oracles import Bench
-from fuzz.rules import Situation
+from fuzz.rules import Situation, Source
 from fuzz.shadow import Shadow
 from fuzz.targets import Target, make_target
+
+
+class Same(Source):
+    """Always the same choice, or the last if there are not so many."""
+
+    def __init__(self, choice: int) -> None:
+        self._choice = choice
+
+    def below(self, bound: int) -> int:
+        return min(self._choice, bound - 1)
+
+
+@pytest.fixture
+def same() -> Callable[[int], Source]:
+    """Makes a source of one choice, always the same, or the last if there are not so many."""
+    return Same
+
+
+@pytest.fixture
+def simplest() -> Source:
+    return Same(0)
+
+
+@pytest.fixture
+def last() -> Source:
+    return Same(2**62)
 
 
 @pytest.fixture

@@ -8,9 +8,14 @@ from fuzz.actions import (
     ACTIONS,
     ALLOCATIONS,
     NAMES,
+    SLOT_FIELDS,
     Action,
     AllocateString,
+    CopyArray,
     Free,
+    Pin,
+    SetCallback,
+    Unpin,
     Write,
     name_of,
 )
@@ -19,7 +24,8 @@ NAMES_IN_TRACES = {
     *("allocate_node", "allocate_string", "allocate_array", "allocate_weakref", "load_prebuilt"),
     *("free", "read", "read_number", "read_weakref", "write", "write_number", "copy_array"),
     *("take_identity", "collect_minor", "collect_progress", "collect_step", "collect_full"),
-    *("enable_sampling", "disable_sampling", "check_heap"),
+    *("enable_sampling", "disable_sampling", "pause_sampling", "resume_sampling", "fork"),
+    *("pin", "unpin", "set_callback", "add_memory_pressure", "allocate_old_string", "check_heap"),
 }
 
 
@@ -65,3 +71,16 @@ def test_the_allocations_are_the_actions_called_so() -> None:
     assert {NAMES[each] for each in ALLOCATIONS} == {
         name for name in ACTIONS if name.startswith("allocate_")
     }
+
+
+@pytest.mark.parametrize(
+    ("action", "fields"),
+    [
+        *((Pin, ("root",)), (Unpin, ("root",)), (Write, ("root", "value"))),
+        *((CopyArray, ("source", "dest")), (SetCallback, ())),
+    ],
+)
+def test_the_fields_that_name_objects_are_told_from_numbers(
+    action: type[Action], fields: tuple[str, ...]
+) -> None:
+    assert SLOT_FIELDS[action] == fields

@@ -301,7 +301,7 @@ def test_a_trace_that_passes_has_nothing_to_reduce(
 def test_a_failure_that_is_not_seen_again_is_inconclusive(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flaky = KnownBug("flaky", "our own", "crashes once", ("heap",), {"sampling": FailsOnce})
+    flaky = KnownBug("flaky", "our own", "crashes once", ("heap",), 1, {"sampling": FailsOnce})
     monkeypatch.setitem(KNOWN_BUGS, "flaky", flaky)
     monkeypatch.setattr(FailsOnce, "crashed", False)
     Path("flaky.jsonl").write_text(HEADER + ENABLE)
@@ -317,7 +317,7 @@ def test_a_failure_that_is_not_seen_again_is_inconclusive(
 def test_a_bug_of_the_harness_says_so(
     failing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    misplaced = KnownBug("misplaced", "our own", "no such part", (), {"engine_room": Sampling})
+    misplaced = KnownBug("misplaced", "our own", "no such part", (), 1, {"engine_room": Sampling})
     monkeypatch.setitem(KNOWN_BUGS, "misplaced", misplaced)
     assert run_command_line(["replay", failing, "--target", "reference+misplaced"]) == HARNESS_BUG
     assert "gcfuzz: this is a bug of gcfuzz itself" in capsys.readouterr().err

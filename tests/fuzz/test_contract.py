@@ -2,7 +2,14 @@
 
 import pytest
 
-from fuzz.contract import Contract, Layout, Range, Setting, problem_of_configuration
+from fuzz.contract import (
+    Contract,
+    Layout,
+    Range,
+    SamplingRule,
+    Setting,
+    problem_of_configuration,
+)
 
 SETTINGS = (
     Setting("nursery", 256, Range(64, 1024, 8)),
@@ -104,3 +111,13 @@ def test_a_legal_configuration_has_no_problem(configuration: dict[str, int]) -> 
 )
 def test_the_problem_of_a_configuration(configuration: dict[str, int], problem: str) -> None:
     assert problem_of_configuration(configuration, SETTINGS) == problem
+
+
+def test_a_contract_that_says_nothing_of_pins_allows_none(contract: Contract) -> None:
+    assert contract.pins_max == 0
+
+
+def test_a_sampling_rule_that_says_nothing_else_is_the_papers() -> None:
+    rule = SamplingRule(Range(8, 64, 8))
+    assert (rule.crosses, rule.surplus, rule.samples_per_allocation) == ("beyond", "carried", "all")
+    assert (rule.distances, rule.pinning) == ("period", "excluded")

@@ -7,20 +7,14 @@ from pathlib import Path
 import pytest
 
 from fuzz import trace as traces
-from fuzz.oracles.heap import HeapMismatch
-from fuzz.oracles.pointers import PointersMismatch
-from fuzz.oracles.sampling import SamplingMismatch
-from fuzz.oracles.survival import SurvivalMismatch
-from fuzz.run import DeterminismMismatch, replay
+from fuzz.oracles import RERUN_ORACLES
+from fuzz.run import replay
 from fuzz.targets import KNOWN_BUGS, make_target, planted
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 FILES = sorted(CORPUS.iterdir())
-MISMATCHES = (
-    *(DeterminismMismatch, HeapMismatch, PointersMismatch, SamplingMismatch),
-    SurvivalMismatch,
-)
-BEGINNINGS = (*KNOWN_BUGS, *(mismatch.oracle for mismatch in MISMATCHES))
+ORACLES = ("sampling", "heap", "survival", "pointers", *RERUN_ORACLES)
+BEGINNINGS = (*KNOWN_BUGS, *ORACLES)
 
 each_file = pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
 

@@ -1,22 +1,38 @@
 """Both engines: a slice depends on its seed and number alone, stays small, and finds a bug."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import chain
 
 import pytest
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
 
-from fuzz.actions import Action, TakeIdentity
+from fuzz.actions import (
+    Action,
+    AllocateNode,
+    CollectMinor,
+    DisableSampling,
+    EnableSampling,
+    PauseSampling,
+    ResumeSampling,
+    TakeIdentity,
+)
 from fuzz.contract import Contract
-from fuzz.engines.engine import Engine, Slice
-from fuzz.engines.machine import MachineEngine
-from fuzz.engines.random import REPEATED_SHARE, RandomEngine, RandomSource
+from fuzz.engines.engine import RERUN_SHARES, Engine, Slice, rerun_some
+from fuzz.engines.machine import MachineEngine, TraceMachine, machine_for
+from fuzz.engines.random import RandomEngine, RandomSource
 from fuzz.observation import Observation
+from fuzz.oracles.heap import HeapMismatch
 from fuzz.probes import ProbeCounter
-from fuzz.run import run_actions
+from fuzz.run import Run, run_actions
 from fuzz.targets import Target, make_target
 
 BUGGY = "reference+one-sample-per-object"
 FEW = 8
-NUMBERS = range(1, 4)  # The random engine runs the slice 0 twice.
+NUMBERS = range(1, 4)
+NEVER = 2**62
+STEPS = 20
+SAMPLING = (EnableSampling, DisableSampling, PauseSampling, ResumeSampling)
 MakeEngine = Callable[[Target, str], Engine]
 both_engines = pytest.mark.parametrize(
     "make_engine", [RandomEngine, MachineEngine], ids=["random", "machine"]
@@ -31,17 +47,23 @@ class Recorder:
     def __init__(self) -> None:
         self._target = make_target("reference")
         self.configurations: list[Mapping[str, int]] = []
-        self.actions: list[Action] = []
+        self.traces: list[list[Action]] = []
         self.samples = 0
         self.minors = 0
+
+    @property
+    def actions(self) -> list[Action]:
+        """Those of all traces."""
+        return list(chain.from_iterable(self.traces))
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         if configuration:
             self.configurations.append(configuration)
+            self.traces.append([])
         return self._target.start(configuration)
 
     def perform(self, action: Action) -> Observation:
-        self.actions.append(action)
+        self.traces[-1].append(action)
         observation = self._target.perform(action)
         self.samples += observation.samples
         self.minors += observation.minors
@@ -65,6 +87,25 @@ class Forgetful:
         observation = self._target.perform(action)
         if isinstance(action, TakeIdentity) and observation.identity:
             observation.identity += 1000 * self._traces
+        return observation
+
+
+class Wavering:
+    """The reference, but the state that it tells depends on how often it was started."""
+
+    name = "wavering"
+
+    def __init__(self) -> None:
+        self._target = make_target("reference")
+        self.starts = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self.starts += bool(configuration)
+        return self._target.start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        observation = self._target.perform(action)
+        observation.state = self.starts % 2
         return observation
 
 
@@ -96,9 +137,18 @@ def recorded(make_engine: MakeEngine, seed: str, number: int) -> tuple[object, .
     return target.configurations, target.actions
 
 
-def slice_with_failure(engine: Engine) -> Slice:
-    slices = (engine.run_slice(number, 300, ProbeCounter()) for number in range(FEW))
+def slice_with_failure(
+    engine: Engine, numbers: Sequence[int] = range(FEW), actions_max: int = 300
+) -> Slice:
+    slices = (engine.run_slice(number, actions_max, ProbeCounter()) for number in numbers)
     return next(each for each in slices if each.failures)
+
+
+@pytest.fixture
+def without_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No trace but the first is run once more."""
+    shares = dict.fromkeys(RERUN_SHARES, NEVER)
+    monkeypatch.setattr("fuzz.engines.engine.RERUN_SHARES", shares)
 
 
 @both_engines
@@ -123,12 +173,13 @@ def test_a_slice_does_not_depend_on_those_before_it(make_engine: MakeEngine) -> 
     target = Recorder()
     engine = make_engine(target, "7")
     engine.run_slice(1, 60, ProbeCounter())
-    target.actions, target.configurations = [], []
+    target.traces, target.configurations = [], []
     engine.run_slice(2, 60, ProbeCounter())
     assert (target.configurations, target.actions) == recorded(make_engine, "7", 2)
 
 
 @both_engines
+@pytest.mark.usefixtures("without_reruns")
 @pytest.mark.parametrize("actions_max", [1, 5, 23])
 def test_a_slice_has_no_more_actions_than_allowed(
     make_engine: MakeEngine, actions_max: int
@@ -139,6 +190,7 @@ def test_a_slice_has_no_more_actions_than_allowed(
 
 
 @both_engines
+@pytest.mark.usefixtures("without_reruns")
 def test_a_slice_counts_its_samples_and_minor_collections(make_engine: MakeEngine) -> None:
     target = Recorder()
     engine = make_engine(target, "7")
@@ -193,24 +245,112 @@ def test_a_failure_that_does_not_happen_again_is_found_all_the_same(
     assert done.failures[0].got == "Passing: it will not happen here again"
 
 
+# Running a trace once more.
+
+
+def rerun_traces(number: int) -> list[tuple[Mapping[str, int], list[Action]]]:
+    """With what and how a trace of three actions is run once more if it has that number."""
+    target = Recorder()
+    run = Run(target, {"nursery_bytes": 256})
+    for action in (EnableSampling(64), AllocateNode(0), DisableSampling(report=True)):
+        run.step(action)
+    rerun_some(target, run, number)
+    return list(zip(target.configurations, target.traces, strict=True))[1:]
+
+
+WITHOUT_SAMPLING = ({"nursery_bytes": 256}, [AllocateNode(0), CollectMinor()])
+UNCHANGED = (
+    {"nursery_bytes": 256},
+    [EnableSampling(64), AllocateNode(0), DisableSampling(report=True)],
+)
+LARGER_NURSERY = ({"nursery_bytes": 512}, UNCHANGED[1])
+
+
+def test_every_eighth_trace_is_run_once_more_without_sampling() -> None:
+    numbers = [number for number in range(1, 65) if WITHOUT_SAMPLING in rerun_traces(number)]
+    assert numbers == list(range(8, 65, 8))
+
+
+def test_every_sixteenth_trace_is_run_once_more_with_a_larger_nursery() -> None:
+    numbers = [number for number in range(1, 65) if LARGER_NURSERY in rerun_traces(number)]
+    assert numbers == [16, 32, 48, 64]
+
+
+def test_every_thirty_second_trace_is_run_once_more_unchanged() -> None:
+    numbers = [number for number in range(1, 65) if UNCHANGED in rerun_traces(number)]
+    assert numbers == [32, 64]
+
+
+def test_no_other_trace_is_run_once_more() -> None:
+    assert [number for number in range(1, 65) if number % 8 and rerun_traces(number)] == []
+
+
+def test_a_slice_of_the_random_engine_is_run_once_more_by_its_number() -> None:
+    target = Recorder()
+    RandomEngine(target, "7").run_slice(8, 60, ProbeCounter())
+    first, second = target.traces
+    assert any(isinstance(action, SAMPLING) for action in first)
+    assert comparable(first) == comparable(second)
+
+
+def comparable(trace: list[Action]) -> list[Action]:
+    """What stays without sampling, but for the collections that may stand for its end."""
+    return [action for action in trace if not isinstance(action, (*SAMPLING, CollectMinor))]
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_the_machine_runs_a_slice_s_last_trace_once_more(number: int) -> None:
+    target = Recorder()
+    MachineEngine(target, "7").run_slice(number, NEVER, ProbeCounter())
+    first, second = target.traces[7:9]
+    assert any(isinstance(action, SAMPLING) for action in first)
+    assert comparable(first) == comparable(second)
+
+
+@pytest.mark.parametrize(
+    ("make_engine", "numbers"),
+    [(RandomEngine, range(0, 32 * FEW, 32)), (MachineEngine, range(3, 4 * FEW, 4))],
+    ids=["random", "machine"],
+)
+def test_a_target_that_answers_differently_the_second_time_is_found(
+    make_engine: MakeEngine, numbers: Sequence[int]
+) -> None:
+    failure = slice_with_failure(make_engine(Forgetful(), "7"), numbers, NEVER).failures[0]
+    assert failure.identity == ("determinism", "identity", "take_identity", "more")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make_engine", "numbers"),
+    [(RandomEngine, range(0, 1600, 8)), (MachineEngine, range(100))],
+    ids=["random", "machine"],
+)
+def test_a_bug_that_only_a_second_run_shows_is_found(
+    make_engine: MakeEngine, numbers: Sequence[int]
+) -> None:
+    engine = make_engine(make_target("reference+sampled-bytes-count-twice"), "7")
+    done = slice_with_failure(engine, numbers, NEVER)
+    assert [failure.oracle for failure in done.failures] == ["transparency"]
+
+
+@pytest.mark.parametrize(
+    ("make_engine", "number"), [(RandomEngine, 32), (MachineEngine, 3)], ids=["random", "machine"]
+)
+def test_a_failure_that_a_second_run_shows_ends_its_slice(
+    make_engine: MakeEngine, number: int
+) -> None:
+    target = Wavering()
+    done = make_engine(target, "7").run_slice(number, 1000, ProbeCounter())
+    assert [failure.oracle for failure in done.failures] == ["determinism"]
+    # The trace, its second run, and what Hypothesis runs again to see whether it is flaky.
+    assert target.starts <= done.traces + 1 + 1
+
+
 # The random engine.
 
 
 def test_a_slice_of_the_random_engine_is_one_trace(reference: Target) -> None:
     assert RandomEngine(reference, "7").run_slice(1, 60, ProbeCounter()).traces == 1
-
-
-def test_every_so_many_slices_the_random_engine_runs_one_twice() -> None:
-    target = Recorder()
-    done = RandomEngine(target, "7").run_slice(REPEATED_SHARE, 60, ProbeCounter())
-    assert target.actions == target.actions[: done.actions] * 2
-
-
-def test_the_random_engine_finds_a_target_that_answers_differently_the_second_time() -> None:
-    engine = RandomEngine(Forgetful(), "7")
-    slices = (engine.run_slice(REPEATED_SHARE * n, 300, ProbeCounter()) for n in range(FEW))
-    failure = next(each.failures[0] for each in slices if each.failures)
-    assert failure.identity == ("determinism", "identity", "take_identity", "more")
 
 
 @pytest.mark.parametrize("bound", [1, 2, 7, 2**40])
@@ -238,3 +378,65 @@ def test_the_machines_traces_grow_with_the_number_of_the_slice() -> None:
     engine = MachineEngine(target, "7")
     short, long = (engine.run_slice(number, 200, ProbeCounter()) for number in (7, 3))
     assert long.actions / long.traces > 2 * short.actions / short.traces
+
+
+# The machine and scenarios.
+
+
+def run_machine(machine: type[TraceMachine], *phases: Phase) -> None:
+    """In this process, without a database, and the same each time."""
+    run_state_machine_as_test(
+        seed(1)(machine),
+        settings=settings(
+            max_examples=30,
+            stateful_step_count=STEPS,
+            phases=phases,
+            database=None,
+            deadline=None,
+            derandomize=False,
+            suppress_health_check=list(HealthCheck),
+            verbosity=Verbosity.quiet,
+        ),
+    )
+
+
+Watched = tuple[Run, list[bool]]
+
+
+def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceMachine], list[Watched]]:
+    """A machine that fails at such an action, and its traces: for each action, if in a story."""
+    traces: list[Watched] = []
+
+    class WatchedMachine(machine_for(lambda: make_target("reference"))):  # type: ignore[misc]
+        def perform(self, trace: Run, action: Action) -> Observation:
+            if not trace.actions:
+                traces.append((trace, []))
+            traces[-1][1].append(trace.situation.story is not None)
+            observation = super().perform(trace, action)
+            if is_wrong(action):
+                raise HeapMismatch("error", None, "wrong", "the test says so")
+            return observation
+
+    return WatchedMachine, traces
+
+
+def test_the_machine_draws_from_scenarios_and_by_rules() -> None:
+    machine, traces = watched(lambda action: False)
+    run_machine(machine, Phase.generate)
+    assert {each for _, in_story in traces for each in in_story} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "shrunk"),
+    [(AllocateNode, [AllocateNode(0)]), (EnableSampling, [EnableSampling(8)])],
+    ids=["node", "sampling"],
+)
+def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(
+    kind: type[Action], shrunk: list[Action]
+) -> None:
+    machine, traces = watched(lambda action: isinstance(action, kind))
+    with pytest.raises(HeapMismatch):
+        run_machine(machine, Phase.generate, Phase.shrink)
+    assert any(len(in_story) > 1 and in_story[-1] for _, in_story in traces)
+    last, _ = traces[-1]
+    assert last.actions == shrunk

@@ -8,8 +8,10 @@ import pytest
 from fuzz.actions import (
     ACTIONS,
     Action,
+    AddMemoryPressure,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
     AllocateString,
     AllocateWeakref,
     CheckHeap,
@@ -20,12 +22,18 @@ from fuzz.actions import (
     CopyArray,
     DisableSampling,
     EnableSampling,
+    Fork,
     Free,
     LoadPrebuilt,
+    PauseSampling,
+    Pin,
     Read,
     ReadNumber,
     ReadWeakref,
+    ResumeSampling,
+    SetCallback,
     TakeIdentity,
+    Unpin,
     Write,
     WriteNumber,
 )
@@ -34,8 +42,16 @@ from fuzz.legality import why_illegal
 from fuzz.shadow import Shadow
 
 NODE, STRING, ARRAY, WEAKREF, EMPTY = range(5)
+PINNED = 5
 STRING_MAX = 2**20 - 25
 ARRAY_MAX = (2**20 - 16) // 8
+CALLBACK_MAX = 63 - 25
+"""The longest string that the nursery takes."""
+
+
+@pytest.fixture
+def contract(contract: Contract) -> Contract:
+    return attrs.evolve(contract, pins_max=1)
 
 
 @pytest.fixture
@@ -48,6 +64,22 @@ def shadow(contract: Contract) -> Shadow:
     ):
         shadow.follow(action, minors=0)
     return shadow
+
+
+@pytest.fixture
+def pinned_shadow(shadow: Shadow) -> Shadow:
+    """The same, and a string that is pinned."""
+    follow(shadow, AllocateString(6), Pin(PINNED))
+    return shadow
+
+
+def follow(shadow: Shadow, *actions: Action) -> None:
+    for action in actions:
+        shadow.follow(action, minors=int(isinstance(action, CollectMinor)))
+
+
+def allowing_pins(contract: Contract) -> Contract:
+    return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, pinning="allowed"))
 
 
 LEGAL = (
@@ -65,6 +97,16 @@ LEGAL = (
     *(CollectMinor(), CollectProgress(), CollectStep(), CollectFull(), CheckHeap()),
     *(EnableSampling(8), EnableSampling(16), EnableSampling(2**40)),
     *(DisableSampling(), DisableSampling(report=True)),
+    *(PauseSampling(), ResumeSampling(), Fork(), Pin(STRING)),
+    *(AllocateOldString(0), AllocateOldString(STRING_MAX)),
+    *(SetCallback(None), SetCallback(0), SetCallback(CALLBACK_MAX)),
+    *(AddMemoryPressure(1), AddMemoryPressure(2**40)),
+)
+
+LEGAL_BESIDE_A_PIN = (
+    *(Unpin(PINNED), SetCallback(None), Fork(), PauseSampling(), DisableSampling()),
+    *(Free(PINNED), TakeIdentity(PINNED), Write(NODE, 0, PINNED), AddMemoryPressure(1)),
+    *(CollectMinor(), CollectFull(), AllocateOldString(0)),
 )
 
 ILLEGAL = (
@@ -110,6 +152,26 @@ ILLEGAL = (
     (EnableSampling(12), "period_bytes is 12"),
     (EnableSampling(-8), "period_bytes is -8"),
     (EnableSampling(2**40 + 8), "period_bytes is 1099511627784"),
+    (AllocateOldString(-1), "length is -1; it must be from 0 to 1048551"),
+    (AllocateOldString(STRING_MAX + 1), "length is 1048552"),
+    (SetCallback(-1), "length is -1; it must be from 0 to 38"),
+    (SetCallback(CALLBACK_MAX + 1), "length is 39; it must be from 0 to 38"),
+    (AddMemoryPressure(0), "extra_bytes is 0; it must be from 1 to 1099511627776"),
+    (AddMemoryPressure(2**40 + 1), "extra_bytes is 1099511627777"),
+    (Pin(5), "root is 5"),
+    (Pin(NODE), "only a string in the nursery that is not pinned can be pinned"),
+    (Pin(ARRAY), "only a string in the nursery"),
+    (Pin(WEAKREF), "only a string in the nursery"),
+    (Unpin(5), "root is 5"),
+    (Unpin(STRING), "root 1 is not pinned"),
+)
+
+ILLEGAL_BESIDE_A_PIN = (
+    (Pin(PINNED), "only a string in the nursery that is not pinned can be pinned"),
+    (Pin(STRING), "1 objects may be pinned already, and 1 can be"),
+    (SetCallback(0), "1 objects are pinned, and exclude callbacks"),
+    (EnableSampling(8), "1 objects are pinned"),
+    (ResumeSampling(), "1 objects are pinned"),
 )
 
 
@@ -118,8 +180,15 @@ def test_a_legal_action_has_no_problem(action: Action, contract: Contract, shado
     assert why_illegal(action, contract, shadow) is None
 
 
+@pytest.mark.parametrize("action", LEGAL_BESIDE_A_PIN, ids=str)
+def test_an_action_that_is_legal_beside_a_pinned_object_has_no_problem(
+    action: Action, contract: Contract, pinned_shadow: Shadow
+) -> None:
+    assert why_illegal(action, contract, pinned_shadow) is None
+
+
 def test_every_kind_of_action_can_be_legal() -> None:
-    assert {type(action) for action in LEGAL} == {*ACTIONS.values()}
+    assert {type(action) for action in LEGAL + LEGAL_BESIDE_A_PIN} == {*ACTIONS.values()}
 
 
 @pytest.mark.parametrize(("action", "reason"), ILLEGAL, ids=str)
@@ -129,6 +198,103 @@ def test_an_illegal_action_has_a_reason(
     problem = why_illegal(action, contract, shadow)
     assert problem is not None
     assert reason in problem
+
+
+@pytest.mark.parametrize(("action", "reason"), ILLEGAL_BESIDE_A_PIN, ids=str)
+def test_an_action_that_is_illegal_beside_a_pinned_object_has_a_reason(
+    action: Action, reason: str, contract: Contract, pinned_shadow: Shadow
+) -> None:
+    problem = why_illegal(action, contract, pinned_shadow)
+    assert problem is not None
+    assert reason in problem
+
+
+@pytest.mark.parametrize("action", [EnableSampling(8), ResumeSampling()], ids=str)
+def test_where_pinning_is_allowed_sampling_may_begin_beside_a_pinned_object(
+    action: Action, contract: Contract, pinned_shadow: Shadow
+) -> None:
+    assert why_illegal(action, allowing_pins(contract), pinned_shadow) is None
+
+
+@pytest.mark.parametrize(
+    "string",
+    [AllocateString(0, nonmovable=True), AllocateString(39), AllocateOldString(0)],
+    ids=str,
+)
+def test_a_string_outside_the_nursery_cannot_be_pinned(
+    string: Action, contract: Contract, shadow: Shadow
+) -> None:
+    follow(shadow, string)
+    problem = why_illegal(Pin(len(shadow.roots) - 1), contract, shadow)
+    assert problem == "only a string in the nursery that is not pinned can be pinned"
+
+
+def test_a_string_that_has_left_the_nursery_cannot_be_pinned(
+    contract: Contract, shadow: Shadow
+) -> None:
+    follow(shadow, CollectMinor())
+    problem = why_illegal(Pin(STRING), contract, shadow)
+    assert problem == "only a string in the nursery that is not pinned can be pinned"
+
+
+def test_a_pinned_string_that_outlived_a_collection_can_be_unpinned_and_pinned_again(
+    contract: Contract, pinned_shadow: Shadow
+) -> None:
+    follow(pinned_shadow, CollectMinor())
+    assert why_illegal(Unpin(PINNED), contract, pinned_shadow) is None
+    follow(pinned_shadow, Unpin(PINNED))
+    assert why_illegal(Pin(PINNED), contract, pinned_shadow) is None
+
+
+def test_a_pinned_object_that_was_freed_counts_until_it_is_known_to_be_dead(
+    contract: Contract, pinned_shadow: Shadow
+) -> None:
+    follow(pinned_shadow, Free(PINNED))
+    problem = why_illegal(Pin(STRING), contract, pinned_shadow)
+    assert problem == "1 objects may be pinned already, and 1 can be"
+
+
+def test_as_many_objects_can_be_pinned_as_the_contract_says(
+    contract: Contract, pinned_shadow: Shadow
+) -> None:
+    two = attrs.evolve(contract, pins_max=2)
+    assert why_illegal(Pin(STRING), two, pinned_shadow) is None
+
+
+@pytest.mark.parametrize("enabling", [EnableSampling(8), ResumeSampling()], ids=str)
+def test_while_sampling_is_on_nothing_can_be_pinned(
+    enabling: Action, contract: Contract, shadow: Shadow
+) -> None:
+    follow(shadow, EnableSampling(8), PauseSampling(), enabling)
+    assert why_illegal(Pin(STRING), contract, shadow) == "sampling is on, and excludes pinning"
+    assert why_illegal(Pin(STRING), allowing_pins(contract), shadow) is None
+
+
+@pytest.mark.parametrize("disabling", [DisableSampling(), PauseSampling(), Fork()], ids=str)
+def test_once_sampling_is_off_again_objects_can_be_pinned(
+    disabling: Action, contract: Contract, shadow: Shadow
+) -> None:
+    follow(shadow, EnableSampling(8), disabling)
+    assert why_illegal(Pin(STRING), contract, shadow) is None
+
+
+def test_while_there_is_a_callback_nothing_can_be_pinned(
+    contract: Contract, shadow: Shadow
+) -> None:
+    follow(shadow, SetCallback(0))
+    problem = why_illegal(Pin(STRING), contract, shadow)
+    assert problem == "there is a callback, which excludes pinning"
+    follow(shadow, SetCallback(None))
+    assert why_illegal(Pin(STRING), contract, shadow) is None
+
+
+def test_a_callback_whose_string_no_nursery_takes_is_illegal(
+    contract: Contract, shadow: Shadow
+) -> None:
+    layout = attrs.evolve(contract.layout, large_object_bytes=25)
+    tiny = attrs.evolve(contract, layout=layout)
+    assert why_illegal(SetCallback(0), tiny, shadow) is not None
+    assert why_illegal(SetCallback(None), tiny, shadow) is None
 
 
 def test_an_action_that_the_target_does_not_carry_out_is_illegal(

@@ -99,10 +99,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run_suite(tmp_path_factory.mktemp("suite"), PLANTED, 100, SEEDED)
 
 
+@pytest.mark.slow
 def test_it_passes_for_the_reference(tmp_path: Path) -> None:
     assert run_suite(tmp_path, "reference", 5).code == PASSED
 
 
+@pytest.mark.slow
 def test_the_user_s_settings_are_respected(tmp_path: Path) -> None:
     # Hypothesis may try some more, which it does not count; left alone it tries a hundred.
     assert 15 <= run_suite(tmp_path, "reference", 15, SEEDED).examples <= 30

@@ -5,8 +5,10 @@ import pytest
 
 from fuzz.actions import (
     Action,
+    AddMemoryPressure,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
     AllocateString,
     AllocateWeakref,
     CheckHeap,
@@ -16,11 +18,17 @@ from fuzz.actions import (
     CollectStep,
     DisableSampling,
     EnableSampling,
+    Fork,
     Free,
+    PauseSampling,
+    Pin,
     Read,
     ReadNumber,
     ReadWeakref,
+    ResumeSampling,
+    SetCallback,
     TakeIdentity,
+    Unpin,
     Write,
     WriteNumber,
 )
@@ -126,9 +134,29 @@ def test_no_other_action_collects(bench: Bench, action: Action) -> None:
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("minors", 0, 1)
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        *(PauseSampling(), ResumeSampling(), Fork(), SetCallback(0), SetCallback(None)),
+        *(AddMemoryPressure(2**40), Pin(0)),
+    ],
+    ids=str,
+)
+def test_what_bears_on_collections_does_not_collect_by_itself(bench: Bench, action: Action) -> None:
+    hear(bench, AllocateString(0))
+    mismatch = mismatch_of(bench, action, MINOR)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("minors", 0, 1)
+
+
+def test_unpinning_does_not_collect(bench: Bench) -> None:
+    hear(bench, AllocateString(0), Pin(0))
+    assert mismatch_of(bench, Unpin(0), MINOR).field == "minors"
+
+
+@pytest.mark.parametrize("action", [AllocateNode(0), AllocateOldString(0)], ids=str)
 @pytest.mark.parametrize("minors", [0, 1, 3])
-def test_an_allocation_may_collect(bench: Bench, minors: int) -> None:
-    bench.judge(AllocateNode(0), Observation(minors=minors))
+def test_an_allocation_may_collect(bench: Bench, action: Action, minors: int) -> None:
+    bench.judge(action, Observation(minors=minors))
     assert len(bench.shadow.roots) == 1
 
 
@@ -237,6 +265,30 @@ def test_all_weak_references_to_an_object_die_together(bench: Bench) -> None:
     hear(bench, AllocateNode(0), AllocateWeakref(0), AllocateWeakref(0), CollectMinor(), Free(0))
     bench.judge(ReadWeakref(0), Observation(alive=False))
     assert mismatch_of(bench, ReadWeakref(1), Observation(alive=True)).expected is False
+
+
+def test_a_weak_reference_to_a_pinned_object_that_the_roots_hold_is_alive(bench: Bench) -> None:
+    hear(bench, AllocateString(0), AllocateWeakref(0), Pin(0), CollectMinor())
+    mismatch = mismatch_of(bench, ReadWeakref(1), Observation(alive=False))
+    assert (mismatch.expected, mismatch.why) == (True, "its object is young")
+
+
+def test_a_weak_reference_to_a_pinned_object_that_nothing_held_at_once_is_dead(
+    bench: Bench,
+) -> None:
+    hear(bench, AllocateString(0), AllocateWeakref(0), Pin(0), Free(0), CollectMinor())
+    assert mismatch_of(bench, ReadWeakref(0), Observation(alive=True)).expected is False
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_weak_reference_to_a_pinned_object_that_a_dead_one_may_hold_may_be_either(
+    bench: Bench, alive: bool
+) -> None:
+    hear(bench, AllocateNode(0), CollectMinor(), AllocateString(0), AllocateWeakref(1), Pin(1))
+    hear(bench, Write(0, 0, 1), Free(1), CollectMinor(), Free(0), CollectMinor())
+    bench.judge(ReadWeakref(0), Observation(alive=alive))
+    hear(bench, CollectFull())
+    assert mismatch_of(bench, ReadWeakref(0), Observation(alive=True)).expected is False
 
 
 # Identities.

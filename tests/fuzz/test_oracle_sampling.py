@@ -11,18 +11,27 @@ from fuzz.actions import (
     Action,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
     AllocateString,
     CollectMinor,
     DisableSampling,
     EnableSampling,
+    Fork,
     Free,
+    PauseSampling,
+    ResumeSampling,
+    SetCallback,
 )
 from fuzz.contract import Contract, SamplingRule
 from fuzz.observation import Observation
 from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
+from fuzz.run import Run
 from fuzz.shadow import Shadow
+from fuzz.targets import Target
 
 NODE_BYTES = 32
+LIKE_A_NODE = SetCallback(7)
+"""A callback whose string takes as many bytes as a node."""
 
 
 class Judge:
@@ -46,6 +55,11 @@ class Judge:
     def string(self, size: int, samples: int) -> None:
         """A string outside, of `size` bytes."""
         self.hear(AllocateString(size - 25), Observation(samples, size=size, outside=True))
+
+    def collecting(self, order: str) -> None:
+        """A node whose allocation collects."""
+        told = Observation(order.count("s"), order.count("M"), order, NODE_BYTES, outside=False)
+        self.hear(AllocateNode(0), told)
 
 
 @pytest.fixture
@@ -153,6 +167,214 @@ def test_an_action_that_allocates_nothing_is_not_sampled(judge: Judge) -> None:
     judge.enable(8)
     judge.node(samples=3)
     assert mismatch_of(judge, Free(0), samples=1).field == "samples"
+
+
+@pytest.mark.parametrize("action", [PauseSampling(), Fork()], ids=str)
+def test_nothing_is_sampled_after_pausing_or_forking(judge: Judge, action: Action) -> None:
+    judge.enable(8)
+    judge.hear(action, Observation())
+    judge.node(samples=0)
+
+
+def test_resuming_starts_the_count_anew_with_the_period_that_was_paused(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.hear(PauseSampling(), Observation())
+    judge.hear(ResumeSampling(), Observation())
+    judge.node(samples=0)
+    judge.node(samples=1)
+
+
+def test_resuming_what_was_not_paused_leaves_the_count_as_it_was(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.hear(ResumeSampling(), Observation())
+    judge.node(samples=1)
+
+
+@pytest.mark.parametrize("action", [DisableSampling(), Fork()], ids=str)
+def test_what_was_disabled_is_not_resumed(judge: Judge, action: Action) -> None:
+    judge.enable(8)
+    judge.hear(PauseSampling(), Observation())
+    judge.hear(action, Observation())
+    judge.hear(ResumeSampling(), Observation())
+    judge.node(samples=0)
+
+
+def test_a_string_that_is_old_from_the_start_counts_unrounded(judge: Judge) -> None:
+    judge.enable(34)
+    judge.hear(AllocateOldString(1), Observation(size=26, outside=True))
+    assert judge.oracle.bytes_until_sample == 8
+    judge.node(samples=1)
+
+
+# Callbacks.
+
+
+def test_a_callback_that_does_not_run_is_not_counted(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.node(samples=1)
+
+
+def test_what_a_callback_allocates_counts_before_the_object(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.collecting("Ms")
+    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample) == (0, 32)
+
+
+def test_a_callback_that_passes_a_sample_point_takes_the_sample(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.collecting("Ms")
+    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample) == (1, 0)
+
+
+def test_an_object_that_passed_a_sample_point_before_it_was_found_not_to_fit_takes_the_sample(
+    judge: Judge,
+) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.collecting("sM")
+    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample) == (0, 0)
+
+
+@pytest.mark.parametrize("order", ["M", "Mss", "sMs"])
+def test_other_samples_than_those_of_callback_and_object_are_wrong(
+    judge: Judge, order: str
+) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    with pytest.raises(SamplingMismatch, match="samples: expected"):
+        judge.collecting(order)
+
+
+def test_a_callback_takes_no_sample_while_sampling_is_off(judge: Judge) -> None:
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.collecting("M")
+    with pytest.raises(SamplingMismatch, match="sampling was off"):
+        judge.collecting("Ms")
+
+
+def test_a_callback_that_was_taken_away_is_not_counted(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.hear(SetCallback(None), Observation())
+    judge.node(samples=0)
+    judge.collecting("M")
+    assert judge.oracle.bytes_until_sample == 0
+
+
+def test_a_collection_that_was_asked_for_has_no_callback(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.hear(CollectMinor(), Observation(minors=1, order="M"))
+    assert (judge.oracle.nursery_used_bytes, judge.oracle.bytes_until_sample) == (0, 64)
+
+
+def test_a_callback_lies_in_the_nursery_before_the_object(judge: Judge) -> None:
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.collecting("M")
+    assert judge.oracle.nursery_used_bytes == 2 * NODE_BYTES
+
+
+def test_a_callback_lies_in_the_nursery_also_if_the_object_lies_outside(judge: Judge) -> None:
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.hear(AllocateString(275), Observation(minors=1, order="M", size=300, outside=True))
+    assert judge.oracle.nursery_used_bytes == NODE_BYTES
+    assert not judge.oracle.callback_was_reported
+
+
+@pytest.mark.parametrize(("nursery_bytes", "used", "collects"), [(64, 64, False), (56, 32, True)])
+def test_a_callback_that_leaves_too_little_room_is_collected(
+    contract: Contract, nursery_bytes: int, used: int, collects: bool
+) -> None:
+    judge = Judge(attrs.evolve(contract, nursery_bytes=nursery_bytes))
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.collecting("MM" if collects else "M")
+    assert judge.oracle.nursery_used_bytes == used
+    assert judge.oracle.callback_was_reported is collects
+
+
+TIGHT = {"nursery_bytes": 64, "large_object_bytes": 64}
+
+
+def test_the_reference_samples_a_callback_and_the_object_between_two_collections(
+    reference: Target,
+) -> None:
+    run = Run(reference, TIGHT)
+    for action in (LIKE_A_NODE, EnableSampling(72), AllocateString(31)):
+        run.step(action)
+    told = run.step(AllocateString(38))
+    # 56 + 32 bytes pass 72 in the callback's string, and 64 more pass 144 in the object.
+    assert told.order == "MsMRs"
+    assert run.bench.sampling.bytes_until_sample == 3 * 72 - (56 + 32 + 64)
+
+
+def test_the_reference_samples_an_object_before_it_is_found_not_to_fit(reference: Target) -> None:
+    run = Run(reference, TIGHT)
+    for action in (LIKE_A_NODE, EnableSampling(56), AllocateString(31)):
+        run.step(action)
+    told = run.step(AllocateString(38))
+    # The object passes 56 and 112 where it does not fit, so that nothing is due in the callback.
+    assert told.order == "ssMM"
+    assert run.bench.sampling.bytes_until_sample == 3 * 56 - (56 + 32 + 64)
+
+
+# Where the contract does not state how far samples are apart.
+
+
+@pytest.fixture
+def unstated(contract: Contract) -> Judge:
+    return Judge(contract, distances="unstated")
+
+
+@pytest.mark.parametrize("samples", [0, 1, 7])
+def test_where_the_distances_are_unstated_an_allocation_takes_any_samples(
+    unstated: Judge, samples: int
+) -> None:
+    unstated.enable(64)
+    unstated.node(samples)
+    assert unstated.oracle.callback_samples == 0
+
+
+def test_where_the_distances_are_unstated_nothing_is_sampled_while_sampling_is_off(
+    unstated: Judge,
+) -> None:
+    with pytest.raises(SamplingMismatch, match="samples: expected 0, got 1"):
+        unstated.node(samples=1)
+
+
+def test_where_the_distances_are_unstated_only_allocations_are_sampled(unstated: Judge) -> None:
+    unstated.enable(64)
+    unstated.node(samples=0)
+    assert mismatch_of(unstated, Free(0), samples=1).expected == 0
+
+
+def test_where_the_distances_are_unstated_sizes_are_not(unstated: Judge) -> None:
+    unstated.enable(64)
+    assert mismatch_of(unstated, AllocateNode(0), size=40, outside=False).field == "size"
+
+
+def test_where_the_distances_are_unstated_nobody_knows_what_a_callback_takes(
+    unstated: Judge,
+) -> None:
+    unstated.enable(64)
+    unstated.hear(LIKE_A_NODE, Observation())
+    unstated.collecting("M")
+    assert unstated.oracle.callback_samples == 0
+    unstated.collecting("Ms")
+    assert unstated.oracle.callback_samples is None
 
 
 # What is wrong.

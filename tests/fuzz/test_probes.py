@@ -4,20 +4,31 @@ import pytest
 
 from fuzz.actions import (
     Action,
+    AddMemoryPressure,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
+    AllocateString,
     AllocateWeakref,
     CollectMinor,
     CollectStep,
     CopyArray,
     DisableSampling,
     EnableSampling,
+    Fork,
     Free,
+    LoadPrebuilt,
+    PauseSampling,
+    Pin,
     ReadWeakref,
+    ResumeSampling,
+    SetCallback,
     TakeIdentity,
+    Unpin,
 )
 from fuzz.legality import why_illegal
 from fuzz.probes import PROBES, ProbeCounter
+from fuzz.reach import reach
 from fuzz.run import Run
 from fuzz.targets import Target
 
@@ -27,6 +38,12 @@ ARRAY = AllocateArray(3)  # 40 bytes
 WEAKREF = AllocateWeakref(0)  # 16 bytes
 NEARLY_FULL = [NODE] * 7  # 224 of 256 bytes
 MINOR, STEP = CollectMinor(), CollectStep()
+STRING = AllocateString(0)  # 32 bytes
+LONGEST = AllocateString(223)  # 248 bytes, in a nursery that takes them
+BARRIER = [STRING, Pin(0), MINOR]
+PRESSED = [AddMemoryPressure(640)]
+PINS_ALLOWED = {"pin_while_sampling": 1}
+CONFIGURATIONS = {"collected_again_after_callback": {"large_object_bytes": 256}}
 OFF, REPORT = DisableSampling(), DisableSampling(report=True)
 
 
@@ -44,6 +61,12 @@ REACHED: dict[str, list[Action]] = {
     "object_ends_at_sample_point": [every(32), NODE],
     "object_larger_than_period": [every(24), NODE],
     "sample_point_at_top": [every(256), NODE],
+    "sampled_beside_barrier": [*BARRIER, every(8), NODE],
+    "old_object_sampled": [every(8), AllocateOldString(0)],
+    "callback_sampled": [SetCallback(0), every(8), *PRESSED, NODE],
+    "collected_again_after_callback": [SetCallback(31), every(8), *PRESSED, LONGEST],
+    "several_minor_collections_in_allocation": [every(8), AllocateString(616)],
+    "enabled_beside_barrier": [*BARRIER, every(8)],
     "enabled_beyond_nursery": [every(264)],
     "enabled_with_room_left": [NODE, every(224)],
     "reenabled_while_enabled": [every(8), every(8)],
@@ -60,6 +83,18 @@ REACHED: dict[str, list[Action]] = {
     "weakref_died": [NODE, WEAKREF, Free(0), MINOR, ReadWeakref(0)],
     "array_copied_while_marking": [ARRAY, STEP, CopyArray(0, 0, 0, 0, 1)],
     "identity_taken_of_young_object": [NODE, TakeIdentity(0)],
+    "sampled_object_pinned": [every(8), STRING, Pin(0), MINOR],
+    "sampled_object_weakly_referenced": [every(8), STRING, WEAKREF, MINOR],
+    "copied_into_prebuilt_array": [ARRAY, LoadPrebuilt(1), CopyArray(0, 1, 0, 0, 1)],
+    "identity_taken_of_pinned_object": [STRING, Pin(0), TakeIdentity(0)],
+    "pinned_while_sampling": [STRING, every(8), Pin(0)],
+    "unpinned_while_marking": [STRING, Pin(0), STEP, Unpin(0)],
+    "collection_due": PRESSED,
+    "collection_due_while_sampling": [every(8), *PRESSED],
+    "forked_with_pending_samples": [every(8), NODE, Fork()],
+    "paused_with_pending_samples": [every(8), NODE, PauseSampling()],
+    "resumed": [every(8), PauseSampling(), ResumeSampling()],
+    "resumed_without_pause": [ResumeSampling()],
 }
 NEARLY: list[tuple[str, list[Action]]] = [
     ("sample_in_nursery", [every(32), NODE]),
@@ -103,13 +138,37 @@ NEARLY: list[tuple[str, list[Action]]] = [
     ("array_copied_while_marking", [ARRAY, CopyArray(0, 0, 0, 0, 1), STEP]),
     ("array_copied_while_marking", [ARRAY, STEP, STEP, CopyArray(0, 0, 0, 0, 1)]),
     ("identity_taken_of_young_object", [NODE, MINOR, TakeIdentity(0)]),
+    ("sampled_beside_barrier", [*BARRIER, every(32), NODE]),
+    ("sampled_beside_barrier", [*BARRIER, every(8), OUTSIDE]),
+    ("old_object_sampled", [every(25), AllocateOldString(0)]),
+    ("old_object_sampled", [every(8), OUTSIDE]),
+    ("callback_sampled", [SetCallback(0), every(64), *PRESSED, NODE]),
+    ("callback_sampled", [SetCallback(0), every(8), MINOR, NODE]),
+    ("collected_again_after_callback", [SetCallback(31), every(8), *PRESSED, NODE]),
+    ("several_minor_collections_in_allocation", [every(8), *PRESSED, NODE]),
+    ("enabled_beside_barrier", [STRING, Pin(0), every(8)]),
+    ("enabled_beside_barrier", [*BARRIER, Unpin(0), MINOR, every(8)]),
+    ("sampled_object_pinned", [every(8), STRING, Pin(0), Unpin(0), MINOR]),
+    ("sampled_object_pinned", [every(8), STRING, MINOR, Pin(0)]),
+    ("sampled_object_weakly_referenced", [every(8), STRING, MINOR, WEAKREF, MINOR]),
+    ("copied_into_prebuilt_array", [ARRAY, LoadPrebuilt(1), CopyArray(1, 0, 0, 0, 1)]),
+    ("copied_into_prebuilt_array", [LoadPrebuilt(1), CopyArray(0, 0, 0, 0, 1)]),
+    ("identity_taken_of_pinned_object", [STRING, TakeIdentity(0), Pin(0)]),
+    ("pinned_while_sampling", [STRING, every(8), OFF, Pin(0)]),
+    ("unpinned_while_marking", [STRING, Pin(0), Unpin(0), STEP]),
+    ("collection_due", [AddMemoryPressure(608)]),
+    ("collection_due_while_sampling", [every(8), OFF, *PRESSED]),
+    ("forked_with_pending_samples", [every(8), NODE, MINOR, Fork()]),
+    ("paused_with_pending_samples", [every(8), NODE, MINOR, PauseSampling()]),
+    ("resumed", [every(8), ResumeSampling()]),
+    ("resumed_without_pause", [every(8), PauseSampling(), ResumeSampling()]),
 ]
 
 
 def count(target: Target, probe: str, actions: list[Action]) -> int:
     """How often actions reach a probe, up to the first that is illegal."""
     probes = ProbeCounter()
-    run = Run(target, {}, probes)
+    run = Run(target, CONFIGURATIONS.get(probe, PINS_ALLOWED), probes)
     for action in actions:
         if why_illegal(action, run.contract, run.bench.shadow):
             break
@@ -150,3 +209,27 @@ def test_every_time_counts(reference: Target) -> None:
 
 def test_allocations_are_asked_nothing_while_sampling_is_off(reference: Target) -> None:
     assert count(reference, "object_larger_than_period", [every(8), OFF, NODE]) == 0
+
+
+@pytest.mark.slow
+def test_a_session_of_200000_actions_reaches_every_probe(reference: Target) -> None:
+    assert [
+        each.probe for each in reach(reference, seed=1, actions=200_000) if not each.times
+    ] == []
+
+
+def test_the_smallest_trace_of_a_probe_reaches_it(reference: Target) -> None:
+    reached = [each for each in reach(reference, seed=1, actions=300) if each.smallest]
+    assert reached
+    for each in reached:
+        assert each.smallest is not None
+        run = Run(reference, each.smallest.configuration, probes := ProbeCounter())
+        for action in each.smallest.actions:
+            run.step(action)
+        assert probes.counts[each.probe] == 1
+
+
+def test_a_probe_that_was_not_reached_has_no_trace(reference: Target) -> None:
+    missed = [each for each in reach(reference, seed=1, actions=20) if not each.times]
+    assert missed
+    assert [each.smallest for each in missed] == [None] * len(missed)

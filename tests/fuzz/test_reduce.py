@@ -277,7 +277,7 @@ def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: st
     before = first_failure(target)
     after = reduce_failure(target, before)
     assert after.identity == before.identity
-    assert len(after.actions) <= min(8, len(before.actions))
+    assert len(after.actions) <= min(KNOWN_BUGS[bug].shortest + 2, len(before.actions))
 
 
 def test_what_was_reduced_fails_again() -> None:

@@ -1,4 +1,4 @@
-"""The one loop: steps, failures and their identity, replays, and what a second time answers."""
+"""The one loop: steps, failures and their identity, replays, and running a trace once more."""
 
 from collections.abc import Mapping
 
@@ -11,21 +11,24 @@ from fuzz.actions import (
     AllocateString,
     CheckHeap,
     CollectMinor,
+    DisableSampling,
     EnableSampling,
     Free,
     TakeIdentity,
 )
 from fuzz.contract import Contract
 from fuzz.observation import Observation
-from fuzz.oracles import Bench, Mismatch
+from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.probes import ProbeCounter
 from fuzz.problems import BadInputError
-from fuzz.run import DeterminismMismatch, Failure, Run, check_repetition, replay, run_actions
+from fuzz.run import Failure, Run, replay, replay_steps, rerun, run_actions, run_again
 from fuzz.targets import Target, make_target
 from fuzz.trace import VERSION, Header, Trace
 
 BUGGY = "reference+one-sample-per-object"
 CULPRITS = (EnableSampling(8), AllocateNode(0))
+DETERMINISM = RERUN_ORACLES["determinism"]
+TRANSPARENCY = RERUN_ORACLES["transparency"]
 
 
 class Counting:
@@ -46,6 +49,26 @@ class Counting:
             self._given += 1
             observation.identity = self._given
         return observation
+
+
+class Recording:
+    """A target that keeps what it was asked."""
+
+    name = "recording"
+
+    def __init__(self) -> None:
+        self._target = make_target("reference")
+        self.started: list[dict[str, int]] = []
+        self.performed: list[Action] = []
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self.started.append(dict(configuration))
+        self.performed = []
+        return self._target.start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        self.performed.append(action)
+        return self._target.perform(action)
 
 
 def failure_of(*actions: Action) -> Failure:
@@ -135,7 +158,7 @@ def test_a_failure_has_the_actions_up_to_the_culprit() -> None:
 
 def test_a_failure_says_what_its_oracle_said() -> None:
     assert failure_of(*CULPRITS).message == (
-        "sampling: samples: expected 3, got 2 (period 8, 8 bytes were left until the next sample)"
+        "sampling: samples: expected 3, got 1 (period 8, 8 bytes were left until the next sample)"
     )
 
 
@@ -206,32 +229,125 @@ def test_a_replay_starts_under_the_configuration_of_the_header(reference: Target
         replay(reference, trace_of(CheckHeap(), Free(0), prebuilt_nodes=8), "some.jsonl")
 
 
-# A second time.
+def test_a_replay_finds_in_its_last_step_what_only_a_second_run_shows() -> None:
+    trace = trace_of(AllocateNode(0), TakeIdentity(0), CollectMinor())
+    steps = [*replay_steps(Counting(), trace, "some.jsonl")]
+    failures = [step.failure for step in steps]
+    assert [failure and failure.oracle for failure in failures] == [None, None, "determinism"]
+    assert failures[2]
+    assert failures[2].actions == (AllocateNode(0), TakeIdentity(0))
 
 
-def repeated(target: Target, *actions: Action) -> tuple[Run, list[Observation]]:
-    run = Run(target, {})
-    return run, [run.step(action) for action in actions]
+def test_a_replay_shows_the_heap_after_each_step(reference: Target) -> None:
+    steps = replay_steps(reference, trace_of(AllocateNode(0), AllocateNode(1)), "some.jsonl")
+    assert [len(step.shadow.roots) for step in steps] == [1, 2]
 
 
-def test_a_target_that_answers_the_same_twice_is_deterministic(reference: Target) -> None:
-    run, observations = repeated(reference, *CULPRITS, CollectMinor(), TakeIdentity(0))
-    check_repetition(reference, run, observations)
+# Once more.
+
+
+def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
+    run = Run(target, configuration)
+    for action in actions:
+        run.step(action)
+    return run
+
+
+def test_a_run_keeps_what_the_target_said_of_each_action(reference: Target) -> None:
+    run = Run(reference, {})
+    told = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
+    assert run.observations == told
+
+
+def test_a_run_keeps_what_the_target_said_of_the_culprit() -> None:
+    run = run_of(make_target(BUGGY), CULPRITS[0])
+    with pytest.raises(Mismatch):
+        run.step(CULPRITS[1])
+    assert [told.samples for told in run.observations] == [0, 1]
+
+
+def test_a_second_run_starts_anew_under_the_configuration_that_its_oracle_wants() -> None:
+    target = Recording()
+    rerun(target, run_of(target, *CULPRITS, nursery_bytes=64), RERUN_ORACLES["invariance"])
+    assert target.started == [{"nursery_bytes": 64}, {"nursery_bytes": 128}]
+
+
+def test_a_second_run_performs_what_its_oracle_wants_instead_and_leaves_out_the_rest() -> None:
+    target = Recording()
+    run = run_of(target, *CULPRITS, DisableSampling(report=True))
+    rerun(target, run, TRANSPARENCY)
+    assert target.performed == [CULPRITS[1], CollectMinor()]
+
+
+def test_a_trace_of_which_an_oracle_can_say_nothing_is_not_run_once_more() -> None:
+    target = Recording()
+    rerun(target, run_of(target, AllocateNode(0)), TRANSPARENCY)
+    assert len(target.started) == 1
+
+
+def test_a_target_that_answers_the_same_twice_has_no_failure(reference: Target) -> None:
+    run = run_of(reference, *CULPRITS, CollectMinor(), TakeIdentity(0))
+    for oracle in RERUN_ORACLES.values():
+        rerun(reference, run, oracle)
     assert len(run.actions) == 4
 
 
-def test_a_target_that_answers_differently_the_second_time_is_found() -> None:
+def test_the_action_that_a_second_run_answers_differently_is_the_culprit() -> None:
     target = Counting()
-    run, observations = repeated(target, AllocateNode(0), TakeIdentity(0), CollectMinor())
-    with pytest.raises(DeterminismMismatch) as raised:
-        check_repetition(target, run, observations)
+    run = run_of(target, AllocateNode(0), TakeIdentity(0), CollectMinor())
+    with pytest.raises(Mismatch) as raised:
+        rerun(target, run, DETERMINISM)
     failure = run.failure(raised.value)
     assert failure.identity == ("determinism", "identity", "take_identity", "more")
     assert failure.actions == (AllocateNode(0), TakeIdentity(0))
 
 
-def test_the_field_that_differs_is_named_with_both_answers() -> None:
-    target = Counting()
-    run, observations = repeated(target, AllocateNode(0), TakeIdentity(0))
-    with pytest.raises(DeterminismMismatch, match="determinism: identity: expected 1, got 2"):
-        check_repetition(target, run, observations)
+def test_actions_without_rerun_oracles_run_once() -> None:
+    target = Recording()
+    assert run_actions(target, {}, CULPRITS) is None
+    assert len(target.started) == 1
+
+
+def test_actions_are_run_once_more_for_each_rerun_oracle() -> None:
+    target = Recording()
+    assert run_actions(target, {}, CULPRITS, RERUN_ORACLES.values()) is None
+    assert len(target.started) == 1 + len(RERUN_ORACLES)
+
+
+def test_actions_that_fail_are_not_run_once_more() -> None:
+    failure = run_actions(make_target(BUGGY), {}, CULPRITS, RERUN_ORACLES.values())
+    assert failure == failure_of(*CULPRITS)
+
+
+def test_an_illegal_action_ends_a_run_without_a_second_one() -> None:
+    actions = (AllocateNode(0), TakeIdentity(0), Free(1))
+    assert run_actions(Counting(), {}, actions, [DETERMINISM]) is None
+
+
+def test_what_only_a_second_run_shows_is_a_failure_of_a_run_of_actions() -> None:
+    actions = (AllocateNode(0), TakeIdentity(0))
+    assert run_actions(Counting(), {}, actions) is None
+    failure = run_actions(Counting(), {}, actions, [DETERMINISM])
+    assert failure is not None
+    assert failure.message == (
+        "determinism: identity: expected 1, got 2 (the same actions, a second time)"
+    )
+
+
+def test_a_failure_of_a_first_run_is_seen_again() -> None:
+    failure = failure_of(*CULPRITS)
+    assert run_again(make_target(BUGGY), failure.configuration, failure.actions, failure) == failure
+
+
+def test_a_failure_of_a_second_run_is_seen_again_with_its_oracle() -> None:
+    target = make_target("reference+sampled-bytes-count-twice")
+    actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
+    failure = run_actions(target, {}, actions, [RERUN_ORACLES["transparency"]])
+    assert failure is not None
+    assert run_again(target, {}, actions, failure) == failure
+
+
+def test_a_failure_of_another_oracle_is_not_seen_in_a_second_run() -> None:
+    target = make_target("reference+sampled-bytes-count-twice")
+    actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
+    assert run_again(target, {}, actions, failure_of(*CULPRITS)) is None

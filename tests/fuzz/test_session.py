@@ -222,6 +222,14 @@ def test_two_bugs_planted_at_once_are_both_reported(
     assert {each["direction"] for each in result.summary["failures"]} >= {"more", "less"}
 
 
+def test_a_bug_that_only_a_second_run_shows_is_found_and_can_be_replayed(tmp_path: Path) -> None:
+    target = ("--target", "reference+sampled-bytes-count-twice")
+    result = run(tmp_path, "--actions", "20000", "--seed", "1", *target)
+    assert {each["oracle"] for each in result.summary["failures"]} == {"transparency"}
+    assert run_command_line(["replay", str(tmp_path / "corpus"), *target]) == MISMATCH
+    assert run_command_line(["replay", str(tmp_path / "corpus"), "--target", "reference"]) == CLEAN
+
+
 def test_only_reduced_traces_stay(found: Result) -> None:
     assert found.corpus
     assert [name for name in found.corpus if not name.endswith(".jsonl") or "-raw" in name] == []

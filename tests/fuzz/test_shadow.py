@@ -4,22 +4,32 @@ import pytest
 
 from fuzz.actions import (
     Action,
+    AddMemoryPressure,
     AllocateArray,
     AllocateNode,
+    AllocateOldString,
     AllocateString,
     AllocateWeakref,
     CheckHeap,
     CollectFull,
     CollectMinor,
     CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
     Free,
     LoadPrebuilt,
+    PauseSampling,
+    Pin,
     Read,
+    ResumeSampling,
+    SetCallback,
+    Unpin,
     Write,
     WriteNumber,
 )
 from fuzz.contract import Contract
-from fuzz.shadow import Age, Shadow
+from fuzz.shadow import Age, Shadow, ShadowObject
 
 
 def follow(shadow: Shadow, *actions: Action) -> None:
@@ -228,6 +238,225 @@ def test_an_object_that_outlived_one_full_collection_can_die_in_the_next(shadow:
     node = shadow.roots[0]
     follow(shadow, Free(0), CollectFull())
     assert node.age is Age.DEAD
+
+
+# Strings that are old from the start.
+
+
+def test_an_old_string_is_old_and_outside_from_the_start(shadow: Shadow) -> None:
+    follow(shadow, AllocateOldString(1))
+    (string,) = shadow.roots
+    assert (string.kind, string.number, string.size_bytes) == ("string", 1, 26)
+    assert (string.age, string.outside, string.survived) == (Age.OLD, True, True)
+
+
+def test_an_old_string_does_not_die_in_a_minor_collection(shadow: Shadow) -> None:
+    follow(shadow, AllocateOldString(1), AllocateWeakref(0))
+    string = shadow.roots[0]
+    follow(shadow, Free(0), CollectMinor())
+    assert string.age is Age.OLD
+
+
+def test_an_old_string_is_dead_after_a_full_collection(shadow: Shadow) -> None:
+    follow(shadow, AllocateOldString(1), AllocateWeakref(0))
+    string = shadow.roots[0]
+    follow(shadow, Free(0), CollectFull())
+    assert string.age is Age.DEAD
+
+
+# Pinned objects.
+
+
+def pinned(shadow: Shadow) -> ShadowObject:
+    """A pinned string, in the last slot."""
+    follow(shadow, AllocateString(5), Pin(len(shadow.roots)))
+    return shadow.roots[-1]
+
+
+def held_by_an_old_node(shadow: Shadow) -> ShadowObject:
+    """A pinned string that only an old node refers to, which is in slot 0."""
+    follow(shadow, AllocateNode(0), CollectMinor())
+    string = pinned(shadow)
+    follow(shadow, Write(0, 0, 1), Free(1), CollectMinor())
+    return string
+
+
+def test_an_object_that_is_not_pinned_leaves_the_nursery(shadow: Shadow) -> None:
+    follow(shadow, AllocateString(5))
+    assert shadow.roots[0].is_in_nursery
+    follow(shadow, CollectMinor())
+    assert not shadow.roots[0].is_in_nursery
+
+
+def test_a_pinned_object_in_the_roots_stays_young(shadow: Shadow) -> None:
+    string = pinned(shadow)
+    follow(shadow, CollectMinor(), CollectMinor(), CollectFull())
+    assert (string.age, string.is_in_nursery, string.survived) == (Age.YOUNG, True, True)
+    assert shadow.young == [string]
+
+
+def test_a_pinned_object_that_an_old_object_refers_to_stays_young(shadow: Shadow) -> None:
+    string = held_by_an_old_node(shadow)
+    follow(shadow, CollectMinor(), CollectMinor(), Read(0, 0))
+    assert (shadow.roots[-1], string.age) == (string, Age.YOUNG)
+
+
+def test_a_pinned_object_that_nothing_ever_held_after_its_root_dies(shadow: Shadow) -> None:
+    string = pinned(shadow)
+    follow(shadow, Free(0), CollectMinor())
+    assert (string.age, string.survived) == (Age.DEAD, False)
+    assert shadow.pinned == []
+
+
+def test_of_a_pinned_object_whose_parent_was_freed_nothing_is_expected(shadow: Shadow) -> None:
+    string = held_by_an_old_node(shadow)
+    follow(shadow, Free(0), CollectMinor(), CollectMinor())
+    assert string.age is Age.OLD
+    assert shadow.young == []
+
+
+def test_of_a_pinned_object_that_survived_and_was_freed_nothing_is_expected(
+    shadow: Shadow,
+) -> None:
+    string = pinned(shadow)
+    follow(shadow, CollectMinor(), Free(0), CollectMinor())
+    assert string.age is Age.OLD
+
+
+def test_an_object_whose_reference_to_a_pinned_one_was_overwritten_keeps_nothing_alive(
+    shadow: Shadow,
+) -> None:
+    string = held_by_an_old_node(shadow)
+    follow(shadow, Write(0, 0, None), CollectMinor())
+    assert string not in shadow.reachable()
+    assert string.age is not Age.YOUNG
+
+
+def test_an_unpinned_object_is_old_after_the_next_minor_collection(shadow: Shadow) -> None:
+    string = pinned(shadow)
+    follow(shadow, CollectMinor(), Unpin(0))
+    assert string.age is Age.YOUNG
+    follow(shadow, CollectMinor())
+    assert (string.age, shadow.pinned, shadow.young) == (Age.OLD, [], [])
+
+
+def test_an_unpinned_object_that_only_an_old_object_refers_to_is_old_after_it_too(
+    shadow: Shadow,
+) -> None:
+    string = held_by_an_old_node(shadow)
+    follow(shadow, Read(0, 0), Unpin(1), Free(1), CollectMinor(), Read(0, 0))
+    assert (shadow.roots[-1], string.age) == (string, Age.OLD)
+
+
+def test_pinned_objects_are_counted_until_they_are_unpinned(shadow: Shadow) -> None:
+    first, second = pinned(shadow), pinned(shadow)
+    assert shadow.pinned == [first, second]
+    follow(shadow, CollectMinor(), Unpin(0))
+    assert shadow.pinned == [second]
+
+
+def test_a_pinned_object_that_may_be_alive_is_counted(shadow: Shadow) -> None:
+    string = held_by_an_old_node(shadow)
+    follow(shadow, Free(0), CollectMinor())
+    assert shadow.pinned == [string]
+
+
+def test_a_pinned_object_in_a_dead_cycle_of_old_objects_is_counted(shadow: Shadow) -> None:
+    string = held_by_an_old_node(shadow)
+    follow(shadow, Write(0, 1, 0), Free(0), CollectMinor())
+    assert shadow.pinned == [string]
+
+
+def test_after_a_full_collection_only_reachable_pinned_objects_are_counted(
+    shadow: Shadow,
+) -> None:
+    held_by_an_old_node(shadow)
+    other = pinned(shadow)
+    follow(shadow, Free(0), CollectFull())
+    assert shadow.pinned == [other]
+
+
+def test_a_pinned_object_is_dead_after_a_full_collection_if_it_is_unreachable(
+    shadow: Shadow,
+) -> None:
+    string = pinned(shadow)
+    follow(shadow, CollectMinor(), AllocateWeakref(0), Free(0), CollectFull())
+    assert string.age is Age.DEAD
+
+
+def test_a_minor_collection_leaves_barriers_where_objects_are_pinned(shadow: Shadow) -> None:
+    pinned(shadow)
+    assert not shadow.has_barriers
+    follow(shadow, CollectMinor())
+    assert shadow.has_barriers
+
+
+def test_the_barrier_of_an_unpinned_object_stays_until_the_next_minor_collection(
+    shadow: Shadow,
+) -> None:
+    pinned(shadow)
+    follow(shadow, CollectMinor(), Unpin(0))
+    assert shadow.has_barriers
+    follow(shadow, CollectMinor())
+    assert not shadow.has_barriers
+
+
+# Sampling, callbacks and memory pressure, as the mutator asked for them.
+
+PERIOD = EnableSampling(64)
+
+
+@pytest.mark.parametrize(
+    ("actions", "period_bytes"),
+    [
+        *(((), 0), ((PERIOD,), 64), ((PERIOD, EnableSampling(8)), 8)),
+        *(((PERIOD, DisableSampling()), 0), ((PERIOD, PauseSampling()), 0), ((PERIOD, Fork()), 0)),
+        ((PERIOD, PauseSampling(), ResumeSampling()), 64),
+        ((PERIOD, PauseSampling(), PauseSampling(), ResumeSampling()), 64),
+        ((PERIOD, ResumeSampling()), 64),
+        ((PauseSampling(), ResumeSampling()), 0),
+        ((PERIOD, PauseSampling(), Fork(), ResumeSampling()), 0),
+        ((PERIOD, PauseSampling(), DisableSampling(), ResumeSampling()), 0),
+        ((PERIOD, PauseSampling(), EnableSampling(8), ResumeSampling()), 8),
+        ((PERIOD, PauseSampling(), ResumeSampling(), DisableSampling(), ResumeSampling()), 0),
+        ((PERIOD, PauseSampling(), EnableSampling(8), DisableSampling(), ResumeSampling()), 0),
+    ],
+    ids=str,
+)
+def test_the_period_is_what_was_asked_for(
+    shadow: Shadow, actions: tuple[Action, ...], period_bytes: int
+) -> None:
+    follow(shadow, *actions)
+    assert shadow.sampling_bytes == period_bytes
+
+
+@pytest.mark.parametrize(
+    ("actions", "callback_bytes"),
+    [
+        *(((SetCallback(0),), 32), ((SetCallback(8),), 40)),
+        *(((SetCallback(8), SetCallback(0)), 32), ((SetCallback(8), SetCallback(None)), 0)),
+    ],
+    ids=str,
+)
+def test_a_callback_costs_what_its_string_does(
+    shadow: Shadow, actions: tuple[Action, ...], callback_bytes: int
+) -> None:
+    follow(shadow, *actions)
+    assert shadow.callback_bytes == callback_bytes
+
+
+def test_a_callbacks_string_is_no_object_of_the_mutators(shadow: Shadow) -> None:
+    follow(shadow, SetCallback(0))
+    shadow.follow(AllocateNode(7), minors=1)
+    assert numbers(shadow) == [7]
+    assert shadow.young == shadow.roots
+
+
+def test_memory_pressure_may_make_a_collection_due_until_one_comes(shadow: Shadow) -> None:
+    follow(shadow, AddMemoryPressure(8), AllocateNode(0))
+    assert shadow.collection_may_be_due
+    shadow.follow(AllocateNode(0), minors=1)
+    assert not shadow.collection_may_be_due
 
 
 # What a walk must find.

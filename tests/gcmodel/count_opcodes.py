@@ -35,8 +35,8 @@ class CountingNursery(Nursery):
     Machine, section 3.1.)
     """
 
-    def __init__(self, size_bytes: int, reserve: Callable[[int], int]) -> None:
-        super().__init__(size_bytes, reserve)
+    def __init__(self, size_bytes: int, moving: bool, reserve: Callable[[int], int]) -> None:
+        super().__init__(size_bytes, moving, reserve)
         self.allocated_bytes = 0
         self.samples = 0
 

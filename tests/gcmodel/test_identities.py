@@ -4,6 +4,7 @@ import pytest
 
 from gcmodel import Heap
 from gcmodel.major import State
+from gcmodel.objects import OUTSIDE
 
 
 def test_an_object_keeps_its_identity_when_it_moves(heap: Heap) -> None:
@@ -112,3 +113,108 @@ def test_a_number_written_after_the_identity_was_taken_is_kept(heap: Heap) -> No
     heap.write_number(0, 9)
     heap.collect_minor()
     assert heap.read_number(0) == 9
+
+
+# Pinned objects, whose future place waits for longer.
+
+
+def allocate_pinned(heap: Heap) -> None:
+    """Root 0 is a pinned string of 32 bytes."""
+    heap.allocate_string(7)
+    heap.pin(0)
+
+
+@pytest.mark.parametrize("collections", [0, 1])
+def test_a_pinned_object_keeps_its_identity_when_it_finally_moves(
+    heap: Heap, collections: int
+) -> None:
+    allocate_pinned(heap)
+    for _ in range(collections):
+        heap.collect_minor()
+    before = heap.identity(0)
+    heap.collect_minor()
+    assert heap.identity(0) == before
+    heap.unpin(0)
+    heap.collect_minor()
+    assert (heap.roots[0].place, heap.identity(0)) == (OUTSIDE, before)
+
+
+def test_an_identity_taken_before_pinning_stays(heap: Heap) -> None:
+    heap.allocate_string(7)
+    before = heap.identity(0)
+    heap.pin(0)
+    heap.collect_minor()
+    assert heap.identity(0) == before
+
+
+def test_an_identity_taken_between_unpinning_and_moving_stays(heap: Heap) -> None:
+    allocate_pinned(heap)
+    heap.collect_minor()
+    heap.unpin(0)
+    before = heap.identity(0)
+    heap.collect_minor()
+    assert (heap.roots[0].place, heap.identity(0)) == (OUTSIDE, before)
+
+
+def test_a_pinned_object_reserves_one_place_however_long_it_stays(heap: Heap) -> None:
+    allocate_pinned(heap)
+    for _ in range(3):
+        heap.identity(0)
+        heap.collect_minor()
+    heap.unpin(0)
+    heap.collect_minor()
+    assert heap.memory_used_bytes() == 32
+
+
+@pytest.mark.parametrize("length", [7, 30])
+def test_no_major_collection_frees_the_place_of_a_pinned_object(heap: Heap, length: int) -> None:
+    heap.allocate_string(length)
+    heap.pin(0)
+    before = heap.identity(0)
+    size_bytes = heap.memory_used_bytes()
+    heap.collect_full()
+    heap.collect_full()
+    heap.unpin(0)
+    heap.collect_minor()
+    assert heap.roots[0].place == OUTSIDE
+    assert (heap.identity(0), heap.memory_used_bytes()) == (before, size_bytes)
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_an_identity_of_a_pinned_object_taken_in_the_middle_of_a_cycle_lasts(
+    heap: Heap, state: State
+) -> None:
+    allocate_pinned(heap)
+    while heap.major.state is not state:
+        heap.collect_step()
+    before = heap.identity(0)
+    heap.collect_full()
+    heap.unpin(0)
+    heap.collect_full()
+    assert heap.roots[0].place == OUTSIDE
+    assert (heap.identity(0), heap.memory_used_bytes()) == (before, 32)
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_a_pinned_object_may_move_to_its_place_in_the_middle_of_a_cycle(
+    heap: Heap, state: State
+) -> None:
+    allocate_pinned(heap)
+    before = heap.identity(0)
+    while heap.major.state is not state:
+        heap.collect_step()
+    heap.unpin(0)
+    heap.collect_full()
+    assert (heap.identity(0), heap.memory_used_bytes()) == (before, 32)
+
+
+def test_the_place_of_a_pinned_object_that_died_is_freed_by_the_next_cycle(heap: Heap) -> None:
+    allocate_pinned(heap)
+    heap.identity(0)
+    heap.collect_full()
+    heap.collect_minor()
+    heap.free(0)
+    heap.collect_minor()
+    assert heap.memory_used_bytes() == 32
+    heap.collect_full()
+    assert heap.memory_used_bytes() == 0

@@ -20,6 +20,10 @@ class SlowPath:
         return ADDRESS_FROM_SLOW_PATH
 
 
+def string_of_16_bytes() -> Object:
+    return Object(Kind.STRING, 0, 16, 1, [])
+
+
 @pytest.fixture
 def slow_path() -> SlowPath:
     return SlowPath()
@@ -27,7 +31,7 @@ def slow_path() -> SlowPath:
 
 @pytest.fixture
 def nursery(slow_path: SlowPath) -> Nursery:
-    return Nursery(64, slow_path.reserve)
+    return Nursery(64, moving=False, reserve=slow_path.reserve)
 
 
 def test_objects_follow_each_other(nursery: Nursery) -> None:
@@ -63,13 +67,13 @@ def test_the_slow_path_finds_the_free_pointer_already_moved(nursery: Nursery) ->
 def test_an_emptied_nursery_is_free_from_its_start_to_its_end(nursery: Nursery) -> None:
     nursery.nursery_limit = 24
     nursery.allocate(16)
-    nursery.empty()
+    nursery.empty(pinned={})
     assert (nursery.nursery_free, nursery.nursery_limit, nursery.nursery_top) == (0, 64, 64)
 
 
 def test_an_emptied_nursery_forgets_its_objects(nursery: Nursery) -> None:
     nursery.memory[nursery.allocate(32)] = Object(Kind.NODE, nursery.filling, 32, 1, [])
-    nursery.empty()
+    nursery.empty(pinned={})
     assert nursery.memory == {}
 
 
@@ -77,5 +81,59 @@ def test_each_filling_has_a_number_of_its_own(nursery: Nursery) -> None:
     fillings = []
     for _ in range(3):
         fillings.append(nursery.filling)
-        nursery.empty()
+        nursery.empty(pinned={})
     assert len(set(fillings)) == 3
+
+
+def test_an_emptied_nursery_keeps_the_pinned_objects_in_its_new_filling(nursery: Nursery) -> None:
+    address = nursery.allocate(16)
+    pinned = Object(Kind.STRING, nursery.filling, 16, 1, [])
+    nursery.empty(pinned={address: pinned})
+    assert (nursery.memory, pinned.place) == ({0: pinned}, nursery.filling)
+
+
+def test_an_emptied_nursery_ends_its_first_room_at_the_first_pinned_object(
+    nursery: Nursery,
+) -> None:
+    nursery.empty(pinned={address: string_of_16_bytes() for address in (48, 16)})
+    assert (nursery.nursery_free, nursery.nursery_limit, nursery.nursery_top) == (0, 16, 16)
+    assert nursery.barriers == [(48, 64), (16, 32)]
+
+
+def test_entering_the_next_room_tells_how_far_the_jump_was(nursery: Nursery) -> None:
+    nursery.empty(pinned={16: string_of_16_bytes()})
+    nursery.allocate(8)
+    assert nursery.enter_next_room() == 24
+    assert (nursery.nursery_free, nursery.nursery_top, nursery.barriers) == (32, 64, [])
+
+
+@pytest.mark.parametrize(
+    ("sample_point", "is_collection_due", "limit"),
+    [(None, False, 64), (24, False, 24), (72, False, 64), (None, True, 8), (24, True, 8)],
+)
+def test_the_limit_is_where_the_fast_path_must_stop(
+    nursery: Nursery, sample_point: int | None, is_collection_due: bool, limit: int
+) -> None:
+    nursery.allocate(8)
+    nursery.is_collection_due = is_collection_due
+    nursery.set_limit(sample_point)
+    assert nursery.nursery_limit == limit
+
+
+def test_in_an_emptied_nursery_no_collection_is_due(nursery: Nursery) -> None:
+    nursery.is_collection_due = True
+    nursery.empty(pinned={})
+    assert not nursery.is_collection_due
+
+
+@pytest.mark.parametrize(("moving", "ends"), [(False, [64, 64, 64]), (True, [128, 64, 128])])
+def test_the_nurserys_end_moves_with_its_start(
+    slow_path: SlowPath, moving: bool, ends: list[int]
+) -> None:
+    nursery = Nursery(64, moving=moving, reserve=slow_path.reserve)
+    found = []
+    for _ in range(3):
+        nursery.empty(pinned={})
+        assert nursery.nursery_end - nursery.nursery_start == 64
+        found.append(nursery.nursery_end)
+    assert found == ends

@@ -300,6 +300,143 @@ def test_an_illegal_period_leaves_sampling_on_as_it_was(heap: Heap, period_bytes
     assert (heap.sampling.period_bytes, samples(heap)) == (64, 1)
 
 
+# Pausing and resuming.
+
+
+def test_while_paused_nothing_is_sampled(heap: Heap) -> None:
+    heap.enable_sampling(8)
+    heap.pause_sampling()
+    allocate_dead_nodes(heap, 20)
+    heap.allocate_string(1000)
+    assert samples(heap) == 0
+    assert heap.nursery.nursery_limit == heap.nursery.nursery_top
+
+
+def test_pausing_collects_nothing_and_drops_the_pending_samples(heap: Heap) -> None:
+    heap.enable_sampling(24)
+    heap.allocate_node(1)
+    heap.pause_sampling()
+    assert heap.events.take()[0] == "s"
+    heap.resume_sampling()
+    heap.collect_minor()
+    assert heap.events.take() == ("M", [])
+
+
+def test_resuming_starts_the_count_anew_with_the_period_that_was_paused(heap: Heap) -> None:
+    heap.enable_sampling(64)
+    allocate_dead_nodes(heap, 1)
+    heap.pause_sampling()
+    allocate_dead_nodes(heap, 1)
+    heap.resume_sampling()
+    assert (heap.sampling.period_bytes, heap.sampling.sample_point) == (64, 64 + 64)
+    assert heap.nursery.nursery_limit == 128
+
+
+def test_pausing_while_paused_keeps_the_period(heap: Heap) -> None:
+    heap.enable_sampling(64)
+    heap.pause_sampling()
+    heap.pause_sampling()
+    heap.resume_sampling()
+    assert heap.sampling.period_bytes == 64
+
+
+def test_pausing_again_after_resuming_keeps_the_period(heap: Heap) -> None:
+    heap.enable_sampling(64)
+    for _ in range(2):
+        heap.pause_sampling()
+        heap.resume_sampling()
+    assert heap.sampling.period_bytes == 64
+
+
+def test_resuming_what_was_never_enabled_changes_nothing(heap: Heap) -> None:
+    heap.pause_sampling()
+    heap.resume_sampling()
+    allocate_dead_nodes(heap, 8)
+    assert heap.events.take()[0] == ""
+
+
+@pytest.mark.parametrize("pauses", [0, 1])
+def test_resuming_what_is_on_keeps_the_count(heap: Heap, pauses: int) -> None:
+    heap.enable_sampling(64)
+    for _ in range(pauses):
+        heap.pause_sampling()
+        heap.resume_sampling()
+    allocate_dead_nodes(heap, 1)
+    heap.resume_sampling()
+    assert heap.sampling.sample_point == 64
+
+
+@pytest.mark.parametrize("report", [False, True])
+def test_disabling_forgets_what_was_paused(heap: Heap, report: bool) -> None:
+    heap.enable_sampling(64)
+    heap.pause_sampling()
+    heap.disable_sampling(report)
+    heap.resume_sampling()
+    assert heap.sampling.period_bytes == 0
+
+
+def test_enabling_forgets_what_was_paused(heap: Heap) -> None:
+    heap.enable_sampling(64)
+    heap.pause_sampling()
+    heap.enable_sampling(128)
+    heap.resume_sampling()
+    assert (heap.sampling.period_bytes, heap.sampling.paused_period_bytes) == (128, 0)
+
+
+def test_an_illegal_period_leaves_sampling_paused_as_it_was(heap: Heap) -> None:
+    heap.enable_sampling(64)
+    heap.pause_sampling()
+    with pytest.raises(ConfigurationError):
+        heap.enable_sampling(12)
+    heap.resume_sampling()
+    assert heap.sampling.period_bytes == 64
+
+
+# Forking.
+
+
+def test_a_forked_child_is_not_sampled(heap: Heap) -> None:
+    heap.enable_sampling(8)
+    heap.after_fork()
+    allocate_dead_nodes(heap, 20)
+    heap.allocate_string(1000)
+    assert samples(heap) == 0
+
+
+def test_a_fork_collects_nothing_and_leaves_the_pending_samples_to_the_parent(heap: Heap) -> None:
+    heap.enable_sampling(24)
+    heap.allocate_node(1)
+    heap.after_fork()
+    assert heap.events.take()[0] == "s"
+    heap.collect_minor()
+    assert heap.events.take() == ("M", [])
+
+
+def test_a_forked_child_keeps_its_objects(heap: Heap) -> None:
+    heap.enable_sampling(24)
+    heap.allocate_node(1)
+    heap.after_fork()
+    assert (heap.read_number(0), heap.nursery.nursery_free) == (1, 32)
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_forked_child_has_nothing_to_resume(heap: Heap, paused: bool) -> None:
+    heap.enable_sampling(64)
+    if paused:
+        heap.pause_sampling()
+    heap.after_fork()
+    heap.resume_sampling()
+    assert heap.sampling.period_bytes == 0
+
+
+def test_a_forked_child_may_enable_sampling_for_itself(heap: Heap) -> None:
+    heap.enable_sampling(64)
+    allocate_dead_nodes(heap, 1)
+    heap.after_fork()
+    heap.enable_sampling(64)
+    assert heap.sampling.sample_point == 96
+
+
 # Reports.
 
 

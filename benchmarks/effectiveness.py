@@ -1,0 +1,336 @@
+"""What finds bugs, and how soon: `python benchmarks/effectiveness.py [--seeds N]`.
+
+Every known bug is planted alone, and in one run given to gcfuzz's random engine, to PyPy's own
+fuzzer, to plain state machines without gcfuzz's ideas, and to gcfuzz with each of its ideas
+switched off in turn. What counts is the number of actions until the first failure, of at most
+20,000; it does not depend on the machine. What an idea is worth shows in how much later the bugs
+are found without it.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from types import ModuleType
+from unittest.mock import patch
+
+import attrs
+import click
+from pypy_random import run_example
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import fuzz.engines.random as random_engine
+from fuzz import drawing, rules, scenarios
+from fuzz.actions import Action, CopyArray
+from fuzz.contract import Setting
+from fuzz.engines.random import RandomSource
+from fuzz.hunt import ACTIONS_MAX as HUNT_ACTIONS_MAX
+from fuzz.hunt import hunt
+from fuzz.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Situation, Source
+from fuzz.scenarios import ObjectGoneError
+from fuzz.session import CYCLE_COLLECTION_THRESHOLD
+from fuzz.shadow import ShadowObject
+from fuzz.targets import KNOWN_BUGS, make_target, planted
+
+ACTIONS_MAX = HUNT_ACTIONS_MAX["random"]
+NEVER = 2**62
+"""One choice in so many."""
+SEEDS = 15
+"""What chance does to fewer is more than what most ideas do."""
+WIDTH = 100
+
+# What stands for an idea of gcfuzz's where that is switched off: the choice of somebody who does
+# not know where bugs live.
+
+
+def uniform_bytes(situation: Situation, source: Source) -> int:
+    """Any size."""
+    return source.between(0, NURSERIES_MAX * situation.contract.nursery_bytes)
+
+
+def uniform_length(situation: Situation, source: Source, kind: str) -> int:
+    """Any length."""
+    layout = situation.contract.layout.kinds[kind]
+    bytes_max = NURSERIES_MAX * situation.contract.nursery_bytes
+    most = (bytes_max - layout.fixed_bytes) // layout.item_bytes
+    return source.between(0, min(most, LENGTHS_MAX[kind]))
+
+
+def uniform_period(situation: Situation, source: Source) -> int:
+    """Any period."""
+    legal = situation.contract.sampling.period_bytes
+    bytes_max = NURSERIES_MAX * situation.contract.nursery_bytes
+    return legal.nearest(source.between(legal.minimum, bytes_max))
+
+
+def uniform_configuration(settings: Sequence[Setting], source: Source) -> dict[str, int]:
+    """Any configuration."""
+    drawn: dict[str, int] = {}
+    for setting in sorted(settings, key=lambda setting: setting.at_most is not None):
+        legal = setting.range
+        most = drawn[setting.at_most] if setting.at_most else legal.maximum
+        drawn[setting.name] = (
+            source.pick(setting.choices)
+            if setting.choices
+            else legal.nearest(source.between(legal.minimum, most))
+        )
+    return drawn
+
+
+def any_slot(slots: Sequence[int], source: Source) -> int:
+    """Any of the slots."""
+    return source.pick(slots)
+
+
+def any_value(situation: Situation, source: Source) -> int | None:
+    """Any slot, or null."""
+    value = source.between(-1, len(situation.roots) - 1)
+    return None if value < 0 else value
+
+
+def any_field(source: Source, obj: ShadowObject) -> int:
+    """Any field or item."""
+    if not obj.refs:
+        raise ObjectGoneError
+    return source.below(len(obj.refs))
+
+
+def any_copy(situation: Situation, source: Source, arrays: Sequence[int]) -> Action:
+    """A copy of any items of any array to any place in any array."""
+    origin, heir = source.pick(arrays), source.pick(arrays)
+    origin_length, heir_length = (len(situation.roots[slot].refs) for slot in (origin, heir))
+    length = source.between(1, min(origin_length, heir_length))
+    origin_start = source.between(0, origin_length - length)
+    return CopyArray(origin, heir, origin_start, source.between(0, heir_length - length), length)
+
+
+RULES_WITH_ANY_COPY = tuple(
+    attrs.evolve(rule, draw=any_copy) if rule.action is CopyArray else rule for rule in RULES
+)
+
+# Nothing in the product is there to be switched off, so it is done here, by putting something else
+# in place of a module's function or constant. A name that is no longer there is an error.
+
+Switch = tuple[ModuleType, str, object]
+
+IDEAS: dict[str, tuple[Switch, ...]] = {
+    # Short stories of actions that only matter together.
+    "scenarios": ((drawing, "draw_from_scenario", lambda situation, source: None),),
+    # What just fits into the nursery or reaches the sample point, and what just does not.
+    "sizes at edges": ((rules, "_edge_bytes", uniform_bytes),),
+    # As much as the nursery has left, some nurseries, and short ones.
+    "periods at edges": tuple(
+        (module, name, uniform_period)
+        for module in (rules, scenarios)
+        for name in ("period", "short_period")
+    ),
+    # It is chosen more often than others, being young.
+    "the newest root": ((rules, "_recent", any_slot),),
+    # The last item of an array, items that are not null, references to what is pinned.
+    "items worth it": (
+        (rules, "LAST_ITEM_SHARE", NEVER),
+        (rules, "_value", any_value),
+        (rules, "RULES", RULES_WITH_ANY_COPY),
+        (scenarios, "_field", any_field),
+    ),
+    # Some rules are drawn more often than others.
+    "weights": ((random_engine, "menu_of", list),),
+    # Each trace has one of its own; the others are left to the defaults.
+    "configurations": ((random_engine, "draw_configuration", lambda settings, source: {}),),
+    # Some traces are run once more, changed: transparency, invariance, determinism.
+    "reruns": ((random_engine, "rerun_some", lambda target, run, number: None),),
+}
+"""Each with what switches it off."""
+
+PLAIN = (
+    *IDEAS["scenarios"],
+    (rules, "_length", uniform_length),
+    *IDEAS["periods at edges"],
+    *IDEAS["the newest root"],
+    *IDEAS["items worth it"],
+    *IDEAS["weights"],
+)
+"""What makes a plain state machine of gcfuzz, which still has all rules and oracles."""
+
+
+@attrs.frozen
+class Strategy:
+    """A way to look for bugs: who hunts, and what is switched off for that."""
+
+    hunt: Callable[[str, int], int | None]
+    """From a bug and a seed to the number of actions, None if it is not found."""
+    switched_off: tuple[Switch, ...] = ()
+
+
+def hunt_with_gcfuzz(bug: str, seed: int) -> int | None:
+    """What `gcfuzz bugs` does."""
+    return hunt(bug, "random", seed).actions
+
+
+def hunt_with_other_seeds(bug: str, seed: int) -> int | None:
+    """The same once more: what differs is chance."""
+    return hunt_with_gcfuzz(bug, -seed)
+
+
+def hunt_with_pypy(bug: str, seed: int) -> int | None:
+    """One example of PyPy's test after another."""
+    target = make_target(planted("reference", bug))
+    actions = number = 0
+    while actions < ACTIONS_MAX:
+        source = RandomSource(f"{seed}/{number}")
+        done, is_found = run_example(target, source, ACTIONS_MAX - actions)
+        actions += done
+        number += 1
+        if is_found:
+            return actions
+    return None
+
+
+GCFUZZ = "gcfuzz"
+COMPARED = {
+    GCFUZZ: Strategy(hunt_with_gcfuzz),
+    "PyPy's": Strategy(hunt_with_pypy),
+    "plain": Strategy(
+        hunt_with_gcfuzz, (*PLAIN, (random_engine, "draw_configuration", uniform_configuration))
+    ),
+    "plain, tiny": Strategy(hunt_with_gcfuzz, (*PLAIN, *IDEAS["configurations"])),
+}
+"""`plain` draws any configuration; `plain, tiny` has the reference's nursery of 256 bytes."""
+WITHOUT = {"(nothing, other seeds)": Strategy(hunt_with_other_seeds)} | {
+    idea: Strategy(hunt_with_gcfuzz, off) for idea, off in IDEAS.items()
+}
+STRATEGIES = COMPARED | WITHOUT
+
+
+def search(strategy_name: str, bug: str, seed: int) -> int | None:
+    """In a worker: after how many actions that strategy finds the bug, None if it does not."""
+    strategy = STRATEGIES[strategy_name]
+    with ExitStack() as switches:
+        for module, name, instead in strategy.switched_off:
+            switches.enter_context(patch.object(module, name, instead))
+        return strategy.hunt(bug, seed)
+
+
+Found = dict[str, list[int | None]]
+"""Of one strategy: each bug with the number of actions for each seed."""
+
+
+def search_all(seeds: int) -> dict[str, Found]:
+    """What each strategy finds, by all cores."""
+    found: dict[str, Found] = {name: {bug: [] for bug in KNOWN_BUGS} for name in STRATEGIES}
+    with ProcessPoolExecutor(
+        mp_context=multiprocessing.get_context("spawn"),
+        max_workers=os.cpu_count(),
+        initializer=gc.set_threshold,  # As in a session's workers.
+        initargs=(CYCLE_COLLECTION_THRESHOLD,),
+    ) as pool:
+        pending = {
+            pool.submit(search, strategy, bug, seed): found[strategy][bug]
+            for strategy in STRATEGIES
+            for bug in KNOWN_BUGS
+            for seed in range(1, seeds + 1)
+        }
+        console = Console(stderr=True)
+        for future in track(as_completed(pending), "searching", len(pending), console=console):
+            pending[future].append(future.result())
+    return found
+
+
+# The tables.
+
+
+def counted(actions: Iterable[int | None]) -> list[int]:
+    """What is not found counts as if it were found with the last action."""
+    return [ACTIONS_MAX if each is None else each for each in actions]
+
+
+def is_mostly_found(actions: Sequence[int | None]) -> bool:
+    """Whether more than half of the seeds found it."""
+    return 2 * actions.count(None) < len(actions)
+
+
+def cell(actions: Sequence[int | None]) -> str:
+    """The median, and how many seeds found the bug unless all did."""
+    median = f"{statistics.median(counted(actions)):,.0f}" if is_mostly_found(actions) else "-"
+    missed = actions.count(None)
+    partly = f"({len(actions) - missed} of {len(actions)}) " if 0 < missed < len(actions) else ""
+    return partly + median
+
+
+def figures(found: Found) -> list[str]:
+    """How many bugs most seeds found; of the actions, the median of medians, and the mean."""
+    medians = [statistics.median(counted(actions)) for actions in found.values()]
+    return [
+        f"{sum(map(is_mostly_found, found.values()))}",
+        f"{statistics.median(medians):,.0f}",
+        f"{statistics.mean(statistics.mean(counted(actions)) for actions in found.values()):,.0f}",
+    ]
+
+
+def times_slower(found: Found, reference: Found) -> dict[str, float]:
+    """For each bug, how many times the reference's actions it takes, on average."""
+    return {
+        bug: statistics.mean(counted(actions)) / statistics.mean(counted(reference[bug]))
+        for bug, actions in found.items()
+    }
+
+
+FIGURES = ("found", "median", "mean")
+
+
+def table_of(*columns: str) -> Table:
+    """A table whose first column is text, and the rest numbers."""
+    table = Table(columns[0])
+    for column in columns[1:]:
+        table.add_column(column, justify="right")
+    return table
+
+
+def print_bugs(console: Console, found: dict[str, Found]) -> None:
+    """After how many actions the strategies find each bug."""
+    table = table_of("median of actions until found", *COMPARED)
+    for bug in KNOWN_BUGS:
+        table.add_row(bug, *[cell(found[name][bug]) for name in COMPARED])
+    table.add_section()
+    columns = [figures(found[name]) for name in COMPARED]
+    for name, *row in zip(FIGURES, *columns, strict=True):
+        table.add_row(name, *row)
+    console.print(table)
+
+
+def print_ideas(console: Console, found: dict[str, Found]) -> None:
+    """What each idea is worth."""
+    table = table_of("gcfuzz without", *FIGURES, "slower")
+    table.add_column("slowest of all")
+    table.add_row("(nothing)", *figures(found[GCFUZZ]), "1.0")
+    for name in WITHOUT:
+        times = times_slower(found[name], found[GCFUZZ])
+        mean = statistics.geometric_mean(times.values())
+        worst = max(times, key=times.__getitem__)
+        table.add_row(name, *figures(found[name]), f"{mean:.1f}", f"{times[worst]:,.0f} {worst}")
+    console.print(table)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seeds", type=click.IntRange(min=1), default=SEEDS, show_default=True)
+def main(seeds: int) -> None:
+    """Print after how many actions planted bugs are found, by whom, and thanks to which ideas."""
+    found = search_all(seeds)
+    console = Console(width=WIDTH, highlight=False)
+    console.print(
+        f"{len(KNOWN_BUGS)} bugs, {seeds} seeds, at most {ACTIONS_MAX:,} actions; what is not "
+        "found counts as so many"
+    )
+    print_bugs(console, found)
+    print_ideas(console, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""What a target's fuzzing reaches: how often each probe, and the smallest trace that reaches it.
+
+A probe that is never reached says that whatever depends on that situation was not tested. The
+smallest trace is found as a failure would be: what reaches the probe is reduced to a few actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from fuzz.engines.random import RandomEngine
+from fuzz.probes import PROBES, ProbeCounter, ProbeReached, WantedProbe
+from fuzz.reduce import reduce_failure
+from fuzz.run import Failure
+from fuzz.targets.target import Target
+
+
+@attrs.frozen
+class Reached:
+    """A probe, how often it was reached, and the smallest trace, as the failure that it is not."""
+
+    probe: str
+    times: int
+    smallest: Failure | None
+
+
+def reach(target: Target, seed: int, actions: int) -> Iterator[Reached]:
+    """Fuzz `target` for so many actions, and tell of each probe."""
+    counter = ProbeCounter()
+    _fuzz(target, seed, actions, counter)
+    for probe in PROBES:
+        times = counter.counts[probe]
+        found = _fuzz(target, seed, actions, WantedProbe(probe)) if times else None
+        yield Reached(probe, times, reduce_failure(target, found) if found else None)
+
+
+def _fuzz(target: Target, seed: int, actions: int, probes: ProbeCounter) -> Failure | None:
+    """Fuzz until the actions are used up or the wanted probe is reached; failures are not told."""
+    engine, number = RandomEngine(target, str(seed)), 0
+    while actions > 0:
+        done = engine.run_slice(number, actions, probes)
+        for failure in done.failures:
+            if failure.oracle == ProbeReached.oracle:
+                return failure
+        actions -= done.actions
+        number += 1
+    return None

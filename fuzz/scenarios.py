@@ -1,0 +1,279 @@
+"""Scenarios: short stories that have been dangerous to collectors.
+
+A rule draws one action, and a dozen actions that only matter together are hardly ever drawn one
+after another. A scenario is that dozen, as a generator: each action is drawn from the situation as
+it is by then, some steps are left out by chance, and what the rules draw in between may change the
+story or end it. Invariant: a scenario yields concrete actions like any rule, whether they are legal
+is asked when their turn has come, and nothing here knows how a target works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fuzz.actions import (
+    Action,
+    AddMemoryPressure,
+    AllocateArray,
+    AllocateNode,
+    AllocateOldString,
+    AllocateString,
+    CollectFull,
+    CollectMinor,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
+    Free,
+    LoadPrebuilt,
+    PauseSampling,
+    Pin,
+    ResumeSampling,
+    SetCallback,
+    TakeIdentity,
+    Unpin,
+    Write,
+    WriteNumber,
+)
+from fuzz.rules import (
+    NUMBERS,
+    Situation,
+    Source,
+    Story,
+    callback_length_max,
+    edge_length,
+    period,
+    short_period,
+)
+from fuzz.shadow import ShadowObject
+
+STEPS_MAX = 4
+ITEMS_MAX = 12
+
+
+class ObjectGoneError(Exception):
+    """The story names an object or a field that is not there, and so it ends."""
+
+
+def _newest(situation: Situation) -> ShadowObject:
+    """The object in the last slot. Raises ObjectGoneError.
+
+    It is what the story allocated or loaded last, unless a rule has put another on top of it: a
+    story is asked for its next action only when it goes on, and then goes on with that object.
+    """
+    if not situation.roots:
+        raise ObjectGoneError
+    return situation.roots[-1]
+
+
+def _slot(situation: Situation, obj: ShadowObject) -> int:
+    """A slot that holds `obj`. Raises ObjectGoneError."""
+    for slot, root in enumerate(situation.roots):
+        if root is obj:
+            return slot
+    raise ObjectGoneError
+
+
+def _field(source: Source, obj: ShadowObject) -> int:
+    """A field or item; the last one more often. Raises ObjectGoneError if there is none."""
+    length = len(obj.refs)
+    if not length:
+        raise ObjectGoneError
+    return length - 1 if not source.below(2) else source.below(length)
+
+
+def _array(source: Source) -> AllocateArray:
+    return AllocateArray(1 + source.below(ITEMS_MAX))
+
+
+def _parent(source: Source) -> Action:
+    """An object with references."""
+    return _array(source) if source.below(2) else AllocateNode(0)
+
+
+def _steps(source: Source) -> Story:
+    """Some steps of a major collection."""
+    for _ in range(source.below(STEPS_MAX)):
+        yield CollectStep()
+
+
+def _ending(source: Source) -> Story:
+    """What brings mistakes to light."""
+    yield CollectFull() if source.below(2) else CollectMinor()
+
+
+def reference_is_moved(situation: Situation, source: Source) -> Story:
+    """While marking, a reference is copied from one array to another, and deleted where it was.
+
+    The hard case of incremental marking; PyPy's array copy got it wrong (issue 4925).
+    """
+    yield _array(source)
+    origin = _newest(situation)
+    yield AllocateNode(0)
+    item, obj = _field(source, origin), _newest(situation)
+    yield Write(_slot(situation, origin), item, _slot(situation, obj))
+    yield Free(_slot(situation, obj))
+    yield _array(source)
+    heir = _newest(situation)
+    yield CollectStep()
+    yield from _steps(source)
+    yield CopyArray(_slot(situation, origin), _slot(situation, heir), item, _field(source, heir), 1)
+    yield Write(_slot(situation, origin), item, None)
+    yield CollectFull()
+
+
+def prebuilt_object_inherits(situation: Situation, source: Source) -> Story:
+    """A prebuilt array is all that refers to what was copied into it. (PyPy, commit 345aaf99.)"""
+    yield AllocateArray(1 + source.below(2))
+    origin = _newest(situation)
+    yield Write(_slot(situation, origin), 0, source.below(len(situation.roots)))
+    yield CollectMinor()
+    yield LoadPrebuilt(source.below(max(len(situation.bench.shadow.prebuilt), 1)))
+    heir = _newest(situation)
+    yield CopyArray(_slot(situation, origin), _slot(situation, heir), 0, _field(source, heir), 1)
+    yield Free(_slot(situation, origin))
+    yield CollectFull()
+
+
+def old_object_is_written(situation: Situation, source: Source) -> Story:
+    """An old object is all that refers to a young one. (Every generational collector.)"""
+    yield _parent(source)
+    parent = _newest(situation)
+    yield CollectMinor()
+    yield AllocateNode(0)
+    child = _newest(situation)
+    yield Write(_slot(situation, parent), _field(source, parent), _slot(situation, child))
+    if source.below(2):
+        yield Free(_slot(situation, child))
+    yield from _ending(source)
+
+
+def pinned_object_is_known(situation: Situation, source: Source) -> Story:
+    """A pinned object whose identity was taken outlives a major collection. (PyPy 96a224bd.)"""
+    yield AllocateString(0)
+    obj = _newest(situation)
+    for action in (Pin, TakeIdentity) if source.below(2) else (TakeIdentity, Pin):
+        yield action(_slot(situation, obj))
+    yield from _steps(source)
+    yield CollectFull()
+    yield Unpin(_slot(situation, obj))
+    yield CollectMinor()
+
+
+def pinned_object_is_let_go(situation: Situation, source: Source) -> Story:
+    """While marking, an object is unpinned that only an old one refers to. (PyPy 4900, 2363.)"""
+    yield AllocateNode(0)
+    yield AllocateString(0)
+    obj = _newest(situation)
+    yield Pin(_slot(situation, obj))
+    yield _parent(source)
+    parent = _newest(situation)
+    yield Write(_slot(situation, parent), _field(source, parent), _slot(situation, obj))
+    yield CollectStep()
+    yield from _steps(source)
+    yield Unpin(_slot(situation, obj))
+    yield Free(_slot(situation, obj))
+    yield CollectFull()
+
+
+def barrier_is_left(situation: Situation, source: Source) -> Story:
+    """Sampling begins while a barrier stands of what was pinned. (PyPy's sampling fork.)"""
+    yield AllocateString(source.below(ITEMS_MAX))
+    obj = _newest(situation)
+    yield Pin(_slot(situation, obj))
+    yield CollectMinor()
+    yield Unpin(_slot(situation, obj))
+    yield EnableSampling(period(situation, source))
+    for _ in range(1 + source.below(STEPS_MAX)):
+        yield AllocateNode(0)
+
+
+def callback_is_in_the_way(situation: Situation, source: Source) -> Story:
+    """A callback leaves too little of the nursery for what it was collected for. (PyPy's fork.)"""
+    longest = max(callback_length_max(situation.contract), 0)
+    yield SetCallback(max(longest - source.below(ITEMS_MAX), 0))
+    yield EnableSampling(period(situation, source))
+    for _ in range(1 + source.below(STEPS_MAX)):
+        yield AllocateString(longest)
+    yield SetCallback(None)
+
+
+def pressure_comes(situation: Situation, source: Source) -> Story:
+    """A collection is due while sampling is on. (PyPy's fork.)"""
+    yield EnableSampling(short_period(situation, source))
+    yield AddMemoryPressure(situation.contract.nursery_bytes << (2 + source.below(2)))
+    yield AllocateNode(0)
+
+
+def identity_is_taken(situation: Situation, source: Source) -> Story:
+    """A young object changes after its future place was reserved."""
+    yield AllocateNode(0)
+    obj = _newest(situation)
+    yield TakeIdentity(_slot(situation, obj))
+    yield WriteNumber(_slot(situation, obj), 1 + source.below(NUMBERS - 1))
+    yield from _ending(source)
+
+
+def process_forks(situation: Situation, source: Source) -> Story:
+    """A process forks while a sample is pending. (PyPy's fork.)"""
+    yield EnableSampling(short_period(situation, source))
+    yield AllocateString(edge_length(situation, source, "string"))
+    yield Fork()
+    yield CollectMinor()
+
+
+def sampling_is_off(situation: Situation, source: Source) -> Story:
+    """Sampling ends that may never have begun. (Jung and Bolz-Tereick, section 3.7.)"""
+    yield DisableSampling()
+    yield AllocateNode(0)
+
+
+def sampling_pauses(situation: Situation, source: Source) -> Story:
+    """Sampling is paused and resumed. (PyPy's fork, rvmprof.)"""
+    yield EnableSampling(period(situation, source))
+    if source.below(2):
+        yield AllocateString(edge_length(situation, source, "string"))
+    yield PauseSampling()
+    yield ResumeSampling()
+
+
+def old_object_is_sampled(situation: Situation, source: Source) -> Story:
+    """An object that is old from the start is sampled, and reported. (PyPy's fork.)"""
+    yield EnableSampling(short_period(situation, source))
+    yield AllocateOldString(edge_length(situation, source, "string"))
+    yield CollectMinor()
+
+
+def sample_point_goes_far(situation: Situation, source: Source) -> Story:
+    """The sample point comes into the nursery, and leaves it again. (PyPy's fork.)"""
+    yield EnableSampling(period(situation, source))
+    for _ in range(2):
+        yield AllocateString(edge_length(situation, source, "string"), nonmovable=True)
+    yield AllocateNode(0)
+
+
+SCENARIOS: tuple[Callable[[Situation, Source], Story], ...] = (
+    old_object_is_written,
+    sampling_is_off,
+    process_forks,
+    sampling_pauses,
+    old_object_is_sampled,
+    sample_point_goes_far,
+    pressure_comes,
+    identity_is_taken,
+    reference_is_moved,
+    prebuilt_object_inherits,
+    pinned_object_is_known,
+    pinned_object_is_let_go,
+    barrier_is_left,
+    callback_is_in_the_way,
+)
+
+
+def next_of(story: Story) -> Action | None:
+    """The next action of a story; None if it is over."""
+    try:
+        return next(story, None)
+    except ObjectGoneError:
+        return None
