@@ -9,7 +9,6 @@ are found without it.
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import statistics
@@ -35,13 +34,13 @@ from fuzz.hunt import ACTIONS_MAX as HUNT_ACTIONS_MAX
 from fuzz.hunt import hunt
 from fuzz.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Situation, Source
 from fuzz.scenarios import ObjectGoneError
-from fuzz.session import CYCLE_COLLECTION_THRESHOLD
+from fuzz.session import prepare_worker
 from fuzz.shadow import ShadowObject
 from fuzz.targets import KNOWN_BUGS, make_target, planted
 
 ACTIONS_MAX = HUNT_ACTIONS_MAX["random"]
 NEVER = 2**62
-"""One choice in so many."""
+"""A share of one choice in so many, which is none."""
 SEEDS = 15
 """What chance does to fewer is more than what most ideas do."""
 WIDTH = 100
@@ -228,8 +227,7 @@ def search_all(seeds: int) -> dict[str, Found]:
     with ProcessPoolExecutor(
         mp_context=multiprocessing.get_context("spawn"),
         max_workers=os.cpu_count(),
-        initializer=gc.set_threshold,  # As in a session's workers.
-        initargs=(CYCLE_COLLECTION_THRESHOLD,),
+        initializer=prepare_worker,
     ) as pool:
         pending = {
             pool.submit(search, strategy, bug, seed): found[strategy][bug]

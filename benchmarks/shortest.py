@@ -2,12 +2,14 @@
 
 All traces up to that length over a small alphabet of actions are run, under some configurations,
 on the reference with the bug planted. What fails first is the shortest; for a bug whose shortest
-known trace is longer, nothing may fail. The alphabet has every kind of action, with the smallest
-arguments that make a difference and the first three slots; it is what makes the search finite.
+known trace is longer, nothing may fail. The alphabet has the kinds of actions with the smallest
+arguments that make a difference, on the first three slots; it is what makes the search finite. Left
+out are reading a number or a weak reference, checking the heap, and collecting with progress.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -121,7 +123,8 @@ def shortest_under(configuration: dict[str, int], length: int) -> dict[str, int]
 @click.option("--length", type=click.IntRange(1, 4), default=2, show_default=True)
 def main(length: int) -> None:
     """Search all traces up to a length."""
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
         results = list(pool.map(shortest_under, CONFIGURATIONS, [length] * len(CONFIGURATIONS)))
     table = Table("bug", "shortest known", f"shortest of all up to {length}")
     for bug in KNOWN_BUGS.values():

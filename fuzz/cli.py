@@ -1,7 +1,8 @@
 """The command line, `gcfuzz`.
 
-Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (seen and not reproduced), 4 a bug
-of the harness itself; where several apply, 4 before 2 before 1 before 3.
+Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (a failure was not reproduced, the
+command was interrupted, or something that should be found was not), 4 a bug of the harness itself;
+where several apply, 4 before 2 before 1 before 3.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fuzz.reach import reach
 from fuzz.run import Failure, replay, replay_steps
 from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, WORKERS_DIED, Plan, Session, Started
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets import KNOWN_BUGS, make_target
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
@@ -203,6 +204,8 @@ def explain_command(path: Path, target: str | None, page_path: Path | None) -> i
     title = f"{path} on {name}"
     steps = replay_steps(make_target(name), trace, str(path))
     if page_path is not None:
+        if page_path.exists() and page_path.samefile(path):
+            raise BadInputError(f"{page_path}: is the trace itself; name another file for the page")
         configuration = report.describe_configuration(trace.header.config)
         return _write_page(page_path, make_page(title, configuration, steps))
     code = CLEAN
@@ -223,7 +226,7 @@ def _write_page(path: Path, page: Page) -> int:
 
 
 @cli.command("bugs")
-@click.argument("bugs", metavar="[BUG]...", nargs=-1)
+@click.argument("bugs", metavar="[BUG]...", nargs=-1, type=click.Choice(list(KNOWN_BUGS)))
 @click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
 @click.option(
     "--seeds",
@@ -235,7 +238,7 @@ def _write_page(path: Path, page: Page) -> int:
 @click.option(
     "--workers",
     type=click.IntRange(1, WORKERS_MAX),
-    default=os.cpu_count() or 1,
+    default=min(os.cpu_count() or 1, WORKERS_MAX),
     show_default="the processors",
     help="Processes.",
 )
@@ -250,18 +253,18 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
     as_json: bool,
 ) -> int:
     """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
+    if shows_trace and as_json:
+        raise BadInputError("--trace and --json are two ways to print; give one of them")
     chosen = bugs or tuple(KNOWN_BUGS)
-    for bug in chosen:
-        make_target(planted("reference", bug))
     with report.counting("hunts", len(chosen) * seeds) as progress:
         records = list(hunt_all(chosen, engine, seeds, workers, progress))
     console = report.Screen()
     if as_json:
-        click.echo(json.dumps(report.bugs_data(records, engine, seeds), indent=2))
+        console.out(json.dumps(report.bugs_data(records, engine, seeds), indent=2))
     else:
         report.print_bugs(console, records, engine, seeds)
-    if shows_trace and not as_json:
-        report.print_bug_traces(console, records)
+        if shows_trace:
+            report.print_bug_traces(console, records)
     return CLEAN if all(record.found for record in records) else INCONCLUSIVE
 
 

@@ -12,13 +12,15 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import attrs
 
 from fuzz.probes import ProbeCounter
+from fuzz.problems import HarnessError
 from fuzz.reduce import reduce_failure
 from fuzz.run import Failure
-from fuzz.session import make_engine
+from fuzz.session import make_engine, prepare_worker
 from fuzz.targets import KNOWN_BUGS, make_target, planted
 from fuzz.targets.known_bugs import KnownBug
 
@@ -91,9 +93,12 @@ def hunt_all(
     workers: int,
     progress: Callable[[], None],
 ) -> Iterator[Record]:
-    """Hunt each bug with the seeds from 1 to `seeds`; `progress` is called after each hunt."""
+    """Hunt each bug with the seeds from 1 to `seeds`; `progress` is called after each hunt.
+
+    Raises HarnessError if a worker process dies.
+    """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare_worker) as pool:
         pending = {
             bug: [pool.submit(hunt, bug, engine, seed) for seed in range(1, seeds + 1)]
             for bug in bugs
@@ -101,7 +106,10 @@ def hunt_all(
         for each in (future for futures in pending.values() for future in futures):
             each.add_done_callback(lambda _: progress())
         for bug, futures in pending.items():
-            hunts = tuple(future.result() for future in futures)
+            try:
+                hunts = tuple(future.result() for future in futures)
+            except BrokenProcessPool as problem:
+                raise HarnessError("a process that hunted for it ended by itself") from problem
             failure = next((each.failure for each in hunts if each.failure), None)
             target = make_target(planted("reference", bug))
             reduced = reduce_failure(target, failure) if failure else None

@@ -1,7 +1,8 @@
 """Reducing a failure to a few readable actions, whichever engine found it.
 
-It works on concrete actions: remove some, replace a run of them by one argument-less action, lower
-integers and drop settings, until nothing helps. A candidate counts only if it fails in the same
+It works on concrete actions: remove some, replace a run of them by one argument-less action, merge
+allocations and objects, lower integers, drop settings and turn switches, until nothing helps. A
+candidate counts only if it fails in the same
 way (see Failure.identity), so that one bug never turns into another.
 
 Slots are named, not numbered, while actions are removed: an action refers to the slot that a
@@ -355,7 +356,9 @@ def _simpler(action: Action, field: str) -> Sequence[int | None]:
 def reduce_failure(target: Target, failure: Failure) -> Failure:
     """The smallest failure of the same identity that a bounded search finds."""
     smallest = Reducer(target, failure).reduce()
-    for configuration in _switched(target, smallest.configuration):
+    for switch, default in _switches(target, smallest):
+        turned = 1 - smallest.configuration.get(switch, default)
+        configuration = {**smallest.configuration, switch: turned}
         other = run_again(target, configuration, smallest.actions, smallest)
         if other is not None and other.identity == smallest.identity:
             reduced = Reducer(target, other).reduce()
@@ -364,9 +367,10 @@ def reduce_failure(target: Target, failure: Failure) -> Failure:
     return smallest
 
 
-def _switched(target: Target, configuration: dict[str, int]) -> Iterator[dict[str, int]]:
-    """The configuration with one switch turned: what is a longer trace without it may be short."""
-    for setting in target.start(configuration).settings:
-        if (setting.range.minimum, setting.range.maximum) == (0, 1):
-            value = configuration.get(setting.name, setting.default)
-            yield {**configuration, setting.name: 1 - value}
+def _switches(target: Target, failure: Failure) -> list[tuple[str, int]]:
+    """The settings that are 0 or 1, with their defaults: a long trace may be short with the other."""
+    return [
+        (setting.name, setting.default)
+        for setting in target.start(failure.configuration).settings
+        if (setting.range.minimum, setting.range.maximum) == (0, 1)
+    ]

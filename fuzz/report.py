@@ -40,7 +40,7 @@ from fuzz.session import (
     Started,
     WorkerDied,
 )
-from fuzz.targets import KNOWN_BUGS, planted
+from fuzz.targets import KNOWN_BUGS
 
 STOPPED = {
     TIME: "the time is up",
@@ -95,8 +95,8 @@ def describe_failure(failure: Failure) -> tuple[tuple[str, str], ...]:
     )
 
 
-def print_failure(console: Console, title: str, failure: Failure, replay: str) -> None:
-    """A failure: what was expected, what came instead, the actions, and how to replay it."""
+def print_failure(console: Console, title: str, failure: Failure, replay: str | None) -> None:
+    """A failure: what was expected, what came instead, the actions, and how to replay it, if so."""
     console.print(f"[bold red]{escape(title)}[/]", soft_wrap=True)
     config = "config", describe_configuration(failure.configuration)
     for name, text in (*describe_failure(failure), config):
@@ -109,7 +109,8 @@ def print_failure(console: Console, title: str, failure: Failure, replay: str) -
             console.print(Text(line, style="bold"), soft_wrap=True)
         else:
             console.print(Text(f"  {line}"), soft_wrap=True)
-    console.print(f"  replay    [bold]{escape(replay)}[/]", soft_wrap=True)
+    if replay is not None:
+        console.print(f"  replay    [bold]{escape(replay)}[/]", soft_wrap=True)
 
 
 def replay_command(path: Path, target: str | None = None) -> str:
@@ -326,8 +327,7 @@ def print_bug_traces(console: Console, records: Sequence[Record]) -> None:
     """The reduced trace of each bug that was found."""
     for record in records:
         if record.reduced is not None:
-            target = planted("reference", record.bug.id)
-            print_failure(console, record.bug.id, record.reduced, f"gcfuzz run --target {target}")
+            print_failure(console, record.bug.id, record.reduced, replay=None)
 
 
 def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:

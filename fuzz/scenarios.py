@@ -48,7 +48,8 @@ from fuzz.rules import (
 )
 from fuzz.shadow import ShadowObject
 
-STEPS_MAX = 4
+STEPS_MAX = 3
+ALLOCATIONS_MAX = 4
 ITEMS_MAX = 12
 
 
@@ -94,7 +95,7 @@ def _parent(source: Source) -> Action:
 
 def _steps(source: Source) -> Story:
     """Some steps of a major collection."""
-    for _ in range(source.below(STEPS_MAX)):
+    for _ in range(source.between(0, STEPS_MAX)):
         yield CollectStep()
 
 
@@ -185,7 +186,7 @@ def barrier_is_left(situation: Situation, source: Source) -> Story:
     yield CollectMinor()
     yield Unpin(_slot(situation, obj))
     yield EnableSampling(period(situation, source))
-    for _ in range(1 + source.below(STEPS_MAX)):
+    for _ in range(source.between(1, ALLOCATIONS_MAX)):
         yield AllocateNode(0)
 
 
@@ -194,7 +195,7 @@ def callback_is_in_the_way(situation: Situation, source: Source) -> Story:
     longest = max(callback_length_max(situation.contract), 0)
     yield SetCallback(max(longest - source.below(ITEMS_MAX), 0))
     yield EnableSampling(period(situation, source))
-    for _ in range(1 + source.below(STEPS_MAX)):
+    for _ in range(source.between(1, ALLOCATIONS_MAX)):
         yield AllocateString(longest)
     yield SetCallback(None)
 

@@ -229,15 +229,20 @@ def _work(plan: Plan, index: int, connection: Connection, deadline: float) -> No
     # Ctrl-C reaches the whole process group, but it is the parent that decides what becomes of
     # it: the worker was started with that signal held back.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    # Every action makes objects of a moment; looking for cycles among them so often is a waste.
-    gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
+    prepare_worker()
     try:
         _Worker(plan, index, connection, deadline).search()
     except OSError as problem:
         connection.send(_Broke(BadInputError(f"worker {index} cannot go on: {problem}")))
     except Exception:  # noqa: BLE001 - a bug of the harness, told by the parent
         connection.send(_Broke(HarnessError(f"worker {index} failed\n{traceback.format_exc()}")))
+
+
+def prepare_worker() -> None:
+    """What every process needs that fuzzes for another."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    # Every action makes objects of a moment; looking for cycles among them so often is a waste.
+    gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
 
 
 def _die_with_parent() -> None:

@@ -14,11 +14,10 @@ Invariants, while sampling is on:
 
 An allocation in the nursery moves `nursery_free`; a minor collection, and a jump over a pinned
 object, move `nursery_free` and the sample point by the same amount; an object outside moves the
-sample point. A sample is due when an
-object's end lies strictly beyond the sample point, and an object is sampled as often as it passes
-one. (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual
-Machine, sections 3.2 to 3.5; several samples for one object, which their listings 4 and 5 leave
-out, after their footnotes 10 and 11.)
+sample point. A sample is due when an object's end lies strictly beyond the sample point, and an
+object is sampled as often as it passes one. (Jung and Bolz-Tereick, Low Overhead Allocation
+Sampling in a Garbage Collected Virtual Machine, sections 3.2 to 3.5; several samples for one
+object, which their listings 4 and 5 leave out, after their footnotes 10 and 11.)
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ class WordLostByLarge(Allocation):
 class KnownBug:
     """A bug, where it happened, which parts of gcmodel it changes, and who may catch it.
 
-    `shortest` is the length of the shortest trace that shows it.
+    `shortest` is the length of the shortest known trace that shows it.
     """
 
     id: str

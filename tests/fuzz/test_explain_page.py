@@ -226,6 +226,15 @@ def test_a_page_that_cannot_be_written_is_bad_input(
     assert complaint.count("\n") == 1
 
 
+def test_a_page_never_replaces_the_trace(
+    trace_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path(trace_path).read_text()
+    assert run_command_line(["explain", trace_path, "--html", trace_path]) == BAD_INPUT
+    assert "is the trace itself" in capsys.readouterr().err
+    assert Path(trace_path).read_text() == before
+
+
 def test_a_trace_that_cannot_be_replayed_leaves_no_page(trace_path: str) -> None:
     Path(trace_path).write_text(HEADER + FREE + "\n")
     assert run_command_line(["explain", trace_path, "--html", "page.html"]) == BAD_INPUT

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
+import fuzz
 from fuzz.cli import run_command_line
 from fuzz.hunt import SEEDS, Hunt, Record, hunt, hunt_all
 from fuzz.run import Failure
@@ -94,9 +99,26 @@ def test_the_reduced_trace_is_shown_on_request(capsys: pytest.CaptureFixture[str
     assert "← the culprit" in capsys.readouterr().out
 
 
-def test_an_unknown_bug_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["bugs", "no-such-bug"]) == BAD_INPUT
-    assert "no-such-bug" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["no-such-bug", f"{BUG}+sample-on-equality", ""])
+def test_an_unknown_bug_is_bad_input(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["bugs", name]) == BAD_INPUT
+    assert repr(name) in capsys.readouterr().err
+
+
+def test_two_ways_to_print_are_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["bugs", BUG, "--trace", "--json"]) == BAD_INPUT
+    assert "--trace and --json" in capsys.readouterr().err
+
+
+def test_no_worker_outlives_a_killed_hunt() -> None:
+    command = [sys.executable, "-m", "fuzz", "bugs", "--engine", "machine", "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    parent = psutil.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    while len(workers := parent.children()) < 3:  # Two, and the one that tracks resources.
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    assert psutil.wait_procs(workers, timeout=SECONDS_MAX)[1] == []
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,9 @@ from fuzz.actions import (
     Write,
     WriteNumber,
 )
+from fuzz.legality import why_illegal
 from fuzz.oracles import RERUN_ORACLES
-from fuzz.run import Failure, run_actions
+from fuzz.run import Failure, Run, run_actions
 from fuzz.targets import KNOWN_BUGS, make_target, planted
 
 Story = tuple[dict[str, int], list[Action]]
@@ -172,6 +173,15 @@ def test_its_trigger_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
 @each_bug
 def test_its_trigger_passes_on_the_reference(bug: str) -> None:
     assert failure_of("reference", TRIGGERS[bug]) is None
+
+
+@each_bug
+def test_all_actions_of_a_near_miss_are_legal(bug: str) -> None:
+    configuration, actions = NEAR_MISSES[bug]
+    run = Run(make_target("reference"), configuration)
+    for action in actions:
+        assert why_illegal(action, run.contract, run.bench.shadow) is None
+        run.step(action)
 
 
 @each_bug

@@ -140,7 +140,7 @@ NEARLY: list[tuple[str, list[Action]]] = [
     ("identity_taken_of_young_object", [NODE, MINOR, TakeIdentity(0)]),
     ("sampled_beside_barrier", [*BARRIER, every(32), NODE]),
     ("sampled_beside_barrier", [*BARRIER, every(8), OUTSIDE]),
-    ("old_object_sampled", [every(25), AllocateOldString(0)]),
+    ("old_object_sampled", [every(32), AllocateOldString(0)]),
     ("old_object_sampled", [every(8), OUTSIDE]),
     ("callback_sampled", [SetCallback(0), every(64), *PRESSED, NODE]),
     ("callback_sampled", [SetCallback(0), every(8), MINOR, NODE]),
@@ -149,7 +149,7 @@ NEARLY: list[tuple[str, list[Action]]] = [
     ("enabled_beside_barrier", [STRING, Pin(0), every(8)]),
     ("enabled_beside_barrier", [*BARRIER, Unpin(0), MINOR, every(8)]),
     ("sampled_object_pinned", [every(8), STRING, Pin(0), Unpin(0), MINOR]),
-    ("sampled_object_pinned", [every(8), STRING, MINOR, Pin(0)]),
+    ("sampled_object_pinned", [every(8), STRING, MINOR, OFF, STRING, Pin(1), MINOR]),
     ("sampled_object_weakly_referenced", [every(8), STRING, MINOR, WEAKREF, MINOR]),
     ("copied_into_prebuilt_array", [ARRAY, LoadPrebuilt(1), CopyArray(1, 0, 0, 0, 1)]),
     ("copied_into_prebuilt_array", [LoadPrebuilt(1), CopyArray(0, 0, 0, 0, 1)]),
@@ -201,6 +201,16 @@ def test_a_near_miss_does_not_reach_a_probe(
     reference: Target, probe: str, actions: list[Action]
 ) -> None:
     assert count(reference, probe, actions) == 0
+
+
+@pytest.mark.parametrize(("probe", "actions"), NEARLY, ids=str)
+def test_all_actions_of_a_near_miss_are_legal(
+    reference: Target, probe: str, actions: list[Action]
+) -> None:
+    run = Run(reference, CONFIGURATIONS.get(probe, PINS_ALLOWED))
+    for action in actions:
+        assert why_illegal(action, run.contract, run.bench.shadow) is None
+        run.step(action)
 
 
 def test_every_time_counts(reference: Target) -> None:
