@@ -368,7 +368,7 @@ def reduce_failure(target: Target, failure: Failure) -> Failure:
 
 
 def _switches(target: Target, failure: Failure) -> list[tuple[str, int]]:
-    """The settings that are 0 or 1, with their defaults: a long trace may be short with the other."""
+    """The settings that are 0 or 1, with their defaults: turned, a long trace may become short."""
     return [
         (setting.name, setting.default)
         for setting in target.start(failure.configuration).settings

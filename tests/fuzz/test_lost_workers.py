@@ -12,6 +12,8 @@ import pytest
 
 from fuzz.session import WORKERS_DIED, Event, Finished, Plan, Session, WorkerDied
 
+pytestmark = pytest.mark.slow
+
 UNLIMITED_ACTIONS = 10**9
 PATIENCE_SECONDS = 3.0
 

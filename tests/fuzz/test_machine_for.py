@@ -16,6 +16,8 @@ from fuzz import trace as traces
 from fuzz.cli import run_command_line
 from fuzz.trace import Trace
 
+pytestmark = pytest.mark.slow
+
 CLEAN, MISMATCH = 0, 1
 PASSED, FAILED = 0, 1
 STEPS_MAX = 6
@@ -99,12 +101,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run_suite(tmp_path_factory.mktemp("suite"), PLANTED, 100, SEEDED)
 
 
-@pytest.mark.slow
 def test_it_passes_for_the_reference(tmp_path: Path) -> None:
     assert run_suite(tmp_path, "reference", 5).code == PASSED
 
 
-@pytest.mark.slow
 def test_the_user_s_settings_are_respected(tmp_path: Path) -> None:
     # Hypothesis may try some more, which it does not count; left alone it tries a hundred.
     assert 15 <= run_suite(tmp_path, "reference", 15, SEEDED).examples <= 30
@@ -130,7 +130,6 @@ def test_the_trace_in_the_output_reproduces_the_failure(found: Ran, tmp_path: Pa
     assert run_command_line(["replay", str(path), "--target", "reference"]) == CLEAN
 
 
-@pytest.mark.slow
 def test_a_failure_is_replayed_from_the_user_s_database(tmp_path: Path) -> None:
     first = run_suite(tmp_path, PLANTED, 100)
     again = run_suite(tmp_path, PLANTED, 100, phases=REUSE)
@@ -138,14 +137,12 @@ def test_a_failure_is_replayed_from_the_user_s_database(tmp_path: Path) -> None:
     assert again.trace == first.trace
 
 
-@pytest.mark.slow
 def test_a_sampling_bug_is_found_and_shrunk(tmp_path: Path) -> None:
     ran = run_suite(tmp_path, "reference+one-sample-per-object", 500, SEEDED)
     assert ran.code == FAILED
     assert len(ran.trace.actions) <= STEPS_MAX
 
 
-@pytest.mark.slow
 def test_each_of_several_failures_shows_its_trace(tmp_path: Path) -> None:
     bug = "reference+large-objects-uncounted"
     ran = run_suite(tmp_path, bug, 500, SEEDED, several=True)

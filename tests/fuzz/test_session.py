@@ -107,8 +107,8 @@ def test_a_failure_is_listed_once(found: Result) -> None:
     ("engine", "workers", "actions"),
     [
         ("random", 1, 3000),
-        ("random", 2, 3000),
-        ("machine", 1, 400),
+        pytest.param("random", 2, 3000, marks=pytest.mark.slow),
+        pytest.param("machine", 1, 400, marks=pytest.mark.slow),
         pytest.param("machine", 2, 400, marks=pytest.mark.slow),
     ],
 )
