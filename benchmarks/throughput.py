@@ -39,7 +39,7 @@ from gcmodel import Configuration, Heap
 
 TURNS = 5
 ACTIONS = 60_000
-SESSION_ACTIONS = 800_000
+SESSION_ACTIONS = 400_000
 LONG_TRACE = 10_000
 LONG_TRACES = 30
 PART = 1_000
@@ -82,6 +82,7 @@ HEAP_METHODS = {
     "read_weakref": "is_weakref_alive",
     "take_identity": "identity",
     "check_heap": "walk",
+    "fork": "after_fork",
 }
 """Where an action is not called like the heap's method."""
 

@@ -110,6 +110,7 @@ def test_two_ways_to_print_are_bad_input(capsys: pytest.CaptureFixture[str]) -> 
     assert "--trace and --json" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_no_worker_outlives_a_killed_hunt() -> None:
     command = [sys.executable, "-m", "fuzz", "bugs", "--engine", "machine", "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}

@@ -26,12 +26,14 @@ from fuzz.actions import (
     TakeIdentity,
     Unpin,
 )
+from fuzz.cli import run_command_line
 from fuzz.legality import why_illegal
 from fuzz.probes import PROBES, ProbeCounter
 from fuzz.reach import reach
 from fuzz.run import Run
 from fuzz.targets import Target
 
+INCONCLUSIVE = 3
 NODE = AllocateNode(0)  # 32 bytes
 OUTSIDE = AllocateNode(0, nonmovable=True)  # 32 bytes
 ARRAY = AllocateArray(3)  # 40 bytes
@@ -243,3 +245,13 @@ def test_a_probe_that_was_not_reached_has_no_trace(reference: Target) -> None:
     missed = [each for each in reach(reference, seed=1, actions=20) if not each.times]
     assert missed
     assert [each.smallest for each in missed] == [None] * len(missed)
+
+
+def test_the_probes_are_printed_with_their_smallest_traces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command_line(["probes", "--actions", "60"]) == INCONCLUSIVE
+    printed = capsys.readouterr().out
+    assert "enable_sampling period_bytes=8" in printed
+    assert "never" in printed
+    assert f"of {len(PROBES)} probes reached in 60 actions" in printed

@@ -135,6 +135,7 @@ def test_fifty_thousand_actions_are_reproducible(
     assert first.reproducible == second.reproducible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "actions"), [("random", "1000"), ("machine", "200")])
 def test_different_seeds_differ(engine: str, actions: str, tmp_path: Path) -> None:
     options = ("--engine", engine, "--actions", actions)
@@ -207,6 +208,7 @@ def test_a_session_with_a_find_exits_with_1(found: Result) -> None:
     assert found.code == MISMATCH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ORDERS)
 @pytest.mark.parametrize(
     ("engine", "actions"),
@@ -222,6 +224,7 @@ def test_two_bugs_planted_at_once_are_both_reported(
     assert {each["direction"] for each in result.summary["failures"]} >= {"more", "less"}
 
 
+@pytest.mark.slow
 def test_a_bug_that_only_a_second_run_shows_is_found_and_can_be_replayed(tmp_path: Path) -> None:
     target = ("--target", "reference+sampled-bytes-count-twice")
     result = run(tmp_path, "--actions", "20000", "--seed", "1", *target)
@@ -377,6 +380,7 @@ def test_ctrl_c_while_the_workers_start_shows_no_traceback(start: Start) -> None
     assert "goes on without it" not in session.printed
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_named_and_the_session_goes_on(start: Start) -> None:
     session = start("--time", "2s", "--workers", "2")
     session.searching_workers(2)[1].kill()
