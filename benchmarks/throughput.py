@@ -222,13 +222,13 @@ def print_length(console: Console) -> None:
 
 
 def print_oracles(console: Console) -> None:
-    """What each oracle adds to the cost of an action. Pointers need the sampling oracle's count."""
+    """What each oracle adds to the cost of an action. Two need the sampling oracle's count."""
     traces = drawn_traces(ACTIONS)
     sets: dict[str, tuple[type, ...]] = {
         "none": (),
         "heap": (HeapOracle,),
         "sampling": (SamplingOracle,),
-        "survival": (SurvivalOracle,),
+        "sampling and survival": (SamplingOracle, SurvivalOracle),
         "sampling and pointers": (SamplingOracle, PointersOracle),
         "all": (HeapOracle, SamplingOracle, SurvivalOracle, PointersOracle),
     }

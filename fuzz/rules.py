@@ -57,7 +57,7 @@ Story = Iterator[Action]
 
 ROOTS_MAX = 8
 """Beyond so many roots nothing is allocated, so that long traces do not grow slow."""
-OBJECTS_MAX = 40
+OBJECTS_MAX = 24
 """Nor beyond so many objects that the last walk through the heap found."""
 NUMBERS = 100
 SMALL_LENGTHS = 12
