@@ -22,6 +22,7 @@ from rich.table import Table
 
 from fuzz.actions import NAMES, Action
 from fuzz.drawing import draw_action, draw_configuration, draw_length, menu_of
+from fuzz.engines.engine import slices_of
 from fuzz.engines.machine import STEPS, TraceMachine, session_settings
 from fuzz.engines.random import RandomEngine, RandomSource
 from fuzz.observation import Observation
@@ -116,12 +117,9 @@ def run_bare(calls: list[tuple[Configuration, list[Call]]]) -> None:
 
 def run_random(actions: int) -> None:
     """The random engine, all checks on."""
-    engine, probes, number = RandomEngine(make_target("reference"), "benchmark"), ProbeCounter(), 0
-    while actions > 0:
-        done = engine.run_slice(number, actions, probes)
+    engine = RandomEngine(make_target("reference"), "benchmark")
+    for done in slices_of(engine, actions, ProbeCounter()):
         assert not done.failures
-        actions -= done.actions
-        number += 1
 
 
 def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:

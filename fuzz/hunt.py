@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import attrs
 
+from fuzz.engines.engine import slices_of
 from fuzz.probes import ProbeCounter
 from fuzz.problems import HarnessError
 from fuzz.reduce import reduce_failure
@@ -76,11 +77,9 @@ class Record:
 def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
     """Fuzz the reference with `bug` planted until something fails or the budget is used up."""
     engine = make_engine(engine_name, make_target(planted("reference", bug)), str(seed))
-    probes, actions, number, budget = ProbeCounter(), 0, 0, ACTIONS_MAX[engine_name]
-    while actions < budget:
-        done = engine.run_slice(number, budget - actions, probes)
+    actions = 0
+    for done in slices_of(engine, ACTIONS_MAX[engine_name], ProbeCounter()):
         actions += done.actions
-        number += 1
         if done.failures:
             return Hunt(bug, seed, actions, done.failures[0])
     return Hunt(bug, seed, None, None)

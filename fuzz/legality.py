@@ -137,14 +137,31 @@ def _why_pinning(action: Action, contract: Contract, shadow: Shadow) -> str | No
         return f"root {action.root} is not pinned"
     if isinstance(action, SetCallback) and action.length is not None and shadow.pinned:
         return f"{len(shadow.pinned)} objects are pinned, and exclude callbacks"
-    if isinstance(action, EnableSampling | ResumeSampling) and _is_excluded(contract):
-        return f"{len(shadow.pinned)} objects are pinned" if shadow.pinned else None
+    if isinstance(action, EnableSampling | ResumeSampling):
+        return why_not_enabled(contract, shadow)
     return None
 
 
 def _why_not_pinned(obj: ShadowObject, contract: Contract, shadow: Shadow) -> str | None:
-    if obj.kind != "string" or obj.pinned or not obj.is_in_nursery:
+    if not can_be_pinned(obj):
         return "only a string in the nursery that is not pinned can be pinned"
+    return why_nothing_pinned(contract, shadow)
+
+
+def can_be_pinned(obj: ShadowObject) -> bool:
+    """Whether it is an object that could be pinned, where any can be."""
+    return obj.kind == "string" and obj.is_in_nursery and not obj.pinned
+
+
+def why_not_enabled(contract: Contract, shadow: Shadow) -> str | None:
+    """Why sampling cannot begin now, whatever the period; None if it can."""
+    if shadow.pinned and _is_excluded(contract):
+        return f"{len(shadow.pinned)} objects are pinned"
+    return None
+
+
+def why_nothing_pinned(contract: Contract, shadow: Shadow) -> str | None:
+    """Why no object at all can be pinned now; None if one can."""
     if len(shadow.pinned) >= contract.pins_max:
         return f"{len(shadow.pinned)} objects may be pinned already, and {contract.pins_max} can be"
     if shadow.sampling_bytes and _is_excluded(contract):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.probes import PROBES, ProbeCounter, ProbeReached, WantedProbe
 from fuzz.reduce import reduce_failure
@@ -38,12 +39,8 @@ def reach(target: Target, seed: int, actions: int) -> Iterator[Reached]:
 
 def _fuzz(target: Target, seed: int, actions: int, probes: ProbeCounter) -> Failure | None:
     """Fuzz until the actions are used up or the wanted probe is reached; failures are not told."""
-    engine, number = RandomEngine(target, str(seed)), 0
-    while actions > 0:
-        done = engine.run_slice(number, actions, probes)
+    for done in slices_of(RandomEngine(target, str(seed)), actions, probes):
         for failure in done.failures:
             if failure.oracle == ProbeReached.oracle:
                 return failure
-        actions -= done.actions
-        number += 1
     return None

@@ -48,6 +48,7 @@ from fuzz.actions import (
     WriteNumber,
 )
 from fuzz.contract import Contract
+from fuzz.legality import can_be_pinned, why_not_enabled, why_nothing_pinned
 from fuzz.oracles import Bench
 from fuzz.shadow import ShadowObject
 
@@ -160,21 +161,14 @@ def _the_heap_if_nothing_pinned(situation: Situation) -> Sequence[int]:
 
 
 def _the_heap_if_enabling(situation: Situation) -> Sequence[int]:
-    if situation.contract.sampling.pinning == "allowed":
-        return THE_HEAP
-    return _the_heap_if_nothing_pinned(situation)
+    problem = why_not_enabled(situation.contract, situation.bench.shadow)
+    return NOTHING if problem else THE_HEAP
 
 
 def _strings_to_pin(situation: Situation) -> Sequence[int]:
-    contract, shadow = situation.contract, situation.bench.shadow
-    is_excluded = shadow.sampling_bytes and contract.sampling.pinning == "excluded"
-    if is_excluded or shadow.callback_bytes or len(shadow.pinned) >= contract.pins_max:
+    if why_nothing_pinned(situation.contract, situation.bench.shadow):
         return NOTHING
-    return [
-        slot
-        for slot, obj in enumerate(shadow.roots)
-        if obj.kind == "string" and obj.is_in_nursery and not obj.pinned
-    ]
+    return [slot for slot, obj in enumerate(situation.roots) if can_be_pinned(obj)]
 
 
 def _pinned(situation: Situation) -> Sequence[int]:

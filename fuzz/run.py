@@ -57,7 +57,7 @@ class Run:
         configuration: Mapping[str, int],
         probes: ProbeCounter | None = None,
     ) -> None:
-        self._perform = target.perform
+        self._target = target
         self._probes = probes
         self.configuration = dict(configuration)
         self.contract = target.start(configuration)
@@ -73,7 +73,7 @@ class Run:
         if probes is not None:
             before = Before(bench.sampling.period_bytes, bench.survival.pending)
         self.actions.append(action)
-        observation = self._perform(action)
+        observation = self._target.perform(action)
         self.observations.append(observation)
         bench.judge(action, observation)
         if probes is not None:

@@ -1,9 +1,10 @@
 """The write barrier: how the collector learns that an old object may now refer to a young one.
 
 Invariant, between any two actions: an old object that refers to a young one is in `remembered`,
-or is an array in `dirty_arrays` whose card for that item is dirty. While the major collection is
-marking, the barrier also makes black objects gray again: whatever was written since they were
-visited is in those two lists, and the next minor collection queues it for rescanning.
+or is an array in `dirty_arrays` whose card for that item is dirty, or is one of the parents of a
+pinned object (see pinning). While the major collection is marking, the barrier also makes black
+objects gray again: whatever was written since they were visited is in those two lists, and the
+next minor collection queues it for rescanning.
 
     flags of an old object                 a write into it
     TRACK_YOUNG                            -> remembered, flag cleared

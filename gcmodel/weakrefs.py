@@ -8,7 +8,6 @@ only, and again at those whose object is pinned.
 from __future__ import annotations
 
 from gcmodel.objects import (
-    FREED,
     NO_HEAP_REFERENCES,
     OUTSIDE,
     PINNED,
@@ -34,7 +33,7 @@ class Weakrefs:
         looked_at, self.young = self.young, []
         for each in reversed(looked_at):
             weakref = each if each.place == OUTSIDE else each.forwarded_to
-            if weakref is None or each.place == FREED:
+            if weakref is None:
                 continue  # The weak reference itself died.
             self._follow(weakref)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import attrs
@@ -43,3 +44,13 @@ class Engine(Protocol):
 
         The same number gives the same traces, whatever ran before.
         """
+
+
+def slices_of(engine: Engine, actions: int, probes: ProbeCounter) -> Iterator[Slice]:
+    """The slices from the first on, until so many actions are used up."""
+    number = 0
+    while actions > 0:
+        done = engine.run_slice(number, actions, probes)
+        yield done
+        actions -= done.actions
+        number += 1

@@ -6,7 +6,6 @@ subclass of Mismatch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -54,7 +53,6 @@ class Bench:
     sampling: SamplingOracle
     survival: SurvivalOracle
     oracles: tuple[Oracle, ...]
-    _checks: tuple[Callable[[Action, Observation], None], ...]
 
     def __init__(self, contract: Contract) -> None:
         self.nursery_bytes = contract.nursery_bytes
@@ -69,10 +67,9 @@ class Bench:
         if "limit" in contract.observes:
             oracles.append(PointersOracle(contract, self.shadow, self.sampling))
         self.oracles = tuple(oracles)
-        self._checks = tuple(oracle.check for oracle in oracles)
 
     def judge(self, action: Action, observation: Observation) -> None:
         """Follow the action and judge what the target said. Raises a Mismatch."""
         self.shadow.follow(action, observation.minors)
-        for check in self._checks:
-            check(action, observation)
+        for oracle in self.oracles:
+            oracle.check(action, observation)
