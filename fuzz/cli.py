@@ -9,56 +9,40 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
 
+import attrs
 import click
 
 from fuzz import corpus, report
 from fuzz import trace as traces
+from fuzz.drawing import check_beginning
 from fuzz.explain import LEGEND, explain_step
 from fuzz.explain_page import Page, make_page, render
 from fuzz.hunt import SEEDS, hunt_all
-from fuzz.probes import PROBES
+from fuzz.probes import probes_for
 from fuzz.problems import BadInputError, HarnessError
 from fuzz.reach import reach
-from fuzz.run import Failure, replay, replay_steps
+from fuzz.run import Failure, record, replay, replay_steps
 from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, WORKERS_DIED, Plan, Session, Started
+from fuzz.target_options import Duration, TargetChoice, target_options, without_option
 from fuzz.targets import KNOWN_BUGS, make_target
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
-SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
 WORKERS_MAX = 256
 SESSION_SEEDS = 2**32
 SEEDS_HUNTED_MAX = 1000
 
 
-class Duration(click.ParamType[float]):
-    """A time like 30s, 10m or 2h; converts to seconds."""
-
-    name = "TIME"
-
-    def convert(
-        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(value))
-        if not match or float(match[1]) == 0:
-            self.fail(f"{value!r} is no time; write 30s, 10m or 2h", param, ctx)
-        return float(match[1]) * SECONDS_PER_UNIT[match[2]]
-
-
-target_option = click.option(
-    "--target", help="The target: reference, or reference+BUG; see `gcfuzz targets`."
-)
 corpus_option = click.option(
     "--corpus",
     "corpus_folder",
@@ -76,7 +60,7 @@ def cli() -> None:
 
 
 @cli.command()
-@target_option
+@target_options
 @click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
 @click.option(
@@ -96,8 +80,9 @@ def cli() -> None:
 @click.option(
     "--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a summary as JSON."
 )
+@without_option
 def run(  # noqa: PLR0913 - the options of the command
-    target: str | None,
+    choice: TargetChoice,
     engine: str,
     seed: int | None,
     workers: int,
@@ -105,18 +90,23 @@ def run(  # noqa: PLR0913 - the options of the command
     actions: int | None,
     corpus_folder: Path,
     summary: Path | None,
+    without: tuple[str, ...],
 ) -> int:
     """Fuzz a target until the budget is used up."""
     if seconds is not None and actions is not None:
         raise BadInputError("--time and --actions are two budgets; give one of them")
-    name = "reference" if target is None else target
-    make_target(name)
+    options = attrs.evolve(choice.options, without=without)
+    # A program that cannot be talked to is bad input now, and a find later.
+    contract = make_target(choice.name_without_trace, options).start({})
+    check_beginning(contract)
     corpus.open_folder(corpus_folder)
     if summary is not None:
         with _writing(summary):
             summary.touch()
     plan = Plan(
-        target=name,
+        target=choice.name_without_trace,
+        options=options,
+        probes=probes_for(contract),
         engine=engine,
         seed=secrets.randbelow(SESSION_SEEDS) if seed is None else seed,
         workers=workers,
@@ -150,46 +140,78 @@ def _writing(path: Path) -> Iterator[None]:
 @click.argument(
     "places", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@target_option
-def replay_command(places: tuple[Path, ...], target: str | None) -> int:
+@target_options
+def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     """Replay traces, on the target that each names or on another."""
     paths = [path for place in places for path in corpus.traces_in(place)]
     console = report.Screen()
-    return MISMATCH if report.print_replays(console, _replays(paths, target)) else CLEAN
+    return MISMATCH if report.print_replays(console, _replays(paths, choice)) else CLEAN
 
 
-def _replays(paths: list[Path], target: str | None) -> Iterator[tuple[Path, Failure | None, str]]:
+def _replays(paths: list[Path], choice: TargetChoice) -> Iterator[tuple[Path, Failure | None, str]]:
+    make = cache(choice.make)  # One process serves many traces.
     for path in paths:
         trace = traces.read(path)
-        name = trace.header.target if target is None else target
-        failure = replay(make_target(name), trace, str(path))
-        yield path, failure, report.replay_command(path, target)
+        failure = replay(make(trace.header.target), trace, str(path))
+        yield path, failure, report.replay_command(path, choice.options, choice.name)
 
 
 @cli.command("reduce")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@target_option
+@target_options
 @corpus_option
-def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
+def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path) -> int:
     """Reduce a failing trace to a few actions, and save it in the corpus."""
     trace = traces.read(path)
-    name = trace.header.target if target is None else target
-    failure = replay(make_target(name), trace, str(path))
+    name = choice.name_for(trace.header.target)
+    failure = replay(choice.make(name), trace, str(path))
     console = report.Screen()
     if failure is None:
         console.print(f"{path} passes on {name}: there is nothing to reduce", soft_wrap=True)
         return CLEAN
     corpus.open_folder(corpus_folder)
     engine = trace.header.found.engine if trace.header.found else "replay"
-    finder = corpus.Finder(corpus_folder, name, engine, trace.header.seed)
+    finder = corpus.Finder(corpus_folder, name, engine, trace.header.seed, choice.options)
     find = corpus.save_reduced(finder, path, failure)
-    report.print_find(console, 1, find)
+    report.print_find(console, 1, find, choice.options)
     return MISMATCH if find.reproduced else INCONCLUSIVE
+
+
+@cli.command("record")
+@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@target_options
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the recording goes.",
+)
+def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
+    """Store what a target says to a trace. `replay` compares a recording with what it says then.
+
+    On the target that it was made on, every field of every answer must be the same; on another,
+    under the same contract, what the contract determines.
+    """
+    trace = traces.read(path)
+    _check_other(output, path)
+    name = choice.name_for(trace.header.target)
+    recording, failure = record(choice.make(name), trace, str(path))
+    with _writing(output):
+        traces.write_to(recording, output)
+    console = report.Screen()
+    actions = len(recording.actions)
+    console.print(f"{output}: {actions} actions on {name}, with what it said", soft_wrap=True)
+    if failure is None:
+        return CLEAN
+    report.print_failure(console, f"FAILED {path}", failure, replay=None)
+    return MISMATCH
 
 
 @cli.command("explain")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@target_option
+@target_options
 @click.option(
     "--html",
     "page_path",
@@ -197,15 +219,14 @@ def reduce_command(path: Path, target: str | None, corpus_folder: Path) -> int:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a page to step through in a browser instead, with the objects as a graph.",
 )
-def explain_command(path: Path, target: str | None, page_path: Path | None) -> int:
+def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) -> int:
     """Show a trace step by step, each with what came of it and a picture of the nursery."""
     trace = traces.read(path)
-    name = trace.header.target if target is None else target
+    name = choice.name_for(trace.header.target)
     title = f"{path} on {name}"
-    steps = replay_steps(make_target(name), trace, str(path))
+    steps = replay_steps(choice.make(name), trace, str(path))
     if page_path is not None:
-        if page_path.exists() and page_path.samefile(path):
-            raise BadInputError(f"{page_path}: is the trace itself; name another file for the page")
+        _check_other(page_path, path)
         configuration = report.describe_configuration(trace.header.config)
         return _write_page(page_path, make_page(title, configuration, steps))
     code = CLEAN
@@ -216,6 +237,11 @@ def explain_command(path: Path, target: str | None, page_path: Path | None) -> i
         for line in explain_step(step):
             click.secho(line, bold=step.failure is not None)
     return code
+
+
+def _check_other(output: Path, trace: Path) -> None:
+    if output.exists() and output.samefile(trace):
+        raise BadInputError(f"{output}: is the trace itself; name another file to write")
 
 
 def _write_page(path: Path, page: Page) -> int:
@@ -269,13 +295,13 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
 
 
 @cli.command("probes")
-@target_option
+@target_options
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--actions", type=click.IntRange(min=1), default=200_000, show_default=True)
-def probes_command(target: str | None, seed: int, actions: int) -> int:
+def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
     """Count what fuzzing reaches, and show the smallest trace for each probe."""
-    fuzzed = make_target("reference" if target is None else target)
-    with report.counting("probes", len(PROBES)) as progress:
+    fuzzed = choice.make(choice.name_without_trace)
+    with report.counting("probes", len(probes_for(fuzzed.start({})))) as progress:
         reached = []
         for each in reach(fuzzed, seed, actions):
             reached.append(each)
@@ -296,6 +322,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # Not every terminal has an arrow.
+    # So that programs under test are ended with this one.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run_command_line(sys.argv[1:]))
 
 

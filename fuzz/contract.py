@@ -6,7 +6,7 @@ header, since what an allocation costs may depend on the configuration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import attrs
@@ -99,6 +99,10 @@ class SamplingRule:
     other (PyPy)."""
 
 
+NO_SAMPLING = SamplingRule(period_bytes=Range(1, 0))
+"""The rule of a target that does not sample: no period is legal."""
+
+
 @attrs.frozen
 class Prebuilt:
     """An immortal object that exists from the start, all its references null."""
@@ -113,15 +117,22 @@ class Contract:
 
     nursery_bytes: int
     layout: Layout
-    sampling: SamplingRule
-    settings: tuple[Setting, ...]
     actions: tuple[str, ...]
     """The names of the actions that it carries out."""
     observes: tuple[str, ...]
     """The fields of an observation that it fills, where they apply."""
+    sampling: SamplingRule = NO_SAMPLING
+    settings: tuple[Setting, ...] = ()
     prebuilt: tuple[Prebuilt, ...] = ()
     pins_max: int = 0
     """How many objects may be pinned at once."""
+
+    def without(self, actions: Collection[str]) -> Contract:
+        """The same contract, but for these actions."""
+        if not actions:
+            return self
+        left = tuple(action for action in self.actions if action not in actions)
+        return attrs.evolve(self, actions=left)
 
 
 def problem_of_configuration(

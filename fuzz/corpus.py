@@ -6,6 +6,7 @@ removed only once the reduced one is there and has failed again.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -14,12 +15,14 @@ import attrs
 
 from fuzz import trace as traces
 from fuzz.problems import BadInputError
-from fuzz.reduce import reduce_failure
+from fuzz.reduce import SECONDS_MAX, reduce_failure
 from fuzz.run import Failure, run_again
-from fuzz.targets import make_target
+from fuzz.targets import NO_OPTIONS, Target, TargetOptions, make_target, planted
 from fuzz.trace import VERSION, Found, Header, Trace
 
 SUFFIX = ".jsonl"
+DIRECTION_MAX = 40
+"""So many characters of a failure's direction stand in its file's name."""
 
 
 @attrs.frozen
@@ -79,7 +82,9 @@ def shipped_traces() -> dict[str, Trace]:
 def stem_of(failure: Failure) -> str:
     """What a find's file is called, but for the digest."""
     oracle, field, action, direction = failure.identity
-    return f"{oracle}-{field}-{direction}-{action}".replace(" ", "-")
+    # The direction may be what the target said.
+    safe = re.sub(r"[^A-Za-z0-9_]+", "-", direction)[:DIRECTION_MAX]
+    return f"{oracle}-{field}-{safe}-{action}"
 
 
 @attrs.frozen
@@ -90,6 +95,11 @@ class Finder:
     target: str
     engine: str
     seed: int | None
+    options: TargetOptions = NO_OPTIONS
+
+    def make_target(self) -> Target:
+        """The target, made anew."""
+        return make_target(self.target, self.options)
 
 
 def save_raw(finder: Finder, failure: Failure) -> Path:
@@ -98,10 +108,11 @@ def save_raw(finder: Finder, failure: Failure) -> Path:
     return traces.write(_trace(finder, failure, found), finder.folder, stem_of(failure) + "-raw")
 
 
-def save_reduced(finder: Finder, raw: Path, failure: Failure) -> Find:
+def save_reduced(finder: Finder, raw: Path, failure: Failure, seconds: float = SECONDS_MAX) -> Find:
     """Reduce a failure that `raw` holds, run it again, and save it if it fails again."""
-    reduced = reduce_failure(make_target(finder.target), failure)
-    again = _run_again(finder.target, reduced)
+    reduced = reduce_failure(finder.make_target(), failure, seconds)
+    # Made anew, the target has nothing left over from what was tried.
+    again = _run_again(finder.make_target(), reduced)
     length = len(failure.actions)
     if again is None or again.identity != failure.identity:
         trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
@@ -127,8 +138,8 @@ def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
 def _kills(target: str, failure: Failure) -> tuple[str, ...]:
     """Which of the bugs planted in `target` make the trace fail by themselves."""
     base, *bugs = target.split("+")
-    return tuple(bug for bug in bugs if _run_again(f"{base}+{bug}", failure))
+    return tuple(bug for bug in bugs if _run_again(make_target(planted(base, bug)), failure))
 
 
-def _run_again(target: str, failure: Failure) -> Failure | None:
-    return run_again(make_target(target), failure.configuration, failure.actions, failure)
+def _run_again(target: Target, failure: Failure) -> Failure | None:
+    return run_again(target, failure.configuration, failure.actions, failure)

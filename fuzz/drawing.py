@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import attrs
 
 from fuzz.actions import Action
-from fuzz.contract import Setting
+from fuzz.contract import Contract, Setting
 from fuzz.legality import why_illegal
+from fuzz.oracles import Bench
 from fuzz.problems import BadInputError
 from fuzz.rules import Rule, Situation, Source, rules_for
 from fuzz.scenarios import SCENARIOS, next_of
@@ -32,6 +33,20 @@ INTERRUPTED_SHARE = 16
 """One action in so many interrupts a scenario."""
 
 
+class NothingLegalError(BadInputError):
+    """The contract leaves no action that is legal here."""
+
+    def __init__(self) -> None:
+        super().__init__("the contract supports no action that is legal here")
+
+
+def check_beginning(contract: Contract) -> None:
+    """Raises NothingLegalError if no trace could begin under this contract."""
+    situation = Situation(contract, Bench(contract))
+    if not any(rule.subjects(situation) for rule in rules_for(contract)):
+        raise NothingLegalError
+
+
 def menu_of(rules: Sequence[Rule]) -> list[Rule]:
     """Each of the rules as often as it is to be drawn."""
     return [rule for rule in rules for _ in range(rule.weight)]
@@ -41,7 +56,7 @@ def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> A
     """A legal action: the next of a scenario, or else by one of the rules on the menu.
 
     If chance finds no rule that has subjects, it is the first of all that has some. Raises
-    BadInputError if the contract supports no action that is legal here.
+    NothingLegalError if there is none.
     """
     action = draw_from_scenario(situation, source)
     if action is not None:
@@ -55,7 +70,7 @@ def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> A
         subjects = rule.subjects(situation)
         if subjects:
             return rule.draw(situation, source, subjects)
-    raise BadInputError("the contract supports no action that is legal here")
+    raise NothingLegalError
 
 
 def draw_from_scenario(situation: Situation, source: Source) -> Action | None:

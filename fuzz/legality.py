@@ -6,6 +6,8 @@ reduction it is a candidate not worth trying; and the rules never draw it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from fuzz.actions import (
     NAMES,
     SLOT_FIELDS,
@@ -55,6 +57,24 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> str | Non
     )
 
 
+def may_be_sent_ahead(contract: Contract) -> bool:
+    """Whether what is legal never depends on what the target answers.
+
+    Only pinning does: an object can be pinned while it is young.
+    """
+    return "pin" not in contract.actions or contract.pins_max == 0
+
+
+def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Action]:
+    """The actions up to the first that is illegal, where that does not depend on answers."""
+    shadow = Shadow(contract)
+    for action in actions:
+        if why_illegal(action, contract, shadow):
+            return
+        shadow.follow(action, minors=0)
+        yield action
+
+
 def _why_roots(action: Action, shadow: Shadow) -> str | None:
     for field in SLOT_FIELDS[type(action)]:
         root = getattr(action, field)
@@ -93,15 +113,33 @@ def _why_size(action: Action, contract: Contract) -> str | None:
     length = getattr(action, "length", None)
     if length is None or isinstance(action, CopyArray):
         return None
-    bytes_max = contract.layout.object_bytes_max
     if isinstance(action, SetCallback):
-        # Whatever the callback allocates must fit in an empty nursery.
-        bytes_max = contract.layout.large_object_bytes - 1
-    layout = contract.layout.kinds["array" if isinstance(action, AllocateArray) else "string"]
-    most = (bytes_max - layout.fixed_bytes) // layout.item_bytes
+        most = callback_length_max(contract)
+    else:
+        most = length_max("array" if isinstance(action, AllocateArray) else "string", contract)
     if not 0 <= length <= most:
         return f"length is {length}; it must be from 0 to {most}"
     return None
+
+
+def length_max(kind: str, contract: Contract) -> int:
+    """The greatest legal length of a string or an array."""
+    return _length_within(contract.layout.object_bytes_max, kind, contract)
+
+
+def callback_length_max(contract: Contract) -> int:
+    """The greatest legal length of a callback's string; below 0 if there is none.
+
+    Whatever the callback allocates must fit in an empty nursery.
+    """
+    layout = contract.layout
+    bytes_max = min(layout.large_object_bytes - 1, layout.object_bytes_max)
+    return _length_within(bytes_max, "string", contract)
+
+
+def _length_within(bytes_max: int, kind: str, contract: Contract) -> int:
+    layout = contract.layout.kinds.get(kind)
+    return -1 if layout is None else (bytes_max - layout.fixed_bytes) // layout.item_bytes
 
 
 def _why_number(action: Action) -> str | None:

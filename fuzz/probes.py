@@ -8,12 +8,13 @@ the oracles; the counts say how often the answer was yes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
 from fuzz.actions import (
     ALLOCATIONS,
+    NAMES,
     Action,
     AddMemoryPressure,
     AllocateOldString,
@@ -28,6 +29,7 @@ from fuzz.actions import (
     TakeIdentity,
     Unpin,
 )
+from fuzz.contract import Contract
 from fuzz.observation import MAJOR_STATES, Observation
 from fuzz.oracles import Bench, Mismatch
 from fuzz.shadow import Age, ShadowObject
@@ -39,11 +41,11 @@ MARKING = MAJOR_STATES.index("marking")
 class Before:
     """What the oracles knew before an action: the period, and the samples not yet reported.
 
-    The survival oracle begins a new list whenever it has compared one with a report.
+    The survival oracle begins a new count whenever it has compared one with a report.
     """
 
     period_bytes: int
-    pending: list[ShadowObject]
+    pending: Mapping[ShadowObject, int]
 
 
 @attrs.define
@@ -170,11 +172,61 @@ PROBES = tuple(
 """The names of all probes."""
 
 
-def _is_at_an_edge(observation: Observation) -> bool:
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "sample_in_nursery": ("samples",),
+    "sample_outside": ("samples",),
+    "several_samples_in_nursery": ("samples",),
+    "several_samples_outside": ("samples",),
+    "sample_then_minor_collection": ("samples", "order"),
+    "minor_collection_then_sample": ("samples", "order"),
+    "sample_point_at_top": ("sample_point", "top"),
+    "sampled_beside_barrier": ("samples", "pin"),
+    "old_object_sampled": ("samples", "allocate_old_string"),
+    "callback_sampled": ("samples", "set_callback"),
+    "collected_again_after_callback": ("samples", "set_callback"),
+    "several_minor_collections_in_allocation": ("minors", "set_callback"),
+    "enabled_with_room_left": ("sample_point", "top"),
+    "enabled_beside_barrier": ("pin",),
+    "pending_samples_dropped": ("reports",),
+    "pending_samples_reported_by_disabling": ("reports",),
+    **{f"toggled_while_{name}": ("state",) for name in MAJOR_STATES},
+    "sampled_object_survived": ("reports",),
+    "sampled_object_died": ("reports",),
+    "sampled_weakref": ("reports", "allocate_weakref"),
+    "sampled_object_pinned": ("reports", "pin"),
+    "sampled_object_weakly_referenced": ("reports", "allocate_weakref"),
+    "weakref_died": ("alive", "allocate_weakref"),
+    "array_copied_while_marking": ("state",),
+    "copied_into_prebuilt_array": ("load_prebuilt",),
+    "identity_taken_of_pinned_object": ("pin",),
+    "pinned_while_sampling": ("enable_sampling",),
+    "unpinned_while_marking": ("state", "pin"),
+    "collection_due": ("limit", "free"),
+    "collection_due_while_sampling": ("limit", "free", "enable_sampling"),
+    "forked_with_pending_samples": ("reports",),
+    "paused_with_pending_samples": ("reports",),
+}
+"""What a probe needs of a contract beside its action: other actions, and fields of observations."""
+
+
+def probes_for(contract: Contract) -> tuple[str, ...]:
+    """The probes that a target under this contract can reach."""
+    has = {*contract.actions, *contract.observes}
+    groups = [group for action, group in _OF_ACTIONS.items() if NAMES[action] in has]
+    if "enable_sampling" not in has:
+        groups = [group for group in groups if group is not _OF_ALLOCATIONS]
+        has.discard("reports")
+    names = dict.fromkeys(name for group in (*groups, _OF_REPORTS) for name in group)
+    return tuple(name for name in names if has.issuperset(_NEEDS.get(name, ())))
+
+
+def _is_at_an_edge(observation: Observation, bench: Bench) -> bool:
     """Whether an allocation while sampling is on did more than move `free` a bit."""
-    point = observation.sample_point
-    return point is not None and (
-        bool(observation.order) or point in (observation.free, observation.top)
+    return (
+        observation.samples > 0
+        or observation.minors > 0
+        or bench.sampling.bytes_until_sample == 0
+        or observation.sample_point == observation.top
     )
 
 
@@ -187,7 +239,10 @@ class ProbeCounter:
     def watch(self, action: Action, observation: Observation, bench: Bench, before: Before) -> None:
         """Ask the probes about one action that the oracles found right."""
         group = _OF_ACTIONS.get(type(action))
-        if group is not None and (group is not _OF_ALLOCATIONS or _is_at_an_edge(observation)):
+        if group is not None and (
+            group is not _OF_ALLOCATIONS
+            or (before.period_bytes and _is_at_an_edge(observation, bench))
+        ):
             self._ask(group, Moment(action, observation, bench, before))
         if observation.reports:
             self._ask(_OF_REPORTS, Moment(action, observation, bench, before))

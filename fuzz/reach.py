@@ -12,7 +12,7 @@ import attrs
 
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.probes import PROBES, ProbeCounter, ProbeReached, WantedProbe
+from fuzz.probes import ProbeCounter, ProbeReached, WantedProbe, probes_for
 from fuzz.reduce import reduce_failure
 from fuzz.run import Failure
 from fuzz.targets.target import Target
@@ -30,8 +30,9 @@ class Reached:
 def reach(target: Target, seed: int, actions: int) -> Iterator[Reached]:
     """Fuzz `target` for so many actions, and tell of each probe."""
     counter = ProbeCounter()
+    probes = probes_for(target.start({}))
     _fuzz(target, seed, actions, counter)
-    for probe in PROBES:
+    for probe in probes:
         times = counter.counts[probe]
         found = _fuzz(target, seed, actions, WantedProbe(probe)) if times else None
         yield Reached(probe, times, reduce_failure(target, found) if found else None)

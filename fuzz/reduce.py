@@ -11,14 +11,15 @@ certain action appended. Removing an allocation removes what depends on it, and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import combinations
 
 import attrs
 
 from fuzz.actions import (
     ALLOCATIONS,
-    NAMES,
     SLOT_FIELDS,
     Action,
     AllocateOldString,
@@ -31,18 +32,25 @@ from fuzz.actions import (
     Write,
 )
 from fuzz.contract import Contract, problem_of_configuration
+from fuzz.forecast import cost_of
 from fuzz.legality import why_illegal
 from fuzz.run import Failure, run_again
 from fuzz.shadow import Shadow
 from fuzz.targets.target import Target
 
 ATTEMPTS_MAX = 5000
+SECONDS_MAX = 120.0
+"""For targets so slow, or so silent, that all attempts would take hours."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
 MERGEABLE = ALLOCATIONS - {AllocateOldString}
 SETTING = -1
 """Where an action's position is expected: this integer is a setting's."""
 _Place = tuple[int, str]
 FILLERS: tuple[Action, ...] = (CollectMinor(), DisableSampling(), CollectStep(), CollectFull())
+
+
+class ContractChangedError(Exception):
+    """What was legal when it failed no longer is: the target now states another contract."""
 
 
 @attrs.frozen
@@ -70,22 +78,25 @@ class _Slots:
         self._shadow = Shadow(contract)
         self.names: list[int] = []
 
-    def follow(self, action: Action, appends: int) -> bool:
-        """Carry out `action`; a slot that it appends gets that name. False if it is illegal."""
-        if why_illegal(action, self._contract, self._shadow):
-            return False
+    def allows(self, action: Action) -> bool:
+        """Whether `action` is legal here."""
+        return why_illegal(action, self._contract, self._shadow) is None
+
+    def follow(self, action: Action, appends: int) -> None:
+        """Carry out a legal action; a slot that it appends gets that name."""
         self._shadow.follow(action, minors=0)
         if isinstance(action, Free):
             del self.names[action.root]
         elif len(self._shadow.roots) > len(self.names):
             self.names.append(appends)
-        return True
 
 
 def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
-    """The actions with their slots named. All of them must be legal."""
+    """The actions with their slots named. Raises ContractChangedError if one is illegal."""
     slots, named = _Slots(contract), []
     for number, action in enumerate(actions):
+        if not slots.allows(action):
+            raise ContractChangedError
         names = {field: slots.names[slot] for field, slot in _roots_in(action)}
         named.append(_Named(action, names, number))
         slots.follow(action, number)
@@ -99,7 +110,8 @@ def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
         if all(name in slots.names for name in each.slots.values()):
             numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
             action = attrs.evolve(each.action, **numbers)
-            if slots.follow(action, each.appends):
+            if slots.allows(action):
+                slots.follow(action, each.appends)
                 actions.append(action)
     return actions
 
@@ -107,15 +119,28 @@ def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
 class Reducer:
     """Reduces one failure of one target. `attempts` counts the candidates that were run."""
 
-    def __init__(self, target: Target, failure: Failure) -> None:
+    def __init__(self, target: Target, failure: Failure, deadline: float) -> None:
         self._target = target
+        self._deadline = deadline
         self.failure = failure
         self.attempts = 0
 
+    @property
+    def _is_over(self) -> bool:
+        return self.attempts >= ATTEMPTS_MAX or time.monotonic() > self._deadline
+
     def reduce(self) -> Failure:
-        """The smallest failure of the same identity that was found."""
+        """The smallest failure of the same identity that was found.
+
+        A target that contradicts its own contract ends the search.
+        """
+        with suppress(ContractChangedError):
+            self._reduce()
+        return self.failure
+
+    def _reduce(self) -> None:
         before = None
-        while before != self.failure and self.attempts < ATTEMPTS_MAX:
+        while before != self.failure and not self._is_over:
             before = self.failure
             self._remove_actions()
             self._replace_actions()
@@ -125,14 +150,13 @@ class Reducer:
             self._lower_settings()
             self._lower_integers()
             self._lower_together()
-        return self.failure
 
     def _contract(self) -> Contract:
         return self._target.start(self.failure.configuration)
 
     def _accept(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
         """Run a candidate; keep it if it fails in the same way."""
-        if self.attempts >= ATTEMPTS_MAX:
+        if self._is_over:
             return False
         self.attempts += 1
         failure = run_again(self._target, configuration, actions, self.failure)
@@ -192,9 +216,11 @@ class Reducer:
         pair = self.failure.actions[position : position + 2]
         if not MERGEABLE.issuperset(map(type, pair)):
             return False
-        sizes = [_allocated_bytes(contract, action) for action in pair]
-        length = sum(sizes) - contract.layout.kinds["string"].fixed_bytes
         named = _name(contract, self.failure.actions)
+        if "string" not in contract.layout.kinds:
+            return False
+        sizes = [cost_of(contract.layout, action)[0] for action in pair]
+        length = sum(sizes) - contract.layout.kinds["string"].fixed_bytes
         merged = attrs.evolve(named[position], action=AllocateString(length), slots={})
         return self._accept_named(contract, [*named[:position], merged, *named[position + 2 :]])
 
@@ -237,7 +263,7 @@ class Reducer:
                     break
 
     def _accept_if_legal(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
-        if self.attempts >= ATTEMPTS_MAX:
+        if self._is_over:
             return False
         if problem_of_configuration(configuration, self._contract().settings):
             return False
@@ -322,13 +348,6 @@ def _fields_of(action: Action) -> tuple[str, ...]:
     return tuple(field.name for field in attrs.fields(type(action)))
 
 
-def _allocated_bytes(contract: Contract, action: Action) -> int:
-    """The bytes that an allocation counts."""
-    kind = NAMES[type(action)].removeprefix("allocate_")
-    nonmovable = getattr(action, "nonmovable", False)
-    return contract.layout.cost(kind, getattr(action, "length", 0), nonmovable)[0]
-
-
 def _rank(action: Action) -> int:
     """Argument-less actions are simpler than others, and the earlier ones simplest."""
     return FILLERS.index(action) if action in FILLERS else len(FILLERS)
@@ -353,15 +372,16 @@ def _simpler(action: Action, field: str) -> Sequence[int | None]:
     return [None, *_lower(value)] if nullable else _lower(value)
 
 
-def reduce_failure(target: Target, failure: Failure) -> Failure:
+def reduce_failure(target: Target, failure: Failure, seconds: float = SECONDS_MAX) -> Failure:
     """The smallest failure of the same identity that a bounded search finds."""
-    smallest = Reducer(target, failure).reduce()
+    deadline = time.monotonic() + seconds
+    smallest = Reducer(target, failure, deadline).reduce()
     for switch, default in _switches(target, smallest):
         turned = 1 - smallest.configuration.get(switch, default)
         configuration = {**smallest.configuration, switch: turned}
         other = run_again(target, configuration, smallest.actions, smallest)
         if other is not None and other.identity == smallest.identity:
-            reduced = Reducer(target, other).reduce()
+            reduced = Reducer(target, other, deadline).reduce()
             if len(reduced.actions) < len(smallest.actions):
                 smallest = reduced
     return smallest

@@ -25,7 +25,6 @@ from fuzz.actions import NAMES, Action
 from fuzz.contract import Contract
 from fuzz.corpus import Find
 from fuzz.hunt import Record
-from fuzz.probes import PROBES
 from fuzz.reach import Reached
 from fuzz.run import Failure
 from fuzz.session import (
@@ -40,7 +39,7 @@ from fuzz.session import (
     Started,
     WorkerDied,
 )
-from fuzz.targets import KNOWN_BUGS
+from fuzz.targets import KNOWN_BUGS, TargetOptions
 
 STOPPED = {
     TIME: "the time is up",
@@ -113,18 +112,21 @@ def print_failure(console: Console, title: str, failure: Failure, replay: str | 
         console.print(f"  replay    [bold]{escape(replay)}[/]", soft_wrap=True)
 
 
-def replay_command(path: Path, target: str | None = None) -> str:
+def replay_command(path: Path, options: TargetOptions, target: str | None = None) -> str:
     """What to type to replay a trace, on its own target or on another."""
-    words = ["gcfuzz", "replay", str(path)]
-    return shlex.join(words if target is None else [*words, "--target", target])
+    target_words = [] if target is None else ["--target", target]
+    return shlex.join(["gcfuzz", "replay", str(path), *target_words, *options.words])
 
 
-def print_find(console: Console, number: int, find: Find) -> None:
+def print_find(console: Console, number: int, find: Find, options: TargetOptions) -> None:
     """A find of a session."""
     title = f"FAILURE {number}: {' / '.join(find.failure.identity)}"
     if not find.reproduced:
         title += " (seen once, NOT reproduced)"
-    print_failure(console, title, find.failure, replay_command(find.path))
+    print_failure(console, title, find.failure, replay_command(find.path, options))
+    if options.command:
+        alone = f"{shlex.join(options.command)} < {shlex.quote(str(find.path))}"
+        console.print(f"  alone     {escape(alone)}", soft_wrap=True)
     found = find.trace.header.found
     if found is not None:
         was = f", reduced from {found.reduced_from} actions" if find.reproduced else ""
@@ -200,7 +202,8 @@ class SessionReporter:
     def _start(self, plan: Plan, bugs_checked: int) -> None:
         budget = f"{plan.seconds:g} s" if plan.actions is None else f"{plan.actions} actions"
         self._console.print(
-            f"gcfuzz: target {plan.target}, engine {plan.engine}, seed {plan.seed}, "
+            f"gcfuzz: target {escape(' '.join([plan.target, *plan.options.words]))}, "
+            f"engine {plan.engine}, seed {plan.seed}, "
             f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}",
             soft_wrap=True,
         )
@@ -219,7 +222,7 @@ class SessionReporter:
     def _finish(self, finished: Finished) -> None:
         self._live.stop()
         for number, find in enumerate(finished.finds, 1):
-            print_find(self._console, number, find)
+            print_find(self._console, number, find, finished.plan.options)
         totals = finished.totals
         self._console.print(
             f"{_count(totals.traces, 'trace')}, {_count(totals.actions, 'action')} "
@@ -227,11 +230,12 @@ class SessionReporter:
             f"{_count(totals.minor_collections, 'minor collection')}",
             soft_wrap=True,
         )
-        missing = [name for name in PROBES if not totals.probes[name]]
+        probes = finished.plan.probes
+        missing = [name for name in probes if not totals.probes[name]]
         if missing:
             self._console.print(f"probes not reached: {', '.join(missing)}", soft_wrap=True)
         else:
-            self._console.print(f"all {len(PROBES)} probes reached")
+            self._console.print(f"all {len(probes)} probes reached")
         self._console.print(
             f"[bold]{_count(len(finished.finds), 'failure')}[/] in {finished.seconds:.1f} s; "
             f"{STOPPED[finished.stop_reason]}"
@@ -247,7 +251,7 @@ def _progress_line(progress: Progress) -> str:
     speed = totals.actions / max(progress.seconds, 0.001)
     return (
         f"{progress.seconds:.0f} s · {_short(totals.traces)} traces · {_short(speed)} actions/s · "
-        f"{_short(totals.samples)} samples · probes {len(totals.probes)}/{len(PROBES)} · "
+        f"{_short(totals.samples)} samples · probes {len(totals.probes)}/{progress.probes} · "
         f"{_count(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
     )
 
@@ -366,6 +370,14 @@ def print_targets(console: Console, contract: Contract) -> None:
         settings.add_row(each.name, legal, str(each.default))
     console.print(settings)
     console.print(f"sampling period in bytes: {contract.sampling.period_bytes}")
+    console.print(
+        "\n[bold]process[/]: any program that speaks the protocol (docs/protocol.md); "
+        "--command names it."
+    )
+    console.print(
+        "\n[bold]incminimark[/]: PyPy's collector, untranslated, under Python 2.7; "
+        "--source names the RPython tree, --python the interpreter."
+    )
     console.print("\n[bold]reference+BUG[/]: with a known bug planted; several may be joined by +.")
     for bug in KNOWN_BUGS.values():
         console.print(bug.id)

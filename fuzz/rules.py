@@ -48,7 +48,14 @@ from fuzz.actions import (
     WriteNumber,
 )
 from fuzz.contract import Contract
-from fuzz.legality import can_be_pinned, why_not_enabled, why_nothing_pinned
+from fuzz.legality import (
+    PRESSURES,
+    callback_length_max,
+    can_be_pinned,
+    length_max,
+    why_not_enabled,
+    why_nothing_pinned,
+)
 from fuzz.oracles import Bench
 from fuzz.shadow import ShadowObject
 
@@ -246,13 +253,15 @@ def _edge_bytes(situation: Situation, source: Source) -> int:
 def _length(situation: Situation, source: Source, kind: str) -> int:
     """A length that makes an object small, or of an interesting size."""
     if not source.below(2):
-        return source.below(SMALL_LENGTHS)
+        return min(source.below(SMALL_LENGTHS), length_max(kind, situation.contract))
     return edge_length(situation, source, kind)
 
 
 def edge_length(situation: Situation, source: Source, kind: str) -> int:
     """A length that makes an object of an interesting size."""
-    layout = situation.contract.layout.kinds[kind]
+    layout = situation.contract.layout.kinds.get(kind)
+    if layout is None:
+        return 0  # For a scenario, which the target's lack of that kind ends.
     size = min(_edge_bytes(situation, source), situation.contract.layout.object_bytes_max)
     if layout.item_bytes == 1:
         size -= source.below(2)
@@ -280,12 +289,6 @@ def _allocate_old_string(situation: Situation, source: Source, _: Sequence[int])
     return AllocateOldString(_length(situation, source, "string"))
 
 
-def callback_length_max(contract: Contract) -> int:
-    """The longest string that still goes to the nursery; below 0 if none does."""
-    layout = contract.layout
-    return layout.large_object_bytes - 1 - layout.kinds["string"].fixed_bytes
-
-
 def _set_callback(situation: Situation, source: Source, _: Sequence[int]) -> Action:
     longest = callback_length_max(situation.contract)
     if longest < 0 or source.below(3):
@@ -295,7 +298,7 @@ def _set_callback(situation: Situation, source: Source, _: Sequence[int]) -> Act
 
 def _add_memory_pressure(situation: Situation, source: Source, _: Sequence[int]) -> Action:
     nurseries = source.between(1, NURSERIES_PRESSED_MAX)
-    return AddMemoryPressure(nurseries * situation.contract.nursery_bytes)
+    return AddMemoryPressure(PRESSURES.nearest(nurseries * situation.contract.nursery_bytes))
 
 
 # Sampling.
@@ -319,7 +322,7 @@ def period(situation: Situation, source: Source) -> int:
         case 2:
             period_bytes = nursery * source.between(1, NURSERIES_MAX)
         case _:
-            period_bytes = source.log_between(legal.multiple, 8 * nursery)
+            period_bytes = source.log_between(legal.multiple, max(8 * nursery, legal.multiple))
     return legal.nearest(period_bytes)
 
 

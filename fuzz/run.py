@@ -11,17 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from fuzz.actions import NAMES, Action
+from fuzz.actions import NAMES, Action, SetCallback
+from fuzz.agreement import disagreement
 from fuzz.contract import Contract
-from fuzz.legality import why_illegal
+from fuzz.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.observation import Observation
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
+from fuzz.oracles.heap import HeapMismatch
+from fuzz.oracles.recording import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
 from fuzz.probes import Before, ProbeCounter, ProbeReached, WantedProbe
 from fuzz.problems import BadInputError
 from fuzz.rules import Situation
 from fuzz.shadow import Shadow
-from fuzz.targets.target import Target
-from fuzz.trace import Trace
+from fuzz.targets.target import RemoteTarget, Target
+from fuzz.trace import Header, Trace
 
 
 @attrs.frozen
@@ -66,6 +69,35 @@ class Run:
         self.actions: list[Action] = []
         self.observations: list[Observation] = []
 
+    @property
+    def _problem_at_start(self) -> str | None:
+        return self._target.problem_at_start if isinstance(self._target, RemoteTarget) else None
+
+    def why_illegal(self, action: Action) -> str | None:
+        """What is wrong with an action here, in a sentence; None if it is legal.
+
+        A target that failed to start has not said what is.
+        """
+        if self._problem_at_start is not None:
+            return None
+        return why_illegal(action, self.contract, self.bench.shadow)
+
+    @property
+    def goes_ahead(self) -> bool:
+        """Whether it is any use to announce actions."""
+        return isinstance(self._target, RemoteTarget) and may_be_sent_ahead(self.contract)
+
+    def announce(self, actions: Iterable[Action]) -> None:
+        """These are the next actions, and all of them are legal."""
+        _announce(self._target, self.contract, actions)
+
+    def finish(self) -> None:
+        """The trace is over. Raises a Mismatch, of which the last action is the culprit."""
+        if isinstance(self._target, RemoteTarget) and self.actions:
+            problem = self._target.finish()
+            if problem is not None:
+                raise HeapMismatch("error", None, problem, "after the last action")
+
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch."""
         bench = self.bench
@@ -73,6 +105,10 @@ class Run:
         if probes is not None:
             before = Before(bench.sampling.period_bytes, bench.survival.pending)
         self.actions.append(action)
+        if self._problem_at_start is not None:
+            self.observations.append(Observation(error=self._problem_at_start))
+            why = "at the header, before any action"
+            raise HeapMismatch("error", None, self._problem_at_start, why)
         observation = self._target.perform(action)
         self.observations.append(observation)
         bench.judge(action, observation)
@@ -109,7 +145,11 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
     if configuration is None:
         return
-    target.start(configuration)
+    contract = target.start(configuration)
+    if not _means_the_same(run.contract, contract):
+        return
+    instead_of_all = map(oracle.instead, run.actions)
+    _announce(target, contract, (each for each in instead_of_all if each is not None))
     for number, (action, first) in enumerate(zip(run.actions, run.observations, strict=True), 1):
         instead = oracle.instead(action)
         if instead is None:
@@ -121,6 +161,20 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
             raise
 
 
+def _means_the_same(first: Contract, second: Contract) -> bool:
+    """Whether what is asked of a target costs the same and is sampled by the same rule."""
+    return (first.layout, first.sampling, first.prebuilt) == (
+        second.layout,
+        second.sampling,
+        second.prebuilt,
+    )
+
+
+def _announce(target: Target, contract: Contract, actions: Iterable[Action]) -> None:
+    if isinstance(target, RemoteTarget) and may_be_sent_ahead(contract):
+        target.announce(actions)
+
+
 def run_actions(
     target: Target,
     configuration: Mapping[str, int],
@@ -130,11 +184,13 @@ def run_actions(
 ) -> Failure | None:
     """Run concrete actions; returns the first failure. An illegal action ends the run."""
     run = Run(target, configuration, probes)
+    run.announce(while_legal(run.contract, actions))
     try:
         for action in actions:
-            if why_illegal(action, run.contract, run.bench.shadow):
+            if run.why_illegal(action):
                 return None
             run.step(action)
+        run.finish()
         for oracle in rerun_oracles:
             rerun(target, run, oracle)
     except Mismatch as mismatch:
@@ -169,26 +225,81 @@ def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
 
     What only running it once more shows is the failure of the last step.
     """
-    try:
-        run = Run(target, trace.header.config)
-    except BadInputError as error:
-        raise BadInputError(f"{source}:1: {error}") from error
+    run = _run_of(target, trace, source)
+    recording = RecordingOracle(_fields_to_compare(trace, target.name, run.contract))
+    run.announce(while_legal(run.contract, trace.actions))
     for number, action in enumerate(trace.actions, 1):
-        problem = why_illegal(action, run.contract, run.bench.shadow)
+        problem = run.why_illegal(action)
         if problem:
-            # The header is line 1, so that the first action is line 2.
-            raise BadInputError(f"{source}:{number + 1}: {NAMES[type(action)]}: {problem}")
+            # The header is line 1. In a recording every action is followed by its observation.
+            line = number + 1 if trace.recorded is None else 2 * number
+            raise BadInputError(f"{source}:{line}: {NAMES[type(action)]}: {problem}")
         failure = None
         try:
-            run.step(action)
+            observation = run.step(action)
+            if trace.recorded is not None:
+                recording.check(trace.recorded[number - 1], observation)
             if number == len(trace.actions):
-                for oracle in RERUN_ORACLES.values():
-                    rerun(target, run, oracle)
+                _end(run, target)
         except Mismatch as mismatch:
             failure = run.failure(mismatch)
         yield Step(number, action, run.observations[-1], run.contract, failure, run.bench.shadow)
         if failure:
             return
+
+
+def _run_of(target: Target, trace: Trace, source: str) -> Run:
+    """A run of a trace that somebody gave. Raises BadInputError."""
+    try:
+        run = Run(target, trace.header.config)
+    except BadInputError as error:
+        raise BadInputError(f"{source}:1: {error}") from error
+    problem = disagreement(trace, run.contract)
+    if problem:
+        raise BadInputError(f"{source}:1: {problem}")
+    return run
+
+
+def _end(run: Run, target: Target) -> None:
+    """What is judged when all actions of a trace were right. Raises a Mismatch."""
+    run.finish()
+    for oracle in RERUN_ORACLES.values():
+        rerun(target, run, oracle)
+
+
+def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[str, ...]:
+    """The fields of a recording in which the target must agree: what both of them observe."""
+    made_under = trace.header.contract
+    if made_under is None:
+        return ()
+    if target == trace.header.target and contract == made_under:
+        return ALL
+    has_callbacks = any(isinstance(action, SetCallback) for action in trace.actions)
+    is_stated = contract.sampling.distances == "period"
+    fields = DETERMINED_WITHOUT_CALLBACKS if is_stated and not has_callbacks else DETERMINED
+    observed = {"error", *contract.observes} & {"error", *made_under.observes}
+    return tuple(field for field in fields if field in observed)
+
+
+def record(target: Target, trace: Trace, source: str) -> tuple[Trace, Failure | None]:
+    """What the target says to a trace, up to the first failure, which is the other result.
+
+    Raises BadInputError.
+    """
+    steps = list(replay_steps(target, attrs.evolve(trace, recorded=None), source))
+    header = Header(
+        trace.header.gcfuzz,
+        target.name,
+        trace.header.config,
+        trace.header.seed,
+        contract=target.start(trace.header.config),
+    )
+    recorded = Trace(
+        header,
+        tuple(step.action for step in steps),
+        tuple(step.observation for step in steps),
+    )
+    return recorded, next((step.failure for step in steps if step.failure), None)
 
 
 def replay(target: Target, trace: Trace, source: str) -> Failure | None:

@@ -36,12 +36,12 @@ from fuzz.actions import (
     Write,
     WriteNumber,
 )
+from fuzz.legality import PRESSURES, callback_length_max
 from fuzz.rules import (
     NUMBERS,
     Situation,
     Source,
     Story,
-    callback_length_max,
     edge_length,
     period,
     short_period,
@@ -51,6 +51,8 @@ from fuzz.shadow import ShadowObject
 STEPS_MAX = 3
 ALLOCATIONS_MAX = 4
 ITEMS_MAX = 12
+LARGE_ITEMS = 34
+"""An array of so many has cards in two bytes, where a card is of four items. (incminimark.)"""
 
 
 class ObjectGoneError(Exception):
@@ -121,6 +123,29 @@ def reference_is_moved(situation: Situation, source: Source) -> Story:
     yield from _steps(source)
     yield CopyArray(_slot(situation, origin), _slot(situation, heir), item, _field(source, heir), 1)
     yield Write(_slot(situation, origin), item, None)
+    yield CollectFull()
+
+
+def reference_is_moved_beside_dirty_card(situation: Situation, source: Source) -> Story:
+    """The same between large arrays, where the source was written elsewhere. (Found with gcfuzz.)
+
+    Only what is copied may be clean: whether the destination is looked at again must not depend on
+    the rest of the source. (PyPy's array copy, docs/findings.)
+    """
+    yield AllocateArray(LARGE_ITEMS)
+    origin = _newest(situation)
+    yield AllocateNode(0)
+    obj = _newest(situation)
+    yield Write(_slot(situation, origin), 0, _slot(situation, obj))
+    yield Free(_slot(situation, obj))
+    yield AllocateArray(LARGE_ITEMS)
+    heir = _newest(situation)
+    # The second step is likely to visit the newest root, and no other.
+    for _ in range(source.pick((1, 2, 2, 3))):
+        yield CollectStep()
+    yield Write(_slot(situation, origin), len(origin.refs) - 1, None)
+    yield CopyArray(_slot(situation, origin), _slot(situation, heir), 0, 0, 1)
+    yield Write(_slot(situation, origin), 0, None)
     yield CollectFull()
 
 
@@ -203,7 +228,8 @@ def callback_is_in_the_way(situation: Situation, source: Source) -> Story:
 def pressure_comes(situation: Situation, source: Source) -> Story:
     """A collection is due while sampling is on. (PyPy's fork.)"""
     yield EnableSampling(short_period(situation, source))
-    yield AddMemoryPressure(situation.contract.nursery_bytes << (2 + source.below(2)))
+    extra_bytes = situation.contract.nursery_bytes << (2 + source.below(2))
+    yield AddMemoryPressure(PRESSURES.nearest(extra_bytes))
     yield AllocateNode(0)
 
 
@@ -264,6 +290,7 @@ SCENARIOS: tuple[Callable[[Situation, Source], Story], ...] = (
     pressure_comes,
     identity_is_taken,
     reference_is_moved,
+    reference_is_moved_beside_dirty_card,
     prebuilt_object_inherits,
     pinned_object_is_known,
     pinned_object_is_let_go,

@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 import attrs
+import psutil
 
 from fuzz import corpus
 from fuzz import trace as traces
@@ -33,8 +34,9 @@ from fuzz.engines.engine import Engine, Slice
 from fuzz.engines.random import RandomEngine
 from fuzz.probes import PROBES, ProbeCounter
 from fuzz.problems import BadInputError, HarnessError
+from fuzz.reduce import SECONDS_MAX
 from fuzz.run import Failure
-from fuzz.targets import Target, make_target
+from fuzz.targets import NO_OPTIONS, Target, TargetOptions
 
 ENGINES = ("random", "machine")
 TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "workers died"
@@ -42,6 +44,8 @@ TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "wo
 SEND_SECONDS = 0.2
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
+INTERRUPTED_SECONDS = 3.0
+"""Who interrupts a session does not want to wait for reductions."""
 CYCLE_COLLECTION_THRESHOLD = 50_000
 SILENCE_SECONDS = 300.0
 UNLIMITED = 2**62
@@ -58,11 +62,14 @@ class Plan:
     corpus: Path
     seconds: float | None = None
     actions: int | None = None
+    options: TargetOptions = NO_OPTIONS
+    probes: tuple[str, ...] = PROBES
+    """What the target's contract lets it reach."""
 
     @property
     def finder(self) -> Finder:
         """Who finds in this session."""
-        return Finder(self.corpus, self.target, self.engine, self.seed)
+        return Finder(self.corpus, self.target, self.engine, self.seed, self.options)
 
 
 @attrs.define
@@ -103,6 +110,8 @@ class Progress:
     failures: int
     seconds_since_new: float
     """Since a probe was reached, or a failure found, for the first time."""
+    probes: int
+    """How many can be reached."""
 
 
 @attrs.frozen
@@ -171,7 +180,7 @@ class _Worker:
         self._plan = plan
         self._connection = connection
         self._deadline = deadline
-        self._engine = make_engine(plan.engine, make_target(plan.target), f"{plan.seed}/{index}")
+        self._engine = make_engine(plan.engine, plan.finder.make_target(), f"{plan.seed}/{index}")
         self._actions_left = _share(plan.actions, plan.workers, index)
         self._totals = Totals()
         self._probes = ProbeCounter()
@@ -209,9 +218,9 @@ class _Worker:
         self._connection.send(_Reduced(raw, _reduce(self._plan, raw, failure)))
 
 
-def _reduce(plan: Plan, raw: Path, failure: Failure) -> Find:
+def _reduce(plan: Plan, raw: Path, failure: Failure, seconds: float = SECONDS_MAX) -> Find:
     """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
-    find = corpus.save_reduced(plan.finder, raw, failure)
+    find = corpus.save_reduced(plan.finder, raw, failure, seconds)
     if find.reproduced:
         raw.unlink(missing_ok=True)
     return find
@@ -229,9 +238,13 @@ def _work(plan: Plan, index: int, connection: Connection, deadline: float) -> No
     # Ctrl-C reaches the whole process group, but it is the parent that decides what becomes of
     # it: the worker was started with that signal held back.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # The programs under test belong to the worker's session, and go with it.
+    os.setsid()
     prepare_worker()
     try:
         _Worker(plan, index, connection, deadline).search()
+    except BadInputError as problem:
+        connection.send(_Broke(problem))
     except OSError as problem:
         connection.send(_Broke(BadInputError(f"worker {index} cannot go on: {problem}")))
     except Exception:  # noqa: BLE001 - a bug of the harness, told by the parent
@@ -250,7 +263,24 @@ def _die_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
+    if os.getsid(0) == os.getpid():
+        _end_session(os.getpid())
     os._exit(1)
+
+
+def _end_session(leader: int) -> None:
+    """End the processes of a POSIX session, but not its leader."""
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, PermissionError):
+            if pid != leader and os.getsid(pid) == leader:
+                os.kill(pid, signal.SIGKILL)
+
+
+def _end(process: BaseProcess) -> None:
+    """Wait for a worker's end, and end whatever it leaves behind."""
+    process.join()
+    assert process.pid is not None
+    _end_session(process.pid)
 
 
 class Session:
@@ -286,7 +316,7 @@ class Session:
             self._stop(workers)
             if interrupted.is_set():
                 self._stop_reason = INTERRUPTED
-            self._reduce_leftovers()
+            self._reduce_leftovers(INTERRUPTED_SECONDS if interrupted.is_set() else SECONDS_MAX)
         return self._finish()
 
     def _start_workers(self, deadline: float) -> dict[Connection, tuple[int, BaseProcess]]:
@@ -311,7 +341,7 @@ class Session:
                 message = ready.recv()
             except (EOFError, OSError):  # OSError: it died in the middle of a message.
                 del workers[ready]
-                process.join()
+                _end(process)
                 if process.exitcode != 0:
                     self._died(index, f"exit code {process.exitcode}")
                 continue
@@ -323,7 +353,7 @@ class Session:
         for connection, (index, process) in list(workers.items()):
             if time.monotonic() - self._heard[index] > SILENCE_SECONDS:
                 process.kill()
-                process.join()
+                _end(process)
                 del workers[connection]
                 self._died(index, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
 
@@ -359,12 +389,12 @@ class Session:
             self._listen(workers)
         for _, process in workers.values():
             process.kill()
-            process.join()
+            _end(process)
 
-    def _reduce_leftovers(self) -> None:
+    def _reduce_leftovers(self, seconds: float) -> None:
         """Finish what a worker that died, or was ended, had found."""
         for raw, failure in self._raws.items():
-            self._finds.append(_reduce(self._plan, raw, failure))
+            self._finds.append(_reduce(self._plan, raw, failure, seconds))
 
     def _sum(self) -> Totals:
         total = Totals()
@@ -382,11 +412,13 @@ class Session:
         if reached > self._probes_reached:
             self._probes_reached, self._last_new = reached, now
         identities = {find.failure.identity for find in self._finds}
-        self._tell(Progress(now - self._started, totals, len(identities), now - self._last_new))
+        since_new = now - self._last_new
+        probes = len(self._plan.probes)
+        self._tell(Progress(now - self._started, totals, len(identities), since_new, probes))
 
     def _finish(self) -> Finished:
         totals = self._sum()
-        totals.probes = Counter({name: totals.probes[name] for name in PROBES})
+        totals.probes = Counter({name: totals.probes[name] for name in self._plan.probes})
         finished = Finished(
             plan=self._plan,
             seconds=time.monotonic() - self._started,

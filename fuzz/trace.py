@@ -1,23 +1,36 @@
 """Traces: a header line and one action a line, as JSON Lines.
 
-The corpus, the replay file and what goes over the wire are this one format. Invariant: what is
-read and written again is the same text, and whatever cannot be read is a BadInputError that
-names the file and the line.
+The corpus, the replay file and what goes over the wire are this one format. A recording also has
+what a target said, a line after each action. Invariant: what is read and written again is the same
+text, and whatever cannot be read is a BadInputError that names the file and the line.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import attrs
-import cattrs
 
-from fuzz.actions import ACTIONS, NAMES, Action
+from fuzz.actions import Action
+from fuzz.contract import Contract
+from fuzz.lines import (
+    action_from_data,
+    action_to_data,
+    as_object,
+    check_contract,
+    from_line,
+    observation_from_data,
+    observation_to_data,
+    quoted,
+    structured,
+    to_line,
+    unstructured,
+)
+from fuzz.observation import Observation
 from fuzz.problems import BadInputError
 
 T = TypeVar("T")
@@ -25,8 +38,6 @@ T = TypeVar("T")
 VERSION = 1
 ACTIONS_MAX = 1_000_000
 DIGEST_LENGTH = 8
-WORDS_MAX = 40
-"""So much of what cannot be read is repeated in a message."""
 
 
 @attrs.frozen
@@ -51,6 +62,8 @@ class Header:
     found: Found | None = None
     kills: tuple[str, ...] = ()
     """The known bugs that this trace finds when they are planted."""
+    contract: Contract | None = None
+    """The contract that it was made under, so that it is not replayed under another one."""
 
 
 @attrs.frozen
@@ -59,62 +72,8 @@ class Trace:
 
     header: Header
     actions: tuple[Action, ...]
-
-
-def _exactly(kind: type) -> Callable[[object, object], object]:
-    """A structuring hook that takes a JSON value as it is: 1.5 is no int, and neither is true."""
-
-    def structure(value: object, _: object) -> object:
-        if type(value) is not kind:
-            raise TypeError(f"{json.dumps(value)} is not of type {kind.__name__}")
-        return value
-
-    return structure
-
-
-_converter = cattrs.Converter(
-    forbid_extra_keys=True, omit_if_default=True, unstruct_collection_overrides={tuple: list}
-)
-for _kind in (int, bool, str):
-    _converter.register_structure_hook(_kind, _exactly(_kind))
-
-
-def _structure_strings(value: object, _: object) -> tuple[str, ...]:
-    """A list of strings; a string alone is not one, although it can be iterated."""
-    if not isinstance(value, list):
-        raise TypeError(f"{json.dumps(value)} is not a list")
-    return tuple(_converter.structure(each, str) for each in value)
-
-
-_converter.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _structure_strings)
-
-
-def to_json(data: Mapping[str, Any]) -> str:
-    """One line of JSON."""
-    return json.dumps(data, separators=(", ", ": "))
-
-
-def action_to_data(action: Action) -> dict[str, Any]:
-    """An action as its line in a trace, `do` first."""
-    return {"do": NAMES[type(action)], **_converter.unstructure(action)}
-
-
-def action_from_data(data: object) -> Action:
-    """The action of one line. Raises ValueError saying what is wrong with it."""
-    if not isinstance(data, dict):
-        raise ValueError("a line must be a JSON object")  # noqa: TRY004 - the caller's one error
-    fields = dict(data)
-    name = fields.pop("do", None)
-    if not isinstance(name, str) or name not in ACTIONS:
-        raise ValueError(f'"do" must name an action, and {json.dumps(name)} is none')
-    return _structure(fields, ACTIONS[name])
-
-
-def _structure(data: object, kind: type[T]) -> T:
-    try:
-        return _converter.structure(data, kind)
-    except Exception as problem:
-        raise ValueError("; ".join(cattrs.transform_error(problem))) from problem
+    recorded: tuple[Observation, ...] | None = None
+    """What the target said to each action, in a recording."""
 
 
 def header_from_data(data: object) -> Header:
@@ -122,17 +81,26 @@ def header_from_data(data: object) -> Header:
     if not isinstance(data, dict) or "gcfuzz" not in data:
         raise ValueError('the first line must be a header, {"gcfuzz": 1, "target": …}')
     if data["gcfuzz"] != VERSION:
-        version = json.dumps(data["gcfuzz"])[:WORDS_MAX]
+        version = quoted(data["gcfuzz"])
         raise ValueError(f"version {version} is unknown; this gcfuzz reads version {VERSION}")
-    if not isinstance(data.get("found") or {}, dict):
-        raise ValueError('"found" must be a JSON object')  # noqa: TRY004 - the caller's one error
-    return _structure(data, Header)
+    for key in ("found", "contract"):
+        if not isinstance(data.get(key) or {}, dict):
+            raise ValueError(f'"{key}" must be a JSON object')  # noqa: TRY004 - the caller's one error
+    header = structured(data, Header)
+    if header.contract is not None:
+        check_contract(header.contract)
+    return header
 
 
 def dumps(trace: Trace) -> str:
     """The trace as text."""
-    lines = [_converter.unstructure(trace.header), *map(action_to_data, trace.actions)]
-    return "".join(to_json(line) + "\n" for line in lines)
+    lines = [unstructured(trace.header)]
+    if trace.recorded is None:
+        lines += map(action_to_data, trace.actions)
+    else:
+        for action, observation in zip(trace.actions, trace.recorded, strict=True):
+            lines += action_to_data(action), observation_to_data(observation)
+    return "".join(to_line(line) + "\n" for line in lines)
 
 
 def loads(text: str, source: str) -> Trace:
@@ -145,33 +113,55 @@ def loads(text: str, source: str) -> Trace:
     lines = text.split("\n")[:-1]
     if len(lines) > ACTIONS_MAX:
         raise BadInputError(f"{source}: more than {ACTIONS_MAX} lines; split the trace")
-    parsed = [_parse(line, f"{source}:{number}") for number, line in enumerate(lines, 1)]
-    header = _at(f"{source}:1", header_from_data, parsed[0])
-    actions = [
-        _at(f"{source}:{number}", action_from_data, data)
-        for number, data in enumerate(parsed[1:], 2)
-    ]
-    return Trace(header, tuple(actions))
+    header = _at(f"{source}:1", _header_in, lines[0])
+    if header.contract is not None and _is_recording(lines, source):
+        return Trace(header, *_recording(lines, source))
+    return Trace(header, tuple(_converted(_action_in, lines, source, slice(1, None))))
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object. One that says a thing twice cannot be meant."""
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        raise ValueError("a key stands there twice")
-    return data
+def _is_recording(lines: Sequence[str], source: str) -> bool:
+    """Whether the second line after the header is an observation, which asks for nothing."""
+    return any("do" not in _at(f"{source}:3", _object_in, line) for line in lines[2:3])
 
 
-def _parse(line: str, place: str) -> object:
+def _recording(
+    lines: Sequence[str], source: str
+) -> tuple[tuple[Action, ...], tuple[Observation, ...]]:
+    """The actions and observations of a recording, in turn."""
+    actions = _converted(_action_in, lines, source, slice(1, None, 2))
+    observations = _converted(_observation_in, lines, source, slice(2, None, 2))
+    if len(observations) < len(actions):
+        raise BadInputError(f"{source}:{len(lines)}: the last action has no observation")
+    return tuple(actions), tuple(observations)
+
+
+def _converted(
+    convert: Callable[[str], T], lines: Sequence[str], source: str, chosen: slice
+) -> list[T]:
+    """Some of the lines, converted."""
+    numbers = range(1, len(lines) + 1)[chosen]
+    return [_at(f"{source}:{number}", convert, lines[number - 1]) for number in numbers]
+
+
+def _header_in(line: str) -> Header:
+    return header_from_data(from_line(line))
+
+
+def _object_in(line: str) -> dict[str, Any]:
+    return as_object(from_line(line))
+
+
+def _action_in(line: str) -> Action:
+    return action_from_data(from_line(line))
+
+
+def _observation_in(line: str) -> Observation:
+    return observation_from_data(from_line(line))
+
+
+def _at(place: str, convert: Callable[[str], T], line: str) -> T:
     try:
-        return json.loads(line, object_pairs_hook=_object)
-    except (ValueError, RecursionError) as problem:
-        raise BadInputError(f"{place}: not a line of JSON: {problem}") from problem
-
-
-def _at(place: str, convert: Callable[[object], T], data: object) -> T:
-    try:
-        return convert(data)
+        return convert(line)
     except ValueError as problem:
         raise BadInputError(f"{place}: {problem}") from problem
 

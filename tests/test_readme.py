@@ -17,7 +17,10 @@ README = (ROOT / "README.md").read_text()
 
 @pytest.mark.parametrize(
     "command",
-    ["pip install . && gcfuzz run --time 30s", "pip install '.[tests]' && pytest -m 'not slow'"],
+    [
+        "pip install . && gcfuzz run --time 30s",
+        "pip install '.[tests]' && pytest -n auto -m 'not slow'",
+    ],
 )
 def test_the_readme_s_command_is_run_by_ci(command: str) -> None:
     assert f"```sh\n{command}\n```" in README

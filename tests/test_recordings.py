@@ -449,7 +449,10 @@ KINDS = {
     "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=8),
     "string": KindLayout(type_index=4, fixed_bytes=25, item_bytes=1),
 }
-OBSERVED = ("samples", "minors", "size", "outside", "value", "alive", "reports", "limit")
+OBSERVED = (
+    *("samples", "minors", "size", "outside", "value", "alive", "identity"),
+    *("reports", "limit"),
+)
 
 
 def contract_of(setup: JsonObject) -> Contract:

@@ -18,7 +18,11 @@ pytestmark = pytest.mark.skipif(
 
 
 def contents_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("package", [fuzz, gcmodel], ids=["fuzz", "gcmodel"])

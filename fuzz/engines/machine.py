@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from fuzz.actions import Action
-from fuzz.drawing import draw_configuration, draw_from_scenario
+from fuzz.drawing import check_beginning, draw_configuration, draw_from_scenario
 from fuzz.engines.engine import Slice, rerun_some
 from fuzz.observation import Observation
 from fuzz.oracles import Mismatch
@@ -69,6 +69,12 @@ class TraceMachine(RuleBasedStateMachine):
         self.source.data = data
         drawn = draw_configuration(self.target.start({}).settings, self.source)
         self.trace = Run(self.target, drawn, self.probes)
+        check_beginning(self.trace.contract)
+
+    @precondition(lambda machine: not any(map(machine.allows, RULES)))
+    @rule()
+    def do_nothing(self) -> None:
+        """All that is left where no action is legal: Hypothesis wants a step all the same."""
 
     def allows(self, each: Rule) -> bool:
         """Whether that rule may be drawn now."""
@@ -217,6 +223,7 @@ def _session_machine(
             if trace is None or not trace.actions or done.failures:
                 return
             try:
+                trace.finish()
                 rerun_some(session_target, trace, traces_before + done.traces)
             except Mismatch as mismatch:
                 done.failures.append(trace.failure(mismatch))

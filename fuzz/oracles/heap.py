@@ -48,11 +48,14 @@ class HeapOracle:
         self._shadow = shadow
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
-        self._checks: dict[type[Action], Callable[..., None]] = {
-            Read: self._check_read,
-            ReadNumber: self._check_number,
-            ReadWeakref: self._check_weakref,
-            TakeIdentity: self._check_identity,
+        checks: dict[type[Action], tuple[str, Callable[..., None]]] = {
+            Read: ("value", self._check_read),
+            ReadNumber: ("value", self._check_number),
+            ReadWeakref: ("alive", self._check_weakref),
+            TakeIdentity: ("identity", self._check_identity),
+        }
+        self._checks = {
+            action: check for action, (field, check) in checks.items() if field in contract.observes
         }
 
     def check(self, action: Action, observation: Observation) -> None:

@@ -44,8 +44,10 @@ class InvarianceOracle:
 
     def check(self, first: Observation, second: Observation) -> None:
         """See RerunOracle. Raises InvarianceMismatch."""
+        why = "the same actions with a nursery of twice the size"
+        if first.error != second.error:
+            raise InvarianceMismatch("error", first.error, second.error, why)
         if first.samples != second.samples:
-            why = "the same actions with a nursery of twice the size"
             raise InvarianceMismatch("samples", second.samples, first.samples, why)
 
 

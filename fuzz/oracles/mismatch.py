@@ -19,7 +19,7 @@ class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, no
     def direction(self) -> str:
         """More or less than expected; for errors, which one; otherwise just different."""
         expected, got = self.expected, self.got
-        if isinstance(got, str):
+        if isinstance(got, str) and self.field == "error":
             return got.split(":", 1)[0]
         if isinstance(expected, int) and isinstance(got, int) and expected != got:
             return "more" if got > expected else "less"

@@ -31,6 +31,9 @@ class SamplingOracle:
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         self._rule = contract.sampling
+        self._observes_samples = "samples" in contract.observes
+        self._observes_size = "size" in contract.observes
+        self._observes_outside = "outside" in contract.observes
         self._nursery_bytes = contract.nursery_bytes
         self._shadow = shadow
         self.period_bytes = 0
@@ -47,28 +50,42 @@ class SamplingOracle:
 
     def check(self, action: Action, observation: Observation) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
-        if observation.minors:
-            self.nursery_used_bytes = 0
-        expected, period_bytes, counted_bytes = 0, self.period_bytes, self.counted_bytes
-        self.callback_samples = 0
-        self.callback_was_reported = False
+        period_bytes, counted_bytes = self.period_bytes, self.counted_bytes
+        expected = self.follow(action, observation)
         if type(action) in ALLOCATIONS:
-            expected = self._allocated(observation)
-        elif isinstance(action, EnableSampling) or self._shadow.sampling_bytes != period_bytes:
-            self._toggled()
-        if observation.samples != expected:
+            self._check_cost(observation)
+        if self._observes_samples and observation.samples != expected:
             before = _describe(period_bytes, counted_bytes)
             raise SamplingMismatch("samples", expected, observation.samples, before)
 
-    def _allocated(self, observation: Observation) -> int:
-        """Check what the new object cost; returns the samples it must have taken."""
+    def follow(self, action: Action, observation: Observation) -> int:
+        """Count what the action allocated; returns the samples that it must have taken.
+
+        Of the observation it regards only what collected.
+        """
+        if observation.minors:
+            self.nursery_used_bytes = 0
+        self.callback_samples = 0
+        self.callback_was_reported = False
+        if type(action) in ALLOCATIONS:
+            return self._allocated(observation)
+        if isinstance(action, EnableSampling) or self._shadow.sampling_bytes != self.period_bytes:
+            self._toggled()
+        return 0
+
+    def _check_cost(self, observation: Observation) -> None:
+        """What the new object cost is what the layout says."""
         obj = self._shadow.roots[-1]
-        if observation.size != obj.size_bytes:
+        if self._observes_size and observation.size != obj.size_bytes:
             why = f"by the layout, a {obj.kind} of {obj.number}"
             raise SamplingMismatch("size", obj.size_bytes, observation.size, why)
-        if observation.outside is not obj.outside:
+        if self._observes_outside and observation.outside is not obj.outside:
             why = f"by the layout, {obj.size_bytes} bytes"
             raise SamplingMismatch("outside", obj.outside, observation.outside, why)
+
+    def _allocated(self, observation: Observation) -> int:
+        """Count the new object."""
+        obj = self._shadow.roots[-1]
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
         if callback_bytes:
             self._make_room_after_callback(obj, callback_bytes)

@@ -8,6 +8,8 @@ The order of the entries means nothing.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fuzz.actions import ALLOCATIONS, Action, DisableSampling, Fork, PauseSampling
 from fuzz.contract import Contract
 from fuzz.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
@@ -26,17 +28,16 @@ class SurvivalMismatch(Mismatch):
 
 
 class SurvivalOracle:
-    """Keeps the sampled objects until a minor collection decides about them."""
+    """Keeps the sampled objects until a minor collection decides about them.
+
+    They are counted, since an object may be sampled more often than a list has room.
+    """
 
     def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
         self._kinds = contract.layout.kinds
         self._shadow = shadow
         self._sampling = sampling
-        # What a callback allocates is dropped at once, so that all its strings are alike.
-        self._callback_string = ShadowObject(
-            "string", self._kinds["string"].type_index, 0, 0, (0, False)
-        )
-        self.pending: list[ShadowObject] = []
+        self.pending: Counter[ShadowObject] = Counter()
         # Not so once nobody can tell an object's samples from those of a callback.
         self._knows_pending = True
 
@@ -48,27 +49,34 @@ class SurvivalOracle:
         if callback_samples is None:
             self._knows_pending = False
             return
-        callback = [self._callback_string] * callback_samples
+        callback = self._callback_string(callback_samples)
         if callback and self._sampling.callback_was_reported:
-            self.pending, callback = self.pending + callback, []
+            self.pending, callback = self.pending + callback, Counter()
         if not self._knows_pending and observation.minors:
-            self.pending, self._knows_pending = [], True
+            self.pending, self._knows_pending = Counter(), True
         elif self.pending and observation.minors:
-            self._check_reports(sorted(map(self._entry, self.pending)), observation)
-            self.pending = []
+            self._check_reports(self.pending, observation)
+            self.pending = Counter()
         elif observation.reports:
-            self._check_reports([], observation)
+            self._check_reports(Counter(), observation)
         if observation.samples and type(action) in ALLOCATIONS:
             own_samples = observation.samples - callback_samples
-            self.pending.extend([*callback, *[self._shadow.roots[-1]] * own_samples])
+            self.pending.update(callback + Counter({self._shadow.roots[-1]: own_samples}))
         elif isinstance(action, DROPPING):
-            self.pending, self._knows_pending = [], True
+            self.pending, self._knows_pending = Counter(), True
 
-    def _check_reports(self, expected: list[int], observation: Observation) -> None:
+    def _callback_string(self, samples: int) -> Counter[ShadowObject]:
+        """What a callback allocates and drops at once, so that all its strings are alike."""
+        if not samples:
+            return Counter()
+        type_index = self._kinds["string"].type_index
+        return Counter({ShadowObject("string", type_index, 0, 0, (0, False)): samples})
+
+    def _check_reports(self, pending: Counter[ShadowObject], observation: Observation) -> None:
         got = sorted(entry for report in observation.reports for entry in report.entries)
-        if len(got) != len(expected):
-            raise SurvivalMismatch("reported", len(expected), len(got), "sampled objects")
-        for wanted, entry in zip(expected, got, strict=True):
+        if len(got) != pending.total():
+            raise SurvivalMismatch("reported", pending.total(), len(got), "sampled objects")
+        for wanted, entry in zip(sorted(map(self._entry, pending.elements())), got, strict=True):
             if wanted != entry:
                 why = "type, place and survival of a sampled object"
                 raise SurvivalMismatch("entry", self._describe(wanted), self._describe(entry), why)

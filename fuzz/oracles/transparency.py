@@ -39,7 +39,8 @@ class TransparencyOracle:
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
         """See RerunOracle. A trace without sampling has nothing that could be left out."""
-        if not any(isinstance(action, SAMPLING) for action in actions):
+        instead = {self.instead(action) for action in actions if isinstance(action, SAMPLING)}
+        if not instead or (CollectMinor() in instead and "collect_minor" not in contract.actions):
             return None
         return dict(configuration)
 

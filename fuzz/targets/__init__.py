@@ -1,31 +1,101 @@
 """Targets: whatever carries actions out and says what it observed.
 
-`make_target` knows the names that a header or the command line may give. A name is a target, or a
-target with known bugs planted in it: `reference+stale-limit-after-large`.
+`make_target` knows the names that a header or the command line may give: `reference`, the same with
+known bugs planted in it (`reference+stale-limit-after-large`), `process`, any program that speaks
+the protocol, and `incminimark`, PyPy's collector.
 """
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
+import attrs
+
 from fuzz.problems import BadInputError
+from fuzz.targets.incminimark import driver_command
 from fuzz.targets.known_bugs import KNOWN_BUGS, plant
+from fuzz.targets.process import ProcessTarget
 from fuzz.targets.reference import ReferenceTarget
 from fuzz.targets.target import Target
 
-__all__ = ["KNOWN_BUGS", "Target", "make_target", "planted"]
+__all__ = [
+    "INCMINIMARK",
+    "KNOWN_BUGS",
+    "NO_OPTIONS",
+    "PROCESS",
+    "REFERENCE",
+    "TIMEOUT_SECONDS",
+    "Target",
+    "TargetOptions",
+    "make_target",
+    "planted",
+]
+
+REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
+TIMEOUT_SECONDS = 10.0
 
 
-def make_target(name: str) -> Target:
+@attrs.frozen
+class TargetOptions:
+    """What the command line says of a target beside its name."""
+
+    command: tuple[str, ...] = ()
+    """The program of `process`, and its arguments."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    """How long a program may take for an answer."""
+    without: tuple[str, ...] = ()
+    """Actions that are never asked for, so that a find known already does not hide others."""
+    python: Path | None = None
+    """The Python 2.7 of `incminimark`; None for the first that is there."""
+    source: Path | None = None
+    """The folder with its `rpython`."""
+
+    @property
+    def words(self) -> list[str]:
+        """The same on the command line, as far as a replay needs it."""
+        words = ["--command", shlex.join(self.command)] if self.command else []
+        if self.timeout_seconds != TIMEOUT_SECONDS:
+            words += ["--timeout", f"{self.timeout_seconds:g}s"]
+        for option, place in (("--python", self.python), ("--source", self.source)):
+            words += [option, str(place)] if place is not None else []
+        return words
+
+
+NO_OPTIONS = TargetOptions()
+
+
+def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     """The target of that name. Raises BadInputError if there is none."""
     base, *bugs = name.split("+")
-    if base != "reference":
+    if base == REFERENCE:
+        _check_bugs(name, bugs)
+        if options.command:
+            raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
+        return ReferenceTarget(name, plant(bugs), options.without)
+    if base not in (PROCESS, INCMINIMARK):
         raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
+    if bugs:
+        raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} only")
+    return ProcessTarget(name, _command_of(name, options), options.timeout_seconds, options.without)
+
+
+def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The program that is the target. Raises BadInputError."""
+    if name == INCMINIMARK:
+        return driver_command(options.python, options.source)
+    if not options.command:
+        raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
+    return options.command
+
+
+def _check_bugs(name: str, bugs: list[str]) -> None:
     for bug in bugs:
         if bug not in KNOWN_BUGS:
             known = ", ".join(KNOWN_BUGS)
             raise BadInputError(f"unknown bug {bug!r} in target {name!r}; known are {known}")
         if bugs.count(bug) > 1:
             raise BadInputError(f"the bug {bug!r} is planted twice in target {name!r}")
-    return ReferenceTarget(name, plant(bugs))
 
 
 def planted(target: str, bug: str) -> str:

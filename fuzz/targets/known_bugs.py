@@ -19,7 +19,7 @@ from gcmodel.identities import Identities
 from gcmodel.layout import WORD_BYTES
 from gcmodel.minor import MinorCollection
 from gcmodel.nursery import Nursery
-from gcmodel.objects import NO_HEAP_REFERENCES, TRACK_YOUNG, VISITED_YOUNG, Object
+from gcmodel.objects import CARDS_SET, NO_HEAP_REFERENCES, TRACK_YOUNG, VISITED_YOUNG, Object
 from gcmodel.pinning import Pinning
 from gcmodel.sampling import Sampling
 
@@ -185,6 +185,20 @@ class CopyTrustsFlagsWhileMarking(Barrier):
         # Correct: whether the major collection is marking. Then a source that holds nothing young
         # may hold what is white, and the destination may be black.
         super().__init__(configuration, lambda: False)
+
+
+class CopyListsOnlyCopiedCards(Barrier):
+    """A dirty card of the source that is not copied keeps a black destination out of the list."""
+
+    def _before_copy_of_cards(
+        self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
+    ) -> None:
+        is_listed = bool(dest.flags & CARDS_SET)
+        super()._before_copy_of_cards(source, dest, source_start, dest_start, length)
+        # Correct: nothing more. While marking, the destination is listed without dirty cards too.
+        if source.flags & CARDS_SET and dest.flags & CARDS_SET and not (is_listed or dest.cards):
+            dest.flags &= ~CARDS_SET
+            self.dirty_arrays.remove(dest)
 
 
 class CopyForgetsPrebuilt(Barrier):
@@ -396,6 +410,14 @@ KNOWN_BUGS = {
             ("heap",),
             10,
             {"barrier": CopyTrustsFlagsWhileMarking},
+        ),
+        KnownBug(
+            "arraycopy-clean-cards",
+            "PyPy, found with gcfuzz: docs/findings/arraycopy-clean-cards.md",
+            "a copy beside the source's dirty cards leaves a black array: a live object is freed",
+            ("heap",),
+            11,
+            {"barrier": CopyListsOnlyCopiedCards},
         ),
         KnownBug(
             "arraycopy-prebuilt",

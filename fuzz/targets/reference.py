@@ -6,7 +6,7 @@ there does not become a promise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from fuzz.actions import (
     ACTIONS,
@@ -113,9 +113,10 @@ def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:
 class ReferenceTarget:
     """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
 
-    def __init__(self, name: str, parts: Parts) -> None:
+    def __init__(self, name: str, parts: Parts, without: Collection[str] = ()) -> None:
         self.name = name
         self._parts = parts
+        self._without = without
         self._carry_out: dict[type[Action], Callable[..., None]] = {
             AllocateNode: self._allocate_node,
             AllocateString: self._allocate_string,
@@ -168,7 +169,7 @@ class ReferenceTarget:
             ),
             self._parts,
         )
-        return _contract(chosen)
+        return _contract(chosen).without(self._without)
 
     def perform(self, action: Action) -> Observation:
         """See Target. A crash of the heap is an error like any other: it is under test."""

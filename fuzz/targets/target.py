@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from fuzz.actions import Action
@@ -13,10 +14,8 @@ from fuzz.observation import Observation
 class Target(Protocol):
     """A heap under test. It serves many traces, one after another.
 
-    An observation must have `minors`, and `size`, `outside`, `value`, `alive` and `identity` where
-    the action asks for them; and `order` if it carries out `set_callback`. Samples, reports,
-    pointers and the graph are judged only if the contract observes `samples`, `reports`, `limit`
-    and `graph`.
+    An observation has the fields that the contract's `observes` lists, where they apply, and
+    whatever the contract lists is judged. `minors` is what everything that collects must tell.
     """
 
     name: str
@@ -29,3 +28,27 @@ class Target(Protocol):
 
     def perform(self, action: Action) -> Observation:
         """Carry out one legal action. What goes wrong in it is an observation's `error`."""
+
+
+class RemoteTarget(ABC):
+    """A target that can begin with actions before anybody waits for what comes of them."""
+
+    name: str
+    problem_at_start: str | None = None
+    """Why the last start failed, if it did: then every action does."""
+
+    @abstractmethod
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        """See Target."""
+
+    @abstractmethod
+    def announce(self, actions: Iterable[Action]) -> None:
+        """These are the next actions to be performed, in this order."""
+
+    @abstractmethod
+    def perform(self, action: Action) -> Observation:
+        """See Target."""
+
+    @abstractmethod
+    def finish(self) -> str | None:
+        """The trace is over. What is wrong with how it ended, or None."""

@@ -65,7 +65,7 @@ def contract() -> Contract:
         sampling=SamplingRule(Range(8, 2**40, 8)),
         settings=(Setting("nursery_bytes", 256, Range(64, 65536, 8)),),
         actions=tuple(ACTIONS),
-        observes=(),
+        observes=("minors", "value", "alive", "identity"),
         prebuilt=(Prebuilt("node"), Prebuilt("array", 4)),
     )
 

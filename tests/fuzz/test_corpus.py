@@ -12,7 +12,7 @@ from fuzz.run import replay
 from fuzz.targets import KNOWN_BUGS, make_target, planted
 
 CORPUS = Path(__file__).parents[2] / "corpus"
-FILES = sorted(CORPUS.iterdir())
+FILES = sorted(CORPUS.glob("*.jsonl"))
 ORACLES = ("sampling", "heap", "survival", "pointers", *RERUN_ORACLES)
 BEGINNINGS = (*KNOWN_BUGS, *ORACLES)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import chain
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -24,6 +25,8 @@ from fuzz.engines.random import RandomEngine, RandomSource
 from fuzz.observation import Observation
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.probes import ProbeCounter
+from fuzz.problems import BadInputError
+from fuzz.rules import ROOTS_MAX
 from fuzz.run import Run, run_actions
 from fuzz.targets import Target, make_target
 
@@ -298,7 +301,7 @@ def comparable(trace: list[Action]) -> list[Action]:
     return [action for action in trace if not isinstance(action, (*SAMPLING, CollectMinor))]
 
 
-@pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.parametrize("number", [3, 8])
 def test_the_machine_runs_a_slice_s_last_trace_once_more(number: int) -> None:
     target = Recorder()
     MachineEngine(target, "7").run_slice(number, NEVER, ProbeCounter())
@@ -342,8 +345,40 @@ def test_a_failure_that_a_second_run_shows_ends_its_slice(
     target = Wavering()
     done = make_engine(target, "7").run_slice(number, 1000, ProbeCounter())
     assert [failure.oracle for failure in done.failures] == ["determinism"]
-    # The trace, its second run, and what Hypothesis runs again to see whether it is flaky.
-    assert target.starts <= done.traces + 1 + 1
+    # The traces, one that Hypothesis may have begun and given up, the second run, and what
+    # Hypothesis runs again to see whether it is flaky.
+    assert target.starts <= done.traces + 1 + 1 + 1
+
+
+# A contract that leaves little, or nothing, to draw.
+
+
+class Poor(Recorder):
+    """A recorder that carries out few actions."""
+
+    def __init__(self, *actions: str) -> None:
+        super().__init__()
+        self._actions = actions
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return attrs.evolve(super().start(configuration), actions=self._actions)
+
+
+@both_engines
+def test_a_trace_ends_where_nothing_is_legal_any_more(make_engine: MakeEngine) -> None:
+    target = Poor("allocate_node")
+    done = make_engine(target, "7").run_slice(3, NEVER, ProbeCounter())
+    assert done.failures == []
+    assert max(map(len, target.traces)) == ROOTS_MAX
+
+
+@both_engines
+@pytest.mark.parametrize("actions", [(), ("free",)], ids=["nothing", "free"])
+def test_a_contract_under_which_no_trace_can_begin_is_bad_input(
+    make_engine: MakeEngine, actions: tuple[str, ...]
+) -> None:
+    with pytest.raises(BadInputError, match="no action that is legal here"):
+        make_engine(Poor(*actions), "7").run_slice(1, NEVER, ProbeCounter())
 
 
 # The random engine.

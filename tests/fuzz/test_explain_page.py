@@ -16,11 +16,12 @@ from selenium.webdriver.remote.webelement import WebElement
 from fuzz.cli import run_command_line
 from fuzz.contract import Contract
 from fuzz.explain_page import Page, make_page, render
+from fuzz.lines import action_from_data
 from fuzz.observation import Observation
 from fuzz.run import Step, replay_steps
 from fuzz.shadow import Shadow
 from fuzz.targets import make_target
-from fuzz.trace import action_from_data, loads
+from fuzz.trace import loads
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 TOP = 256

@@ -21,7 +21,10 @@ SOURCES = {
     for path in sorted(folder.rglob("*.py"))
 }
 OURS = ("fuzz", "gcmodel")
-PLAIN_DATA = {"fuzz.actions", "fuzz.contract", "fuzz.observation", "fuzz.trace"}
+PLAIN_DATA = {
+    *("fuzz.actions", "fuzz.contract", "fuzz.contract_problems", "fuzz.observation"),
+    *("fuzz.lines", "fuzz.trace"),
+}
 SHARED = {*PLAIN_DATA, "fuzz.problems", "fuzz.shadow"}
 ORACLES = {name for name in SOURCES if name.startswith("fuzz.oracles.")}
 

@@ -210,3 +210,26 @@ def test_a_fuzz_run_finds_nothing_in_a_target_that_draws_its_distances() -> None
 
 def test_a_fuzz_run_finds_by_invariance_alone_that_a_collection_changes_a_drawn_distance() -> None:
     assert oracles_that_fail(UnstatedTarget(RedrawnByCollections), ACTIONS) == {"invariance"}
+
+
+class HalfIsLarge(ReferenceTarget):
+    """The reference, but half a nursery makes an object large."""
+
+    def __init__(self) -> None:
+        super().__init__("half", Parts())
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        half = configuration.get("nursery_bytes", 256) // 2
+        return super().start({**configuration, "large_object_bytes": half})
+
+
+def test_where_a_larger_nursery_changes_what_objects_cost_nothing_is_said() -> None:
+    # Outside the nursery 129 bytes count as they are, and within as 136.
+    actions = (EnableSampling(8), *[AllocateString(104)] * 20)
+    assert run_actions(HalfIsLarge(), {}, actions, RERUN_ORACLES.values()) is None
+
+
+def test_an_error_under_twice_the_nursery_is_found() -> None:
+    seen, failed = Observation(), Observation(error="Error: there is no room")
+    with pytest.raises(InvarianceMismatch, match="error: expected None, got Error"):
+        InvarianceOracle().check(seen, failed)

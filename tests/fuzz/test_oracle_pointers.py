@@ -345,3 +345,10 @@ def test_where_the_distances_are_unstated_it_is_not_shown_while_sampling_is_off(
 ) -> None:
     with pytest.raises(PointersMismatch, match="sample_point: expected None, got 64"):
         judge(unstated, CheckHeap(), free=0, limit=TOP, sample_point=64)
+
+
+def test_pointers_are_known_where_samples_are_not_observed(contract: Contract) -> None:
+    bench = Bench(attrs.evolve(contract, observes=("limit",)))
+    bench.judge(AllocateNode(0), Observation(free=32, limit=256, top=256))
+    with pytest.raises(PointersMismatch):
+        bench.judge(AllocateNode(0), Observation(free=32, limit=256, top=256))

@@ -39,8 +39,10 @@ class Judge:
 
     def __init__(self, contract: Contract, **rule: Any) -> None:  # noqa: ANN401 - any of its fields
         rules = attrs.evolve(contract.sampling, **rule)
+        observes = ("samples", "size", "outside")
+        contract = attrs.evolve(contract, sampling=rules, observes=observes)
         self.shadow = Shadow(contract)
-        self.oracle = SamplingOracle(attrs.evolve(contract, sampling=rules), self.shadow)
+        self.oracle = SamplingOracle(contract, self.shadow)
 
     def hear(self, action: Action, observation: Observation) -> None:
         self.shadow.follow(action, observation.minors)
@@ -476,3 +478,16 @@ def test_the_arithmetic_agrees_with_counting_each_byte(
     for length, size, samples in zip(lengths, sizes, answers, strict=True):
         nonmovable = AllocateString(length, nonmovable=True)  # Outside nothing is rounded.
         judge.hear(nonmovable, Observation(samples, size=size, outside=True))
+
+
+# What a target does not show is not judged.
+
+
+@pytest.mark.parametrize("seen", [Observation(1), Observation(size=7), Observation(outside=True)])
+def test_what_the_contract_does_not_observe_is_not_judged(
+    contract: Contract, seen: Observation
+) -> None:
+    contract = attrs.evolve(contract, observes=())
+    shadow = Shadow(contract)
+    shadow.follow(AllocateNode(0), 0)
+    SamplingOracle(contract, shadow).check(AllocateNode(0), seen)

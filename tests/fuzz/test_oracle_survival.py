@@ -116,7 +116,7 @@ def test_entries_may_be_spread_over_several_reports(judge: Judge) -> None:
     reports = [Report([NODE | SURVIVED], 0, 0, 0), Report([NODE | SURVIVED], 0, 0, 0)]
     judge.shadow.follow(CollectFull(), minors=2)
     judge.oracle.check(CollectFull(), Observation(minors=2, reports=reports))
-    assert judge.oracle.pending == []
+    assert judge.oracle.pending == {}
 
 
 def test_an_object_that_was_not_sampled_is_not_reported(judge: Judge) -> None:
@@ -236,7 +236,7 @@ def test_the_reports_other_figures_are_not_this_oracles(judge: Judge) -> None:
     judge.shadow.follow(CollectMinor(), minors=1)
     report = Report([NODE | SURVIVED], memory_used_bytes=-1, arena_bytes=-1, major_state=9)
     judge.oracle.check(CollectMinor(), attrs.evolve(Observation(minors=1), reports=[report]))
-    assert judge.oracle.pending == []
+    assert judge.oracle.pending == {}
 
 
 # Callbacks.
@@ -277,7 +277,7 @@ def test_a_callbacks_string_that_was_sampled_is_reported_dead_by_the_next_collec
 ) -> None:
     bench.judge(AllocateNode(0), collecting("Ms"))
     bench.judge(CollectMinor(), minor(STRING))
-    assert bench.survival.pending == []
+    assert bench.survival.pending == {}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_an_object_that_was_sampled_before_it_was_found_not_to_fit_is_reported_i
 ) -> None:
     bench.judge(AllocateNode(0), collecting("sM"))
     bench.judge(CollectMinor(), minor(NODE | SURVIVED))
-    assert bench.survival.pending == []
+    assert bench.survival.pending == {}
 
 
 def test_an_object_that_was_sampled_before_it_was_found_not_to_fit_is_no_callbacks_string(
@@ -313,7 +313,7 @@ def test_both_are_reported_if_both_were_sampled(bench: Bench) -> None:
     bench.judge(EnableSampling(24), Observation())
     bench.judge(AllocateNode(0), collecting("Mss", NODE | SURVIVED))
     bench.judge(CollectMinor(), minor(STRING, NODE | SURVIVED))
-    assert bench.survival.pending == []
+    assert bench.survival.pending == {}
 
 
 def test_a_string_that_a_second_collection_of_the_action_finds_dead_is_reported_in_it(
@@ -322,7 +322,7 @@ def test_a_string_that_a_second_collection_of_the_action_finds_dead_is_reported_
     bench = bench_of(attrs.evolve(contract, nursery_bytes=56))
     bench.judge(AllocateNode(0), collecting("MsMR", STRING))
     bench.judge(CollectMinor(), minor())
-    assert bench.survival.pending == []
+    assert bench.survival.pending == {}
 
 
 @pytest.mark.parametrize("reported", [(), (STRING | SURVIVED,), (STRING, STRING)])
@@ -340,7 +340,7 @@ def test_what_was_pending_before_is_reported_with_a_callbacks_string(contract: C
     bench.judge(EnableSampling(24), Observation())
     bench.judge(AllocateNode(0), collecting("MRsMRs", NODE | SURVIVED, STRING))
     bench.judge(CollectMinor(), minor(NODE | SURVIVED))
-    assert bench.survival.pending == []
+    assert bench.survival.pending == {}
 
 
 def test_the_reference_reports_a_callbacks_string_in_the_action_that_allocated_it(
@@ -370,7 +370,7 @@ def test_where_nobody_knows_what_a_callback_took_any_report_is_right(
 ) -> None:
     unstated.judge(AllocateNode(0), collecting("Ms"))
     unstated.judge(CollectMinor(), minor(entry))
-    assert unstated.survival.pending == []
+    assert unstated.survival.pending == {}
 
 
 def test_the_next_collection_but_one_is_judged_again(unstated: Bench) -> None:
@@ -393,3 +393,9 @@ def test_a_report_without_a_collection_is_wrong_whatever_is_known(unstated: Benc
     unstated.judge(AllocateNode(0), collecting("Ms"))
     with pytest.raises(SurvivalMismatch, match="reported: expected 0, got 1"):
         unstated.judge(CheckHeap(), Observation(reports=[Report([STRING], 0, 0, 0)]))
+
+
+def test_an_object_may_be_sampled_more_often_than_there_is_memory(unstated: Bench) -> None:
+    unstated.judge(AllocateNode(0), Observation(10**14, size=32, outside=False))
+    with pytest.raises(SurvivalMismatch, match="reported: expected 100000000000000, got 1"):
+        unstated.judge(CollectMinor(), minor(NODE | SURVIVED))

@@ -177,3 +177,10 @@ def test_sampling_that_keeps_an_object_alive_is_found() -> None:
     assert failure is not None
     assert failure.identity == ("transparency", "alive", "read_weakref", "more")
     assert failure_of(ObservedWeakly(), *dying, *steps, ReadWeakref(0)) is None
+
+
+def test_where_nothing_can_stand_for_a_report_nothing_is_said(contract: Contract) -> None:
+    actions = [EnableSampling(8), DisableSampling(report=True)]
+    without = contract.without(("collect_minor",))
+    assert TransparencyOracle().configuration(contract, {}, actions) == {}
+    assert TransparencyOracle().configuration(without, {}, actions) is None

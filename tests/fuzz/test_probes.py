@@ -1,8 +1,10 @@
 """Each probe: the fewest actions that reach it, and nearly the same that do not."""
 
+import attrs
 import pytest
 
 from fuzz.actions import (
+    ACTIONS,
     Action,
     AddMemoryPressure,
     AllocateArray,
@@ -28,7 +30,8 @@ from fuzz.actions import (
 )
 from fuzz.cli import run_command_line
 from fuzz.legality import why_illegal
-from fuzz.probes import PROBES, ProbeCounter
+from fuzz.observation import MAJOR_STATES
+from fuzz.probes import PROBES, ProbeCounter, probes_for
 from fuzz.reach import reach
 from fuzz.run import Run
 from fuzz.targets import Target
@@ -255,3 +258,41 @@ def test_the_probes_are_printed_with_their_smallest_traces(
     assert "enable_sampling period_bytes=8" in printed
     assert "never" in printed
     assert f"of {len(PROBES)} probes reached in 60 actions" in printed
+
+
+# Which probes a contract lets a target reach.
+
+
+def test_the_reference_can_reach_all_probes(reference: Target) -> None:
+    assert probes_for(reference.start({})) == PROBES
+
+
+def test_without_an_action_its_probes_cannot_be_reached(reference: Target) -> None:
+    contract = reference.start({}).without(("copy_array", "pin", "allocate_weakref"))
+    missing = set(PROBES) - set(probes_for(contract))
+    assert missing == {
+        *("array_copied_while_marking", "copied_into_prebuilt_array", "pinned_while_sampling"),
+        *("unpinned_while_marking", "enabled_beside_barrier", "sampled_beside_barrier"),
+        *("sampled_object_pinned", "identity_taken_of_pinned_object", "weakref_died"),
+        *("sampled_weakref", "sampled_object_weakly_referenced"),
+    }
+
+
+def test_without_sampling_only_the_heap_s_probes_can_be_reached(reference: Target) -> None:
+    sampling = [name for name in ACTIONS if name.endswith("_sampling")]
+    probes = probes_for(reference.start({}).without((*sampling, "fork", "add_memory_pressure")))
+    assert set(probes) == {
+        *("weakref_died", "array_copied_while_marking", "copied_into_prebuilt_array"),
+        *("identity_taken_of_young_object", "identity_taken_of_pinned_object"),
+        "unpinned_while_marking",
+    }
+
+
+def test_without_a_field_the_probes_that_look_at_it_cannot_be_reached(reference: Target) -> None:
+    contract = reference.start({})
+    observes = tuple(field for field in contract.observes if field != "state")
+    missing = set(PROBES) - set(probes_for(attrs.evolve(contract, observes=observes)))
+    assert missing == {
+        *(f"toggled_while_{state}" for state in MAJOR_STATES),
+        *("array_copied_while_marking", "unpinned_while_marking"),
+    }

@@ -1,5 +1,6 @@
 """What each pass of a reduction makes simpler, and that it never turns one failure into another."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -301,6 +302,27 @@ def test_no_more_candidates_are_run_than_allowed(
     target = make_target("reference+one-sample-per-object")
     failure = run_actions(target, {}, (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9)))
     assert failure is not None
-    reducer = Reducer(target, failure)
+    reducer = Reducer(target, failure, math.inf)
     assert reducer.reduce().identity == failure.identity
     assert reducer.attempts == attempts
+
+
+class Changing(Planted):
+    """Its contract has an allocation only in the first headers."""
+
+    headers_left = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = super().start(configuration)
+        self.headers_left -= 1
+        return contract.without(("allocate_node",) if self.headers_left < 0 else ())
+
+
+@pytest.mark.parametrize("headers", [1, 2, 5])
+def test_a_contract_that_changes_ends_the_reduction(headers: int) -> None:
+    target = Changing(lambda planted: isinstance(planted.last, Free))
+    target.headers_left = headers
+    actions = (AllocateNode(7), AllocateString(3), AllocateNode(0), Free(2))
+    failure = run_actions(target, {}, actions)
+    assert failure is not None
+    assert reduce_failure(target, failure).identity == failure.identity

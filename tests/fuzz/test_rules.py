@@ -38,10 +38,10 @@ from fuzz.actions import (
     Write,
     WriteNumber,
 )
-from fuzz.contract import Contract, Range
+from fuzz.contract import Contract, KindLayout, Range
 from fuzz.drawing import draw_configuration, menu_of
 from fuzz.engines.random import RandomSource
-from fuzz.legality import why_illegal
+from fuzz.legality import callback_length_max, why_illegal
 from fuzz.oracles import Bench
 from fuzz.rules import (
     OBJECTS_MAX,
@@ -50,7 +50,6 @@ from fuzz.rules import (
     Rule,
     Situation,
     Source,
-    callback_length_max,
     rules_for,
 )
 from fuzz.run import Run
@@ -261,7 +260,11 @@ def test_sampling_is_begun_beside_what_is_pinned_where_that_is_allowed(
     assert any(draw.pins for draw in draws if isinstance(draw.action, kind))
 
 
-@pytest.mark.parametrize("legal", [Range(24, 48, 12), Range(10, 100, 8), Range(8, 100, 8)], ids=str)
+@pytest.mark.parametrize(
+    "legal",
+    [Range(24, 48, 12), Range(10, 100, 8), Range(8, 100, 8), Range(1, 2**40, 2**20)],
+    ids=str,
+)
 def test_drawn_periods_are_legal_whatever_the_contract_says(
     situation: Situation, legal: Range
 ) -> None:
@@ -282,16 +285,44 @@ def test_a_target_that_disables_in_one_way_is_asked_for_that(
     assert disable.draw(situation, simplest, (0,)) == DisableSampling(report=True)
 
 
-@pytest.mark.parametrize("large", [17, 25, 26, 64])
-def test_drawn_callbacks_are_legal_whatever_the_contract_says(
-    contract: Contract, large: int
-) -> None:
-    layout = attrs.evolve(contract.layout, large_object_bytes=large)
-    other = attrs.evolve(contract, layout=layout)
-    situation, rule = Situation(other, Bench(other)), rule_of(SetCallback)
+def illegal_draws(contract: Contract, action: type[Action]) -> list[Action]:
+    """What the rule for that action draws under that contract although it is illegal."""
+    situation, rule = Situation(contract, Bench(contract)), rule_of(action)
     drawn = {rule.draw(situation, RandomSource(str(seed)), (0,)) for seed in range(DRAWS)}
-    shadow = situation.bench.shadow
-    assert [action for action in drawn if why_illegal(action, other, shadow)] == []
+    return [each for each in drawn if why_illegal(each, contract, situation.bench.shadow)]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        *[{"large_object_bytes": large} for large in (17, 25, 26, 64)],
+        {"large_object_bytes": 64, "object_bytes_max": 32},
+    ],
+    ids=str,
+)
+def test_drawn_callbacks_are_legal_whatever_the_contract_says(
+    contract: Contract, layout: dict[str, int]
+) -> None:
+    other = attrs.evolve(contract, layout=attrs.evolve(contract.layout, **layout))
+    assert illegal_draws(other, SetCallback) == []
+
+
+def test_drawn_callbacks_are_legal_where_characters_are_wide(contract: Contract) -> None:
+    kinds = {**contract.layout.kinds, "string": KindLayout(4, 8, 4)}
+    layout = attrs.evolve(contract.layout, kinds=kinds)
+    assert illegal_draws(attrs.evolve(contract, layout=layout), SetCallback) == []
+
+
+@pytest.mark.parametrize("action", [AllocateString, AllocateArray, AllocateOldString])
+def test_where_objects_must_be_small_no_larger_ones_are_drawn(
+    contract: Contract, action: type[Action]
+) -> None:
+    layout = attrs.evolve(contract.layout, object_bytes_max=32)
+    assert illegal_draws(attrs.evolve(contract, layout=layout), action) == []
+
+
+def test_drawn_pressure_is_legal_however_large_the_nursery(contract: Contract) -> None:
+    assert illegal_draws(attrs.evolve(contract, nursery_bytes=2**45), AddMemoryPressure) == []
 
 
 # The simplest choices.

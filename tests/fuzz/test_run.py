@@ -126,7 +126,7 @@ def test_a_step_that_failed_reached_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("observes", "count"),
-    [((), 1), (("samples",), 2), (("samples", "reports"), 3), (("samples", "limit"), 3)],
+    [((), 2), (("samples", "reports"), 3), (("samples", "limit"), 3)],
 )
 def test_only_the_oracles_judge_that_the_contract_can_serve(
     contract: Contract, observes: tuple[str, ...], count: int
@@ -184,11 +184,15 @@ def test_a_failure_keeps_its_configuration() -> None:
     ("expected", "got", "direction"),
     [
         *((1, 2, "more"), (2, 1, "less"), (True, False, "less"), (1, None, "different")),
-        *(([1], [2], "different"), (None, "Error: it failed", "Error"), (1, True, "different")),
+        *(([1], [2], "different"), ("sM", "Ms: no", "different"), (1, True, "different")),
     ],
 )
 def test_the_direction_of_a_mismatch(expected: object, got: object, direction: str) -> None:
     assert Mismatch("field", expected, got, "why").direction == direction
+
+
+def test_the_direction_of_an_error_is_its_name() -> None:
+    assert Mismatch("error", None, "Error: it failed", "why").direction == "Error"
 
 
 # Running actions that a reduction tries.

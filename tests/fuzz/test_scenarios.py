@@ -53,6 +53,7 @@ from fuzz.scenarios import (
     pressure_comes,
     process_forks,
     reference_is_moved,
+    reference_is_moved_beside_dirty_card,
     sample_point_goes_far,
     sampling_is_off,
     sampling_pauses,
@@ -83,6 +84,10 @@ ESSENTIAL: dict[Scenario, tuple[Kinds, ...]] = {
     reference_is_moved: (
         *((AllocateArray,), (AllocateNode,), (Write,), (Free,), (AllocateArray,)),
         *((CollectStep,), (CopyArray,), (Write,), (CollectFull,)),
+    ),
+    reference_is_moved_beside_dirty_card: (
+        *((AllocateArray,), (AllocateNode,), (Write,), (Free,), (AllocateArray,)),
+        *((CollectStep,), (Write,), (CopyArray,), (Write,), (CollectFull,)),
     ),
     prebuilt_object_inherits: (
         *((AllocateArray,), (Write,), (CollectMinor,), (LoadPrebuilt,)),
@@ -116,6 +121,7 @@ FINDS: dict[Scenario, str] = {
     pressure_comes: "pressure-taken-for-sample",
     identity_is_taken: "shadow-keeps-number",
     reference_is_moved: "arraycopy-skips-barrier-while-marking",
+    reference_is_moved_beside_dirty_card: "arraycopy-clean-cards",
     prebuilt_object_inherits: "arraycopy-prebuilt",
     pinned_object_is_known: "pinned-shadow-visited",
     pinned_object_is_let_go: "pinned-white-object",
@@ -126,6 +132,7 @@ FINDS: dict[Scenario, str] = {
 
 WITH_OBJECTS = (
     *(old_object_is_written, identity_is_taken, reference_is_moved, prebuilt_object_inherits),
+    reference_is_moved_beside_dirty_card,
     *(pinned_object_is_known, pinned_object_is_let_go, barrier_is_left),
 )
 """The scenarios that name an object which they made."""

@@ -1,0 +1,52 @@
+"""Whether a trace means the same under another contract than the one that it was made under.
+
+Only what the trace uses matters: what its objects cost, when they are sampled if sampling is ever
+enabled, the prebuilt objects. The size of the nursery does not, since no sample depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from fuzz.actions import ALLOCATIONS, NAMES, AllocateOldString, EnableSampling, SetCallback
+from fuzz.contract import Contract
+from fuzz.lines import unstructured
+from fuzz.trace import Trace
+
+RULE_FIELDS = ("crosses", "surplus", "samples_per_allocation", "distances")
+"""What of a sampling rule says when an allocation is sampled."""
+
+
+def disagreement(trace: Trace, contract: Contract) -> str | None:
+    """How `contract` differs from the one in the trace's header, in a sentence; None if not."""
+    made_under = trace.header.contract
+    if made_under is None:
+        return None
+    for name, then, now in _compared(trace, made_under, contract):
+        if then != now:
+            was, is_now = (json.dumps(unstructured(each)) for each in (then, now))
+            return f"the trace was made under a contract with {name} {was}; here it is {is_now}"
+    return None
+
+
+def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str, object, object]]:
+    kinds = _kinds_used(trace)
+    for name in ("large_object_bytes", "word_bytes") if kinds else ():
+        yield name, getattr(then.layout, name), getattr(now.layout, name)
+    for kind in sorted(kinds):
+        yield kind, then.layout.kinds.get(kind), now.layout.kinds.get(kind)
+    if any(isinstance(action, EnableSampling) for action in trace.actions):
+        for name in RULE_FIELDS:
+            yield name, getattr(then.sampling, name), getattr(now.sampling, name)
+    yield "prebuilt", then.prebuilt, now.prebuilt
+
+
+def _kinds_used(trace: Trace) -> set[str]:
+    kinds = set()
+    for action in trace.actions:
+        if isinstance(action, AllocateOldString | SetCallback):
+            kinds.add("string")
+        elif type(action) in ALLOCATIONS:
+            kinds.add(NAMES[type(action)].removeprefix("allocate_"))
+    return kinds

@@ -1,0 +1,61 @@
+"""A forecast: a trace drawn before any of it is performed.
+
+What comes next in a trace leans on the oracles' state (what still fits in the nursery, how far the
+next sample is), and that on what the target answered. To send actions ahead of their answers, the
+answers are foreseen by arithmetic: a nursery that is full is collected. Where a collector collects
+for reasons of its own, the actions drawn are only less pointed; the oracles judge by the answers.
+"""
+
+from __future__ import annotations
+
+from fuzz.actions import (
+    ALLOCATIONS,
+    NAMES,
+    Action,
+    AllocateOldString,
+    CollectFull,
+    CollectMinor,
+    CollectProgress,
+    CollectStep,
+    DisableSampling,
+)
+from fuzz.contract import Contract, Layout
+from fuzz.observation import Observation
+from fuzz.oracles import Bench
+from fuzz.rules import Situation
+
+COLLECTING = (CollectMinor, CollectStep, CollectProgress, CollectFull)
+
+
+class Forecast:
+    """`situation` is what rules and scenarios draw from."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.situation = Situation(contract, Bench(contract))
+
+    def follow(self, action: Action) -> None:
+        """Go on as if the action had been performed."""
+        bench = self.situation.bench
+        minors = int(self._collects(action))
+        bench.shadow.follow(action, minors)
+        bench.sampling.follow(action, Observation(minors=minors))
+        if minors:
+            self.situation.objects = len(bench.shadow.reachable())
+
+    def _collects(self, action: Action) -> bool:
+        if type(action) in ALLOCATIONS:
+            contract, sampling = self.situation.contract, self.situation.bench.sampling
+            size_bytes, outside = cost_of(contract.layout, action)
+            room_bytes = contract.nursery_bytes - sampling.nursery_used_bytes
+            return not outside and size_bytes > room_bytes
+        reports = isinstance(action, DisableSampling) and action.report
+        return reports or isinstance(action, COLLECTING)
+
+
+def cost_of(layout: Layout, allocation: Action) -> tuple[int, bool]:
+    """The bytes that an allocation counts, and whether its object lies outside the nursery."""
+    kind = NAMES[type(allocation)].removeprefix("allocate_")
+    if isinstance(allocation, AllocateOldString):
+        return layout.cost("string", allocation.length, nonmovable=True)
+    nonmovable = getattr(allocation, "nonmovable", False)
+    return layout.cost(kind, getattr(allocation, "length", 0), nonmovable)

@@ -1,0 +1,178 @@
+"""A program and the lines that go to it and come from it.
+
+Whatever the program does, this ends: it waits no longer than the time limit for a line, keeps no
+more of one than `LINE_BYTES_MAX`, and writes and reads at once, so that neither side waits for a
+pipe that the other does not empty. Invariant: a program that was ended leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fuzz.lines import WORDS_MAX
+from fuzz.problems import BadInputError
+
+LINE_BYTES_MAX = 2**24
+CHUNK_BYTES = 2**16
+PIPE_BYTES_MIN = 2**12
+COMPLAINT_BYTES = 2**16
+"""So much is kept of the last that the program wrote on standard error."""
+START_SECONDS = 30.0
+"""A program may take so long for its first answer, if the time limit is less: it has to start."""
+POLL_SECONDS_MAX = 60.0
+END_SECONDS = 1.0
+"""A program that has closed its output may take so long to end."""
+
+
+class BrokenConversationError(Exception):
+    """The program cannot be talked to any more. The message is `KIND: what happened`."""
+
+
+class Conversation:
+    """One process of the program. Raises BadInputError if it cannot be started."""
+
+    def __init__(self, command: Sequence[str], timeout_seconds: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._seconds_allowed = max(timeout_seconds, START_SECONDS)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - what the user names is run
+                command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
+        except (OSError, ValueError) as problem:
+            reason = problem.strerror if isinstance(problem, OSError) else problem
+            raise BadInputError(f"{command[0]}: cannot be started: {reason}") from problem
+        # Also at the end of this process, should nobody have ended it until then.
+        self.close = weakref.finalize(self, _end, self._process)
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._stdin, self._stdout, self._stderr = (pipe.fileno() for pipe in pipes if pipe)
+        self._poll = select.poll()
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(pipe, False)
+        self._poll.register(self._stdout, select.POLLIN)
+        self._poll.register(self._stderr, select.POLLIN)
+        self._unsent = bytearray()
+        self._is_blocked = False
+        self._lines: deque[bytes] = deque()
+        self._partial = bytearray()
+        self._complaint = bytearray()
+
+    def send(self, line: str) -> None:
+        """Send a line, as soon as the program takes it."""
+        self._unsent += line.encode() + b"\n"
+
+    def receive(self) -> bytes:
+        """The next line. Raises BrokenConversationError."""
+        if not self._lines:
+            self._write()
+            self._wait_for_line()
+        self._seconds_allowed = self._timeout_seconds
+        return self._lines.popleft()
+
+    def _wait_for_line(self) -> None:
+        until = time.monotonic() + self._seconds_allowed
+        while not self._lines:
+            seconds = until - time.monotonic()
+            if seconds <= 0:
+                raise BrokenConversationError(self._why_there_is_no_answer())
+            for pipe, _ in self._poll.poll(min(seconds, POLL_SECONDS_MAX) * 1000):
+                if pipe == self._stdin:
+                    self._write()
+                elif pipe == self._stderr:
+                    self._read_complaint()
+                else:
+                    self._read()
+
+    def _write(self) -> None:
+        """Write what the pipe takes, and wait for it to take more if there is more."""
+        if self._unsent:
+            try:
+                written = os.write(self._stdin, self._unsent)
+            except BlockingIOError:
+                written = 0
+            except BrokenPipeError:
+                written = len(self._unsent)  # Its output tells how it ended.
+            del self._unsent[:written]
+        if self._unsent and not self._is_blocked:
+            self._poll.register(self._stdin, select.POLLOUT)
+        elif self._is_blocked and not self._unsent:
+            self._poll.unregister(self._stdin)
+        self._is_blocked = bool(self._unsent)
+
+    def _read(self) -> None:
+        chunk = os.read(self._stdout, CHUNK_BYTES)
+        if not chunk:
+            raise BrokenConversationError(self._how_it_ended())
+        self._partial += chunk
+        if b"\n" in chunk:
+            *lines, self._partial = self._partial.split(b"\n")
+            self._lines.extend(map(bytes, lines))
+        if len(self._partial) > LINE_BYTES_MAX:
+            raise BrokenConversationError(f"garbage: a line of more than {LINE_BYTES_MAX} bytes")
+
+    def _read_complaint(self) -> None:
+        chunk = os.read(self._stderr, CHUNK_BYTES)
+        if not chunk:
+            self._poll.unregister(self._stderr)
+        self._complaint += chunk
+        del self._complaint[:-COMPLAINT_BYTES]
+
+    def _why_there_is_no_answer(self) -> str:
+        # What it started may have its output still, which therefore has no end.
+        if self._process.poll() is not None:
+            return self._how_it_ended()
+        return f"hang: no answer within {self._seconds_allowed:g} s"
+
+    def _how_it_ended(self) -> str:
+        try:
+            code = self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "crash: it closed its output, and did not end"
+        # A process that it started may still have the pipe, and go on complaining.
+        for _ in range(COMPLAINT_BYTES // PIPE_BYTES_MIN):
+            try:
+                chunk = os.read(self._stderr, CHUNK_BYTES)
+            except BlockingIOError:
+                break
+            self._complaint += chunk
+        how = f"crash {_signal_name(-code)}" if code < 0 else f"crash exit code {code}"
+        words = _last_words(self._complaint.decode(errors="replace"))
+        return f"{how}: {words}" if words else f"{how}: it ended without a word"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_words(complaint: str) -> str:
+    """What a program said at its end, in one line in which nothing differs from run to run."""
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    summaries = [line for line in lines if line.startswith("SUMMARY: ")]  # A sanitizer's.
+    last = (summaries or lines or [""])[-1]
+    return re.sub(r"0x[0-9a-f]+|==\d+==", "…", last)[: 4 * WORDS_MAX]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started, which belong to its group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()

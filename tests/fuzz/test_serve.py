@@ -1,0 +1,68 @@
+"""The other side of the protocol: each line is answered, whatever it is."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fuzz
+from fuzz.serve import serve
+from fuzz.targets import Target
+
+HEADER = '{"gcfuzz": 1, "target": "process", "config": {"nursery_bytes": 512}}'
+
+
+def answers(target: Target, *lines: str) -> list[dict[str, object]]:
+    out = io.StringIO()
+    serve(target, lines, out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_a_header_is_answered_with_the_contract(reference: Target) -> None:
+    [answer] = answers(reference, HEADER)
+    assert answer.keys() == {"contract"}
+
+
+def test_a_header_may_have_keys_that_mean_nothing_to_a_target(reference: Target) -> None:
+    [answer] = answers(reference, '{"gcfuzz": 1, "found": 7, "whatever": []}')
+    assert answer.keys() == {"contract"}
+
+
+def test_an_action_is_answered_with_an_observation(reference: Target) -> None:
+    _, answer = answers(reference, HEADER, '{"do": "allocate_node", "number": 1}')
+    assert (answer["size"], answer["at"], answer["top"]) == (32, 0, 512)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("nonsense", "ValueError: not a line of JSON"),
+        ("[]", "ValueError: a line must be a JSON object"),
+        ('{"do": "nothing"}', 'ValueError: "do" must name an action'),
+        ('{"gcfuzz": 1, "config": {"nursery_bytes": 7}}', "BadInputError: nursery_bytes is 7"),
+        ('{"gcfuzz": 1, "config": {"nursery_bytes": "7"}}', "ValueError: "),
+    ],
+)
+def test_a_line_that_means_nothing_is_answered_with_an_error(
+    reference: Target, line: str, error: str
+) -> None:
+    _, answer = answers(reference, HEADER, line)
+    assert str(answer["error"]).startswith(error)
+
+
+@pytest.mark.parametrize("names", [[], ["nobody"], ["reference", "reference"]])
+def test_without_a_target_that_there_is_it_says_so(names: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz.serve", *names],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("python -m fuzz.serve NAME: ")
+    assert len(done.stderr.splitlines()) == 1
