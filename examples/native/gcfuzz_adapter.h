@@ -1,0 +1,143 @@
+/* The adapter kit: a collector behind a pipe, driven by gcfuzz.
+ *
+ * Fill in a gcfuzz_adapter, call gcfuzz_serve, and the program speaks gcfuzz's protocol
+ * (docs/protocol.md): the kit reads the lines, keeps the roots, checks every argument, walks the
+ * heap and prints the answers. The collector is asked for nothing but its own work.
+ *
+ * Invariant: a callback is only ever given what is legal under the contract: live objects of the
+ * right kind, fields and ranges that exist, sizes and periods that the contract allows.
+ *
+ * An object is a `void *` whose meaning is the collector's own. One that moves must be updated in
+ * the roots, see gcfuzz_roots. Whatever the collector wants to print goes to standard error, since
+ * standard output belongs to the protocol.
+ */
+#ifndef GCFUZZ_ADAPTER_H
+#define GCFUZZ_ADAPTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a target promises. Whatever is zero or NULL is left out of the answer. */
+
+typedef struct {
+    uint32_t type_index;  /* names the kind in graphs and reports */
+    uint64_t fixed_bytes; /* 0: no object of this kind can be allocated */
+    uint64_t item_bytes;  /* for each character or item */
+} gcfuzz_kind;
+
+typedef struct {
+    uint64_t minimum_bytes, maximum_bytes, multiple_bytes; /* the legal periods */
+    const char *crosses;                /* "beyond", "at" */
+    const char *surplus;                /* "carried", "dropped" */
+    const char *samples_per_allocation; /* "all", "one" */
+    const char *distances;              /* "period", "unstated" */
+    const char *pinning;                /* "excluded", "allowed" */
+    bool drops_when_disabled, reports_when_disabled;
+} gcfuzz_sampling;
+
+typedef struct {
+    uint64_t nursery_bytes;
+    gcfuzz_kind node, string, array, weakref;
+    uint64_t word_bytes, large_object_bytes, object_bytes_max;
+    gcfuzz_sampling sampling;
+    const char *const *observes; /* names of fields, NULL after the last; others are not printed */
+    uint64_t pins_max;
+    /* Immortal objects: nodes, then arrays of one length. See the callback `prebuilt`. */
+    uint64_t prebuilt_nodes, prebuilt_arrays, prebuilt_array_length;
+} gcfuzz_contract;
+
+/* A key that a header's `config` may have. */
+typedef struct {
+    const char *name;
+    int64_t initial, minimum, maximum, multiple;
+    const char *at_most; /* the name of the setting whose value this one must not exceed, or NULL */
+} gcfuzz_setting;
+
+/* What a walk through the heap wants to know of an object. */
+typedef struct {
+    uint32_t type_index;
+    int64_t number;      /* a node's integer, the length of a string or array, or else 0 */
+    uint64_t references; /* how many strong references `read` can be asked for */
+} gcfuzz_description;
+
+/* Where the allocator's pointers are, as offsets from the nursery's start. */
+typedef struct {
+    int64_t free, limit, top;
+    bool is_sampling; /* or else `sample_point` has no meaning */
+    int64_t sample_point;
+} gcfuzz_pointers;
+
+/* The collector, as the kit sees it. An action whose callback is NULL is not promised. */
+typedef struct {
+    const gcfuzz_setting *settings;
+    size_t setting_count;
+
+    /* Forget everything and start anew; values are in the order of `settings`. Required. */
+    void (*start)(const int64_t *values, gcfuzz_contract *contract);
+
+    /* Describe an object, or call gcfuzz_failed if it is none (any more). Required. */
+    void (*describe)(const void *object, gcfuzz_description *description);
+
+    /* After every action, if the contract observes pointers. */
+    void (*pointers)(gcfuzz_pointers *pointers);
+
+    /* Each returns the new object, after it has called gcfuzz_placed. */
+    void *(*allocate_node)(int64_t number, bool nonmovable);
+    void *(*allocate_string)(uint64_t length, bool nonmovable);
+    void *(*allocate_array)(uint64_t length, bool nonmovable);
+    void *(*allocate_weakref)(void *const *target); /* the root slot: allocating may move it */
+    void *(*allocate_old_string)(uint64_t length);
+    void *(*prebuilt)(uint64_t index);
+
+    void *(*read)(void *object, uint64_t field); /* must not collect: the walk calls it too */
+    void (*write)(void *object, uint64_t field, void *value);
+    void (*write_number)(void *node, int64_t number);
+    bool (*read_weakref)(void *weakref); /* whether its object is alive */
+    void (*copy_array)(void *source, void *dest, uint64_t source_start, uint64_t dest_start,
+                       uint64_t length);
+    uint64_t (*take_identity)(void *object);
+    void (*pin)(void *string);
+    void (*unpin)(void *string);
+    void (*set_callback)(int64_t length); /* -1: no more */
+    void (*add_memory_pressure)(uint64_t extra_bytes);
+
+    void (*collect_minor)(void);
+    void (*collect_progress)(void);
+    void (*collect_step)(void);
+    void (*collect_full)(void);
+
+    void (*enable_sampling)(uint64_t period_bytes);
+    void (*disable_sampling)(bool report);
+    void (*pause_sampling)(void);
+    void (*resume_sampling)(void);
+    void (*fork)(void);
+} gcfuzz_adapter;
+
+/* Answer lines until the input ends. Returns an exit code for main. */
+int gcfuzz_serve(const gcfuzz_adapter *adapter);
+
+/* The roots: `count` slots, each with an object. A moving collector updates them in place. */
+typedef struct {
+    void **slots;
+    size_t count, capacity;
+} gcfuzz_root_list;
+
+extern gcfuzz_root_list gcfuzz_roots;
+
+/* To be called by the collector while it carries out an action. */
+
+void gcfuzz_sampled(void);   /* a sample was taken */
+void gcfuzz_collected(void); /* a minor collection takes place */
+
+/* The same collection says what became of the samples: once, then for each of them. */
+void gcfuzz_report_begins(uint64_t memory_used_bytes, uint64_t arena_bytes, uint64_t major_state);
+void gcfuzz_reported(uint32_t type_index, bool outside, bool survived);
+
+/* The bytes counted for the object just allocated, and where it lies in the nursery, if there. */
+void gcfuzz_placed(uint64_t size_bytes, bool outside, int64_t at);
+
+/* The action could not be carried out: "NAME: what happened", with printf's conversions. */
+void gcfuzz_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,180 @@
+/* An adapter that has every callback and says on standard error which was called, and with what.
+ *
+ * Its heap has one immortal node and one immortal array; what is allocated is never freed.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gcfuzz_adapter.h"
+
+enum { NODE = 1, WEAKREF, ARRAY, STRING, PREBUILT_LENGTH = 2 };
+
+typedef struct {
+    uint32_t kind;
+    int64_t number;
+    uint64_t reference_count;
+    void *references[64];
+} object;
+
+#define SAY(...) fprintf(stderr, __VA_ARGS__)
+
+static object *made(uint32_t kind, int64_t number, uint64_t reference_count)
+{
+    object *obj = calloc(1, sizeof *obj);
+    if (obj == NULL)
+        abort();
+    *obj = (object){.kind = kind, .number = number, .reference_count = reference_count};
+    gcfuzz_placed(8, true, 0);
+    return obj;
+}
+
+static const char *const OBSERVES[] = {"size", "outside", "value", "alive", "identity", "graph",
+                                       "minors", "order", "reports", NULL};
+static object *immortal[2];
+
+static void start(const int64_t *values, gcfuzz_contract *contract)
+{
+    (void)values;
+    immortal[0] = made(NODE, 0, 2);
+    immortal[1] = made(ARRAY, PREBUILT_LENGTH, PREBUILT_LENGTH);
+    *contract = (gcfuzz_contract){
+        .nursery_bytes = 64,
+        .node = {NODE, 8, 0},
+        .weakref = {WEAKREF, 8, 0},
+        .array = {ARRAY, 8, 8},
+        .string = {STRING, 8, 1},
+        .word_bytes = 8,
+        .large_object_bytes = 1,
+        .object_bytes_max = 128,
+        .sampling = {.minimum_bytes = 8, .maximum_bytes = 64, .reports_when_disabled = true},
+        .observes = OBSERVES,
+        .pins_max = 1,
+        .prebuilt_nodes = 1,
+        .prebuilt_arrays = 1,
+        .prebuilt_array_length = PREBUILT_LENGTH,
+    };
+}
+
+static void describe(const void *described, gcfuzz_description *description)
+{
+    const object *obj = described;
+    *description = (gcfuzz_description){obj->kind, obj->number, obj->reference_count};
+}
+
+static void *allocate_node(int64_t number, bool nonmovable)
+{
+    SAY("allocate_node %" PRId64 " %d\n", number, nonmovable);
+    return made(NODE, number, 2);
+}
+
+static void *allocate_string(uint64_t length, bool nonmovable)
+{
+    SAY("allocate_string %" PRIu64 " %d\n", length, nonmovable);
+    return made(STRING, (int64_t)length, 0);
+}
+
+static void *allocate_array(uint64_t length, bool nonmovable)
+{
+    SAY("allocate_array %" PRIu64 " %d\n", length, nonmovable);
+    return made(ARRAY, (int64_t)length, length);
+}
+
+static void *allocate_weakref(void *const *target)
+{
+    SAY("allocate_weakref of %" PRId64 "\n", ((object *)*target)->number);
+    return made(WEAKREF, 0, 0);
+}
+
+static void *allocate_old_string(uint64_t length)
+{
+    SAY("allocate_old_string %" PRIu64 "\n", length);
+    return made(STRING, (int64_t)length, 0);
+}
+
+static void *prebuilt(uint64_t index) { return immortal[index]; }
+
+static void *read_reference(void *obj, uint64_t field)
+{
+    return ((object *)obj)->references[field];
+}
+
+static void write_reference(void *obj, uint64_t field, void *value)
+{
+    ((object *)obj)->references[field] = value;
+}
+
+static void write_number(void *node, int64_t number) { ((object *)node)->number = number; }
+
+static bool read_weakref(void *weakref)
+{
+    (void)weakref;
+    return true;
+}
+
+static void copy_array(void *source, void *dest, uint64_t source_start, uint64_t dest_start,
+                       uint64_t length)
+{
+    SAY("copy_array %" PRId64 " to %" PRId64 ", %" PRIu64 " to %" PRIu64 ", %" PRIu64 "\n",
+        ((object *)source)->number, ((object *)dest)->number, source_start, dest_start, length);
+}
+
+static uint64_t take_identity(void *obj) { return (uint64_t)((object *)obj)->number + 100; }
+static void pin(void *string) { SAY("pin %" PRId64 "\n", ((object *)string)->number); }
+static void unpin(void *string) { SAY("unpin %" PRId64 "\n", ((object *)string)->number); }
+static void set_callback(int64_t length) { SAY("set_callback %" PRId64 "\n", length); }
+static void add_memory_pressure(uint64_t bytes) { SAY("add_memory_pressure %" PRIu64 "\n", bytes); }
+static void collect_minor(void) { SAY("collect_minor\n"); }
+static void collect_progress(void) { SAY("collect_progress\n"); }
+static void collect_step(void) { SAY("collect_step\n"); }
+
+static void collect_full(void)
+{
+    for (int collections = 0; collections < 2; collections++) {
+        gcfuzz_collected();
+        gcfuzz_report_begins(1, 2, 3);
+        gcfuzz_reported(STRING, true, false);
+        gcfuzz_reported(NODE, false, true);
+    }
+}
+
+static void enable_sampling(uint64_t period) { SAY("enable_sampling %" PRIu64 "\n", period); }
+static void disable_sampling(bool report) { SAY("disable_sampling %d\n", report); }
+static void pause_sampling(void) { SAY("pause_sampling\n"); }
+static void resume_sampling(void) { SAY("resume_sampling\n"); }
+static void fork_here(void) { SAY("fork\n"); }
+
+static const gcfuzz_adapter ADAPTER = {
+    .start = start,
+    .describe = describe,
+    .allocate_node = allocate_node,
+    .allocate_string = allocate_string,
+    .allocate_array = allocate_array,
+    .allocate_weakref = allocate_weakref,
+    .allocate_old_string = allocate_old_string,
+    .prebuilt = prebuilt,
+    .read = read_reference,
+    .write = write_reference,
+    .write_number = write_number,
+    .read_weakref = read_weakref,
+    .copy_array = copy_array,
+    .take_identity = take_identity,
+    .pin = pin,
+    .unpin = unpin,
+    .set_callback = set_callback,
+    .add_memory_pressure = add_memory_pressure,
+    .collect_minor = collect_minor,
+    .collect_progress = collect_progress,
+    .collect_step = collect_step,
+    .collect_full = collect_full,
+    .enable_sampling = enable_sampling,
+    .disable_sampling = disable_sampling,
+    .pause_sampling = pause_sampling,
+    .resume_sampling = resume_sampling,
+    .fork = fork_here,
+};
+
+int main(void)
+{
+    return gcfuzz_serve(&ADAPTER);
+}

@@ -1,0 +1,203 @@
+"""The adapter kit answers every line once, whatever stands in it, and nothing breaks it."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEADER = '{"gcfuzz": 1, "target": "process", "config": {"nursery_bytes": 64}}'
+NODE = '{"do": "allocate_node", "number": 5}'
+COPY = (
+    '{"do": "copy_array", "source": 0, "dest": 0, "source_start": %d, "dest_start": 0, '
+    '"length": %d}'
+)
+SECONDS_MAX = 60
+MUTATIONS = 20_000
+
+Build = Callable[..., Path]
+Answers = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def program(build: Build) -> Path:
+    return build(sanitized=True)
+
+
+def talk(program: Path, lines: bytes) -> list[dict[str, Any]]:
+    ran = subprocess.run(
+        [program], input=lines, capture_output=True, check=True, timeout=SECONDS_MAX
+    )
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+@pytest.fixture
+def answers(program: Path) -> Answers:
+    """What the program answers to lines that come after a header."""
+
+    def after_header(*lines: str) -> list[dict[str, Any]]:
+        return talk(program, "".join(f"{line}\n" for line in (HEADER, *lines)).encode())[1:]
+
+    return after_header
+
+
+def test_a_header_is_answered_with_a_contract(program: Path) -> None:
+    (answer,) = talk(program, HEADER.encode() + b"\n")
+    assert answer["contract"]["nursery_bytes"] == 64
+
+
+def test_an_action_without_a_callback_is_not_promised(program: Path) -> None:
+    (answer,) = talk(program, HEADER.encode() + b"\n")
+    assert "write" in answer["contract"]["actions"]
+    assert "pin" not in answer["contract"]["actions"]
+
+
+def test_keys_may_come_in_any_order(answers: Answers) -> None:
+    assert answers('{"number": 5, "nonmovable": false, "do": "allocate_node"}') == answers(NODE)
+
+
+def test_a_header_forgets_all_objects(program: Path) -> None:
+    lines = (HEADER, NODE, HEADER, '{"do": "free", "root": 0}')
+    *_, last = talk(program, "".join(f"{line}\n" for line in lines).encode())
+    assert "root names no root slot" in last["error"]
+
+
+def test_further_keys_of_a_header_mean_nothing(program: Path) -> None:
+    further = HEADER[:-1] + ', "seed": -7, "found": {"a": [1.5e3, true, "\\u00e9"]}, "kills": []}'
+    assert "contract" in talk(program, further.encode() + b"\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        ('{"gcfuzz": 2, "config": {}}', "version 2 is unknown"),
+        ('{"gcfuzz": 1, "config": {"nursery": 64}}', "config has no setting nursery"),
+        ('{"gcfuzz": 1, "config": {"nursery_bytes": 63}}', "nursery_bytes is 63"),
+        ('{"gcfuzz": 1, "config": {"nursery_bytes": "x"}}', "not a line of JSON"),
+        ('{"gcfuzz": 1, "config": {"large_object_bytes": 300}}', "large_object_bytes is 300"),
+    ],
+)
+def test_a_header_that_is_illegal_is_refused(program: Path, header: str, problem: str) -> None:
+    (answer,) = talk(program, header.encode() + b"\n")
+    assert problem in answer["error"]
+
+
+def test_an_action_before_the_header_is_an_error(program: Path) -> None:
+    assert "no header" in talk(program, NODE.encode() + b"\n")[0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("", "JSON"),
+        ("null", "JSON"),
+        ("{} {}", "JSON"),
+        ('{"do": "allocate_node", "number": 1', "JSON"),
+        ('{"do": "allocate_node", "number": 1.5}', "JSON"),
+        ('{"do": "allocate_node", "number": 01}', "JSON"),
+        ('{"do": "allocate_node", "number": -}', "JSON"),
+        ('{"do": "allocate_node", "number": 9223372036854775808}', "out of range"),
+        ('{"do": "allocate_node", "number": 1, "number": 2}', "twice"),
+        ('{"do": "allocate_node", "number": null}', "must not be null"),
+        ('{"do": "allocate_node", "number": 1, "nonmovable": 1}', "true or false"),
+        ('{"do": "allocate_node"}', "needs number"),
+        ('{"do": "allocate_node", "number": 1, "root": 0}', "has no root"),
+        ('{"do": "allocate_node", "number": 1, "colour": "red"}', "no key colour"),
+        ('{"do": "allocate_nodes", "number": 1}', "no action is called allocate_nodes"),
+        ('{"do": "pin", "root": 0}', "no action is called pin"),
+        ('{"number": 1}', "no action is called"),
+        ('{"do": "free", "root": 1}', "no root slot"),
+        ('{"do": "free", "root": -1}', "no root slot"),
+        ('{"do": "read", "root": 0, "field": 2}', "no such field"),
+        ('{"do": "read", "root": 0, "field": -1}', "no such field"),
+        ('{"do": "write", "root": 0, "field": 0, "value": 7}', "no root slot"),
+        ('{"do": "read_weakref", "root": 0}', "not a weak reference"),
+        ('{"do": "allocate_string", "length": -1}', "no object of this length"),
+        ('{"do": "allocate_array", "length": 4611686018427387904}', "no object of this length"),
+        ('{"do": "enable_sampling", "period_bytes": 12}', "no such period"),
+        (COPY % (0, 1), "between arrays"),
+        ('{"do": "free", "root": 0, "x": ' + "[" * 40 + "]" * 40 + "}", "nested too deeply"),
+    ],
+)
+def test_a_line_that_makes_no_sense_gets_an_error(
+    answers: Answers, line: str, problem: str
+) -> None:
+    _, answer = answers(NODE, line)
+    assert problem in answer["error"]
+
+
+def test_the_least_number_comes_back(answers: Answers) -> None:
+    least = '{"do": "allocate_node", "number": -9223372036854775808}'
+    assert answers(least, '{"do": "read_number", "root": 0}')[1]["value"] == -(2**63)
+
+
+def test_a_range_beyond_an_array_is_an_error(answers: Answers) -> None:
+    *_, answer = answers('{"do": "allocate_array", "length": 4}', COPY % (1, 4))
+    assert "not a range of the array" in answer["error"]
+
+
+def test_an_error_leaves_the_heap_as_it_was(answers: Answers) -> None:
+    *_, walk = answers(NODE, '{"do": "free", "root": 3}', '{"do": "check_heap"}')
+    assert walk["graph"] == [[1, 5]]
+
+
+def test_a_truncated_last_line_gets_an_error(program: Path) -> None:
+    *_, answer = talk(program, HEADER.encode() + b"\n" + NODE.encode())
+    assert "truncated" in answer["error"]
+
+
+def test_a_line_without_an_end_ends_the_program(program: Path) -> None:
+    ran = subprocess.run(
+        [program], input=b" " * 2**21, capture_output=True, check=False, timeout=SECONDS_MAX
+    )
+    assert ran.returncode == 1
+    assert b"a line without an end" in ran.stderr
+
+
+def test_lines_that_were_sent_ahead_are_answered_in_one_write(program: Path) -> None:
+    # Each write to such a socket is one packet.
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(SECONDS_MAX)
+    lines = f"{HEADER}\n{NODE}\n{NODE}\n".encode()
+    with ours, theirs, subprocess.Popen([program], stdin=subprocess.PIPE, stdout=theirs) as running:
+        assert running.stdin
+        running.stdin.write(lines)
+        running.stdin.flush()
+        assert ours.recv(2**16).count(b"\n") == 3
+        running.stdin.close()
+
+
+def test_whatever_stands_in_a_line_it_gets_one_answer(program: Path) -> None:
+    random_bytes = random.Random(1)
+    lines = [HEADER.encode()]
+    for _ in range(MUTATIONS):
+        line = bytearray(random_bytes.choice(MUTATED))
+        for _ in range(random_bytes.randrange(4)):
+            at = random_bytes.randrange(len(line))
+            line[at : at + random_bytes.randrange(3)] = random_bytes.choice(PIECES)
+        lines.append(bytes(line))
+    assert len(talk(program, b"".join(line + b"\n" for line in lines))) == len(lines)
+
+
+MUTATED = [
+    HEADER.encode(),
+    NODE.encode(),
+    b'{"do": "allocate_string", "length": 60}',
+    b'{"do": "allocate_array", "length": 4, "nonmovable": true}',
+    b'{"do": "allocate_weakref", "root": 0}',
+    b'{"do": "write", "root": 1, "field": 0, "value": 2}',
+    b'{"do": "read", "root": 1, "field": 0}',
+    b'{"do": "free", "root": 4}',
+    b'{"do": "enable_sampling", "period_bytes": 64}',
+    b'{"do": "disable_sampling", "report": true}',
+    (COPY % (1, 2)).encode(),
+    b'{"do": "collect_full"}',
+]
+PIECES = [b"", b"{", b"}", b'"', b"\\", b"\\u00", b"\x00", b"\xff", b"-", b"9", b"0", b"null",
+          b"99999999", b"[[", b",", b":", b" ", b"1e9"]  # fmt: skip

@@ -1,0 +1,58 @@
+"""Sampling costs an allocation that fits nothing, counted in instructions; a counter costs more."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+COUNT = 100_000
+NEVER = str(2**40)
+"""A period that is never reached: every allocation fits."""
+SECONDS_MAX = 100
+
+Cost = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def cost(need: Callable[..., None], native: Path) -> Cost:
+    """The instructions of one allocation: what twice as many cost more, divided."""
+    need("valgrind")
+    subprocess.run(["make", "benchmarks"], cwd=native, check=True)
+
+    def of_program(name: str, *period: str) -> int:
+        program = native / "build" / name
+        twice = instructions(program, 2 * COUNT, *period)
+        return round((twice - instructions(program, COUNT, *period)) / COUNT)
+
+    return of_program
+
+
+def instructions(program: Path, count: int, *period: str) -> int:
+    callgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    ran = subprocess.run(
+        [*callgrind, program, str(count), *period],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS_MAX,
+    )
+    collected = re.search(r"Collected : (\d+)", ran.stderr)
+    assert collected
+    return int(collected[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("period", [(), (NEVER,)], ids=["off", "on"])
+def test_an_allocation_that_fits_costs_the_same_with_sampling(
+    cost: Cost, period: tuple[str, ...]
+) -> None:
+    assert cost("allocate", *period) == cost("allocate-without-sampling")
+
+
+@pytest.mark.slow
+def test_a_counter_of_allocated_bytes_costs_more(cost: Cost) -> None:
+    assert cost("allocate-listing-3", NEVER) > cost("allocate-without-sampling")

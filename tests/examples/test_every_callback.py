@@ -1,0 +1,162 @@
+"""The adapter kit hands each action to its callback, and each answer back.
+
+`every_callback.c` beside this file has them all, and says on standard error what it was asked.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzz.actions import ACTIONS
+
+HEADER = '{"gcfuzz": 1, "target": "process"}'
+STRING = '{"do": "allocate_string", "length": 7}'
+ARRAY = '{"do": "allocate_array", "length": 3}'
+NODE = '{"do": "allocate_node", "number": 5}'
+COPY = (
+    '{"do": "copy_array", "source": 1, "dest": 2, "source_start": 0, "dest_start": 1, "length": 2}'
+)
+SECONDS_MAX = 60
+
+Talk = Callable[..., tuple[list[dict[str, Any]], list[str]]]
+
+
+@pytest.fixture(scope="module")
+def program(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = tmp_path_factory.mktemp("every_callback") / "adapter"
+    sources = [Path(__file__).parent / "every_callback.c", native / "gcfuzz_adapter.c"]
+    warnings = ["-Wall", "-Wextra", "-Werror"]
+    checked = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(
+        ["gcc", "-std=c11", *warnings, *checked, f"-I{native}", "-o", built, *sources], check=True
+    )
+    return built
+
+
+@pytest.fixture
+def talk(program: Path) -> Talk:
+    """The answers to lines that come after a header, and what the callbacks said."""
+
+    def run(*lines: str) -> tuple[list[dict[str, Any]], list[str]]:
+        # Nothing is ever freed here, which is none of the kit's business.
+        ran = subprocess.run(
+            [program],
+            input="".join(f"{line}\n" for line in (HEADER, *lines)),
+            env={"ASAN_OPTIONS": "detect_leaks=0"},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SECONDS_MAX,
+        )
+        return [json.loads(line) for line in ran.stdout.splitlines()], ran.stderr.splitlines()
+
+    return run
+
+
+def test_an_adapter_with_all_callbacks_carries_out_all_actions(talk: Talk) -> None:
+    (answer,), _ = talk()
+    assert {*answer["contract"]["actions"]} == {*ACTIONS}
+
+
+def test_immortal_objects_stand_in_the_contract(talk: Talk) -> None:
+    (answer,), _ = talk()
+    assert answer["contract"]["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"do": "allocate_node", "number": -5, "nonmovable": true}', "allocate_node -5 1"),
+        ('{"do": "allocate_string", "length": 0, "nonmovable": false}', "allocate_string 0 0"),
+        ('{"do": "allocate_array", "length": 2, "nonmovable": true}', "allocate_array 2 1"),
+        ('{"do": "allocate_weakref", "root": 1}', "allocate_weakref of 3"),
+        ('{"do": "allocate_old_string", "length": 9}', "allocate_old_string 9"),
+        (COPY, "copy_array 3 to 4, 0 to 1, 2"),
+        ('{"do": "pin", "root": 0}', "pin 7"),
+        ('{"do": "unpin", "root": 0}', "unpin 7"),
+        ('{"do": "set_callback", "length": 0}', "set_callback 0"),
+        ('{"do": "set_callback", "length": null}', "set_callback -1"),
+        ('{"do": "add_memory_pressure", "extra_bytes": 1099511627776}',
+         "add_memory_pressure 1099511627776"),
+        ('{"do": "collect_minor"}', "collect_minor"),
+        ('{"do": "collect_progress"}', "collect_progress"),
+        ('{"do": "collect_step"}', "collect_step"),
+        ('{"do": "enable_sampling", "period_bytes": 9}', "enable_sampling 9"),
+        ('{"do": "disable_sampling", "report": true}', "disable_sampling 1"),
+        ('{"do": "disable_sampling"}', "disable_sampling 0"),
+        ('{"do": "pause_sampling"}', "pause_sampling"),
+        ('{"do": "resume_sampling"}', "resume_sampling"),
+        ('{"do": "fork"}', "fork"),
+    ],
+)  # fmt: skip
+def test_an_action_reaches_its_callback(talk: Talk, line: str, said: str) -> None:
+    answers, all_said = talk(STRING, ARRAY, '{"do": "allocate_array", "length": 4}', line)
+    assert "error" not in answers[-1]
+    assert all_said[-1] == said
+
+
+def test_only_strings_reach_pin(talk: Talk) -> None:
+    answers, _ = talk(NODE, '{"do": "pin", "root": 0}')
+    assert "only strings" in answers[-1]["error"]
+
+
+def test_an_immortal_object_is_loaded_into_a_root(talk: Talk) -> None:
+    load = '{"do": "load_prebuilt", "index": 1}'
+    answers, _ = talk(load, '{"do": "read_number", "root": 0}')
+    assert answers[-1] == {"value": 2}
+
+
+def test_an_immortal_object_that_does_not_exist_is_an_error(talk: Talk) -> None:
+    answers, _ = talk('{"do": "load_prebuilt", "index": 2}')
+    assert "no such immortal object" in answers[-1]["error"]
+
+
+def test_an_object_that_is_read_is_named_by_its_lowest_slot(talk: Talk) -> None:
+    write = '{"do": "write", "root": 0, "field": 1, "value": 1}'
+    read = '{"do": "read", "root": 0, "field": 1}'
+    answers, _ = talk(NODE, STRING, write, read, read)
+    assert [answer["value"] for answer in answers[-2:]] == [1, 1]
+
+
+def test_nothing_is_read_from_a_field_that_is_null(talk: Talk) -> None:
+    answers, _ = talk(NODE, '{"do": "read", "root": 0, "field": 1}')
+    assert answers[-1] == {}
+
+
+def test_a_freed_slot_is_closed_by_those_above_it(talk: Talk) -> None:
+    answers, _ = talk(NODE, STRING, '{"do": "free", "root": 0}', '{"do": "read_number", "root": 0}')
+    assert answers[-1] == {"value": 7}
+
+
+def test_the_walk_is_breadth_first_and_ends_with_the_immortal_objects(talk: Talk) -> None:
+    writes = [
+        '{"do": "write", "root": 0, "field": 1, "value": 2}',
+        '{"do": "write", "root": 1, "field": 0, "value": 0}',
+        '{"do": "write", "root": 1, "field": 2, "value": 2}',
+        '{"do": "free", "root": 2}',
+    ]
+    answers, _ = talk(NODE, ARRAY, STRING, *writes, '{"do": "check_heap"}')
+    assert answers[-1]["graph"] == [[1, 5, 1, 4], [3, 3, 0, 0, 2, 4], [1, 0], [3, 2], [4, 7]]
+
+
+def test_a_collection_says_what_happened_in_order_and_shows_the_heap(talk: Talk) -> None:
+    answers, _ = talk('{"do": "collect_full"}')
+    report = {"memory_used_bytes": 1, "arena_bytes": 2, "major_state": 3, "entries": [18, 5]}
+    assert answers[-1] == {
+        "minors": 2,
+        "order": "MRMR",
+        "reports": [report, report],
+        "graph": [[1, 0], [3, 2]],
+    }
+
+
+def test_identities_and_weak_references_are_answered(talk: Talk) -> None:
+    weakref = ['{"do": "allocate_weakref", "root": 0}', '{"do": "read_weakref", "root": 1}']
+    answers, _ = talk(NODE, *weakref, '{"do": "take_identity", "root": 0}')
+    assert answers[-2:] == [{"alive": True}, {"identity": 105}]

@@ -1,0 +1,100 @@
+"""The collector in C: right as it is, and each of its bugs is found through the pipe."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.cli import run_command_line
+
+CLEAN, MISMATCH = 0, 1
+ACTIONS = 20_000
+FOUND_BY = {
+    "one-sample-per-object": "sampling",
+    "disable-before-enable": "pointers",
+    "stale-limit-after-large": "pointers",
+    "nonyoung-reported-dead": "survival",
+    "fork-keeps-young-samples": "survival",
+    "restart-loses-period": "pointers",
+    "forgotten-remembered-entry": "heap",
+    "arraycopy-skips-barrier": "heap",
+}
+ONLY_SANITIZED = "looks-past-the-end"
+
+Build = Callable[..., Path]
+Session = Callable[..., tuple[int, list[dict[str, str]]]]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """Run a session against a program; returns its exit code and what it found."""
+
+    def run(program: Path, seed: int = 1, engine: str = "random") -> tuple[int, list[object]]:
+        summary, corpus = tmp_path / "summary.json", tmp_path / "corpus"
+        target = ["--target", "process", "--command", str(program)]
+        plan = ["--actions", str(ACTIONS), "--seed", str(seed), "--engine", engine]
+        places = ["--corpus", str(corpus), "--summary", str(summary)]
+        code = run_command_line(["run", *target, *plan, *places])
+        return code, json.loads(summary.read_text())["failures"]
+
+    return run
+
+
+def test_a_session_on_the_collector_is_clean(build: Build, session: Session) -> None:
+    assert session(build()) == (CLEAN, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["random", "machine"])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_session_on_the_sanitized_collector_is_clean(
+    build: Build, session: Session, engine: str, seed: int
+) -> None:
+    assert session(build(sanitized=True), seed, engine) == (CLEAN, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", FOUND_BY)
+def test_a_bug_in_the_collector_is_found_by_its_oracle(
+    build: Build, session: Session, bug: str
+) -> None:
+    code, failures = session(build(bug))
+    assert code == MISMATCH
+    assert FOUND_BY[bug] in {failure["oracle"] for failure in failures}
+
+
+@pytest.mark.slow
+def test_a_read_past_the_end_changes_no_answer(build: Build, session: Session) -> None:
+    assert session(build(ONLY_SANITIZED)) == (CLEAN, [])
+
+
+@pytest.mark.slow
+def test_a_read_past_the_end_is_found_by_a_sanitizer(build: Build, session: Session) -> None:
+    code, failures = session(build(ONLY_SANITIZED, sanitized=True))
+    assert code == MISMATCH
+    assert {failure["oracle"] for failure in failures} == {"heap"}
+
+
+def test_every_bug_of_the_makefile_is_hunted_here(native: Path) -> None:
+    listed = subprocess.run(
+        ["make", "-s", "bugs"], cwd=native, check=True, capture_output=True, text=True
+    )
+    assert listed.stdout.split() == [*FOUND_BY, ONLY_SANITIZED]
+
+
+def test_every_bug_of_the_makefile_has_a_switch_in_the_code(native: Path) -> None:
+    code = "".join((native / name).read_text() for name in ("collector.c", "sampling.c"))
+    for bug in (*FOUND_BY, ONLY_SANITIZED):
+        assert f"BUG_{bug.upper().replace('-', '_')}" in code
+
+
+def test_make_refuses_a_bug_that_it_does_not_know(native: Path) -> None:
+    refused = subprocess.run(
+        ["make", "BUG=no-such-bug"], cwd=native, check=False, capture_output=True, text=True
+    )
+    assert refused.returncode
+    assert "there is no bug no-such-bug" in refused.stderr

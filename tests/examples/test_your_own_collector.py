@@ -1,0 +1,103 @@
+"""The page "Your own collector in an afternoon" does what it says, from its first command on.
+
+Its `sh` blocks are run in order, in a copy of the repository's examples. A line may say how it ends
+(`# exit 1`). A `c` block with a file's name is that file, and a `diff` block with one is a change
+to it, applied where its lines stand.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fuzz
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "your-own-collector.md").read_text()
+BLOCK = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXIT = re.compile(r"\s+# exit (\d)$")
+SECONDS_MAX = 120
+
+
+class Reader:
+    """Somebody who does what the page says, in a folder and with an environment."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+
+    def run(self, block: str) -> None:
+        for line in block.splitlines():
+            exit_code = EXIT.search(line)
+            command = EXIT.sub("", line)
+            if command.startswith("cd "):
+                self.folder /= command.removeprefix("cd ")
+                continue
+            ran = subprocess.run(
+                command, shell=True, cwd=self.folder, env=self.environment, check=False,
+                timeout=SECONDS_MAX, capture_output=True, text=True,
+            )  # fmt: skip
+            expected = int(exit_code[1]) if exit_code else 0
+            assert ran.returncode == expected, f"{command}\n{ran.stdout}{ran.stderr}"
+
+    def write(self, name: str, code: str) -> None:
+        (self.folder / name).write_text(code)
+
+    def change(self, name: str, diff: str) -> None:
+        lines = diff.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] in " -")
+        after = "".join(line[1:] for line in lines if line[0] in " +")
+        code = (self.folder / name).read_text()
+        assert code.count(before) == 1, f"these lines stand in {name} not once:\n{before}"
+        self.write(name, code.replace(before, after))
+
+
+@pytest.fixture
+def reader(need: Callable[..., None], tmp_path: Path) -> Reader:
+    need("gcc", "make", "valgrind")
+    ignored = shutil.ignore_patterns("build")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
+    # The command of this very installation, also where none is on the path.
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    gcfuzz = programs / "gcfuzz"
+    gcfuzz.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fuzz "$@"\n')
+    gcfuzz.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
+    }
+    return Reader(tmp_path, environment)
+
+
+@pytest.mark.slow
+def test_the_page_does_what_it_says(reader: Reader) -> None:
+    blocks = BLOCK.findall(PAGE)
+    assert {language for language, _, _ in blocks} == {"sh", "c", "diff"}
+    for language, name, block in blocks:
+        if language == "sh":
+            reader.run(block)
+        elif language == "c":
+            reader.write(name, block)
+        else:
+            reader.change(name, block)
+
+
+def test_the_page_s_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert links
+    for link in links:
+        assert (ROOT / "docs" / link).exists(), link
+
+
+def test_the_page_names_every_file_that_an_adapter_is_built_from() -> None:
+    for name in ("gcfuzz_adapter.h", "gcfuzz_adapter.c", "collector.c", "sampling.c", "main.c"):
+        assert name in PAGE
