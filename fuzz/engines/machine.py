@@ -71,11 +71,6 @@ class TraceMachine(RuleBasedStateMachine):
         self.trace = Run(self.target, drawn, self.probes)
         check_beginning(self.trace.contract)
 
-    @precondition(lambda machine: not any(map(machine.allows, RULES)))
-    @rule()
-    def do_nothing(self) -> None:
-        """All that is left where no action is legal: Hypothesis wants a step all the same."""
-
     def allows(self, each: Rule) -> bool:
         """Whether that rule may be drawn now."""
         trace = self.trace
@@ -229,4 +224,14 @@ def _session_machine(
                 done.failures.append(trace.failure(mismatch))
                 raise
 
+    if "free" not in session_target.start({}).actions:
+        # Such a trace may fill its roots for ever. No other machine has that rule: one that is
+        # never allowed, and simpler than all others, would be in the way of drawing.
+        SessionMachine.do_nothing = _do_nothing()
     return SessionMachine
+
+
+def _do_nothing() -> Callable[..., None]:
+    """A step where no action is legal: Hypothesis wants one all the same."""
+    is_stuck = precondition(lambda machine: not any(map(machine.allows, RULES)))
+    return rule()(is_stuck(lambda _: None))

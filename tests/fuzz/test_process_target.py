@@ -25,7 +25,9 @@ from fuzz.targets.process import ProcessTarget
 ADAPTER = Path(__file__).with_name("misbehaving_adapter.py")
 MISMATCH, BAD_INPUT, INCONCLUSIVE = 1, 2, 3
 SECONDS = 1.0
-"""The adapter takes far less to answer, but not where the machine is very busy."""
+"""How long to wait for what never answers; for the others as long as a busy machine may need."""
+PATIENT_SECONDS = 20.0
+SILENT = ("hang", "child", "no-answer", "closed", "complaints", "orphan")
 MARK = f"of-{os.getpid()}"
 """What tells this process's adapters from others'."""
 TROUBLE = {"trouble": 1}
@@ -84,7 +86,12 @@ MakeTarget = Callable[[str], ProcessTarget]
 @pytest.fixture
 def target_that() -> MakeTarget:
     """Makes a target of that misbehaviour."""
-    return lambda misbehaviour: ProcessTarget("process", command_of(misbehaviour), SECONDS)
+
+    def make(misbehaviour: str) -> ProcessTarget:
+        seconds = SECONDS if misbehaviour in SILENT else PATIENT_SECONDS
+        return ProcessTarget("process", command_of(misbehaviour), seconds)
+
+    return make
 
 
 def failure_of(target: Target, *actions: Action) -> Failure:
@@ -151,9 +158,8 @@ def test_a_crash_that_no_second_process_repeats_is_a_failure_all_the_same(tmp_pa
     answer = "            say(json.dumps(RIGHT))\n"
     text = ADAPTER.read_text(encoding="utf-8").replace(answer, f"            {crash}\n{answer}")
     script.write_text(text, encoding="utf-8")
-    target = ProcessTarget(
-        "process", (sys.executable, "-E", "-S", str(script), "no", MARK), SECONDS
-    )
+    command = sys.executable, "-E", "-S", str(script), "no", MARK
+    target = ProcessTarget("process", command, PATIENT_SECONDS)
     failure = failure_of(target, STRING, FULL, STRING)
     assert failure.got == "crash SIGSEGV: it ended without a word"
     assert run_actions(target, {}, [STRING, FULL, STRING]) is None
