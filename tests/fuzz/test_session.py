@@ -30,8 +30,8 @@ PLANTED = f"reference+{BUG}"
 ORDERS = (f"reference+{BUG}+{OTHER_BUG}", f"reference+{OTHER_BUG}+{BUG}")
 SHORT = ("--actions", "3000", "--seed", "5")
 PATIENCE_SECONDS = 20.0
-SEARCHING_SECONDS = 0.4
-"""A worker that has used so much processor time is past its start."""
+SEARCHING_SECONDS = {"random": 1.5, "machine": 5.0}
+"""A worker that has used so much processor time is past its start. Hypothesis takes long."""
 WORKER = "--multiprocessing-fork"
 """Stands in the command line of a worker process."""
 
@@ -278,10 +278,10 @@ class Running:
         wait_until(are_there)
         return sorted(workers, key=lambda worker: worker.pid)
 
-    def searching_workers(self, count: int = 1) -> list[psutil.Process]:
+    def searching_workers(self, count: int = 1, engine: str = "random") -> list[psutil.Process]:
         """The same once all of them search."""
-        workers = self.workers(count)
-        wait_until(lambda: all(worker.cpu_times().user > SEARCHING_SECONDS for worker in workers))
+        workers, seconds = self.workers(count), SEARCHING_SECONDS[engine]
+        wait_until(lambda: all(worker.cpu_times().user > seconds for worker in workers))
         return workers
 
     def end(self) -> int:
@@ -354,7 +354,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 )
 def test_a_signal_ends_a_session_early(number: signal.Signals, engine: str, start: Start) -> None:
     session = start("--time", "60s", "--workers", "2", "--engine", engine)
-    workers = session.searching_workers(2)
+    workers = session.searching_workers(2, engine)
     session.process.send_signal(number)
     assert session.end() == CLEAN
     assert session.summary["stop_reason"] == "interrupted"
