@@ -64,14 +64,12 @@ class Run:
         self._probes = probes
         self.configuration = dict(configuration)
         self.contract = target.start(configuration)
+        self._remote = target if isinstance(target, RemoteTarget) else None
+        self._problem_at_start = self._remote.problem_at_start if self._remote else None
         self.bench = Bench(self.contract)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
         self.observations: list[Observation] = []
-
-    @property
-    def _problem_at_start(self) -> str | None:
-        return self._target.problem_at_start if isinstance(self._target, RemoteTarget) else None
 
     def why_illegal(self, action: Action) -> str | None:
         """What is wrong with an action here, in a sentence; None if it is legal.
@@ -85,7 +83,7 @@ class Run:
     @property
     def goes_ahead(self) -> bool:
         """Whether it is any use to announce actions."""
-        return isinstance(self._target, RemoteTarget) and may_be_sent_ahead(self.contract)
+        return self._remote is not None and may_be_sent_ahead(self.contract)
 
     def announce(self, actions: Iterable[Action]) -> None:
         """These are the next actions, and all of them are legal."""
@@ -93,8 +91,8 @@ class Run:
 
     def finish(self) -> None:
         """The trace is over. Raises a Mismatch, of which the last action is the culprit."""
-        if isinstance(self._target, RemoteTarget) and self.actions:
-            problem = self._target.finish()
+        if self._remote is not None and self.actions:
+            problem = self._remote.finish()
             if problem is not None:
                 raise HeapMismatch("error", None, problem, "after the last action")
 
