@@ -240,3 +240,8 @@ SLOT_FIELDS: dict[type[Action], tuple[str, ...]] = {
     for action in NAMES
 }
 """The fields of each action that name objects."""
+
+
+def kind_of(allocation: Action) -> str:
+    """The kind of object that an allocation makes: `string` for AllocateOldString."""
+    return NAMES[type(allocation)].removeprefix("allocate_").removeprefix("old_")

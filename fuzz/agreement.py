@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from fuzz.actions import ALLOCATIONS, NAMES, AllocateOldString, EnableSampling, SetCallback
+from fuzz.actions import ALLOCATIONS, EnableSampling, SetCallback, kind_of
 from fuzz.contract import Contract
 from fuzz.lines import unstructured
 from fuzz.trace import Trace
@@ -43,10 +43,7 @@ def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str
 
 
 def _kinds_used(trace: Trace) -> set[str]:
-    kinds = set()
-    for action in trace.actions:
-        if isinstance(action, AllocateOldString | SetCallback):
-            kinds.add("string")
-        elif type(action) in ALLOCATIONS:
-            kinds.add(NAMES[type(action)].removeprefix("allocate_"))
+    kinds = {kind_of(action) for action in trace.actions if type(action) in ALLOCATIONS}
+    if any(isinstance(action, SetCallback) for action in trace.actions):
+        kinds.add("string")
     return kinds

@@ -28,9 +28,11 @@ from fuzz.drawing import check_beginning
 from fuzz.explain import LEGEND, explain_step
 from fuzz.explain_page import Page, make_page, render
 from fuzz.hunt import SEEDS, hunt_all
+from fuzz.oracles import Bench
 from fuzz.probes import probes_for
 from fuzz.problems import BadInputError, HarnessError
 from fuzz.reach import reach
+from fuzz.rules import Situation
 from fuzz.run import Failure, record, replay, replay_steps
 from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, WORKERS_DIED, Plan, Session, Started
@@ -98,7 +100,7 @@ def run(  # noqa: PLR0913 - the options of the command
     options = attrs.evolve(choice.options, without=without)
     # A program that cannot be talked to is bad input now, and a find later.
     contract = make_target(choice.name_without_trace, options).start({})
-    check_beginning(contract)
+    check_beginning(Situation(contract, Bench(contract)))
     corpus.open_folder(corpus_folder)
     if summary is not None:
         with _writing(summary):

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import attrs
 
 from fuzz.actions import Action
-from fuzz.contract import Contract, Setting
+from fuzz.contract import Setting
 from fuzz.legality import why_illegal
-from fuzz.oracles import Bench
 from fuzz.problems import BadInputError
 from fuzz.rules import Rule, Situation, Source, rules_for
 from fuzz.scenarios import SCENARIOS, next_of
@@ -40,10 +39,9 @@ class NothingLegalError(BadInputError):
         super().__init__("the contract supports no action that is legal here")
 
 
-def check_beginning(contract: Contract) -> None:
-    """Raises NothingLegalError if no trace could begin under this contract."""
-    situation = Situation(contract, Bench(contract))
-    if not any(rule.subjects(situation) for rule in rules_for(contract)):
+def check_beginning(situation: Situation) -> None:
+    """Raises NothingLegalError if no trace can begin there."""
+    if not any(rule.subjects(situation) for rule in rules_for(situation.contract)):
         raise NothingLegalError
 
 

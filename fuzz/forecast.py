@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from fuzz.actions import (
     ALLOCATIONS,
-    NAMES,
     Action,
     AllocateOldString,
     CollectFull,
@@ -18,6 +17,7 @@ from fuzz.actions import (
     CollectProgress,
     CollectStep,
     DisableSampling,
+    kind_of,
 )
 from fuzz.contract import Contract, Layout
 from fuzz.observation import Observation
@@ -54,8 +54,6 @@ class Forecast:
 
 def cost_of(layout: Layout, allocation: Action) -> tuple[int, bool]:
     """The bytes that an allocation counts, and whether its object lies outside the nursery."""
-    kind = NAMES[type(allocation)].removeprefix("allocate_")
-    if isinstance(allocation, AllocateOldString):
-        return layout.cost("string", allocation.length, nonmovable=True)
-    nonmovable = getattr(allocation, "nonmovable", False)
-    return layout.cost(kind, getattr(allocation, "length", 0), nonmovable)
+    is_old = isinstance(allocation, AllocateOldString)
+    nonmovable = is_old or getattr(allocation, "nonmovable", False)
+    return layout.cost(kind_of(allocation), getattr(allocation, "length", 0), nonmovable)

@@ -69,7 +69,7 @@ class TraceMachine(RuleBasedStateMachine):
         self.source.data = data
         drawn = draw_configuration(self.target.start({}).settings, self.source)
         self.trace = Run(self.target, drawn, self.probes)
-        check_beginning(self.trace.contract)
+        check_beginning(self.trace.situation)
 
     def allows(self, each: Rule) -> bool:
         """Whether that rule may be drawn now."""

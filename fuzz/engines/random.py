@@ -68,7 +68,7 @@ def _draw(run: Run, length: int, source: Source) -> Iterator[Action]:
 
     For a target that goes ahead they are drawn before, from a forecast of these situations.
     """
-    check_beginning(run.contract)
+    check_beginning(run.situation)
     if not run.goes_ahead:
         yield from _draw_from(run.situation, length, source)
         return

@@ -23,12 +23,14 @@ from fuzz.problems import BadInputError
 
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16
-PIPE_BYTES_MIN = 2**12
 COMPLAINT_BYTES = 2**16
 """So much is kept of the last that the program wrote on standard error."""
+COMPLAINT_READS_MAX = 16
+"""What it started may have standard error still, and complain for ever."""
 START_SECONDS = 30.0
 """A program may take so long for its first answer, if the time limit is less: it has to start."""
 POLL_SECONDS_MAX = 60.0
+"""No poll may take longer than a machine's integer of milliseconds."""
 END_SECONDS = 1.0
 """A program that has closed its output may take so long to end."""
 
@@ -141,8 +143,7 @@ class Conversation:
             code = self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             return "crash: it closed its output, and did not end"
-        # A process that it started may still have the pipe, and go on complaining.
-        for _ in range(COMPLAINT_BYTES // PIPE_BYTES_MIN):
+        for _ in range(COMPLAINT_READS_MAX):
             try:
                 chunk = os.read(self._stderr, CHUNK_BYTES)
             except BlockingIOError:

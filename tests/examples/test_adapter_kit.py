@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # It has to be compiled first.
+
 HEADER = '{"gcfuzz": 1, "target": "process", "config": {"nursery_bytes": 64}}'
 NODE = '{"do": "allocate_node", "number": 5}'
 COPY = (

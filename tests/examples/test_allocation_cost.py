@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # It has to be compiled first.
+
 COUNT = 100_000
 NEVER = str(2**40)
 """A period that is never reached: every allocation fits."""
@@ -45,7 +47,6 @@ def instructions(program: Path, count: int, *period: str) -> int:
     return int(collected[1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("period", [(), (NEVER,)], ids=["off", "on"])
 def test_an_allocation_that_fits_costs_the_same_with_sampling(
     cost: Cost, period: tuple[str, ...]
@@ -53,6 +54,5 @@ def test_an_allocation_that_fits_costs_the_same_with_sampling(
     assert cost("allocate", *period) == cost("allocate-without-sampling")
 
 
-@pytest.mark.slow
 def test_a_counter_of_allocated_bytes_costs_more(cost: Cost) -> None:
     assert cost("allocate-listing-3", NEVER) > cost("allocate-without-sampling")

@@ -15,6 +15,8 @@ import pytest
 
 from fuzz.actions import ACTIONS
 
+pytestmark = pytest.mark.slow  # It has to be compiled first.
+
 HEADER = '{"gcfuzz": 1, "target": "process"}'
 STRING = '{"do": "allocate_string", "length": 7}'
 ARRAY = '{"do": "allocate_array", "length": 3}'

@@ -11,6 +11,8 @@ import pytest
 
 from fuzz.cli import run_command_line
 
+pytestmark = pytest.mark.slow  # It has to be compiled first.
+
 CLEAN, MISMATCH = 0, 1
 ACTIONS = 20_000
 FOUND_BY = {
@@ -48,7 +50,6 @@ def test_a_session_on_the_collector_is_clean(build: Build, session: Session) -> 
     assert session(build()) == (CLEAN, [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["random", "machine"])
 @pytest.mark.parametrize("seed", [2, 3])
 def test_a_session_on_the_sanitized_collector_is_clean(
@@ -57,7 +58,6 @@ def test_a_session_on_the_sanitized_collector_is_clean(
     assert session(build(sanitized=True), seed, engine) == (CLEAN, [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bug", FOUND_BY)
 def test_a_bug_in_the_collector_is_found_by_its_oracle(
     build: Build, session: Session, bug: str
@@ -67,12 +67,10 @@ def test_a_bug_in_the_collector_is_found_by_its_oracle(
     assert FOUND_BY[bug] in {failure["oracle"] for failure in failures}
 
 
-@pytest.mark.slow
 def test_a_read_past_the_end_changes_no_answer(build: Build, session: Session) -> None:
     assert session(build(ONLY_SANITIZED)) == (CLEAN, [])
 
 
-@pytest.mark.slow
 def test_a_read_past_the_end_is_found_by_a_sanitizer(build: Build, session: Session) -> None:
     code, failures = session(build(ONLY_SANITIZED, sanitized=True))
     assert code == MISMATCH

@@ -58,9 +58,3 @@ def test_an_unknown_signal_has_its_number() -> None:
     script = "import os; os.kill(os.getpid(), 40)"
     with pytest.raises(BrokenConversationError, match=r"crash signal 40|crash SIGRTMIN"):
         Conversation(python(script), SECONDS).receive()
-
-
-def test_closing_twice_is_closing() -> None:
-    conversation = Conversation(("cat",), SECONDS)
-    conversation.close()
-    conversation.close()

@@ -119,7 +119,9 @@ def test_what_a_program_does_wrong_is_an_error_of_the_action(
     assert failure.got.startswith(error), failure.got
 
 
-@pytest.mark.parametrize("misbehaviour", ["exit", "hang", "words"])
+@pytest.mark.parametrize(
+    "misbehaviour", ["exit", pytest.param("hang", marks=pytest.mark.slow), "words"]
+)
 def test_what_was_sent_ahead_is_not_blamed(target_that: MakeTarget, misbehaviour: str) -> None:
     actions = [STRING, Free(0)] * 50
     failure = failure_of(target_that(misbehaviour), *actions, FULL, *actions)

@@ -30,7 +30,7 @@ PLANTED = f"reference+{BUG}"
 ORDERS = (f"reference+{BUG}+{OTHER_BUG}", f"reference+{OTHER_BUG}+{BUG}")
 SHORT = ("--actions", "3000", "--seed", "5")
 PATIENCE_SECONDS = 20.0
-SEARCHING_SECONDS = {"random": 1.5, "machine": 5.0}
+SEARCHING_SECONDS = {"random": 0.8, "machine": 5.0}
 """A worker that has used so much processor time is past its start. Hypothesis takes long."""
 WORKER = "--multiprocessing-fork"
 """Stands in the command line of a worker process."""
