@@ -107,8 +107,8 @@ def interval(span: Span, confidence: float) -> Interval:
 
 def summed(intervals: Iterable[Interval]) -> Interval:
     """The document's interval for all threads: the sums of theirs. Wider than it needs to be."""
-    low, high = zip(*((each.low_bytes, each.high_bytes) for each in intervals), strict=True)
-    return Interval(sum(low), sum(high))
+    bounds = list(intervals)
+    return Interval(sum(each.low_bytes for each in bounds), sum(each.high_bytes for each in bounds))
 
 
 def pooled(spans: Sequence[Span]) -> Span:

@@ -35,8 +35,9 @@ def weight_bytes(bytes_until_sample: int, period_bytes: int) -> int:
 def mean_weight_bytes(requested_bytes: int, period_bytes: float) -> float:
     """What the weights of such allocations must be on average: `(k + 1)/(1 - exp(-(k + 1)/T))`.
 
-    The exponential is that of the document; a chance per byte, `1 - (1 - 1/T)^(k + 1)`, differs
-    from it by one part in 2T. Raises ValueError for a request below 0 or a period below one byte.
+    The document's exponential takes bytes for a continuum; with whole bytes the mean is up to half
+    a byte less, `(k + 1)/(1 - (1 - 1/T)^(k + 1))`. Raises ValueError for a request below 0 or a
+    period below one byte.
     """
     check_at_least("requested_bytes", requested_bytes, 0)
     check_at_least("period_bytes", period_bytes, 1)
