@@ -70,6 +70,11 @@ def reported(sample: Sample, share: float = 1) -> Totals:
     weight is that of `failed_trials`: what the counter is below zero is what lies behind the hit.
     """
     check_at_least("share", share, 0)
+    if sample.counted_bytes != sample.requested_bytes + 1:
+        raise ValueError(
+            f"counted_bytes is {sample.counted_bytes}; TCMalloc counts requested_bytes "
+            f"({sample.requested_bytes}) and one more"
+        )
     weight = share * represented_bytes(sample)
     size = sample.allocated_bytes
     objects = objects_represented(bytes_represented(weight, size, sample.requested_bytes), size)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from scipy.stats import binom
 
+from gcmodel.estimation.failed_trials import remaining_bytes
 from gcmodel.estimation.intervals import (
     Interval,
     Span,
@@ -139,39 +140,43 @@ def test_only_spans_of_one_period_can_be_pooled(periods: list[float]) -> None:
 # How often the truth is inside.
 
 
-def span_with(samples: int, source: random.Random, period_bytes: int) -> tuple[Span, int]:
-    """A span of objects of 48 and 700 bytes that ends with a sample, and its bytes."""
-    allocated = remaining = hits = 0
+def failed_until(samples: int, source: random.Random, period_bytes: int) -> int:
+    """How many trials fail in objects of 48 and 700 bytes until so many are sampled.
+
+    That is all that is allocated but for the bytes behind the hits, where no trial is made.
+    """
+    failed = hits = 0
     while hits < samples:
         size = 48 if source.random() < 0.9 else 700
         offset = int(math.log(1 - source.random()) / math.log1p(-1 / period_bytes))
-        allocated += size
-        if offset < size:
-            remaining += size - offset
-            hits += 1
-    return aligned(samples, remaining, period_bytes), allocated
+        failed += min(offset, size)
+        hits += offset < size
+    return failed
 
 
 def test_an_interval_holds_the_truth_in_95_percent_of_runs() -> None:
     """Of 10,000 runs 9,413 to 9,587 must; a right one fails with a probability of 0.000063."""
-    source = random.Random("coverage")
-    spans = [span_with(4, source, 500) for _ in range(10_000)]
-    intervals = {span: interval(span, 0.95) for span, _ in spans}
-    held = sum(
-        intervals[span].low_bytes <= truth <= intervals[span].high_bytes for span, truth in spans
-    )
+    source, bounds = random.Random("coverage"), interval(aligned(4, period_bytes=500), 0.95)
+    runs = [failed_until(4, source, 500) for _ in range(10_000)]
+    held = sum(bounds.low_bytes <= failed <= bounds.high_bytes for failed in runs)
     assert 9413 <= held <= 9587
 
 
 def test_the_pooled_interval_of_threads_holds_the_truth_in_95_percent_of_runs() -> None:
     """Of 10,000 runs 9,413 to 9,587 must; a right one fails with a probability of 0.000063."""
-    source = random.Random("threads")
-    held = 0
-    for _ in range(10_000):
-        spans, bytes_allocated = zip(*[span_with(2, source, 500) for _ in range(2)], strict=True)
-        bounds = interval(pooled(spans), 0.95)
-        held += bounds.low_bytes <= sum(bytes_allocated) <= bounds.high_bytes
+    source, thread = random.Random("threads"), aligned(2, period_bytes=500)
+    bounds = interval(pooled([thread] * 3), 0.95)
+    runs = [sum(failed_until(2, source, 500) for _ in range(3)) for _ in range(10_000)]
+    held = sum(bounds.low_bytes <= failed <= bounds.high_bytes for failed in runs)
     assert 9413 <= held <= 9587
+
+
+def test_the_sum_of_threads_intervals_holds_the_truth_more_often_than_asked() -> None:
+    """In 99.9 % of 10,000 runs of three threads with two samples each."""
+    source, bounds = random.Random("sums"), interval(aligned(2, period_bytes=500), 0.95)
+    whole = summed([bounds] * 3)
+    runs = [sum(failed_until(2, source, 500) for _ in range(3)) for _ in range(10_000)]
+    assert sum(whole.low_bytes <= failed <= whole.high_bytes for failed in runs) > 9587
 
 
 @pytest.mark.parametrize("allocated_bytes", [1, 200, 1000, 5000, 20_000])
@@ -192,6 +197,31 @@ def test_a_span_between_samples_is_covered_at_least_as_often_as_asked(
         if bounds.low_bytes <= allocated_bytes <= bounds.high_bytes:
             covered += float(binom.pmf(samples, allocated_bytes, 1 / 1000))
     assert covered >= 0.95
+
+
+def test_a_span_of_large_and_small_objects_is_covered_at_least_as_often_as_asked(
+    runs: list[list[Sample]],
+) -> None:
+    """In 9,413 of 10,000 runs or more; one that is covered in 95 % misses that with 0.00003."""
+    counts = {len(run) for run in runs}
+    bounds = {
+        count: interval(
+            Span(
+                samples=count,
+                remaining_bytes=0,
+                period_bytes=1000,
+                unaligned_starts=1,
+                unaligned_ends=1,
+            ),
+            0.95,
+        )
+        for count in counts
+    }
+    held = 0
+    for run in runs:
+        failed = 40 * 32 + 4 * 512 + 2 * 3072 - sum(map(remaining_bytes, run))
+        held += bounds[len(run)].low_bytes <= failed <= bounds[len(run)].high_bytes
+    assert held >= 9413
 
 
 # What is refused.

@@ -123,6 +123,11 @@ def test_a_share_of_a_sample_is_charged_in_proportion(make_sample: MakeSample) -
     assert [reported(sample, share).objects for share in (0, 0.5, 1, 3)] == [0, 50, 100, 300]
 
 
+def test_a_sample_that_counts_otherwise_is_not_tcmalloc_s(make_sample: MakeSample) -> None:
+    with pytest.raises(ValueError, match="counted_bytes is 16"):
+        reported(make_sample(16))
+
+
 @pytest.mark.parametrize(("weight", "allocated", "requested"), [(-1, 8, 8), (1, 0, 8), (1, 8, -1)])
 def test_figures_outside_their_ranges_are_refused(
     weight: float, allocated: int, requested: int
