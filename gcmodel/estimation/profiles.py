@@ -2,8 +2,10 @@
 
 Heap: what is live. Allocation: what was allocated between start and stop. Lifetime: what was
 allocated and freed between them, as pairs. Fragmentation: the free room that live objects hold.
-(TCMalloc, How sampling in TCMalloc works.) Invariant: a profile sums what
-TCMalloc reports of each sample, and lasts from its start up to, but not including, its stop.
+(TCMalloc, How sampling in TCMalloc works.)
+
+Invariant: a profile sums what TCMalloc reports of each sample, and lasts from its start up to, but
+not including, its stop.
 
 Left out is whether pages are resident or swapped: that has to be asked of an operating system.
 """

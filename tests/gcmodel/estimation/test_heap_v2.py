@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -195,3 +196,26 @@ def test_jeprof_finds_the_names_in_a_dump_that_carries_them(tmp_path: Path) -> N
         ("caller", 1.0, 4.0),
         ("main", 0.0, 4.0),
     ]
+
+
+@needs_jeprof
+def test_a_dump_of_the_stock_jemalloc_is_read_as_jeprof_reads_it(tmp_path: Path) -> None:
+    """A Python with two threads that allocates by jemalloc and dumps when it ends."""
+    settings = "prof:true,lg_prof_sample:12,prof_accum:true,prof_final:true,tcache:false"
+    program = (
+        "import threading; threading.Thread(target=lambda: [bytes(n) for n in range(99)]).start()"
+    )
+    subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        check=True,
+        env={
+            "LD_PRELOAD": "libjemalloc.so.2",
+            "MALLOC_CONF": f"{settings},prof_prefix:{tmp_path / 'dump'}",
+            "PYTHONMALLOC": "malloc",
+        },
+    )
+    (dump,) = tmp_path.glob("dump.*")
+    rows = read(dump.read_text()).stacks.values()
+    shown = sum((shown_by_jeprof(row.allocated, PERIOD) for row in rows), Totals())
+    assert shown.objects > 1000
+    assert total_in_jeprof("alloc_space", dump, "/bin/true") == int(shown.bytes)

@@ -118,6 +118,19 @@ def test_a_profile_reports_a_multiple_of_the_allocated_size(make_sample: MakeSam
     assert reported(sample) == Totals(86, 86 * 64)
 
 
+def test_whole_objects_are_too_coarse_to_be_unbiased(make_sample: MakeSample) -> None:
+    """An object as large as the period is reported 1.026 times on average."""
+    hits = [
+        make_sample(999, allocated_bytes=1024, counted_bytes=1000, offset_bytes=offset)
+        for offset in range(1000)
+    ]
+    mean = sum(
+        (1 - 1 / 1000) ** offset / 1000 * reported(sample).objects
+        for offset, sample in enumerate(hits)
+    )
+    assert mean == pytest.approx(1.026, abs=5e-4)
+
+
 def test_a_share_of_a_sample_is_charged_in_proportion(make_sample: MakeSample) -> None:
     sample = make_sample(7, allocated_bytes=8, counted_bytes=8, offset_bytes=0, period_bytes=793)
     assert [reported(sample, share).objects for share in (0, 0.5, 1, 3)] == [0, 50, 100, 300]
