@@ -8,9 +8,9 @@ PROFILING_INTERNALS.md, "Implementation realities"; `prof_data.c`.)
 The bytes of a sample are unbiased to within half a byte. Its count is rounded to eighths, so it is
 off by up to a sixteenth of an object: an object as large as the period counts 1.027 times.
 
-Invariant: what jeprof shows for a stack differs from the stack's sums by rounding alone: one part
-in twice the number of objects that the dump has. A stack dumped with few objects of different sizes
-can therefore be far off, and one whose sampled objects are all alike never is.
+Invariant: what jeprof shows for a stack differs from the stack's sums by rounding alone, by about
+one part in twice the number of objects dumped. So a stack dumped with few objects of very different
+sizes can be far off, and one whose sampled objects are all alike hardly is.
 """
 
 from __future__ import annotations
