@@ -47,7 +47,7 @@ class OneSamplePerObject(Sampling):
     def pass_sample_points(self, end: int) -> int:
         count = 0
         while self.is_due(end):
-            self.sample_point += self.period_bytes
+            self.sample_point += self.next_distance()
             count = 1  # Correct: count += 1, and an event for each.
         if count:
             self._events.sample()
@@ -265,8 +265,10 @@ class WordLostByLarge(Allocation):
         nursery = self._heap.nursery
         if nursery.nursery_free + WORD_BYTES <= nursery.nursery_top:
             # Correct: nothing. The sample point moves as well, so that only a pointer shows it.
+            sampling = self._heap.sampling
+            assert isinstance(sampling, Sampling)
             nursery.nursery_free += WORD_BYTES
-            self._heap.sampling.jumped(WORD_BYTES)
+            sampling.jumped(WORD_BYTES)
         return obj
 
 

@@ -53,6 +53,7 @@ from fuzz.contract import (
 from fuzz.observation import Observation, Report
 from fuzz.problems import BadInputError
 from gcmodel import Configuration, Heap, HeapError, Parts
+from gcmodel.sampling import Sampling
 
 SETTINGS = (
     Setting("nursery_bytes", 256, Range(64, 65536, 8)),
@@ -205,7 +206,7 @@ class ReferenceTarget:
         observation.free = nursery.nursery_free - start
         observation.limit = nursery.nursery_limit - start
         observation.top = nursery.nursery_top - start
-        if sampling.period_bytes:
+        if isinstance(sampling, Sampling) and sampling.period_bytes:
             observation.sample_point = sampling.sample_point - start
         observation.state = heap.major.state
 
