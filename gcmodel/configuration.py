@@ -57,6 +57,9 @@ class Configuration:
     sampler_seeds: tuple[int, ...] = (0,)
     """What each thread's generator of random distances begins from: 1 to 64 numbers from 0 to
     2**64 - 1. Only allocation contexts know of more threads than one."""
+    context_bytes: int = 64
+    """What a thread asks of the nursery at a time, where threads have allocation contexts: whole
+    words, 8 up to `nursery_bytes`."""
     prebuilt_nodes: int = 1
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1
@@ -77,6 +80,12 @@ class Configuration:
         if self.card_items not in CARD_ITEMS_ALLOWED:
             raise ConfigurationError(
                 f"card_items is {self.card_items}; it must be one of {CARD_ITEMS_ALLOWED}"
+            )
+        context = self.context_bytes
+        if not WORD_BYTES <= context <= nursery or context % WORD_BYTES:
+            raise ConfigurationError(
+                f"context_bytes is {context}; it must be a multiple of {WORD_BYTES} "
+                f"from {WORD_BYTES} to nursery_bytes ({nursery})"
             )
         if not 1 <= len(self.sampler_seeds) <= THREADS_MAX:
             raise ConfigurationError(f"sampler_seeds must be 1 to {THREADS_MAX} numbers")

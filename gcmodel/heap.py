@@ -90,6 +90,15 @@ class Heap:
         self.callback_length: int | None = None
         self.prebuilt = self._make_prebuilt()
 
+    @property
+    def thread(self) -> int:
+        """The mutator's thread, from 0 up, that does whatever is asked next."""
+        return self.nursery.thread
+
+    @thread.setter
+    def thread(self, thread: int) -> None:
+        self.nursery.thread = thread
+
     def _make_prebuilt(self) -> list[Object]:
         """Immortal objects, nodes first. They refer to nothing yet."""
         nodes = [

@@ -21,7 +21,10 @@ REPORT_KIND_SHIFT = 2
 
 
 class Sampler(ABC):
-    """`period_bytes` is 0 while it is off; `paused_period_bytes` is what resuming enables, or 0."""
+    """`period_bytes` is 0 while it is off; `paused_period_bytes` is what resuming enables, or 0.
+
+    Every method that concerns an allocation means the thread that allocates.
+    """
 
     def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
         self.period_bytes = 0
@@ -35,11 +38,11 @@ class Sampler(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Sampling was just enabled: find out where the next sample is due."""
+        """Sampling was just enabled: the fast path must stop where the next sample is due."""
 
     @abstractmethod
-    def set_limit(self) -> None:
-        """The fast path must stop where a sample is due too, while sampling is on."""
+    def end(self) -> None:
+        """Sampling was just disabled: no sample is due anywhere."""
 
     @abstractmethod
     def before_minor_collection(self) -> None:
@@ -65,14 +68,13 @@ class Sampler(ABC):
         self.period_bytes = period_bytes
         self.paused_period_bytes = 0
         self.begin()
-        self.set_limit()
 
     def disable(self) -> None:
         """Stop sampling, and drop the pending samples unreported. Harmless if it was off."""
         self.pending.clear()
         self.period_bytes = 0
         self.paused_period_bytes = 0
-        self.set_limit()
+        self.end()
 
     def pause(self) -> None:
         """The same, but the period is kept for resuming. Harmless if it was off."""

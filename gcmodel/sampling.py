@@ -47,6 +47,11 @@ class Sampling(Sampler):
     def begin(self) -> None:
         """See Sampler."""
         self.sample_point = self._nursery.nursery_free + self.next_distance()
+        self.set_limit()
+
+    def end(self) -> None:
+        """See Sampler."""
+        self.set_limit()
 
     def next_distance(self) -> int:
         """How far the next sample point is from the one before, or from where counting begins."""
