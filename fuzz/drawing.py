@@ -15,7 +15,7 @@ from fuzz.contract import Setting
 from fuzz.legality import why_illegal
 from fuzz.problems import BadInputError
 from fuzz.rules import Rule, Situation, Source, rules_for
-from fuzz.scenarios import SCENARIOS, next_of
+from fuzz.scenarios import next_of, scenarios_for
 
 AT_MOST_SHARE = 3
 """A setting that has an upper bound in another one is equal to it once in so many, at least."""
@@ -63,11 +63,11 @@ def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> A
         rule = menu[source.below(len(menu))]
         subjects = rule.subjects(situation)
         if subjects:
-            return rule.draw(situation, source, subjects)
+            return rule.draw_for(situation, source, subjects)
     for rule in rules_for(situation.contract):
         subjects = rule.subjects(situation)
         if subjects:
-            return rule.draw(situation, source, subjects)
+            return rule.draw_for(situation, source, subjects)
     raise NothingLegalError
 
 
@@ -80,13 +80,19 @@ def draw_from_scenario(situation: Situation, source: Source) -> Action | None:
     if situation.story is None:
         if source.below(SCENARIO_SHARE) < SCENARIO_SHARE - 1 or not situation.has_room():
             return None
-        situation.story = source.pick(SCENARIOS)(situation, source)
+        scenarios = scenarios_for(situation.contract)
+        if not scenarios:
+            return None
+        situation.story = source.pick(scenarios)(situation, source)
     elif source.below(INTERRUPTED_SHARE) == INTERRUPTED_SHARE - 1:
         return None
     action = next_of(situation.story)
     if action is None or why_illegal(action, situation.contract, situation.bench.shadow):
         situation.story = None
         return None
+    if situation.contract.threads > 1:
+        situation.thread = source.below(situation.contract.threads)
+        return attrs.evolve(action, thread=situation.thread)
     return action
 
 
