@@ -72,7 +72,7 @@ def contract() -> Contract:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def blocks() -> Contract:
     """Blocks of 8, 16, 32, 64 or 128 bytes, or of whole pages of 256, by three threads.
 
