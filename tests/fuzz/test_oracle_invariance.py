@@ -56,6 +56,13 @@ def test_other_samples_under_a_larger_nursery_are_wrong(
     assert mismatch.direction == direction
 
 
+def test_where_a_collection_ends_allocation_contexts_nothing_is_said(contract: Contract) -> None:
+    assert ORACLE.configuration(contract, {}, [AllocateNode(0)]) is not None
+    rule = attrs.evolve(contract.sampling, context_bytes=64)
+    in_contexts = attrs.evolve(contract, sampling=rule)
+    assert ORACLE.configuration(in_contexts, {}, [AllocateNode(0)]) is None
+
+
 def test_everything_but_the_samples_may_differ() -> None:
     first = Observation(2, 1, "sMs", alive=False, free=0, limit=8, top=64, sample_point=8)
     second = Observation(2, 0, "ss", alive=True, free=80, limit=88, top=128, sample_point=88)
