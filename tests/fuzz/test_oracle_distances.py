@@ -78,6 +78,14 @@ def test_geometric_distances_are_by_the_numbers_of_splitmix64() -> None:
         assert is_trial(distance, 1 - Fraction(number >> 11, 2**53), 64)
 
 
+def test_geometric_distances_are_by_every_bit_of_those_numbers() -> None:
+    period_bytes = 2**40
+    ln_q = math.log(1 - 1 / period_bytes)
+    uniforms = [(number >> 11) / 2**53 for number in SPLITMIX_0]
+    expected = [math.floor(math.log(1 - u) / ln_q) + 1 for u in uniforms]
+    assert drawn(Geometric(0), period_bytes, 3) == expected
+
+
 # Each formula, written another way.
 
 

@@ -197,6 +197,17 @@ def test_sizes_lean_on_the_threads_own_sampler(blocks: Contract) -> None:
     assert min(hits) > DRAWS / 3 / 16
 
 
+@pytest.mark.parametrize("size_bytes", [999, 1000, 1001])
+def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
+    """Neither on the largest class nor on that of the next sample alone."""
+    layout = attrs.evolve(blocks.layout, size_classes=(100, 1000, 2000))
+    contract = attrs.evolve(blocks, layout=layout)
+    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
+    sources = (RandomSource(str(seed)) for seed in range(DRAWS))
+    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
+    assert sum(action == Malloc(size_bytes) for action in drawn) > DRAWS / 72
+
+
 @pytest.mark.parametrize(
     "layout",
     [
@@ -297,13 +308,13 @@ def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) 
     collector = attrs.evolve(collector, layout=attrs.evolve(collector.layout, kinds=kinds))
     situation = Situation(collector, Bench(collector))
     for thread, clock in enumerate(situation.bench.sampling.clocks):
-        clock.room_bytes = 16 * (thread + 1)
+        clock.room_bytes = 100 * (thread + 1)
     drawn = {}
     string = next(rule for rule in RULES if rule.name == "allocate_string")
     for seed in range(DRAWS):
         action = string.draw_for(situation, RandomSource(str(seed)), (0,))
         drawn[action.thread, action.length] = action  # type: ignore[attr-defined]
-    assert {(0, 16), (1, 32), (2, 48)} <= drawn.keys()
+    assert {(0, 100), (1, 200), (2, 300)} <= drawn.keys()
 
 
 def test_a_target_of_one_thread_is_drawn_no_other(contract: Contract) -> None:
