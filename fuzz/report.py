@@ -39,7 +39,7 @@ from fuzz.session import (
     Started,
     WorkerDied,
 )
-from fuzz.targets import KNOWN_BUGS, TargetOptions
+from fuzz.targets import KNOWN_BUGS, REFERENCE, REFERENCES, TargetOptions
 
 STOPPED = {
     TIME: "the time is up",
@@ -380,9 +380,11 @@ def print_targets(console: Console, contract: Contract) -> None:
         "\n[bold]incminimark[/]: PyPy's collector, untranslated, under Python 2.7; "
         "--source names the RPython tree, --python the interpreter."
     )
+    kin = ", ".join(name for name in REFERENCES if name != REFERENCE)
+    console.print(f"\n[bold]{kin}[/]: the same under the rules of other samplers.")
     console.print("\n[bold]reference+BUG[/]: with a known bug planted; several may be joined by +.")
     for bug in KNOWN_BUGS.values():
-        console.print(bug.id)
+        console.print(f"{bug.host}+{bug.id}")
         for line in (bug.what, f"{bug.source}; caught by {_either(bug.oracles)}"):
             console.print(Padding(line, (0, 0, 0, 4)))
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 import attrs
 
 from gcmodel.distances import Distances, Gperftools, Jemalloc, Tcmalloc
+from gcmodel.estimation.tcmalloc import weight_bytes
 
 
 @attrs.frozen
@@ -129,4 +130,4 @@ class TcmallocSampler(CountdownSampler):
 
     def hit(self) -> Hit | None:
         """See CountdownSampler. The period is the one with which the distance was drawn."""
-        return Hit(self.period_bytes, self.picked_period_bytes - (self.left_bytes + 1))
+        return Hit(self.period_bytes, weight_bytes(self.left_bytes, self.picked_period_bytes))

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 import attrs
 
 from gcmodel.block_sampling import Hit
+from gcmodel.estimation import jemalloc, tcmalloc
 
 
 @attrs.frozen(eq=False)
@@ -63,8 +64,9 @@ class JemallocProfile(Profile):
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         """See Profile."""
-        probability = chance(sample.counted_bytes, sample.hit.period_bytes)
-        return round(8 / probability) / 8, round(sample.usable_bytes / probability)
+        figures = sample.counted_bytes, sample.hit.period_bytes
+        eighths = jemalloc.unbiased_eighths(*figures)
+        return eighths / jemalloc.EIGHTHS, jemalloc.unbiased_bytes(*figures)
 
 
 class GperftoolsProfile(Profile):
@@ -82,8 +84,7 @@ class TcmallocProfile(Profile):
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         """See Profile."""
         assert sample.hit.weight_bytes is not None
-        allocated_bytes = sample.usable_bytes
-        stands_for_bytes = int(
-            sample.hit.weight_bytes * allocated_bytes / (sample.requested_bytes + 1) + 0.5
+        represented = tcmalloc.bytes_represented(
+            sample.hit.weight_bytes, sample.usable_bytes, sample.requested_bytes
         )
-        return (stands_for_bytes + allocated_bytes // 2) // allocated_bytes, stands_for_bytes
+        return tcmalloc.objects_represented(represented, sample.usable_bytes), represented

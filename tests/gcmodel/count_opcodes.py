@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gcmodel import Configuration, Heap, Parts
+from gcmodel.contexts import CONTEXTS
 from gcmodel.nursery import Nursery
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NURSERY_BYTES = 4096
 PERIOD_BYTES = 2048
+CONTEXT_BYTES = 2048
+LONG_PERIOD_BYTES = 8192
 WARM_UP_ALLOCATIONS = 20
 
 Opcode = tuple[str, int, str]
@@ -101,12 +104,18 @@ def main() -> None:
     random = Heap(attrs.evolve(configuration, random_periods=True))
     random.enable_sampling(PERIOD_BYTES)
     counting = Heap(configuration, Parts(nursery=CountingNursery))
+    in_contexts = attrs.evolve(configuration, context_bytes=CONTEXT_BYTES)
+    contexts = Heap(in_contexts, CONTEXTS)
+    sampled_contexts = Heap(in_contexts, CONTEXTS)
+    sampled_contexts.enable_sampling(LONG_PERIOD_BYTES)
     variants = {
         "never": never,
         "enabled": enabled,
         "random": random,
         "disabled": disabled,
         "counting": counting,
+        "contexts": contexts,
+        "sampled contexts": sampled_contexts,
     }
     json.dump({name: measure(heap) for name, heap in variants.items()}, sys.stdout)
 
