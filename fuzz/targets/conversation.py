@@ -15,8 +15,9 @@ import subprocess
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
 from fuzz.lines import WORDS_MAX
 from fuzz.problems import BadInputError
@@ -33,6 +34,8 @@ POLL_SECONDS_MAX = 60.0
 """No poll may take longer than a machine's integer of milliseconds."""
 END_SECONDS = 1.0
 """A program that has closed its output may take so long to end."""
+INHERITED: Mapping[str, str] = MappingProxyType({})
+"""Nothing that this process's own environment does not have."""
 
 
 class BrokenConversationError(Exception):
@@ -40,9 +43,17 @@ class BrokenConversationError(Exception):
 
 
 class Conversation:
-    """One process of the program. Raises BadInputError if it cannot be started."""
+    """One process of the program. Raises BadInputError if it cannot be started.
 
-    def __init__(self, command: Sequence[str], timeout_seconds: float) -> None:
+    Its environment is this process's, with `environment` in it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        timeout_seconds: float,
+        environment: Mapping[str, str] = INHERITED,
+    ) -> None:
         self._timeout_seconds = timeout_seconds
         self._seconds_allowed = max(timeout_seconds, START_SECONDS)
         try:
@@ -53,6 +64,7 @@ class Conversation:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0,
+                env={**os.environ, **environment},
             )
         except (OSError, ValueError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) else problem
