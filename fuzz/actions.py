@@ -16,7 +16,9 @@ Slot = Annotated[int, "a root slot"]
 
 @attrs.frozen
 class Action:
-    """What all actions are."""
+    """What all actions are, and by which of the mutator's threads."""
+
+    thread: int = attrs.field(default=0, kw_only=True)
 
 
 @attrs.frozen
@@ -58,6 +60,29 @@ class AllocateOldString(Action):
 
 
 @attrs.frozen
+class Malloc(Action):
+    """A block of `size_bytes`, which the mutator frees itself."""
+
+    size_bytes: int
+
+
+@attrs.frozen
+class Calloc(Action):
+    """A block of `count` times `size_bytes`, all zero."""
+
+    count: int
+    size_bytes: int
+
+
+@attrs.frozen
+class Realloc(Action):
+    """Make the block in slot `root` one of `size_bytes`, wherever it lies then."""
+
+    root: Slot
+    size_bytes: int
+
+
+@attrs.frozen
 class LoadPrebuilt(Action):
     """Append the immortal object `index` to the roots."""
 
@@ -66,7 +91,7 @@ class LoadPrebuilt(Action):
 
 @attrs.frozen
 class Free(Action):
-    """Delete the slot `root`."""
+    """Delete the slot `root`, and with it a block that lies there."""
 
     root: Slot
 
@@ -208,6 +233,18 @@ class ResumeSampling(Action):
 
 
 @attrs.frozen
+class SetPeriod(Action):
+    """From here on distances between samples are drawn for this period; the present one stays."""
+
+    period_bytes: int
+
+
+@attrs.frozen
+class ReadProfile(Action):
+    """Ask how much the samples of what is alive stand for. Observed: `profile`."""
+
+
+@attrs.frozen
 class Fork(Action):
     """The process goes on as a forked child: sampling is off, pending samples are dropped."""
 
@@ -218,7 +255,15 @@ class CheckHeap(Action):
 
 
 ALLOCATIONS: frozenset[type[Action]] = frozenset(
-    {AllocateNode, AllocateString, AllocateArray, AllocateWeakref, AllocateOldString}
+    {
+        AllocateNode,
+        AllocateString,
+        AllocateArray,
+        AllocateWeakref,
+        AllocateOldString,
+        Malloc,
+        Calloc,
+    }
 )
 """The actions that append a new object to the roots."""
 
@@ -242,6 +287,13 @@ SLOT_FIELDS: dict[type[Action], tuple[str, ...]] = {
 """The fields of each action that name objects."""
 
 
+def requested_bytes(action: Malloc | Calloc | Realloc) -> int:
+    """How large a block is asked for."""
+    return action.size_bytes * (action.count if isinstance(action, Calloc) else 1)
+
+
 def kind_of(allocation: Action) -> str:
     """The kind of object that an allocation makes: `string` for AllocateOldString."""
+    if isinstance(allocation, Malloc | Calloc):
+        return "block"
     return NAMES[type(allocation)].removeprefix("allocate_").removeprefix("old_")

@@ -6,10 +6,22 @@ header, since what an allocation costs may depend on the configuration.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection, Mapping
 from typing import Literal
 
 import attrs
+
+Distances = Literal[
+    "period", "unstated", "random", "geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools"
+]
+DRAWN = ("geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools")
+"""The distances that are drawn at random, and can be foretold."""
+
+
+def rounded_up(number: int, multiple: int) -> int:
+    """The least multiple that is not below `number`."""
+    return -(-number // multiple) * multiple
 
 
 @attrs.frozen
@@ -67,6 +79,24 @@ class Layout:
     """An object in the nursery is rounded up to a multiple; one outside counts unrounded."""
     object_bytes_max: int
     """No object may be larger, unrounded."""
+    size_classes: tuple[int, ...] = ()
+    """A block gets the room of the least of these that holds it, in rising order."""
+    page_bytes: int = 1
+    """One that is larger than all of them gets whole pages."""
+    sampled_multiple_bytes: int = 1
+    """A block that is sampled gets a multiple of this (whole pages in gperftools)."""
+
+    def class_bytes(self, requested_bytes: int) -> int | None:
+        """The size class of a block; None if it is larger than all."""
+        index = bisect.bisect_left(self.size_classes, requested_bytes)
+        return self.size_classes[index] if index < len(self.size_classes) else None
+
+    def room_bytes(self, requested_bytes: int, sampled: bool) -> int:
+        """How much a block has room for."""
+        if sampled and self.sampled_multiple_bytes > 1:
+            return rounded_up(max(requested_bytes, 1), self.sampled_multiple_bytes)
+        class_bytes = self.class_bytes(requested_bytes)
+        return class_bytes or rounded_up(requested_bytes, self.page_bytes)
 
     def cost(self, kind: str, length: int, nonmovable: bool) -> tuple[int, bool]:
         """The bytes that the sampler counts for an object, and whether it lies outside."""
@@ -74,29 +104,85 @@ class Layout:
         raw_bytes = layout.fixed_bytes + layout.item_bytes * length
         if nonmovable or raw_bytes >= self.large_object_bytes:
             return raw_bytes, True
-        return -(-raw_bytes // self.word_bytes) * self.word_bytes, False
+        return rounded_up(raw_bytes, self.word_bytes), False
 
 
 @attrs.frozen
 class SamplingRule:
-    """When an allocation is sampled. The first distance is like every further one."""
+    """When an allocation is sampled.
+
+    `distances` are how far samples are apart: the `period` itself; drawn at random, with the mean
+    of the period, by the named system's own generator and formula, which docs/sampling-rules.md
+    gives; drawn at `random` by a generator of which nothing is stated, so that the estimate oracle
+    judges; or `unstated`, as the target likes, which only invariance judges.
+    """
 
     period_bytes: Range
     """The legal periods."""
+    periods: tuple[int, ...] = ()
+    """If there are any, these are all the legal ones of them."""
+    counts: Literal["size", "requested", "requested_plus_one", "class_or_requested"] = "size"
+    """What of an allocation counts. A block's size is what it has room for; where nothing but the
+    class is meant, one that is larger than all classes counts as requested (gperftools)."""
     crosses: Literal["beyond", "at"] = "beyond"
-    """A sample is due when the bytes since the last one exceed the period, or reach it."""
+    """A sample is due when the bytes since the last one exceed the distance, or reach it."""
     surplus: Literal["carried", "dropped"] = "carried"
-    """What happens to the bytes beyond the period when a sample was taken."""
+    """What happens to the bytes beyond the distance when a sample was taken."""
     samples_per_allocation: Literal["all", "one"] = "all"
-    """Whether an allocation that spans several periods is sampled for each of them."""
+    """Whether an allocation that spans several distances is sampled for each of them."""
+    realloc: Literal["always", "when_moved"] = "always"
+    """Whether a block that is made another size counts again in any case (jemalloc), or only if it
+    moves: it stays if it is not to grow, nor to lose more than half. One that is to grow by less
+    than a quarter is asked to grow by a quarter (gperftools, TCMalloc)."""
+    context_bytes: int = 0
+    """If not 0: the threads allocate in contexts of so many bytes, and a distance that was drawn
+    ends where its context does (.NET)."""
+    weights: Literal["none", "passed"] = "none"
+    """What a sample stands for: nothing is said; or the period, and what of the allocation lies
+    beyond the byte that was drawn (TCMalloc)."""
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
     """The supported ways of disabling: drop the pending samples, or collect and report them."""
-    distances: Literal["period", "unstated"] = "period"
-    """How far samples are apart: the period, or as the target likes, which only invariance
-    judges."""
+    paused: Literal["stopped", "counting"] = "stopped"
+    """Whether pausing stops the count, which resuming begins anew, or only what would be said of
+    it (jemalloc's `prof.active`)."""
+    setting_period: Literal["keeps", "drops"] = "keeps"
+    """What becomes of the samples taken when the period is set (jemalloc's `prof.reset`)."""
+    distances: Distances = "period"
+    seeds: tuple[int, ...] = (0,)
+    """What each thread's generator begins from at the header; there are as many threads."""
+    initial_period_bytes: int = 0
+    """The period with which sampling is on from the header on; 0 if it is off."""
+    first_bytes: tuple[int | None, ...] = ()
+    """Each thread's first distance, where it is not drawn like every further one."""
+    reseeds: tuple[int, ...] = ()
+    """What each thread's generator begins from anew when a sample is due for the first time, which
+    is then decided by a distance drawn from it (gperftools)."""
+    estimates: Literal["none", "probability", "weight"] = "none"
+    """What a sample of a block stands for in a profile: nothing is said; one over the probability
+    that a block of its counted bytes is sampled, 1 - exp(-bytes/period) (jemalloc); or its weight
+    over its counted bytes (TCMalloc)."""
     pinning: Literal["excluded", "allowed"] = "excluded"
     """Whether objects may be pinned while sampling is on. If excluded, neither begins beside the
     other (PyPy)."""
+
+    def why_illegal(self, period_bytes: int) -> str | None:
+        """What is wrong with a period, in a sentence; None if it is legal."""
+        if period_bytes not in self.period_bytes:
+            return f"period_bytes is {period_bytes}; it must be {self.period_bytes}"
+        if self.periods and period_bytes not in self.periods:
+            return f"period_bytes is {period_bytes}; it must be one of {_listed(self.periods)}"
+        return None
+
+    def nearest(self, period_bytes: int) -> int:
+        """The greatest legal period up to `period_bytes`, or else the least."""
+        nearest = self.period_bytes.nearest(period_bytes)
+        if not self.periods:
+            return nearest
+        return max((each for each in self.periods if each <= nearest), default=min(self.periods))
+
+
+def _listed(numbers: Collection[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 NO_SAMPLING = SamplingRule(period_bytes=Range(1, 0))
@@ -116,6 +202,7 @@ class Contract:
     """All that a target promises under one configuration."""
 
     nursery_bytes: int
+    """0 if there is no nursery, and no collector: blocks that the mutator frees itself."""
     layout: Layout
     actions: tuple[str, ...]
     """The names of the actions that it carries out."""
@@ -126,6 +213,16 @@ class Contract:
     prebuilt: tuple[Prebuilt, ...] = ()
     pins_max: int = 0
     """How many objects may be pinned at once."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether sampling can ever be on."""
+        return "enable_sampling" in self.actions or self.sampling.initial_period_bytes > 0
+
+    @property
+    def threads(self) -> int:
+        """How many threads the mutator has; actions name them from 0 up."""
+        return len(self.sampling.seeds)
 
     def without(self, actions: Collection[str]) -> Contract:
         """The same contract, but for these actions."""
@@ -145,7 +242,7 @@ def problem_of_configuration(
             return f"config has no setting {name!r}; it has {', '.join(known)}"
         setting = known[name]
         if setting.choices and value not in setting.choices:
-            return f"{name} is {value}; it must be one of {', '.join(map(str, setting.choices))}"
+            return f"{name} is {value}; it must be one of {_listed(setting.choices)}"
         if value not in setting.range:
             return f"{name} is {value}; it must be {setting.range}"
         if setting.at_most:

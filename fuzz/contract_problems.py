@@ -7,11 +7,20 @@ of the collector. Invariant: a contract without a problem can be drawn from and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 import attrs
 
 from fuzz.actions import ACTIONS
-from fuzz.contract import Contract, Layout, Range, Setting, problem_of_configuration
+from fuzz.contract import (
+    DRAWN,
+    Contract,
+    Layout,
+    Range,
+    SamplingRule,
+    Setting,
+    problem_of_configuration,
+)
 from fuzz.observation import Observation
 
 NEEDED_BY: dict[str, tuple[str, ...]] = {
@@ -19,6 +28,7 @@ NEEDED_BY: dict[str, tuple[str, ...]] = {
     "string": ("allocate_string", "allocate_old_string", "set_callback"),
     "array": ("allocate_array",),
     "weakref": ("allocate_weakref",),
+    "block": ("malloc", "calloc"),
 }
 """The kinds of objects, and the actions that cannot do without."""
 COLLECTING = ("collect_minor", "collect_progress", "collect_step", "collect_full")
@@ -28,28 +38,34 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "order": ("minors", "samples"),
     "reports": ("minors", "samples"),
     "limit": ("minors", "free", "top", "sample_point"),
+    "read_profile": ("samples", "profile"),
 }
 """Actions, and fields of observations, and the fields without which nobody can judge them."""
 OF_SAMPLING = ("samples", "sample_point")
 """The fields that nothing needs where sampling cannot be enabled."""
 INTEGERS = Range(-(2**62), 2**62)
+SEEDS = Range(0, 2**64 - 1)
+KEYS_OF_SEEDS = ("seeds", "reseeds")
+THREADS_MAX = 64
 PREBUILT_MAX = 4096
 """So many prebuilt objects and items may there be: all are walked after each collection."""
-KINDS_WITH_LENGTH = ("string", "array")
+KINDS_WITH_LENGTH = ("string", "array", "block")
 FIELDS = [field.name for field in attrs.fields(Observation)]
 
 
 def problems_of(contract: Contract) -> Iterator[str]:
     """What is wrong with a contract, each in a sentence; nothing if it can be worked with."""
     for key, number in _integers("contract", attrs.asdict(contract)):
-        if number not in INTEGERS:
+        if key in KEYS_OF_SEEDS:
+            if number not in SEEDS:
+                yield f"{key} has {number}; a seed must be {SEEDS}"
+        elif number not in INTEGERS:
             yield f"{key} is too far from 0; integers must be {INTEGERS}"
     yield from _unknown("actions", contract.actions, ACTIONS)
     yield from _unknown("observes", contract.observes, FIELDS)
     if not contract.actions:
         yield "actions is empty"
-    if contract.nursery_bytes < 1:
-        yield f"nursery_bytes is {contract.nursery_bytes}; it must be at least 1"
+    yield from _problems_of_nursery(contract)
     if contract.pins_max < 0:
         yield f"pins_max is {contract.pins_max}; it must be at least 0"
     for name in (*contract.actions, *contract.observes):
@@ -60,7 +76,18 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_kinds(contract)
     yield from _problems_of_prebuilt(contract)
     yield from _problems_of_sampling(contract)
+    yield from _problems_of_generators(contract.sampling)
+    yield from _problems_of_estimates(contract)
     yield from _problems_of_settings(contract.settings)
+
+
+def _problems_of_nursery(contract: Contract) -> Iterator[str]:
+    """A mutator of blocks, which frees them itself, needs no nursery; any other does."""
+    if contract.nursery_bytes < int(set(contract.layout.kinds) != {"block"}):
+        yield f"nursery_bytes is {contract.nursery_bytes}; it must be at least 1"
+    if not 0 <= contract.sampling.context_bytes <= contract.nursery_bytes:
+        most = contract.nursery_bytes
+        yield f"context_bytes is {contract.sampling.context_bytes}; it must be from 0 to {most}"
 
 
 def _integers(key: str, data: object) -> Iterator[tuple[str, int]]:
@@ -84,7 +111,7 @@ def _unknown(key: str, names: Collection[str], known: Collection[str]) -> Iterat
 def _needed_by(name: str, contract: Contract) -> Iterator[str]:
     """The fields without which nobody can judge what an action or a field means."""
     for field in NEEDS.get(name, ()):
-        if field not in OF_SAMPLING or "enable_sampling" in contract.actions:
+        if field not in OF_SAMPLING or contract.samples:
             yield field
     if name == "disable_sampling" and "report" in contract.sampling.disabling:
         yield "minors"
@@ -92,10 +119,21 @@ def _needed_by(name: str, contract: Contract) -> Iterator[str]:
         yield from ("outside", "at")
 
 
+POSITIVE = (
+    "word_bytes",
+    "large_object_bytes",
+    "object_bytes_max",
+    "page_bytes",
+    "sampled_multiple_bytes",
+)
+
+
 def _problems_of_layout(layout: Layout) -> Iterator[str]:
-    for name in ("word_bytes", "large_object_bytes", "object_bytes_max"):
+    for name in POSITIVE:
         if getattr(layout, name) < 1:
             yield f"{name} is {getattr(layout, name)}; it must be at least 1"
+    if any(high <= low for low, high in pairwise((0, *layout.size_classes))):
+        yield "size_classes must rise, from at least 1"
     for kind, each in layout.kinds.items():
         if kind not in NEEDED_BY:
             yield f"layout has the unknown kind {kind!r}; known are {', '.join(NEEDED_BY)}"
@@ -128,12 +166,45 @@ def _problems_of_sampling(contract: Contract) -> Iterator[str]:
     if periods.multiple < 1:
         yield f"multiple of period_bytes is {periods.multiple}; it must be at least 1"
         return
-    if "enable_sampling" not in contract.actions:
+    if not contract.samples:
         return
     if periods.minimum < 1 or periods.nearest(1) not in periods:
         yield f"sampling has no legal period_bytes: {periods}"
+    if any(period_bytes not in periods for period_bytes in contract.sampling.periods):
+        yield f"one of periods is not {periods}"
+    initial_bytes = contract.sampling.initial_period_bytes
+    if initial_bytes and contract.sampling.why_illegal(initial_bytes):
+        yield f"initial_{contract.sampling.why_illegal(initial_bytes)}"
     if "disable_sampling" in contract.actions and not contract.sampling.disabling:
         yield "disabling is empty, but actions lists disable_sampling"
+
+
+def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
+    """Each thread has what it begins from."""
+    threads = len(rule.seeds)
+    if not 1 <= threads <= THREADS_MAX:
+        yield f"seeds has {threads} numbers, one a thread; it must have 1 to {THREADS_MAX}"
+    for name in ("first_bytes", "reseeds"):
+        numbers = getattr(rule, name)
+        if len(numbers) not in (0, threads):
+            yield f"{name} has {len(numbers)} numbers; it must have none, or {threads} like seeds"
+    if any(first_bytes is not None and first_bytes < 0 for first_bytes in rule.first_bytes):
+        yield "first_bytes has a number below 0"
+
+
+def _problems_of_estimates(contract: Contract) -> Iterator[str]:
+    """What is observed of single samples, and of all together, must be ruled."""
+    rule, observes = contract.sampling, contract.observes
+    if "offsets" in observes and rule.distances not in DRAWN:
+        yield f"offsets means nothing where distances is {rule.distances}"
+    if "weights" in observes and rule.weights == "none":
+        yield "weights is observed, but the rule says nothing of weights"
+    if rule.weights == "passed" and rule.distances not in DRAWN:
+        yield f"weights means nothing where distances is {rule.distances}"
+    if rule.estimates == "weight" and rule.weights == "none":
+        yield "estimates is weight, but the rule says nothing of weights"
+    if "read_profile" in contract.actions and rule.estimates == "none":
+        yield "actions lists read_profile, but the rule says nothing of estimates"
 
 
 def _problems_of_settings(settings: Collection[Setting]) -> Iterator[str]:

@@ -63,11 +63,11 @@ def draw_action(situation: Situation, menu: Sequence[Rule], source: Source) -> A
         rule = menu[source.below(len(menu))]
         subjects = rule.subjects(situation)
         if subjects:
-            return rule.draw(situation, source, subjects)
+            return rule.draw_for(situation, source, subjects)
     for rule in rules_for(situation.contract):
         subjects = rule.subjects(situation)
         if subjects:
-            return rule.draw(situation, source, subjects)
+            return rule.draw_for(situation, source, subjects)
     raise NothingLegalError
 
 
@@ -87,6 +87,9 @@ def draw_from_scenario(situation: Situation, source: Source) -> Action | None:
     if action is None or why_illegal(action, situation.contract, situation.bench.shadow):
         situation.story = None
         return None
+    if situation.contract.threads > 1:
+        situation.thread = source.below(situation.contract.threads)
+        return attrs.evolve(action, thread=situation.thread)
     return action
 
 

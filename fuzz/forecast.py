@@ -45,6 +45,8 @@ class Forecast:
     def _collects(self, action: Action) -> bool:
         if type(action) in ALLOCATIONS:
             contract, sampling = self.situation.contract, self.situation.bench.sampling
+            if not contract.nursery_bytes:
+                return False
             size_bytes, outside = cost_of(contract.layout, action)
             room_bytes = contract.nursery_bytes - sampling.nursery_used_bytes
             return not outside and size_bytes > room_bytes

@@ -14,19 +14,24 @@ from fuzz.actions import (
     Action,
     AddMemoryPressure,
     AllocateArray,
+    Calloc,
     CopyArray,
     DisableSampling,
     EnableSampling,
     LoadPrebuilt,
+    Malloc,
     Pin,
     Read,
     ReadNumber,
     ReadWeakref,
+    Realloc,
     ResumeSampling,
     SetCallback,
+    SetPeriod,
     Unpin,
     Write,
     WriteNumber,
+    requested_bytes,
 )
 from fuzz.contract import Contract, Range
 from fuzz.shadow import Shadow, ShadowObject
@@ -35,6 +40,7 @@ PRESSURES = Range(1, 2**40)
 NUMBERS = Range(-(2**63), 2**63 - 1)
 KINDS_WITH_REFERENCES = ("node", "array")
 KINDS_OF_ROOT: dict[type[Action], tuple[str, ...]] = {
+    Realloc: ("block",),
     ReadNumber: ("node", "string", "array"),
     ReadWeakref: ("weakref",),
     WriteNumber: ("node",),
@@ -47,7 +53,8 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> str | Non
     if name not in contract.actions:
         return f"the target does not carry out {name}"
     return (
-        _why_roots(action, shadow)
+        _why_thread(action, contract)
+        or _why_roots(action, shadow)
         or _why_kind(action, shadow)
         or _why_size(action, contract)
         or _why_number(action)
@@ -73,6 +80,12 @@ def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Actio
             return
         shadow.follow(action, minors=0)
         yield action
+
+
+def _why_thread(action: Action, contract: Contract) -> str | None:
+    if not 0 <= action.thread < contract.threads:
+        return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
+    return None
 
 
 def _why_roots(action: Action, shadow: Shadow) -> str | None:
@@ -110,6 +123,8 @@ def _why_range(field: str, start: int, length: int, obj: ShadowObject) -> str | 
 
 
 def _why_size(action: Action, contract: Contract) -> str | None:
+    if isinstance(action, Malloc | Calloc | Realloc):
+        return _why_block(action, contract)
     length = getattr(action, "length", None)
     if length is None or isinstance(action, CopyArray):
         return None
@@ -119,6 +134,17 @@ def _why_size(action: Action, contract: Contract) -> str | None:
         most = length_max("array" if isinstance(action, AllocateArray) else "string", contract)
     if not 0 <= length <= most:
         return f"length is {length}; it must be from 0 to {most}"
+    return None
+
+
+def _why_block(action: Malloc | Calloc | Realloc, contract: Contract) -> str | None:
+    """A block of nothing has an address of its own; but making one so small frees it."""
+    sizes = Range(int(isinstance(action, Realloc)), contract.layout.object_bytes_max)
+    if isinstance(action, Calloc) and (action.count < 0 or action.size_bytes < 0):
+        return f"count is {action.count}, size_bytes {action.size_bytes}; none may be below 0"
+    size_bytes = requested_bytes(action)
+    if size_bytes not in sizes:
+        return f"the block has {size_bytes} bytes; it must have {sizes}"
     return None
 
 
@@ -151,8 +177,8 @@ def _why_sampling(action: Action, contract: Contract) -> str | None:
     rule = contract.sampling
     if isinstance(action, AddMemoryPressure) and action.extra_bytes not in PRESSURES:
         return f"extra_bytes is {action.extra_bytes}; it must be {PRESSURES}"
-    if isinstance(action, EnableSampling) and action.period_bytes not in rule.period_bytes:
-        return f"period_bytes is {action.period_bytes}; it must be {rule.period_bytes}"
+    if isinstance(action, EnableSampling | SetPeriod):
+        return rule.why_illegal(action.period_bytes)
     if isinstance(action, DisableSampling):
         way = "report" if action.report else "drop"
         if way not in rule.disabling:

@@ -39,13 +39,19 @@ class Observation:
     order: str = ""
     """A letter an event, in order: s sample, M minor collection, R report."""
     size: int | None = None
-    """The bytes counted for the object just allocated."""
+    """The bytes counted for the object just allocated, or those that the block has room for."""
     outside: bool | None = None
     at: int | None = None
     """The offset of the object just allocated from the start of the nursery."""
     value: int | None = None
     alive: bool | None = None
     identity: int | None = None
+    profile: list[int] | None = None
+    """How many objects the samples of what is alive stand for, and how many bytes."""
+    offsets: list[int] = attrs.Factory(list)
+    """For each sample the byte of the object that was drawn, the first being 0."""
+    weights: list[int] = attrs.Factory(list)
+    """For each sample the bytes of allocation that it stands for."""
     reports: list[Report] = attrs.Factory(list)
     graph: list[list[int]] | None = None
     """A row an object, in the order of discovery from the roots, then the prebuilt objects,

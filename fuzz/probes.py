@@ -93,7 +93,7 @@ _OF_ALLOCATIONS: _Group = {
     "minor_collection_then_sample": lambda m: (
         "M" in m.observation.order and m.observation.order.endswith("s")
     ),
-    "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample == 0,
+    "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample() == 0,
     "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
     "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
     "sampled_beside_barrier": lambda m: (
@@ -225,7 +225,7 @@ def _is_at_an_edge(observation: Observation, bench: Bench) -> bool:
     return (
         observation.samples > 0
         or observation.minors > 0
-        or bench.sampling.bytes_until_sample == 0
+        or bench.sampling.bytes_until_sample() == 0
         or observation.sample_point == observation.top
     )
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations
+from typing import Any
 
 import attrs
 
@@ -283,7 +284,8 @@ class Reducer:
         action = self.failure.actions[position]
         for lower in _simpler(action, field):
             actions = list(self.failure.actions)
-            actions[position] = attrs.evolve(action, **{field: lower})
+            changes: dict[str, Any] = {field: lower}
+            actions[position] = attrs.evolve(action, **changes)
             if self._accept_actions(actions):
                 return True
         return False

@@ -24,6 +24,7 @@ from fuzz.actions import (
     AllocateOldString,
     AllocateString,
     AllocateWeakref,
+    Calloc,
     CheckHeap,
     CollectFull,
     CollectMinor,
@@ -35,13 +36,17 @@ from fuzz.actions import (
     Fork,
     Free,
     LoadPrebuilt,
+    Malloc,
     PauseSampling,
     Pin,
     Read,
     ReadNumber,
+    ReadProfile,
     ReadWeakref,
+    Realloc,
     ResumeSampling,
     SetCallback,
+    SetPeriod,
     TakeIdentity,
     Unpin,
     Write,
@@ -76,6 +81,7 @@ LENGTHS_MAX = {"string": 2**20, "array": 160}
 """Long strings cost nothing to follow, long arrays do."""
 LAST_ITEM_SHARE = 4
 """One access in so many is to the last item, beside those by chance."""
+SMALL_BLOCK_BYTES = 128
 NONMOVABLE_SHARE = 8
 """One object in so many is asked to be non-movable."""
 
@@ -112,6 +118,8 @@ class Situation:
     """How many objects the last walk found."""
     story: Story | None = None
     """The scenario that goes on, if any."""
+    thread: int = 0
+    """Who takes the next action."""
 
     @property
     def roots(self) -> list[ShadowObject]:
@@ -147,6 +155,13 @@ class Rule:
     def name(self) -> str:
         """The name of its action."""
         return NAMES[self.action]
+
+    def draw_for(self, situation: Situation, source: Source, subjects: Sequence[int]) -> Action:
+        """Draw an action upon one of the subjects, by one of the threads."""
+        if situation.contract.threads == 1:
+            return self.draw(situation, source, subjects)
+        situation.thread = source.below(situation.contract.threads)
+        return attrs.evolve(self.draw(situation, source, subjects), thread=situation.thread)
 
 
 # Subjects.
@@ -223,11 +238,14 @@ def _edges(situation: Situation) -> Sequence[int]:
     """The sizes at which something changes, those that matter more standing there more often."""
     contract, sampling = situation.contract, situation.bench.sampling
     nursery_bytes = contract.nursery_bytes
-    room_bytes = nursery_bytes - sampling.nursery_used_bytes
+    if contract.sampling.context_bytes:
+        room_bytes = sampling.clocks[situation.thread].room_bytes
+    else:
+        room_bytes = nursery_bytes - sampling.nursery_used_bytes
     large_bytes = contract.layout.large_object_bytes
     if not sampling.period_bytes:
         return room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes
-    sample_bytes = sampling.bytes_until_sample
+    sample_bytes = sampling.bytes_until_sample(situation.thread)
     twice_bytes = 2 * sampling.period_bytes
     return (
         sample_bytes,
@@ -269,6 +287,71 @@ def edge_length(situation: Situation, source: Source, kind: str) -> int:
     return min(max(length, 0), LENGTHS_MAX[kind])
 
 
+# Blocks.
+
+
+def _block_edges(situation: Situation) -> Sequence[int]:
+    """The sizes at which something changes."""
+    layout, sampling = situation.contract.layout, situation.bench.sampling
+    until_bytes = sampling.bytes_until_sample(situation.thread)
+    edges = [until_bytes, until_bytes, until_bytes, layout.object_bytes_max]
+    if layout.size_classes:
+        edges.append(layout.size_classes[-1])
+        edges.append(layout.class_bytes(until_bytes) or layout.page_bytes)
+    return edges
+
+
+def _block_bytes(situation: Situation, source: Source, least: int = 0) -> int:
+    """The size of a block: small, at some edge, of some class, or anything."""
+    layout = situation.contract.layout
+    most = layout.object_bytes_max
+    match source.below(4):
+        case 0:
+            size_bytes = source.below(SMALL_BLOCK_BYTES)
+        case 1:
+            size_bytes = source.pick(_block_edges(situation)) + source.below(3) - 1
+        case 2 if layout.size_classes:
+            size_bytes = source.pick(layout.size_classes) + source.below(3) - 1
+        case _:
+            size_bytes = source.log_between(1, most)
+    return min(max(size_bytes, least), most)
+
+
+def _malloc(situation: Situation, source: Source, _: Sequence[int]) -> Action:
+    return Malloc(_block_bytes(situation, source))
+
+
+def _calloc(situation: Situation, source: Source, _: Sequence[int]) -> Action:
+    size_bytes = _block_bytes(situation, source)
+    count = source.pick((1, 2, 3, 8))
+    return Calloc(count, size_bytes // count)
+
+
+def _realloc(situation: Situation, source: Source, slots: Sequence[int]) -> Action:
+    root = _recent(slots, source)
+    room_bytes = situation.roots[root].size_bytes
+    edges = (room_bytes, room_bytes // 2, room_bytes + room_bytes // 4, 2 * room_bytes)
+    if source.below(2):
+        size_bytes = source.pick(edges) + source.below(3) - 1
+        size_bytes = min(size_bytes, situation.contract.layout.object_bytes_max)
+    else:
+        size_bytes = _block_bytes(situation, source)
+    return Realloc(root, max(size_bytes, 1))
+
+
+def _set_period(situation: Situation, source: Source, _: Sequence[int]) -> Action:
+    return SetPeriod(block_period(situation, source))
+
+
+def block_period(situation: Situation, source: Source) -> int:
+    """A legal period, where there is no nursery that it could be measured by."""
+    rule = situation.contract.sampling
+    if rule.periods:
+        return source.pick(rule.periods)
+    legal, most = rule.period_bytes, situation.contract.layout.object_bytes_max
+    return rule.nearest(source.log_between(max(legal.minimum, 1), max(most, legal.minimum, 1)))
+
+
 def _nonmovable(source: Source) -> bool:
     return source.below(NONMOVABLE_SHARE) == NONMOVABLE_SHARE - 1
 
@@ -306,14 +389,16 @@ def _add_memory_pressure(situation: Situation, source: Source, _: Sequence[int])
 
 def short_period(situation: Situation, source: Source) -> int:
     """A legal period of some words."""
-    legal = situation.contract.sampling.period_bytes
-    return legal.nearest(source.between(1, 16) * legal.multiple)
+    rule = situation.contract.sampling
+    return rule.nearest(source.between(1, 16) * rule.period_bytes.multiple)
 
 
 def period(situation: Situation, source: Source) -> int:
     """A legal period, from a word to many nurseries."""
-    legal = situation.contract.sampling.period_bytes
     nursery = situation.contract.nursery_bytes
+    if not nursery:
+        return block_period(situation, source)
+    legal = situation.contract.sampling.period_bytes
     match source.below(4):
         case 0:
             return short_period(situation, source)
@@ -323,7 +408,7 @@ def period(situation: Situation, source: Source) -> int:
             period_bytes = nursery * source.between(1, NURSERIES_MAX)
         case _:
             period_bytes = source.log_between(legal.multiple, max(8 * nursery, legal.multiple))
-    return legal.nearest(period_bytes)
+    return situation.contract.sampling.nearest(period_bytes)
 
 
 def _enable_sampling(situation: Situation, source: Source, _: Sequence[int]) -> Action:
@@ -431,6 +516,11 @@ RULES: tuple[Rule, ...] = (
     Rule(AllocateString, 16, _the_heap_if_room, _allocate_string),
     Rule(AllocateArray, 10, _the_heap_if_room, _allocate_array),
     Rule(AllocateOldString, 4, _the_heap_if_room, _allocate_old_string),
+    Rule(Malloc, 24, _the_heap_if_room, _malloc),
+    Rule(Calloc, 6, _the_heap_if_room, _calloc),
+    Rule(Realloc, 12, _roots_that_are("block"), _realloc),
+    Rule(SetPeriod, 3, _the_heap, _set_period),
+    _rule(ReadProfile, 3),
     _rule_on(AllocateWeakref, 4, _roots_if_room),
     Rule(
         LoadPrebuilt,

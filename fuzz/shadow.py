@@ -18,6 +18,7 @@ from fuzz.actions import (
     AllocateOldString,
     AllocateString,
     AllocateWeakref,
+    Calloc,
     CollectFull,
     CopyArray,
     DisableSampling,
@@ -25,14 +26,18 @@ from fuzz.actions import (
     Fork,
     Free,
     LoadPrebuilt,
+    Malloc,
     PauseSampling,
     Pin,
     Read,
+    Realloc,
     ResumeSampling,
     SetCallback,
+    SetPeriod,
     Unpin,
     Write,
     WriteNumber,
+    requested_bytes,
 )
 from fuzz.contract import Contract
 
@@ -77,7 +82,7 @@ class ShadowObject:
     ) -> None:
         self.kind = kind
         self.type_index = type_index
-        self.number = number  # a node's integer, a string's or array's length
+        self.number = number  # a node's integer, a string's, array's or block's length
         self.refs: list[ShadowObject | None] = [None] * references
         self.size_bytes, self.outside = cost
         self.age = Age.YOUNG
@@ -99,7 +104,7 @@ class Shadow:
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
         self.young: list[ShadowObject] = []
-        self.sampling_bytes = 0
+        self.sampling_bytes = contract.sampling.initial_period_bytes
         self.paused_bytes = 0
         self.callback_bytes = 0
         # Those that may be alive.
@@ -113,6 +118,9 @@ class Shadow:
             AllocateString: self._allocate_string,
             AllocateArray: self._allocate_array,
             AllocateWeakref: self._allocate_weakref,
+            Malloc: self._allocate_block,
+            Calloc: self._allocate_block,
+            Realloc: self._reallocate,
             LoadPrebuilt: self._load_prebuilt,
             Free: self._free,
             Read: self._read,
@@ -129,6 +137,7 @@ class Shadow:
             DisableSampling: self._disable_sampling,
             PauseSampling: self._pause_sampling,
             ResumeSampling: self._resume_sampling,
+            SetPeriod: self._set_period,
             Fork: self._disable_sampling,
         }
 
@@ -185,6 +194,15 @@ class Shadow:
         obj.survived = True
         self.roots.append(obj)
 
+    def _allocate_block(self, action: Malloc | Calloc) -> None:
+        size_bytes = requested_bytes(action)
+        block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
+        block.size_bytes = self._layout.room_bytes(size_bytes, sampled=False)
+        self.roots.append(block)
+
+    def _reallocate(self, action: Realloc) -> None:
+        self.roots[action.root].number = action.size_bytes
+
     def _pin(self, action: Pin) -> None:
         obj = self.roots[action.root]
         obj.pinned = True
@@ -219,6 +237,12 @@ class Shadow:
     def _resume_sampling(self, action: ResumeSampling) -> None:
         if self.paused_bytes:
             self.sampling_bytes, self.paused_bytes = self.paused_bytes, 0
+
+    def _set_period(self, action: SetPeriod) -> None:
+        if self.sampling_bytes:
+            self.sampling_bytes = action.period_bytes
+        elif self.paused_bytes:
+            self.paused_bytes = action.period_bytes
 
     def _load_prebuilt(self, action: LoadPrebuilt) -> None:
         self.roots.append(self.prebuilt[action.index])

@@ -86,7 +86,7 @@ class TraceMachine(RuleBasedStateMachine):
         situation = self.trace.situation
         action = draw_from_scenario(situation, self.source)
         if action is None:
-            action = each.draw(situation, self.source, each.subjects(situation))
+            action = each.draw_for(situation, self.source, each.subjects(situation))
         try:
             self.perform(self.trace, action)
         except Mismatch as mismatch:

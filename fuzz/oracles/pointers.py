@@ -80,9 +80,9 @@ class PointersOracle:
     def _check_limit(self, sample_point: int | None, free: int, limit: int, top: int) -> None:
         expected = top
         if self._sampling.period_bytes:
-            due = free + self._sampling.bytes_until_sample
+            due = free + self._sampling.bytes_until_sample()
             if self._states_distances and sample_point != due:
-                why = f"free {free} + {self._sampling.bytes_until_sample} bytes until the sample"
+                why = f"free {free} + {self._sampling.bytes_until_sample()} bytes until the sample"
                 raise PointersMismatch("sample_point", due, sample_point, why)
             if sample_point is None:
                 raise PointersMismatch("sample_point", "an offset", None, "sampling is on")

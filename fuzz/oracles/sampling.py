@@ -1,16 +1,35 @@
 """The sampling oracle: how many samples each allocation takes, by arithmetic alone.
 
-It counts the bytes since the last sample and divides. It is told sizes, never addresses, and it
-knows nothing of nurseries, limits or collections: none of them may make a difference.
+It tells each thread's clock the bytes that the contract's rule counts. It is told sizes, never
+addresses, and it knows nothing of nurseries, limits or collections: none of them may make a
+difference, but for the end of an allocation context where the rule has such. Nothing in it is
+special to one system.
 """
 
 from __future__ import annotations
 
-from fuzz.actions import ALLOCATIONS, Action, EnableSampling
+from collections.abc import Sequence
+
+from fuzz.actions import (
+    ALLOCATIONS,
+    Action,
+    Calloc,
+    EnableSampling,
+    Malloc,
+    PauseSampling,
+    Realloc,
+    ResumeSampling,
+    SetPeriod,
+    requested_bytes,
+)
 from fuzz.contract import Contract
 from fuzz.observation import Observation
+from fuzz.oracles.blocks import bytes_counted, bytes_to_move
+from fuzz.oracles.clock import NONE, Clock, Hit
 from fuzz.oracles.mismatch import Mismatch
 from fuzz.shadow import Shadow, ShadowObject
+
+PAUSING = (PauseSampling, ResumeSampling)
 
 
 class SamplingMismatch(Mismatch):
@@ -20,85 +39,129 @@ class SamplingMismatch(Mismatch):
 
 
 class SamplingOracle:
-    """`period_bytes` is 0 while sampling is off; `counted_bytes` are those since the last sample.
+    """`period_bytes` is 0 while nothing is sampled. `hits` are the last action's samples.
 
     `nursery_used_bytes` is what was allocated in the nursery since the last minor collection: the
     pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
     `callback_samples` are those that the last action's callback took, None if nobody can tell them
     from those of the object, and `callback_was_reported` whether the action collected once more
-    after it. `was_enabled`, whether sampling ever was, is asked by a probe.
+    after it. `counted_bytes` is what the last action's block counted, None if it was no block.
+    `was_enabled`, whether sampling ever was, is asked by a probe.
     """
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         self._rule = contract.sampling
-        self._observes_samples = "samples" in contract.observes
-        self._observes_size = "size" in contract.observes
-        self._observes_outside = "outside" in contract.observes
+        self._layout = contract.layout
+        self._observes = frozenset(contract.observes)
         self._nursery_bytes = contract.nursery_bytes
         self._shadow = shadow
+        self._is_stated = self._rule.distances not in ("unstated", "random")
+        self.clocks = [Clock(self._rule, thread) for thread in range(contract.threads)]
         self.period_bytes = 0
+        self.hits: Sequence[Hit] = NONE
         self.callback_samples: int | None = 0
         self.callback_was_reported = False
-        self.counted_bytes = 0
+        self.counted_bytes: int | None = None
         self.nursery_used_bytes = 0
         self.was_enabled = False
+        if shadow.sampling_bytes:
+            self._start()
 
-    @property
-    def bytes_until_sample(self) -> int:
-        """The next allocation of more bytes than this is sampled (or of as many, if so ruled)."""
-        return self.period_bytes - self.counted_bytes
+    def bytes_until_sample(self, thread: int = 0) -> int:
+        """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
+        return self.clocks[thread].until_bytes
 
     def check(self, action: Action, observation: Observation) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
-        period_bytes, counted_bytes = self.period_bytes, self.counted_bytes
+        period_bytes, until_bytes = self.period_bytes, self.clocks[action.thread].until_bytes
         expected = self.follow(action, observation)
         if type(action) in ALLOCATIONS:
-            self._check_cost(observation)
-        if self._observes_samples and observation.samples != expected:
-            before = _describe(period_bytes, counted_bytes)
+            self._check_cost(self._shadow.roots[-1], observation)
+        elif isinstance(action, Realloc):
+            self._check_cost(self._shadow.roots[action.root], observation)
+        if "samples" in self._observes and observation.samples != expected:
+            before = _describe(period_bytes, until_bytes)
             raise SamplingMismatch("samples", expected, observation.samples, before)
+        if observation.samples and self._is_stated:
+            self._check_hits(observation)
 
     def follow(self, action: Action, observation: Observation) -> int:
         """Count what the action allocated; returns the samples that it must have taken.
 
-        Of the observation it regards only what collected.
+        Of the observation it regards only what collected, and what nobody could foretell.
         """
         if observation.minors:
             self.nursery_used_bytes = 0
         self.callback_samples = 0
         self.callback_was_reported = False
+        self.counted_bytes = None
+        self.hits = NONE
+        samples = 0
         if type(action) in ALLOCATIONS:
-            return self._allocated(observation)
-        if isinstance(action, EnableSampling) or self._shadow.sampling_bytes != self.period_bytes:
-            self._toggled()
-        return 0
+            samples = self._allocated(action, observation)
+        elif isinstance(action, Realloc):
+            samples = self._reallocated(action, observation)
+        elif isinstance(action, EnableSampling) or self._shadow.sampling_bytes != self.period_bytes:
+            self._toggled(action)
+        if observation.minors and self._rule.context_bytes:
+            self._end_contexts(action)
+        return samples
 
-    def _check_cost(self, observation: Observation) -> None:
+    # What is compared.
+
+    def _check_cost(self, obj: ShadowObject, observation: Observation) -> None:
         """What the new object cost is what the layout says."""
-        obj = self._shadow.roots[-1]
-        if self._observes_size and observation.size != obj.size_bytes:
+        if "size" in self._observes and observation.size != obj.size_bytes:
             why = f"by the layout, a {obj.kind} of {obj.number}"
             raise SamplingMismatch("size", obj.size_bytes, observation.size, why)
-        if self._observes_outside and observation.outside is not obj.outside:
+        if "outside" in self._observes and observation.outside is not obj.outside:
             why = f"by the layout, {obj.size_bytes} bytes"
             raise SamplingMismatch("outside", obj.outside, observation.outside, why)
 
-    def _allocated(self, observation: Observation) -> int:
+    def _check_hits(self, observation: Observation) -> None:
+        offsets, weights = [hit.offset for hit in self.hits], [hit.weight for hit in self.hits]
+        if "offsets" in self._observes and observation.offsets != offsets:
+            why = "the byte of the object at which the distance ends"
+            raise SamplingMismatch("offsets", offsets, observation.offsets, why)
+        if "weights" in self._observes and observation.weights != weights:
+            why = "the period of the distance, and the bytes beyond the one that was drawn"
+            raise SamplingMismatch("weights", weights, observation.weights, why)
+
+    # What is counted.
+
+    def _allocated(self, action: Action, observation: Observation) -> int:
         """Count the new object."""
         obj = self._shadow.roots[-1]
+        if isinstance(action, Malloc | Calloc):
+            return self._count_block(action, obj, requested_bytes(action), observation)
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
         if callback_bytes:
             self._make_room_after_callback(obj, callback_bytes)
         if not obj.outside:
             self.nursery_used_bytes += obj.size_bytes
-        if not self.period_bytes:
-            return 0
-        if self._rule.distances == "unstated":
+        if self.period_bytes and not self._is_stated:
             self.callback_samples = None if callback_bytes and observation.samples else 0
             return observation.samples
-        if callback_bytes:
-            return self._samples_with_callback(observation, obj.size_bytes, callback_bytes)
-        return self._samples(obj.size_bytes)
+        clock = self.clocks[action.thread]
+        if callback_bytes and self.period_bytes:
+            self.hits = self._count_with_callback(clock, observation, obj, callback_bytes)
+        else:
+            self.hits = self._count(clock, obj.size_bytes, obj.outside)
+        return len(self.hits)
+
+    def _count(self, clock: Clock, size_bytes: int, outside: bool) -> Sequence[Hit]:
+        """The samples of so many bytes that are allocated by the clock's thread."""
+        period_bytes = self.period_bytes
+        if self._rule.context_bytes and not outside:
+            return clock.count_in_context(size_bytes, period_bytes)
+        if not period_bytes:
+            is_counting = self._rule.paused == "counting" and self._shadow.paused_bytes
+            if is_counting and self._is_stated:
+                clock.count(size_bytes, self._shadow.paused_bytes)
+            return NONE
+        if self._rule.context_bytes:
+            return clock.count_outside(size_bytes, period_bytes)
+        return clock.count(size_bytes, period_bytes)
 
     def _make_room_after_callback(self, obj: ShadowObject, callback_bytes: int) -> None:
         """The callback allocates in the empty nursery, which may leave too little for `obj`."""
@@ -106,44 +169,68 @@ class SamplingOracle:
         self.callback_was_reported = not obj.outside and not fits
         self.nursery_used_bytes = 0 if self.callback_was_reported else callback_bytes
 
-    def _samples_with_callback(
-        self, observation: Observation, size_bytes: int, callback_bytes: int
-    ) -> int:
+    def _count_with_callback(
+        self, clock: Clock, observation: Observation, obj: ShadowObject, callback_bytes: int
+    ) -> Sequence[Hit]:
         """The samples of a callback's string and of the object whose allocation caused it.
 
         The object may pass sample points before it is found not to fit. Its bytes are counted when
         it is placed, after those of the string, but these samples are taken.
         """
-        samples = 0
+        hits = NONE
         if observation.order.startswith("s"):
-            samples = self._samples(size_bytes)
-            self.counted_bytes -= size_bytes
-        self.callback_samples = callback_samples = self._samples(callback_bytes)
-        return samples + callback_samples + self._samples(size_bytes)
+            hits = (*self._count(clock, obj.size_bytes, obj.outside),)
+            clock.uncount(obj.size_bytes)
+        of_callback = self._count(clock, callback_bytes, outside=False)
+        self.callback_samples = len(of_callback)
+        return (*hits, *of_callback, *self._count(clock, obj.size_bytes, obj.outside))
 
-    def _toggled(self) -> None:
-        self.period_bytes = self._shadow.sampling_bytes
-        self.counted_bytes = 0
-        self.was_enabled = self.was_enabled or self.period_bytes > 0
+    def _reallocated(self, action: Realloc, observation: Observation) -> int:
+        block = self._shadow.roots[action.root]
+        to_move_bytes = bytes_to_move(self._rule, block.size_bytes, action.size_bytes)
+        if to_move_bytes is None:
+            return 0
+        return self._count_block(action, block, to_move_bytes, observation)
 
-    def _samples(self, size_bytes: int) -> int:
-        """How many samples an object of `size_bytes` takes; what is left over is counted on."""
-        rule = self._rule
-        total = self.counted_bytes + size_bytes
-        # The last byte that takes no sample is byte `period` itself where a sample is due beyond
-        # it, and the one before where it is due at it.
-        samples = max(total - 1 if rule.crosses == "beyond" else total, 0) // self.period_bytes
-        if samples and rule.surplus == "dropped":
-            total = 0
+    def _count_block(
+        self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
+    ) -> int:
+        """Count a block for which there is to be room of `size_bytes`."""
+        self.counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
+        if self.period_bytes and not self._is_stated:
+            samples = observation.samples
         else:
-            total -= samples * self.period_bytes
-        self.counted_bytes = total
-        return min(samples, 1) if rule.samples_per_allocation == "one" else samples
+            self.hits = self._count(self.clocks[action.thread], self.counted_bytes, outside=True)
+            samples = len(self.hits)
+        block.size_bytes = self._layout.room_bytes(size_bytes, sampled=samples > 0)
+        return samples
+
+    # What starts and ends a count.
+
+    def _start(self) -> None:
+        self.period_bytes = self._shadow.sampling_bytes
+        self.was_enabled = True
+        for clock in self.clocks:
+            clock.start(self.period_bytes)
+
+    def _toggled(self, action: Action) -> None:
+        """Enabled or disabled; what goes on counting for another period, or unheard, goes on."""
+        goes_on = isinstance(action, PAUSING) and self._rule.paused == "counting"
+        if isinstance(action, SetPeriod) or goes_on or not self._shadow.sampling_bytes:
+            self.period_bytes = self._shadow.sampling_bytes
+        else:
+            self._start()
+
+    def _end_contexts(self, action: Action) -> None:
+        """A collection ends all contexts. One that an allocation causes comes before its object."""
+        allocating = type(action) in ALLOCATIONS and not self._shadow.roots[-1].outside
+        for thread, clock in enumerate(self.clocks):
+            if not (allocating and thread == action.thread):
+                clock.room_bytes = 0
 
 
-def _describe(period_bytes: int, counted_bytes: int) -> str:
+def _describe(period_bytes: int, until_bytes: int) -> str:
     """The sampler's state before the action."""
     if not period_bytes:
         return "sampling was off"
-    left_bytes = period_bytes - counted_bytes
-    return f"period {period_bytes}, {left_bytes} bytes were left until the next sample"
+    return f"period {period_bytes}, {until_bytes} bytes were left until the next sample"

@@ -65,6 +65,8 @@ SETTINGS = (
     Setting("prebuilt_nodes", 1, Range(0, 8)),
     Setting("prebuilt_arrays", 1, Range(0, 8)),
 )
+OF_BLOCKS = ("malloc", "calloc", "realloc", "set_period", "read_profile")
+"""What only an allocator does whose mutator frees."""
 KINDS = {
     "node": KindLayout(type_index=1, fixed_bytes=32),
     "weakref": KindLayout(type_index=2, fixed_bytes=16),
@@ -94,7 +96,7 @@ def _contract(configuration: Mapping[str, int]) -> Contract:
             pinning="allowed" if configuration["pin_while_sampling"] else "excluded",
         ),
         settings=SETTINGS,
-        actions=tuple(ACTIONS),
+        actions=tuple(name for name in ACTIONS if name not in OF_BLOCKS),
         observes=OBSERVES,
         prebuilt=(
             *[Prebuilt("node")] * configuration["prebuilt_nodes"],

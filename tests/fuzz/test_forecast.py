@@ -67,7 +67,7 @@ def test_samples_are_foreseen(forecast: Forecast) -> None:
     forecast.follow(EnableSampling(40))
     forecast.follow(NODE)
     forecast.follow(NODE)
-    assert forecast.situation.bench.sampling.bytes_until_sample == 16
+    assert forecast.situation.bench.sampling.bytes_until_sample() == 16
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_the_bytes_beyond_the_period_are_carried(judge: Judge) -> None:
     judge.enable(40)
     judge.node(samples=0)
     judge.node(samples=1)
-    assert judge.oracle.bytes_until_sample == 40 - 24
+    assert judge.oracle.bytes_until_sample() == 40 - 24
 
 
 def test_where_the_surplus_is_dropped_the_count_starts_anew(contract: Contract) -> None:
@@ -128,20 +128,20 @@ def test_where_the_surplus_is_dropped_the_count_starts_anew(contract: Contract) 
     judge.enable(40)
     judge.node(samples=0)
     judge.node(samples=1)
-    assert judge.oracle.bytes_until_sample == 40
+    assert judge.oracle.bytes_until_sample() == 40
 
 
 def test_where_the_surplus_is_dropped_bytes_before_the_sample_count(contract: Contract) -> None:
     judge = Judge(contract, surplus="dropped")
     judge.enable(40)
     judge.node(samples=0)
-    assert judge.oracle.bytes_until_sample == 8
+    assert judge.oracle.bytes_until_sample() == 8
 
 
 def test_an_object_outside_counts_unrounded(judge: Judge) -> None:
     judge.enable(72)
     judge.string(65, samples=0)
-    assert judge.oracle.bytes_until_sample == 7
+    assert judge.oracle.bytes_until_sample() == 7
 
 
 def test_a_minor_collection_does_not_change_the_count(judge: Judge) -> None:
@@ -206,7 +206,7 @@ def test_what_was_disabled_is_not_resumed(judge: Judge, action: Action) -> None:
 def test_a_string_that_is_old_from_the_start_counts_unrounded(judge: Judge) -> None:
     judge.enable(34)
     judge.hear(AllocateOldString(1), Observation(size=26, outside=True))
-    assert judge.oracle.bytes_until_sample == 8
+    assert judge.oracle.bytes_until_sample() == 8
     judge.node(samples=1)
 
 
@@ -226,7 +226,7 @@ def test_what_a_callback_allocates_counts_before_the_object(judge: Judge) -> Non
     judge.hear(LIKE_A_NODE, Observation())
     judge.node(samples=0)
     judge.collecting("Ms")
-    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample) == (0, 32)
+    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample()) == (0, 32)
 
 
 def test_a_callback_that_passes_a_sample_point_takes_the_sample(judge: Judge) -> None:
@@ -235,7 +235,7 @@ def test_a_callback_that_passes_a_sample_point_takes_the_sample(judge: Judge) ->
     judge.node(samples=0)
     judge.node(samples=0)
     judge.collecting("Ms")
-    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample) == (1, 0)
+    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample()) == (1, 0)
 
 
 def test_an_object_that_passed_a_sample_point_before_it_was_found_not_to_fit_takes_the_sample(
@@ -246,7 +246,7 @@ def test_an_object_that_passed_a_sample_point_before_it_was_found_not_to_fit_tak
     judge.node(samples=0)
     judge.node(samples=0)
     judge.collecting("sM")
-    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample) == (0, 0)
+    assert (judge.oracle.callback_samples, judge.oracle.bytes_until_sample()) == (0, 0)
 
 
 @pytest.mark.parametrize("order", ["M", "Mss", "sMs"])
@@ -273,14 +273,14 @@ def test_a_callback_that_was_taken_away_is_not_counted(judge: Judge) -> None:
     judge.hear(SetCallback(None), Observation())
     judge.node(samples=0)
     judge.collecting("M")
-    assert judge.oracle.bytes_until_sample == 0
+    assert judge.oracle.bytes_until_sample() == 0
 
 
 def test_a_collection_that_was_asked_for_has_no_callback(judge: Judge) -> None:
     judge.enable(64)
     judge.hear(LIKE_A_NODE, Observation())
     judge.hear(CollectMinor(), Observation(minors=1, order="M"))
-    assert (judge.oracle.nursery_used_bytes, judge.oracle.bytes_until_sample) == (0, 64)
+    assert (judge.oracle.nursery_used_bytes, judge.oracle.bytes_until_sample()) == (0, 64)
 
 
 def test_a_callback_lies_in_the_nursery_before_the_object(judge: Judge) -> None:
@@ -320,7 +320,7 @@ def test_the_reference_samples_a_callback_and_the_object_between_two_collections
     told = run.step(AllocateString(38))
     # 56 + 32 bytes pass 72 in the callback's string, and 64 more pass 144 in the object.
     assert told.order == "MsMRs"
-    assert run.bench.sampling.bytes_until_sample == 3 * 72 - (56 + 32 + 64)
+    assert run.bench.sampling.bytes_until_sample() == 3 * 72 - (56 + 32 + 64)
 
 
 def test_the_reference_samples_an_object_before_it_is_found_not_to_fit(reference: Target) -> None:
@@ -330,7 +330,7 @@ def test_the_reference_samples_an_object_before_it_is_found_not_to_fit(reference
     told = run.step(AllocateString(38))
     # The object passes 56 and 112 where it does not fit, so that nothing is due in the callback.
     assert told.order == "ssMM"
-    assert run.bench.sampling.bytes_until_sample == 3 * 56 - (56 + 32 + 64)
+    assert run.bench.sampling.bytes_until_sample() == 3 * 56 - (56 + 32 + 64)
 
 
 # Where the contract does not state how far samples are apart.

@@ -95,7 +95,7 @@ class Drawn:
 def drawn_in(run: Run, source: Source) -> Drawn:
     """What the rules draw without any scenario, in the situation of that run."""
     sampling, shadow = run.bench.sampling, run.bench.shadow
-    used, until = sampling.nursery_used_bytes, sampling.bytes_until_sample
+    used, until = sampling.nursery_used_bytes, sampling.bytes_until_sample()
     rule, subjects = None, []
     while not subjects:
         rule = source.pick(menu_of(rules_for(run.contract)))
