@@ -155,9 +155,9 @@ class SamplingOracle:
         if self._rule.context_bytes and not outside:
             return clock.count_in_context(size_bytes, period_bytes)
         if not period_bytes:
-            is_counting = self._rule.paused == "counting" and self._shadow.paused_bytes
-            if is_counting and self._is_stated:
-                clock.count(size_bytes, self._shadow.paused_bytes)
+            paused_bytes = self._shadow.paused_bytes
+            if paused_bytes and self._rule.paused != "stopped" and self._is_stated:
+                clock.count(size_bytes, paused_bytes if self._rule.paused == "counting" else 0)
             return NONE
         if self._rule.context_bytes:
             return clock.count_outside(size_bytes, period_bytes)
@@ -215,7 +215,7 @@ class SamplingOracle:
 
     def _toggled(self, action: Action) -> None:
         """Enabled or disabled; what goes on counting for another period, or unheard, goes on."""
-        goes_on = isinstance(action, PAUSING) and self._rule.paused == "counting"
+        goes_on = isinstance(action, PAUSING) and self._rule.paused != "stopped"
         if isinstance(action, SetPeriod) or goes_on or not self._shadow.sampling_bytes:
             self.period_bytes = self._shadow.sampling_bytes
         else:

@@ -2,7 +2,8 @@
 
 `make_target` knows the names that a header or the command line may give: `reference`, the same with
 known bugs planted in it (`reference+stale-limit-after-large`), `process`, any program that speaks
-the protocol, and `incminimark`, PyPy's collector.
+the protocol, `incminimark`, PyPy's collector, and `gperftools`, a stock allocator, under either of
+its contracts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
+from fuzz.targets import gperftools
+from fuzz.targets.conversation import INHERITED
 from fuzz.targets.incminimark import driver_command
 from fuzz.targets.known_bugs import KNOWN_BUGS, plant
 from fuzz.targets.process import ProcessTarget
@@ -20,6 +23,7 @@ from fuzz.targets.reference import ReferenceTarget
 from fuzz.targets.target import Target
 
 __all__ = [
+    "GPERFTOOLS",
     "INCMINIMARK",
     "KNOWN_BUGS",
     "NO_OPTIONS",
@@ -33,6 +37,7 @@ __all__ = [
 ]
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
+GPERFTOOLS = (gperftools.AS_BUILT, gperftools.AS_DOCUMENTED)
 TIMEOUT_SECONDS = 10.0
 
 
@@ -73,17 +78,21 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
         if options.command:
             raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
         return ReferenceTarget(name, plant(bugs), options.without)
-    if base not in (PROCESS, INCMINIMARK):
+    if base not in (PROCESS, INCMINIMARK, *GPERFTOOLS):
         raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
     if bugs:
         raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} only")
-    return ProcessTarget(name, _command_of(name, options), options.timeout_seconds, options.without)
+    environment = gperftools.ENVIRONMENT if name in GPERFTOOLS else INHERITED
+    command, timeout_seconds = _command_of(name, options), options.timeout_seconds
+    return ProcessTarget(name, command, timeout_seconds, options.without, environment)
 
 
 def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The program that is the target. Raises BadInputError."""
     if name == INCMINIMARK:
         return driver_command(options.python, options.source)
+    if name in GPERFTOOLS:
+        return gperftools.adapter_command(name)
     if not options.command:
         raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
     return options.command

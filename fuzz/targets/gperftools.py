@@ -11,6 +11,7 @@ samples; nothing that is observed comes from a sampler's counter.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -52,7 +53,13 @@ from fuzz.targets.gperftools_library import (
 T = TypeVar("T")
 
 AS_BUILT, AS_DOCUMENTED = "gperftools", "gperftools-as-documented"
+ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=4096"}
+"""The library's thread-local variables need static storage, and it is loaded late for that."""
 PERIODS = Range(1, 2**40)
+ACTIONS = (
+    *("malloc", "calloc", "realloc", "free"),
+    *("set_period", "pause_sampling", "resume_sampling"),
+)
 SETTINGS = (
     Setting("sampler_seed", 1, Range(1, 2**32 - 1)),
     Setting("initial_period_bytes", 4096, PERIODS),
@@ -65,6 +72,11 @@ BLOCK_BYTES_MAX = 20 << 20
 """More than the first distance of a fresh main thread."""
 STAMP_BYTES = 8
 """Every block has room for so many."""
+
+
+def adapter_command(name: str) -> tuple[str, ...]:
+    """The program that is the target of that name."""
+    return sys.executable, "-m", "fuzz.targets.gperftools_adapter", name
 
 
 class DamageError(Exception):
@@ -116,8 +128,9 @@ class GperftoolsTarget:
         self.name = name
         self.samplers: list[Sampler] = []
         """Those of the threads that were needed until now."""
+        self.blocks: list[Block] = []
+        """A block for each root slot."""
         self._threads = Threads()
-        self._blocks: list[Block] = []
         self._stamps = count(1)
         self._live_samples = 0
         self._period_bytes = 0
@@ -133,9 +146,9 @@ class GperftoolsTarget:
         if problem:
             raise BadInputError(problem)
         settings = {setting.name: setting.default for setting in SETTINGS} | dict(configuration)
-        for block in self._blocks:
+        for block in self.blocks:
             self.library.free(block.address)
-        self._blocks, self._stamps, self._live_samples = [], count(1), 0
+        self.blocks, self._stamps, self._live_samples = [], count(1), 0
         self._period_bytes = settings["initial_period_bytes"]
         for thread in range(settings["threads"]):
             if thread == len(self.samplers):
@@ -171,12 +184,14 @@ class GperftoolsTarget:
             case Realloc():
                 return self._reallocate(action)
             case Free():
-                block = self._blocks.pop(action.root)
+                block = self.blocks.pop(action.root)
                 block.check()
                 self._forget(block)
                 self.library.free(block.address)
             case SetPeriod():
-                self.library.period_bytes = self._period_bytes = action.period_bytes
+                self._period_bytes = action.period_bytes
+                if self.library.period_bytes:
+                    self.library.period_bytes = action.period_bytes
             case PauseSampling():
                 self.library.period_bytes = 0
             case ResumeSampling():
@@ -193,11 +208,11 @@ class GperftoolsTarget:
             _check(address, bytes(requested_bytes(action)), "calloc's block is not all zero")
         samples = self._new_samples(action.thread, address)
         block = self._block(address, samples)
-        self._blocks.append(block)
+        self.blocks.append(block)
         return Observation(samples=samples, size=block.room_bytes)
 
     def _reallocate(self, action: Realloc) -> Observation:
-        old = self._blocks[action.root]
+        old = self.blocks[action.root]
         old.check()
         address = self.library.realloc(old.address, action.size_bytes)
         _check(address, old.stamp[: action.size_bytes], "realloc lost what was in the block")
@@ -205,7 +220,7 @@ class GperftoolsTarget:
             self._forget(old)
         samples = self._new_samples(action.thread, address)
         stayed_sampled = address == old.address and old.is_sampled
-        new = self._blocks[action.root] = self._block(address, samples or stayed_sampled)
+        new = self.blocks[action.root] = self._block(address, samples or stayed_sampled)
         return Observation(samples=samples, size=new.room_bytes)
 
     def _block(self, address: int, is_sampled: bool | int) -> Block:
@@ -254,12 +269,13 @@ def contract_as_built(settings: Mapping[str, int], addresses: Sequence[int]) -> 
             realloc="when_moved",
             distances="gperftools",
             seeds=seeds,
+            paused="placeholders",
             initial_period_bytes=settings["initial_period_bytes"],
             first_bytes=(PLACEHOLDER_BYTES, *[None] * (len(seeds) - 1)) if is_fresh else (),
             reseeds=tuple(addresses) if is_fresh else (),
         ),
         settings=SETTINGS,
-        actions=("malloc", "calloc", "realloc", "free", "set_period"),
+        actions=ACTIONS,
         observes=("samples", "size"),
     )
 
