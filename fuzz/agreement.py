@@ -14,8 +14,13 @@ from fuzz.contract import Contract
 from fuzz.lines import unstructured
 from fuzz.trace import Trace
 
-RULE_FIELDS = ("crosses", "surplus", "samples_per_allocation", "distances")
+RULE_FIELDS = (
+    *("counts", "crosses", "surplus", "samples_per_allocation", "realloc", "context_bytes"),
+    *("paused", "distances", "seeds", "initial_period_bytes", "first_bytes", "reseeds"),
+)
 """What of a sampling rule says when an allocation is sampled."""
+BLOCK_FIELDS = ("size_classes", "page_bytes", "sampled_multiple_bytes")
+"""What of a layout says how much room a block has."""
 
 
 def disagreement(trace: Trace, contract: Contract) -> str | None:
@@ -36,7 +41,10 @@ def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str
         yield name, getattr(then.layout, name), getattr(now.layout, name)
     for kind in sorted(kinds):
         yield kind, then.layout.kinds.get(kind), now.layout.kinds.get(kind)
-    if any(isinstance(action, EnableSampling) for action in trace.actions):
+    for name in BLOCK_FIELDS if "block" in kinds else ():
+        yield name, getattr(then.layout, name), getattr(now.layout, name)
+    initially = then.sampling.initial_period_bytes or now.sampling.initial_period_bytes
+    if initially or any(isinstance(action, EnableSampling) for action in trace.actions):
         for name in RULE_FIELDS:
             yield name, getattr(then.sampling, name), getattr(now.sampling, name)
     yield "prebuilt", then.prebuilt, now.prebuilt

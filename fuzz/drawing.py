@@ -15,7 +15,7 @@ from fuzz.contract import Setting
 from fuzz.legality import why_illegal
 from fuzz.problems import BadInputError
 from fuzz.rules import Rule, Situation, Source, rules_for
-from fuzz.scenarios import SCENARIOS, next_of
+from fuzz.scenarios import next_of, scenarios_for
 
 AT_MOST_SHARE = 3
 """A setting that has an upper bound in another one is equal to it once in so many, at least."""
@@ -80,7 +80,10 @@ def draw_from_scenario(situation: Situation, source: Source) -> Action | None:
     if situation.story is None:
         if source.below(SCENARIO_SHARE) < SCENARIO_SHARE - 1 or not situation.has_room():
             return None
-        situation.story = source.pick(SCENARIOS)(situation, source)
+        scenarios = scenarios_for(situation.contract)
+        if not scenarios:
+            return None
+        situation.story = source.pick(scenarios)(situation, source)
     elif source.below(INTERRUPTED_SHARE) == INTERRUPTED_SHARE - 1:
         return None
     action = next_of(situation.story)

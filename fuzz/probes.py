@@ -8,7 +8,7 @@ the oracles; the counts say how often the answer was yes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
@@ -18,14 +18,19 @@ from fuzz.actions import (
     Action,
     AddMemoryPressure,
     AllocateOldString,
+    Calloc,
     CopyArray,
     DisableSampling,
     EnableSampling,
     Fork,
+    Malloc,
     PauseSampling,
     Pin,
+    ReadProfile,
     ReadWeakref,
+    Realloc,
     ResumeSampling,
+    SetPeriod,
     TakeIdentity,
     Unpin,
 )
@@ -41,11 +46,13 @@ MARKING = MAJOR_STATES.index("marking")
 class Before:
     """What the oracles knew before an action: the period, and the samples not yet reported.
 
-    The survival oracle begins a new count whenever it has compared one with a report.
+    The survival oracle begins a new count whenever it has compared one with a report. `room_bytes`
+    is what was left of the thread's allocation context.
     """
 
     period_bytes: int
     pending: Mapping[ShadowObject, int]
+    room_bytes: int
 
 
 @attrs.define
@@ -93,6 +100,9 @@ _OF_ALLOCATIONS: _Group = {
     "minor_collection_then_sample": lambda m: (
         "M" in m.observation.order and m.observation.order.endswith("s")
     ),
+    "sample_at_end_of_context": lambda m: (
+        bool(m.observation.samples) and 0 < m.before.room_bytes < m.allocated.size_bytes
+    ),
     "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample() == 0,
     "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
     "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
@@ -105,6 +115,16 @@ _OF_ALLOCATIONS: _Group = {
     "callback_sampled": lambda m: bool(m.bench.sampling.callback_samples),
     "collected_again_after_callback": lambda m: m.bench.sampling.callback_was_reported,
     "several_minor_collections_in_allocation": lambda m: m.observation.minors > 1,
+}
+# Asked of every block.
+_OF_BLOCKS: _Group = {
+    "block_sampled": lambda m: m.observation.samples > 0,
+    "first_byte_sampled": lambda m: any(hit.offset == 0 for hit in m.bench.sampling.hits),
+    "last_byte_sampled": lambda m: any(
+        hit.offset + 1 == m.bench.sampling.counted_bytes for hit in m.bench.sampling.hits
+    ),
+    "due_while_paused": lambda m: m.bench.sampling.unheard > 0,
+    "sampled_by_another_thread": lambda m: m.observation.samples > 0 and m.action.thread > 0,
 }
 # Asked of enabling and disabling.
 _OF_TOGGLING: _Group = {
@@ -135,7 +155,17 @@ _OF_REPORTS: _Group = {
 }
 # For most actions there are none, which keeps this fast.
 _OF_ACTIONS: dict[type[Action], _Group] = {
-    **dict.fromkeys(ALLOCATIONS, _OF_ALLOCATIONS),
+    **dict.fromkeys(ALLOCATIONS - {Malloc, Calloc}, _OF_ALLOCATIONS),
+    **dict.fromkeys((Malloc, Calloc), _OF_BLOCKS),
+    Realloc: {
+        "block_moved_and_sampled": lambda m: m.observation.samples > 0,
+        "block_stayed": lambda m: m.bench.sampling.counted_bytes is None,
+    },
+    SetPeriod: {
+        "period_set_while_paused": lambda m: m.bench.sampling.period_bytes == 0,
+        "period_set": lambda m: m.bench.sampling.period_bytes != m.before.period_bytes,
+    },
+    ReadProfile: {"profile_of_samples": lambda m: any(m.observation.profile or ())},
     EnableSampling: _OF_TOGGLING,
     DisableSampling: _OF_TOGGLING,
     ReadWeakref: {"weakref_died": lambda m: m.observation.alive is False},
@@ -173,6 +203,12 @@ PROBES = tuple(
 
 
 _NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_OF_BLOCKS, ("samples",)),
+    "due_while_paused": ("samples", "goes on counting"),
+    "sampled_by_another_thread": ("samples", "threads"),
+    "block_moved_and_sampled": ("samples",),
+    "block_stayed": ("samples", "blocks stay"),
+    "period_set_while_paused": ("pause_sampling",),
     "sample_in_nursery": ("samples",),
     "sample_outside": ("samples",),
     "several_samples_in_nursery": ("samples",),
@@ -180,6 +216,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "sample_then_minor_collection": ("samples", "order"),
     "minor_collection_then_sample": ("samples", "order"),
     "sample_point_at_top": ("sample_point", "top"),
+    "sample_at_end_of_context": ("samples", "contexts"),
     "sampled_beside_barrier": ("samples", "pin"),
     "old_object_sampled": ("samples", "allocate_old_string"),
     "callback_sampled": ("samples", "set_callback"),
@@ -206,14 +243,27 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "forked_with_pending_samples": ("reports",),
     "paused_with_pending_samples": ("reports",),
 }
-"""What a probe needs of a contract beside its action: other actions, and fields of observations."""
+"""What a probe needs of a contract beside its action: other actions, fields, and features."""
+
+
+def _features(contract: Contract) -> Iterator[str]:
+    """What only some samplers have."""
+    rule = contract.sampling
+    if rule.context_bytes:
+        yield "contexts"
+    if rule.paused == "counting":
+        yield "goes on counting"
+    if rule.realloc == "when_moved":
+        yield "blocks stay"
+    if contract.threads > 1:
+        yield "threads"
 
 
 def probes_for(contract: Contract) -> tuple[str, ...]:
     """The probes that a target under this contract can reach."""
-    has = {*contract.actions, *contract.observes}
+    has = {*contract.actions, *contract.observes, *_features(contract)}
     groups = [group for action, group in _OF_ACTIONS.items() if NAMES[action] in has]
-    if "enable_sampling" not in has:
+    if not contract.samples:
         groups = [group for group in groups if group is not _OF_ALLOCATIONS]
         has.discard("reports")
     names = dict.fromkeys(name for group in (*groups, _OF_REPORTS) for name in group)

@@ -66,11 +66,13 @@ class Screen(Console):
 
 
 def describe_action(action: Action) -> str:
-    """An action as one readable line; switches that are off are left out."""
+    """An action as one readable line; switches that are off are left out, and the first thread."""
     words = [NAMES[type(action)]]
     for field in attrs.fields(type(action)):
         value = getattr(action, field.name)
-        if value is True:
+        if field.name == "thread":
+            words += [f"by thread {value}"] if value else []
+        elif value is True:
             words.append(field.name)
         elif value is not False:
             words.append(f"{field.name}={'null' if value is None else value}")

@@ -101,7 +101,8 @@ class Run:
         bench = self.bench
         probes = self._probes
         if probes is not None:
-            before = Before(bench.sampling.period_bytes, bench.survival.pending)
+            room_bytes = bench.sampling.clocks[action.thread].room_bytes
+            before = Before(bench.sampling.period_bytes, bench.survival.pending, room_bytes)
         self.actions.append(action)
         if self._problem_at_start is not None:
             self.observations.append(Observation(error=self._problem_at_start))

@@ -9,7 +9,7 @@ is asked when their turn has come, and nothing here knows how a target works.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fuzz.actions import (
     Action,
@@ -36,6 +36,7 @@ from fuzz.actions import (
     Write,
     WriteNumber,
 )
+from fuzz.contract import Contract
 from fuzz.legality import PRESSURES, callback_length_max
 from fuzz.rules import (
     NUMBERS,
@@ -51,6 +52,9 @@ from fuzz.shadow import ShadowObject
 STEPS_MAX = 3
 ALLOCATIONS_MAX = 4
 ITEMS_MAX = 12
+IN_STEP_PERIOD_MIN = 1024
+IN_STEP_PERIOD_MAX = 16384
+IN_STEP_TIMES_MAX = 32
 LARGE_ITEMS = 34
 """An array of so many has cards in two bytes, where a card is of four items. (incminimark.)"""
 
@@ -280,6 +284,28 @@ def sample_point_goes_far(situation: Situation, source: Source) -> Story:
     yield AllocateNode(0)
 
 
+def kinds_alternate_in_step(situation: Situation, source: Source) -> Story:
+    """A large and a small object, again and again, take a period together. (AllocationTick.)
+
+    Where all distances are alike, the end of each lies in the small object: it is always sampled,
+    and the other never.
+    """
+    layout = situation.contract.layout
+    if not {"node", "string"} <= layout.kinds.keys():
+        raise ObjectGoneError
+    node_bytes = layout.cost("node", 0, nonmovable=False)[0]
+    legal = situation.contract.sampling
+    period_bytes = legal.nearest(source.log_between(IN_STEP_PERIOD_MIN, IN_STEP_PERIOD_MAX))
+    length = period_bytes - node_bytes - layout.kinds["string"].fixed_bytes
+    yield EnableSampling(period_bytes)
+    yield AllocateNode(0)
+    for _ in range(source.between(1, IN_STEP_TIMES_MAX)):
+        yield Free(len(situation.roots) - 1)
+        yield AllocateString(max(length, 0))
+        yield Free(len(situation.roots) - 1)
+        yield AllocateNode(0)
+
+
 SCENARIOS: tuple[Callable[[Situation, Source], Story], ...] = (
     old_object_is_written,
     sampling_is_off,
@@ -297,6 +323,16 @@ SCENARIOS: tuple[Callable[[Situation, Source], Story], ...] = (
     barrier_is_left,
     callback_is_in_the_way,
 )
+
+
+OF_CHANCE = (*SCENARIOS, kinds_alternate_in_step)
+
+
+def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Source], Story]]:
+    """Those that may tell something of a target: none of one that has no collector."""
+    if not contract.nursery_bytes:
+        return ()
+    return OF_CHANCE if contract.sampling.distances == "random" else SCENARIOS
 
 
 def next_of(story: Story) -> Action | None:

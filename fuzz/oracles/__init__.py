@@ -14,6 +14,7 @@ from fuzz.actions import Action
 from fuzz.contract import Contract
 from fuzz.observation import Observation
 from fuzz.oracles.determinism import DeterminismMismatch, DeterminismOracle
+from fuzz.oracles.estimate import EstimateOracle
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.invariance import InvarianceMismatch, InvarianceOracle
 from fuzz.oracles.mismatch import Mismatch
@@ -63,6 +64,8 @@ class Bench:
         oracles: list[Oracle] = [HeapOracle(contract, self.shadow), self.sampling]
         if "reports" in contract.observes:
             oracles.append(self.survival)
+        if contract.sampling.distances == "random" or contract.sampling.estimates != "none":
+            oracles.append(EstimateOracle(contract, self.shadow, self.sampling))
         if "limit" in contract.observes:
             oracles.append(PointersOracle(contract, self.shadow, self.sampling))
         self.oracles = tuple(oracles)

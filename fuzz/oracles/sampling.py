@@ -41,6 +41,7 @@ class SamplingMismatch(Mismatch):
 class SamplingOracle:
     """`period_bytes` is 0 while nothing is sampled. `hits` are the last action's samples.
 
+    `unheard` says how many of them nothing was said of, because sampling was paused.
     `nursery_used_bytes` is what was allocated in the nursery since the last minor collection: the
     pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
     `callback_samples` are those that the last action's callback took, None if nobody can tell them
@@ -59,6 +60,7 @@ class SamplingOracle:
         self.clocks = [Clock(self._rule, thread) for thread in range(contract.threads)]
         self.period_bytes = 0
         self.hits: Sequence[Hit] = NONE
+        self.unheard = 0
         self.callback_samples: int | None = 0
         self.callback_was_reported = False
         self.counted_bytes: int | None = None
@@ -96,6 +98,7 @@ class SamplingOracle:
         self.callback_was_reported = False
         self.counted_bytes = None
         self.hits = NONE
+        self.unheard = 0
         samples = 0
         if type(action) in ALLOCATIONS:
             samples = self._allocated(action, observation)
@@ -157,7 +160,8 @@ class SamplingOracle:
         if not period_bytes:
             paused_bytes = self._shadow.paused_bytes
             if paused_bytes and self._rule.paused != "stopped" and self._is_stated:
-                clock.count(size_bytes, paused_bytes if self._rule.paused == "counting" else 0)
+                drawn_for_bytes = paused_bytes if self._rule.paused == "counting" else 0
+                self.unheard = len(clock.count(size_bytes, drawn_for_bytes))
             return NONE
         if self._rule.context_bytes:
             return clock.count_outside(size_bytes, period_bytes)

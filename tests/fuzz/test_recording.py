@@ -175,7 +175,7 @@ def test_another_sampling_rule_matters_only_where_sampling_is_enabled(
     reference: Target, enables: bool
 ) -> None:
     actions = ACTIONS if enables else ACTIONS[1:]
-    contract = attrs.evolve(reference.start({}), sampling=SamplingRule(Range(8, 64), "at"))
+    contract = attrs.evolve(reference.start({}), sampling=SamplingRule(Range(8, 64), crosses="at"))
     trace = Trace(Header(VERSION, "reference", contract=contract), actions)
     if enables:
         with pytest.raises(BadInputError, match='with crosses "at"; here it is "beyond"'):

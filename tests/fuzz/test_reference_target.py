@@ -182,7 +182,8 @@ def test_every_field_that_the_contract_promises_is_filled_by_some_action(
 
 def test_the_contract_promises_every_field_but_errors(reference: Target) -> None:
     fields = {field.name for field in attrs.fields(Observation)}
-    assert {*reference.start({}).observes} == fields - {"error"}
+    of_other_samplers = {"offsets", "weights", "profile"}
+    assert {*reference.start({}).observes} == fields - of_other_samplers - {"error"}
 
 
 # Pins, callbacks, pressure, old strings, pauses and forks.
@@ -265,7 +266,8 @@ def promise(reference: Target) -> Contract:
 
 
 def test_all_actions_are_carried_out(promise: Contract) -> None:
-    assert promise.actions == tuple(ACTIONS)
+    of_blocks = {"malloc", "calloc", "realloc", "set_period", "read_profile"}
+    assert set(promise.actions) == set(ACTIONS) - of_blocks
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,8 @@ def test_a_line_that_names_no_action_is_bad_input() -> None:
         '{"do": "write", "root": 0, "field": 0}',
         '{"do": "allocate_node", "number": 1, "nonmovable": 1}',
         '{"do": "allocate_node", "number": 1, "nonmovable": "yes"}',
-        '{"do": "collect_minor", "thread": 1}',
+        '{"do": "collect_minor", "threads": 1}',
+        '{"do": "collect_minor", "thread": true}',
         '{"do": "free", "root": NaN}',
     ],
 )

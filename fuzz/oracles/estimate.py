@@ -1,0 +1,113 @@
+"""The estimate oracle: what samples stand for, and whether they are as many as chance allows.
+
+A profile adds up what the sampled blocks that are alive stand for, each for itself: unbias, then
+sum. It is foretold from the samples, but for rounding each of them to whole objects and bytes.
+
+Of distances at random, of which nothing is stated, only the number can be judged: of a kind of
+object, and of those of one size, the samples must be as many as the bytes let expect. Each byte is
+drawn apart from all others, so that s samples where m are expected have a probability of at most
+exp(-(s ln(s/m) - s + m)), to either side (Chernoff). Less than exp(-40) is no chance: of 10^12
+comparisons, one right target in a hundred thousand would be blamed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+
+from fuzz.actions import ALLOCATIONS, Action, ReadProfile, Realloc, SetPeriod
+from fuzz.contract import Contract
+from fuzz.observation import Observation
+from fuzz.oracles.mismatch import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.shadow import Shadow, ShadowObject
+
+IMPROBABLE = 40.0
+"""How improbable a number of samples may be, as the negative logarithm of its bound."""
+
+
+class EstimateMismatch(Mismatch):
+    """A profile says something else than its samples, or they are too many or too few."""
+
+    oracle = "estimate"
+
+
+class EstimateOracle:
+    """Follows the samples; the sampling oracle has judged each of them as far as it can."""
+
+    def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
+        self._rule = contract.sampling
+        self._layout = contract.layout
+        self._shadow = shadow
+        self._sampling = sampling
+        # What the sample of a block stands for: objects, and bytes.
+        self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
+        self._samples: Counter[str] = Counter()
+        self._expected: defaultdict[str, float] = defaultdict(float)
+
+    def check(self, action: Action, observation: Observation) -> None:
+        """Compare with what the target said. Raises EstimateMismatch."""
+        if self._rule.estimates != "none":
+            self._follow_blocks(action)
+            if isinstance(action, ReadProfile):
+                self._check_profile(observation)
+        if self._rule.distances == "random" and type(action) in ALLOCATIONS:
+            self._check_chance(observation)
+
+    # Profiles.
+
+    def _follow_blocks(self, action: Action) -> None:
+        if isinstance(action, SetPeriod) and self._rule.setting_period == "drops":
+            self._stands_for.clear()
+        counted_bytes = self._sampling.counted_bytes
+        if counted_bytes is None:
+            return
+        block = self._shadow.roots[action.root if isinstance(action, Realloc) else -1]
+        self._stands_for.pop(block, None)
+        for hit in self._sampling.hits:
+            if self._rule.estimates == "weight":
+                objects = hit.weight / counted_bytes
+            else:
+                objects = 1 / -math.expm1(-counted_bytes / self._sampling.period_bytes)
+            self._stands_for[block] = objects, objects * self._class_bytes(block)
+
+    def _class_bytes(self, block: ShadowObject) -> int:
+        """What a block like this one has room for when it is not sampled."""
+        return self._layout.room_bytes(block.number, sampled=False)
+
+    def _check_profile(self, observation: Observation) -> None:
+        alive = [
+            self._stands_for[block] for block in self._shadow.roots if block in self._stands_for
+        ]
+        expected = [sum(objects for objects, _ in alive), sum(size for _, size in alive)]
+        got = observation.profile
+        if got is None or len(got) != len(expected):
+            raise EstimateMismatch("profile", "objects and bytes", got, "asked for")
+        rounding = len(alive) + 1
+        for name, wanted, number in zip(("objects", "bytes"), expected, got, strict=True):
+            if abs(number - wanted) > rounding:
+                why = f"what {len(alive)} samples of living blocks stand for, each for itself"
+                raise EstimateMismatch(name, round(wanted), number, why)
+
+    # Chance.
+
+    def _check_chance(self, observation: Observation) -> None:
+        """An object beside which a callback has allocated is left out, sampled or not."""
+        obj, period_bytes = self._shadow.roots[-1], self._sampling.period_bytes
+        if not period_bytes or (observation.minors and self._shadow.callback_bytes):
+            return
+        samples, expected = observation.samples, obj.size_bytes / period_bytes
+        if self._rule.samples_per_allocation == "one":
+            expected = 1 - (1 - 1 / period_bytes) ** obj.size_bytes
+        for like in (obj.kind, f"{obj.kind} of {obj.size_bytes} bytes"):
+            self._samples[like] += samples
+            self._expected[like] += expected
+            taken, wanted = self._samples[like], self._expected[like]
+            if improbability(taken, wanted) > IMPROBABLE:
+                why = f"of every {like}, whose bytes are as likely to be sampled as any other"
+                raise EstimateMismatch("samples", round(wanted), taken, why)
+
+
+def improbability(samples: int, expected: float) -> float:
+    """How improbable so many samples are, at least: the negative logarithm of a bound."""
+    return (samples * math.log(samples / expected) if samples else 0.0) - samples + expected
