@@ -5,25 +5,29 @@ Without `apt install libgoogle-perftools4`, what needs the library is skipped.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shlex
 import subprocess
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+import fuzz
 from fuzz import trace as traces
 from fuzz.actions import (
     Action,
     Calloc,
     Free,
     Malloc,
+    PauseSampling,
     Realloc,
+    ResumeSampling,
     SetPeriod,
 )
 from fuzz.cli import run_command_line
@@ -35,7 +39,6 @@ from fuzz.targets import gperftools_library, make_target
 from fuzz.targets.gperftools import (
     AS_BUILT,
     AS_DOCUMENTED,
-    BLOCK_BYTES_MAX,
     GperftoolsTarget,
 )
 from fuzz.targets.gperftools_library import (
@@ -52,9 +55,24 @@ CORPUS = ROOT / "corpus" / "gperftools"
 FILES = sorted(CORPUS.glob("*.jsonl"))
 FINDINGS = ROOT / "docs" / "findings"
 WRONG_ADAPTER = Path(__file__).with_name("wrong_gperftools_adapter.py")
-CLEAN, MISMATCH, BAD_INPUT = range(3)
+MISTAKES = (
+    *("all_samples", "class_left_out", "crosses_at", "interval_less_one", "never_reseeded"),
+    *("no_placeholder", "other_seed", "pages_when_sampled", "realloc_always", "requested"),
+    *("room", "surplus_carried"),
+)
+"""Those of the adapter that is wrong on purpose."""
+SHORT = ("--actions", "1000", "--without", "pause_sampling", "--without", "calloc")
+"""Large blocks cost time, which a reduction multiplies."""
+IMPORTABLE = str(Path(fuzz.__file__).parents[1])
+"""Where programs that tests start find what the tests test."""
+CLEAN, MISMATCH = range(2)
+Run = Callable[..., int]
 FAR = 2**40
 """A period for which hardly any distance drawn is short."""
+
+
+def named(path: Path) -> str:
+    return path.name
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +85,7 @@ def library() -> Library:
 
 @pytest.fixture
 def sampler(library: Library) -> Iterator[Sampler]:
-    """This thread's, which samples nothing unless a test says so."""
+    """The calling thread's, which samples nothing unless a test says so."""
     library.period_bytes = FAR
     sampler = library.sampler_of_this_thread()
     sampler.initialized = True
@@ -254,18 +272,177 @@ def test_a_block_may_be_freed_by_another_thread(target: GperftoolsTarget) -> Non
 def test_a_damaged_block_is_an_error(target: GperftoolsTarget) -> None:
     target.perform(Malloc(8))
     target.perform(Malloc(8))
-    [first, second] = target.blocks
-    gperftools_library.ctypes.memset(first.address, 7, 1)
+    ctypes.memset(target.blocks[0].address, 7, 1)
     errors = [target.perform(Free(1)).error, target.perform(Free(0)).error]
     assert errors == [None, "DamageError: a block is damaged"]
+
+
+def test_what_is_paused_goes_on_counting_and_takes_no_sample(target: GperftoolsTarget) -> None:
+    observation = after(target, 100, PauseSampling(), Malloc(64))
+    assert (observation.samples, target.samplers[0].bytes_until) == (0, 36)
+
+
+def test_a_distance_that_ends_while_paused_is_followed_by_a_long_one(
+    target: GperftoolsTarget,
+) -> None:
+    observation = after(target, 63, PauseSampling(), Malloc(64))
+    assert (observation.samples, target.samplers[0].bytes_until) == (0, PLACEHOLDER_BYTES)
+
+
+def test_resuming_has_the_period_that_was_set_meanwhile(target: GperftoolsTarget) -> None:
+    for action in (PauseSampling(), SetPeriod(64), ResumeSampling()):
+        target.perform(action)
+    assert target.library.period_bytes == 64
+
+
+def test_a_header_frees_the_last_traces_blocks(target: GperftoolsTarget) -> None:
+    after(target, 0, Malloc(8))
+    target.start({})
+    assert target.library.live_samples(target.samplers[0]) == []
+
+
+def test_an_illegal_setting_is_bad_input(target: GperftoolsTarget) -> None:
+    with pytest.raises(BadInputError, match="threads is 4"):
+        target.start({"threads": 4})
 
 
 # The defects, one by one.
 
 
-def test_a_fresh_main_thread_begins_with_the_placeholder(target: GperftoolsTarget) -> None:
+def test_the_main_thread_takes_its_first_sample_after_16_mib(
+    library: Library, tmp_path: Path
+) -> None:
+    program = """
+from fuzz.targets.gperftools_library import Library
+library = Library()
+sampler = library.sampler_of_this_thread()
+requests = 0
+while not library.live_samples(sampler):
+    library.malloc(4096)
+    requests += 1
+print(requests)
+"""
+    environment = {**os.environ, "TCMALLOC_SAMPLE_PARAMETER": "4096", "PYTHONPATH": IMPORTABLE}
+    done = subprocess.run(
+        (sys.executable, "-c", program),
+        capture_output=True,
+        check=True,
+        env=environment,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert int(done.stdout) >= PLACEHOLDER_BYTES // 4096
+
+
+def test_a_fresh_main_thread_is_as_the_library_makes_it(target: GperftoolsTarget) -> None:
     target.start({"fresh_threads": 1, "threads": 2})
-    assert [sampler.bytes_until == PLACEHOLDER_BYTES for sampler in target.samplers[:2]] == [
-        True,
-        False,
-    ]
+    begins_late = [each.bytes_until == PLACEHOLDER_BYTES for each in target.samplers[:2]]
+    assert begins_late == [True, False]
+
+
+def test_the_first_trigger_drops_its_sample(target: GperftoolsTarget) -> None:
+    target.start({"fresh_threads": 1, "threads": 2, "initial_period_bytes": FAR})
+    dropped, taken = (after(target, 0, Malloc(8, thread=1)) for _ in range(2))
+    assert (dropped.samples, taken.samples) == (0, 1)
+
+
+def test_the_first_trigger_begins_anew_from_the_samplers_address(target: GperftoolsTarget) -> None:
+    contract = target.start({"fresh_threads": 1, "initial_period_bytes": FAR})
+    after(target, 0, Malloc(8))
+    drawn = Gperftools(contract.sampling.reseeds[0]).draw(FAR)
+    assert target.samplers[0].bytes_until == drawn - 8
+
+
+# The finds.
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_find_is_one_under_what_is_documented(path: Path, library: Library) -> None:
+    trace = traces.read(path)
+    assert trace.header.found is not None
+    failure = replay(make_target(AS_DOCUMENTED), trace, path.name)
+    assert failure is not None
+    assert failure.message == trace.header.found.message
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_find_passes_under_what_is_built(path: Path, library: Library) -> None:
+    assert replay(make_target(AS_BUILT), traces.read(path), path.name) is None
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_find_needs_no_fixed_memory_layout(path: Path, target: GperftoolsTarget) -> None:
+    target.name = AS_DOCUMENTED
+    assert replay(target, traces.read(path), path.name) is not None
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_find_is_told_in_the_findings(path: Path) -> None:
+    assert any(path.name in page.read_text("utf-8") for page in FINDINGS.glob("*.md"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_finds_name_ends_in_the_digest_of_its_content(path: Path) -> None:
+    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
+
+
+# Sessions.
+
+
+@pytest.fixture
+def run(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a session, and returns its exit code."""
+    monkeypatch.setenv("PYTHONPATH", IMPORTABLE)
+
+    def run_session(*words: str) -> int:
+        return run_command_line(["run", "--corpus", str(tmp_path), "--seed", "1", *words])
+
+    return run_session
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["random", "machine"])
+def test_every_sample_is_foretold_under_what_is_built(run: Run, engine: str) -> None:
+    assert run("--target", AS_BUILT, "--engine", engine, "--actions", "100000") == CLEAN
+
+
+@pytest.mark.slow
+def test_what_is_documented_is_found_wrong(run: Run) -> None:
+    assert run("--target", AS_DOCUMENTED, *SHORT) == MISMATCH
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found(run: Run, mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    program = shlex.join((sys.executable, str(WRONG_ADAPTER), mistake))
+    assert run("--target", "process", "--command", program, *SHORT) == MISMATCH
+    assert "oracle    sampling" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", ["paused_counting", "paused_stopped"])
+def test_a_mistake_about_pausing_is_found(run: Run, mistake: str) -> None:
+    program = shlex.join((sys.executable, str(WRONG_ADAPTER), mistake))
+    words = ("--actions", "2000", "--without", "calloc", "--without", "realloc")
+    assert run("--target", "process", "--command", program, *words) == MISMATCH
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", ["requested", "no_placeholder", "never_reseeded"])
+def test_a_defect_is_reduced_to_few_actions(run: Run, defect: str, tmp_path: Path) -> None:
+    program = shlex.join((sys.executable, str(WRONG_ADAPTER), defect))
+    run("--target", "process", "--command", program, *SHORT)
+    found = [len(traces.read(path).actions) for path in tmp_path.glob("*.jsonl")]
+    assert min(found) <= 3
+
+
+def test_two_processes_have_their_samplers_at_the_same_address(library: Library) -> None:
+    settings = {"fresh_threads": 1, "threads": 3}
+    first, second = (make_target(AS_BUILT).start(settings) for _ in range(2))
+    assert first.sampling.reseeds == second.sampling.reseeds
+
+
+def test_a_name_that_is_no_target_ends_the_adapter() -> None:
+    words = (sys.executable, "-m", "fuzz.targets.gperftools_adapter", "tcmalloc")
+    done = subprocess.run(words, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, b"gperftools-as-documented" in done.stderr) == (1, True)
