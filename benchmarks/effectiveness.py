@@ -180,7 +180,7 @@ def hunt_with_other_seeds(bug: str, seed: int) -> int | None:
 
 def hunt_with_pypy(bug: str, seed: int) -> int | None:
     """One example of PyPy's test after another."""
-    target = make_target(planted("reference", bug))
+    target = make_target(planted(bug))
     actions = number = 0
     while actions < ACTIONS_MAX:
         source = RandomSource(f"{seed}/{number}")

@@ -95,7 +95,7 @@ def _correct(configuration: dict[str, int], actions: Sequence[Action]) -> Run:
 
 def fails(bug: str, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
     """Whether some oracle objects to the trace, with the bug planted."""
-    target = make_target(planted("reference", bug))
+    target = make_target(planted(bug))
     run = Run(target, configuration)
     try:
         for action in actions:

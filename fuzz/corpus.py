@@ -137,8 +137,8 @@ def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
 
 def _kills(target: str, failure: Failure) -> tuple[str, ...]:
     """Which of the bugs planted in `target` make the trace fail by themselves."""
-    base, *bugs = target.split("+")
-    return tuple(bug for bug in bugs if _run_again(make_target(planted(base, bug)), failure))
+    _, *bugs = target.split("+")
+    return tuple(bug for bug in bugs if _run_again(make_target(planted(bug)), failure))
 
 
 def _run_again(target: Target, failure: Failure) -> Failure | None:

@@ -75,8 +75,8 @@ class Record:
 
 
 def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
-    """Fuzz the reference with `bug` planted until something fails or the budget is used up."""
-    engine = make_engine(engine_name, make_target(planted("reference", bug)), str(seed))
+    """Fuzz its host with `bug` planted until something fails or the budget is used up."""
+    engine = make_engine(engine_name, make_target(planted(bug)), str(seed))
     actions = 0
     for done in slices_of(engine, ACTIONS_MAX[engine_name], ProbeCounter()):
         actions += done.actions
@@ -110,6 +110,6 @@ def hunt_all(
             except BrokenProcessPool as problem:
                 raise HarnessError("a process that hunted for it ended by itself") from problem
             failure = next((each.failure for each in hunts if each.failure), None)
-            target = make_target(planted("reference", bug))
+            target = make_target(planted(bug))
             reduced = reduce_failure(target, failure) if failure else None
             yield Record(KNOWN_BUGS[bug], hunts, reduced)

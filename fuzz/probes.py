@@ -211,8 +211,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "period_set_while_paused": ("pause_sampling",),
     "sample_in_nursery": ("samples",),
     "sample_outside": ("samples",),
-    "several_samples_in_nursery": ("samples",),
-    "several_samples_outside": ("samples",),
+    "several_samples_in_nursery": ("samples", "several samples"),
+    "several_samples_outside": ("samples", "several samples"),
     "sample_then_minor_collection": ("samples", "order"),
     "minor_collection_then_sample": ("samples", "order"),
     "sample_point_at_top": ("sample_point", "top"),
@@ -249,6 +249,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 def _features(contract: Contract) -> Iterator[str]:
     """What only some samplers have."""
     rule = contract.sampling
+    if rule.samples_per_allocation == "all":
+        yield "several samples"
     if rule.context_bytes:
         yield "contexts"
     if rule.paused == "counting":

@@ -10,17 +10,17 @@ from fuzz.corpus import shipped_traces
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.problems import HarnessError
 from fuzz.run import run_actions
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets import KNOWN_BUGS, REFERENCES, make_target, planted
 
 
 def check_harness() -> int:
     """Replay every known bug's trace; returns how many bugs were caught. Raises HarnessError."""
     caught = set()
     for name, trace in shipped_traces().items():
-        if trace.header.target != "reference":
+        if trace.header.target not in REFERENCES:
             continue  # Somebody's find, not yet a trace of the project's.
         for bug in trace.header.kills:
-            target = make_target(planted("reference", bug))
+            target = make_target(planted(bug))
             failure = run_actions(
                 target, trace.header.config, trace.actions, RERUN_ORACLES.values()
             )

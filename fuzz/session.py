@@ -403,7 +403,9 @@ class Session:
             total.actions += each.actions
             total.samples += each.samples
             total.minor_collections += each.minor_collections
-            total.probes.update(each.probes)
+            total.probes.update(
+                {name: each.probes[name] for name in self._plan.probes if each.probes[name]}
+            )
         return total
 
     def _tell_progress(self) -> None:

@@ -6,7 +6,13 @@ sampling of Jung and Bolz-Tereick folded into the nursery's limit check. It is w
 """
 
 from gcmodel.configuration import Configuration
-from gcmodel.errors import ConfigurationError, DanglingReferenceError, HeapError, PinningError
+from gcmodel.errors import (
+    ConfigurationError,
+    DanglingReferenceError,
+    DoubleFreeError,
+    HeapError,
+    PinningError,
+)
 from gcmodel.events import Events, Report
 from gcmodel.heap import Heap, Parts
 from gcmodel.layout import Kind
@@ -15,6 +21,7 @@ __all__ = [
     "Configuration",
     "ConfigurationError",
     "DanglingReferenceError",
+    "DoubleFreeError",
     "Events",
     "Heap",
     "HeapError",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gcmodel.errors import HeapError
 from gcmodel.layout import Kind, rounded
 from gcmodel.objects import CARDS_SET, OUTSIDE, TRACK_YOUNG, Object
+from gcmodel.sampling import Sampling
 
 if TYPE_CHECKING:
     from gcmodel.heap import Heap
@@ -29,6 +30,7 @@ class Allocation:
         Returns the address at which the object can lie.
         """
         nursery, sampling = self._heap.nursery, self._heap.sampling
+        assert isinstance(sampling, Sampling)  # Contexts have a slow path of their own.
         nursery.nursery_free -= size_bytes
         collections = 0
         if nursery.is_collection_due:

@@ -26,6 +26,8 @@ LARGE_OBJECT_BYTES_MIN = WEAKREF_BYTES + 1
 CARD_ITEMS_ALLOWED = (0, 4, 32)
 PERIOD_BYTES_MIN = WORD_BYTES
 PERIOD_BYTES_MAX = 2**40
+THREADS_MAX = 64
+SEED_MAX = 2**64 - 1
 PREBUILT_MAX = 8
 PREBUILT_ARRAY_LENGTH = 4
 
@@ -49,6 +51,15 @@ class Configuration:
     pin_while_sampling: bool = False
     """Whether objects may be pinned while sampling is on; if not, neither may begin beside the
     other, as in PyPy."""
+    random_periods: bool = False
+    """The distances between samples are geometric with the period as their mean, drawn anew at each
+    sample; otherwise they are the period."""
+    sampler_seeds: tuple[int, ...] = (0,)
+    """What each thread's generator of random distances begins from: 1 to 64 numbers from 0 to
+    2**64 - 1. Only allocation contexts know of more threads than one."""
+    context_bytes: int = 64
+    """What a thread asks of the nursery at a time, where threads have allocation contexts: whole
+    words, 8 up to `nursery_bytes`."""
     prebuilt_nodes: int = 1
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1
@@ -70,6 +81,16 @@ class Configuration:
             raise ConfigurationError(
                 f"card_items is {self.card_items}; it must be one of {CARD_ITEMS_ALLOWED}"
             )
+        context = self.context_bytes
+        if not WORD_BYTES <= context <= nursery or context % WORD_BYTES:
+            raise ConfigurationError(
+                f"context_bytes is {context}; it must be a multiple of {WORD_BYTES} "
+                f"from {WORD_BYTES} to nursery_bytes ({nursery})"
+            )
+        if not 1 <= len(self.sampler_seeds) <= THREADS_MAX:
+            raise ConfigurationError(f"sampler_seeds must be 1 to {THREADS_MAX} numbers")
+        if not all(0 <= seed <= SEED_MAX for seed in self.sampler_seeds):
+            raise ConfigurationError(f"each of sampler_seeds must be from 0 to {SEED_MAX}")
         for name in ("prebuilt_nodes", "prebuilt_arrays"):
             if not 0 <= getattr(self, name) <= PREBUILT_MAX:
                 raise ConfigurationError(f"{name} must be from 0 to {PREBUILT_MAX}")

@@ -15,3 +15,7 @@ class PinningError(HeapError):
 
 class ConfigurationError(HeapError, ValueError):
     """A configuration, or a sampling period, is outside what the collector allows."""
+
+
+class DoubleFreeError(HeapError):
+    """A block is freed that was freed before."""

@@ -9,6 +9,18 @@ from __future__ import annotations
 import attrs
 
 
+@attrs.frozen
+class Sample:
+    """What a sampler with allocation contexts says of a sample. (AllocationSampled.)
+
+    Byte `offset` of the object, the first being 0, is the one whose trial succeeded.
+    """
+
+    thread: int
+    size_bytes: int
+    offset: int
+
+
 @attrs.define
 class Report:
     """What a minor collection says of the samples since the one before it. (Section 3.5, 3.6.)
@@ -23,15 +35,21 @@ class Report:
 
 
 class Events:
-    """The events since they were last taken. `order` has a letter each: s, M and R."""
+    """The events since they were last taken. `order` has a letter each: s, M and R.
+
+    `samples` are what the sampler said of its samples, if it says anything of them.
+    """
 
     def __init__(self) -> None:
         self.order = ""
         self.reports: list[Report] = []
+        self.samples: list[Sample] = []
 
-    def sample(self) -> None:
+    def sample(self, sample: Sample | None = None) -> None:
         """A sample is taken."""
         self.order += "s"
+        if sample is not None:
+            self.samples.append(sample)
 
     def minor_collection(self) -> None:
         """A minor collection begins."""
@@ -47,3 +65,8 @@ class Events:
         order, reports = self.order, self.reports
         self.order, self.reports = "", []
         return order, reports
+
+    def take_samples(self) -> list[Sample]:
+        """The samples since the last call, which are then forgotten."""
+        samples, self.samples = self.samples, []
+        return samples

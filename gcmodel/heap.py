@@ -35,6 +35,7 @@ from gcmodel.nursery import Nursery
 from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, Object
 from gcmodel.pinning import Pinning
 from gcmodel.resident import resident_bytes
+from gcmodel.sampler import Sampler
 from gcmodel.sampling import Sampling
 from gcmodel.weakrefs import Weakrefs
 
@@ -51,7 +52,7 @@ class Parts:
     major: type[MajorCollection] = MajorCollection
     weakrefs: type[Weakrefs] = Weakrefs
     identities: type[Identities] = Identities
-    sampling: type[Sampling] = Sampling
+    sampling: type[Sampler] = Sampling
     pinning: type[Pinning] = Pinning
 
 
@@ -84,10 +85,19 @@ class Heap:
         self.barrier = parts.barrier(configuration, self.major.is_marking)
         self.weakrefs = parts.weakrefs()
         self.identities = parts.identities(self.place_old)
-        self.sampling = parts.sampling(self.nursery, self.events)
+        self.sampling = parts.sampling(configuration, self.nursery, self.events)
         self.pinning = parts.pinning(configuration, self.nursery)
         self.callback_length: int | None = None
         self.prebuilt = self._make_prebuilt()
+
+    @property
+    def thread(self) -> int:
+        """The mutator's thread, from 0 up, that does whatever is asked next."""
+        return self.nursery.thread
+
+    @thread.setter
+    def thread(self, thread: int) -> None:
+        self.nursery.thread = thread
 
     def _make_prebuilt(self) -> list[Object]:
         """Immortal objects, nodes first. They refer to nothing yet."""

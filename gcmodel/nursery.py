@@ -34,7 +34,8 @@ class Nursery:
     """Memory for new objects. Addresses are in bytes; a moving nursery has two places in turn.
 
     `filling` counts how often it was emptied. `barriers` are the pinned objects beyond the present
-    room, as pairs of their start and their end, the nearest last.
+    room, as pairs of their start and their end, the nearest last. `thread` is the mutator's thread
+    that allocates, which makes a difference where threads have contexts of their own.
     """
 
     def __init__(self, size_bytes: int, moving: bool, reserve: Callable[[int], int]) -> None:
@@ -46,6 +47,7 @@ class Nursery:
         self.memory: dict[int, Object] = {}
         self.barriers: list[tuple[int, int]] = []
         self.is_collection_due = False
+        self.thread = 0
         self._size_bytes = size_bytes
         self._moving = moving
         self._reserve = reserve

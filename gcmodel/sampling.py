@@ -1,7 +1,7 @@
-"""Sampling every n-th allocated byte: the owner of the sample point, and of the reports.
+"""Sampling every n-th allocated byte, or bytes at random: the owner of the sample point.
 
 The sampler keeps no count of allocated bytes. It keeps the address at which they would reach the
-period, and folds the comparison with it into the nursery's own limit check:
+next distance, and folds the comparison with it into the nursery's own limit check:
 
     nursery_start  nursery_free          sample_point          nursery_top
     |    objects    |<- bytes until sample ->|                     |
@@ -18,73 +18,44 @@ sample point. A sample is due when an object's end lies strictly beyond the samp
 object is sampled as often as it passes one. (Jung and Bolz-Tereick, Low Overhead Allocation
 Sampling in a Garbage Collected Virtual Machine, sections 3.2 to 3.5; several samples for one
 object, which their listings 4 and 5 leave out, after their footnotes 10 and 11.)
+
+How far the sample points are apart is for `distances` to say: the period, as published, or at
+random, as its authors plan. Nothing but the slow path asks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from gcmodel.configuration import check_period
-from gcmodel.events import Events, Report
+from gcmodel.configuration import Configuration
+from gcmodel.distances import Distances, FixedPeriod, Geometric
+from gcmodel.events import Events
 from gcmodel.nursery import Nursery
-from gcmodel.objects import OUTSIDE, VISITED_YOUNG, YOUNG, Object
-
-REPORT_SURVIVED = 1
-REPORT_OUTSIDE = 2
-REPORT_KIND_SHIFT = 2
+from gcmodel.objects import Object
+from gcmodel.sampler import Sampler
 
 
-class Sampling:
-    """The sampler. `period_bytes` is 0 while it is off, and `sample_point` has no meaning then.
+class Sampling(Sampler):
+    """The sampler. `sample_point` has no meaning while it is off."""
 
-    `paused_period_bytes` is what resuming enables again, or 0.
-    """
-
-    def __init__(self, nursery: Nursery, events: Events) -> None:
-        self.period_bytes = 0
-        self.paused_period_bytes = 0
+    def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
+        super().__init__(configuration, nursery, events)
         self.sample_point = 0
+        self._distances: Distances = FixedPeriod()
+        if configuration.random_periods:
+            self._distances = Geometric(configuration.sampler_seeds[0])
         self._bytes_until_sample = 0  # while a minor collection moves `nursery_free`
-        # The sampled objects of which no minor collection has said yet whether they survive: the
-        # nursery address, since the object's header does not exist when it is sampled, or the
-        # object itself if it lies outside.
-        self.pending: list[int | Object] = []
-        self._nursery = nursery
-        self._events = events
 
-    def enable(self, period_bytes: int) -> None:
-        """Sample every `period_bytes` from here on. Pending samples stay pending.
-
-        The count starts anew, also if sampling was on. Raises ConfigurationError for a period
-        that is not a whole number of words in range.
-        """
-        check_period(period_bytes)
-        self.period_bytes = period_bytes
-        self.paused_period_bytes = 0
-        self.sample_point = self._nursery.nursery_free + period_bytes
+    def begin(self) -> None:
+        """See Sampler."""
+        self.sample_point = self._nursery.nursery_free + self.next_distance()
         self.set_limit()
 
-    def disable(self) -> None:
-        """Stop sampling, and drop the pending samples unreported. Harmless if it was off."""
-        self.pending.clear()
-        self.period_bytes = 0
-        self.paused_period_bytes = 0
+    def end(self) -> None:
+        """See Sampler."""
         self.set_limit()
 
-    def pause(self) -> None:
-        """The same, but the period is kept for resuming. Harmless if it was off."""
-        paused_period_bytes = self.period_bytes or self.paused_period_bytes
-        self.disable()
-        self.paused_period_bytes = paused_period_bytes
-
-    def resume(self) -> None:
-        """Enable with the period that pausing kept. Harmless if it was not paused."""
-        if self.paused_period_bytes:
-            self.enable(self.paused_period_bytes)
-
-    def after_fork(self) -> None:
-        """A forked process is not sampled, and the samples that are pending are its parent's."""
-        self.disable()
+    def next_distance(self) -> int:
+        """How far the next sample point is from the one before, or from where counting begins."""
+        return self._distances.draw(self.period_bytes)
 
     def set_limit(self) -> None:
         """The fast path must stop at the sample point too, while there is one."""
@@ -99,7 +70,7 @@ class Sampling:
         count = 0
         while self.is_due(end):
             self._events.sample()
-            self.sample_point += self.period_bytes
+            self.sample_point += self.next_distance()
             count += 1
         return count
 
@@ -125,10 +96,6 @@ class Sampling:
             self.record(obj, self.pass_sample_points(self._nursery.nursery_free))
             self.set_limit()
 
-    def record(self, sampled: int | Object, count: int) -> None:
-        """Remember for the next report an object that was sampled `count` times."""
-        self.pending.extend([sampled] * count)
-
     def jumped(self, jump_bytes: int) -> None:
         """`nursery_free` jumped a pinned object without allocating; so does the sample point."""
         if self.period_bytes:
@@ -145,28 +112,3 @@ class Sampling:
         if self.period_bytes:
             self.sample_point = self._nursery.nursery_free + self._bytes_until_sample
             self.set_limit()
-
-    def report(self, statistics: Callable[[], tuple[int, int, int]]) -> None:
-        """Say of each pending sample which kind of object it was, where, and if it survived.
-
-        To call in a minor collection when all survivors are known and none of the dead is freed.
-        The newest sample comes first. (Section 3.5.)
-        """
-        if not self.pending:
-            return
-        entries = [self._entry(sampled) for sampled in reversed(self.pending)]
-        self.pending.clear()
-        self._events.report(Report(entries, *statistics()))
-
-    def _entry(self, sampled: int | Object) -> int:
-        obj = self._nursery.memory[sampled] if isinstance(sampled, int) else sampled
-        entry = obj.kind << REPORT_KIND_SHIFT
-        if obj.place == OUTSIDE:
-            entry |= REPORT_OUTSIDE
-        return entry | REPORT_SURVIVED if self.has_survived(obj) else entry
-
-    def has_survived(self, obj: Object) -> bool:
-        """Whether the minor collection in progress keeps `obj`: in a new place, or where it is."""
-        if obj.place == OUTSIDE and not obj.flags & YOUNG:
-            return True  # It was allocated old.
-        return obj.forwarded_to is not None or bool(obj.flags & VISITED_YOUNG)

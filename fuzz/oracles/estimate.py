@@ -69,11 +69,11 @@ class EstimateOracle:
                 objects = hit.weight / counted_bytes
             else:
                 objects = 1 / -math.expm1(-counted_bytes / self._sampling.period_bytes)
-            self._stands_for[block] = objects, objects * self._class_bytes(block)
+            self._stands_for[block] = objects, objects * self._class_bytes()
 
-    def _class_bytes(self, block: ShadowObject) -> int:
-        """What a block like this one has room for when it is not sampled."""
-        return self._layout.room_bytes(block.number, sampled=False)
+    def _class_bytes(self) -> int:
+        """What a block for which as much is asked has room for when it is not sampled."""
+        return self._layout.room_bytes(self._sampling.asked_bytes, sampled=False)
 
     def _check_profile(self, observation: Observation) -> None:
         alive = [

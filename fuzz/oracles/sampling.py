@@ -46,7 +46,8 @@ class SamplingOracle:
     pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
     `callback_samples` are those that the last action's callback took, None if nobody can tell them
     from those of the object, and `callback_was_reported` whether the action collected once more
-    after it. `counted_bytes` is what the last action's block counted, None if it was no block.
+    after it. `counted_bytes` is what the last action's block counted, None if it was no block, and
+    `asked_bytes` what was asked for it: a block that grows a little is asked to grow more.
     `was_enabled`, whether sampling ever was, is asked by a probe.
     """
 
@@ -64,6 +65,7 @@ class SamplingOracle:
         self.callback_samples: int | None = 0
         self.callback_was_reported = False
         self.counted_bytes: int | None = None
+        self.asked_bytes = 0
         self.nursery_used_bytes = 0
         self.was_enabled = False
         if shadow.sampling_bytes:
@@ -200,6 +202,7 @@ class SamplingOracle:
         self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
     ) -> int:
         """Count a block for which there is to be room of `size_bytes`."""
+        self.asked_bytes = size_bytes
         self.counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
         if self.period_bytes and not self._is_stated:
             samples = observation.samples

@@ -1,9 +1,9 @@
 """Targets: whatever carries actions out and says what it observed.
 
-`make_target` knows the names that a header or the command line may give: `reference`, the same with
-known bugs planted in it (`reference+stale-limit-after-large`), `process`, any program that speaks
-the protocol, `incminimark`, PyPy's collector, and `gperftools`, a stock allocator, under either of
-its contracts.
+`make_target` knows the names that a header or the command line may give: `reference` and its kin,
+the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
+speaks the protocol, `incminimark`, PyPy's collector, and `gperftools`, a stock allocator, under
+either of its contracts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fuzz.problems import BadInputError
 from fuzz.targets import gperftools
 from fuzz.targets.conversation import INHERITED
 from fuzz.targets.incminimark import driver_command
-from fuzz.targets.known_bugs import KNOWN_BUGS, plant
+from fuzz.targets.known_bugs import KNOWN_BUGS
 from fuzz.targets.process import ProcessTarget
-from fuzz.targets.reference import ReferenceTarget
+from fuzz.targets.references import REFERENCES, make_reference
 from fuzz.targets.target import Target
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "NO_OPTIONS",
     "PROCESS",
     "REFERENCE",
+    "REFERENCES",
     "TIMEOUT_SECONDS",
     "Target",
     "TargetOptions",
@@ -73,15 +74,15 @@ NO_OPTIONS = TargetOptions()
 def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     """The target of that name. Raises BadInputError if there is none."""
     base, *bugs = name.split("+")
-    if base == REFERENCE:
-        _check_bugs(name, bugs)
+    if base in REFERENCES:
+        _check_bugs(name, base, bugs)
         if options.command:
             raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
-        return ReferenceTarget(name, plant(bugs), options.without)
+        return make_reference(base, name, bugs, options.without)
     if base not in (PROCESS, INCMINIMARK, *GPERFTOOLS):
         raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
     if bugs:
-        raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} only")
+        raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
     environment = gperftools.ENVIRONMENT if name in GPERFTOOLS else INHERITED
     command, timeout_seconds = _command_of(name, options), options.timeout_seconds
     return ProcessTarget(name, command, timeout_seconds, options.without, environment)
@@ -98,15 +99,18 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
     return options.command
 
 
-def _check_bugs(name: str, bugs: list[str]) -> None:
+def _check_bugs(name: str, base: str, bugs: list[str]) -> None:
     for bug in bugs:
         if bug not in KNOWN_BUGS:
             known = ", ".join(KNOWN_BUGS)
             raise BadInputError(f"unknown bug {bug!r} in target {name!r}; known are {known}")
+        host = KNOWN_BUGS[bug].host
+        if host != base:
+            raise BadInputError(f"the bug {bug!r} can be planted in {host} only, not in {base}")
         if bugs.count(bug) > 1:
             raise BadInputError(f"the bug {bug!r} is planted twice in target {name!r}")
 
 
-def planted(target: str, bug: str) -> str:
-    """The name of `target` with `bug` planted in it."""
-    return f"{target}+{bug}"
+def planted(bug: str) -> str:
+    """The name of the target that is the bug's host, with the bug planted in it."""
+    return f"{KNOWN_BUGS[bug].host}+{bug}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from gcmodel import Configuration, Kind, Parts
+from gcmodel import Configuration, Kind
 from gcmodel.allocation import Allocation
 from gcmodel.barrier import Barrier
 from gcmodel.identities import Identities
@@ -47,7 +47,7 @@ class OneSamplePerObject(Sampling):
     def pass_sample_points(self, end: int) -> int:
         count = 0
         while self.is_due(end):
-            self.sample_point += self.period_bytes
+            self.sample_point += self.next_distance()
             count = 1  # Correct: count += 1, and an event for each.
         if count:
             self._events.sample()
@@ -265,8 +265,10 @@ class WordLostByLarge(Allocation):
         nursery = self._heap.nursery
         if nursery.nursery_free + WORD_BYTES <= nursery.nursery_top:
             # Correct: nothing. The sample point moves as well, so that only a pointer shows it.
+            sampling = self._heap.sampling
+            assert isinstance(sampling, Sampling)
             nursery.nursery_free += WORD_BYTES
-            self._heap.sampling.jumped(WORD_BYTES)
+            sampling.jumped(WORD_BYTES)
         return obj
 
 
@@ -274,7 +276,8 @@ class WordLostByLarge(Allocation):
 class KnownBug:
     """A bug, where it happened, which parts of gcmodel it changes, and who may catch it.
 
-    `shortest` is the length of the shortest known trace that shows it.
+    `shortest` is the length of the shortest known trace that shows it, and `host` the target in
+    which it is planted.
     """
 
     id: str
@@ -283,6 +286,7 @@ class KnownBug:
     oracles: tuple[str, ...]
     shortest: int
     parts: dict[str, type[Any]]
+    host: str = "reference"
 
 
 FORK = "PyPy's sampling fork"
@@ -479,12 +483,10 @@ KNOWN_BUGS = {
 }
 
 
-def plant(bugs: Sequence[str]) -> Parts:
-    """The parts of gcmodel with these bugs planted, the first outermost where they share a part."""
+def planted_parts(bugs: Sequence[str]) -> dict[str, type[Any]]:
+    """The parts in which these bugs are planted, the first outermost where they share one."""
     mistakes: dict[str, list[type[Any]]] = {}
     for bug in bugs:
         for part, mistake in KNOWN_BUGS[bug].parts.items():
             mistakes.setdefault(part, []).append(mistake)
-    return Parts(
-        **{part: type("Planted", tuple(classes), {}) for part, classes in mistakes.items()}
-    )
+    return {part: type("Planted", tuple(classes), {}) for part, classes in mistakes.items()}

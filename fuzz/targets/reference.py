@@ -53,6 +53,7 @@ from fuzz.contract import (
 from fuzz.observation import Observation, Report
 from fuzz.problems import BadInputError
 from gcmodel import Configuration, Heap, HeapError, Parts
+from gcmodel.sampling import Sampling
 
 SETTINGS = (
     Setting("nursery_bytes", 256, Range(64, 65536, 8)),
@@ -82,38 +83,26 @@ OBSERVES = (
 )
 
 
-def _contract(configuration: Mapping[str, int]) -> Contract:
-    return Contract(
-        nursery_bytes=configuration["nursery_bytes"],
-        layout=Layout(
-            kinds=KINDS,
-            large_object_bytes=configuration["large_object_bytes"],
-            word_bytes=8,
-            object_bytes_max=OBJECT_BYTES_MAX,
-        ),
-        sampling=SamplingRule(
-            period_bytes=PERIODS,
-            pinning="allowed" if configuration["pin_while_sampling"] else "excluded",
-        ),
-        settings=SETTINGS,
-        actions=tuple(name for name in ACTIONS if name not in OF_BLOCKS),
-        observes=OBSERVES,
-        prebuilt=(
-            *[Prebuilt("node")] * configuration["prebuilt_nodes"],
-            *[Prebuilt("array", PREBUILT_ARRAY_LENGTH)] * configuration["prebuilt_arrays"],
-        ),
-        pins_max=_pins_max(configuration["nursery_bytes"], configuration["large_object_bytes"]),
-    )
-
-
 def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:
     """As many pinned objects leave room between them for the largest that a nursery takes."""
     largest_bytes = -(-large_object_bytes // 8) * 8
     return max(nursery_bytes // largest_bytes - 1, 0) // 2
 
 
+def chosen_settings(
+    configuration: Mapping[str, int], settings: tuple[Setting, ...]
+) -> dict[str, int]:
+    """The value of every setting. Raises BadInputError for one that is not allowed."""
+    problem = problem_of_configuration(configuration, settings)
+    if problem:
+        raise BadInputError(problem)
+    return {setting.name: setting.default for setting in settings} | dict(configuration)
+
+
 class ReferenceTarget:
     """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
+
+    settings: tuple[Setting, ...] = SETTINGS
 
     def __init__(self, name: str, parts: Parts, without: Collection[str] = ()) -> None:
         self.name = name
@@ -153,29 +142,52 @@ class ReferenceTarget:
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """See Target. Raises BadInputError for a setting that the contract does not allow."""
-        problem = problem_of_configuration(configuration, SETTINGS)
-        if problem:
-            raise BadInputError(problem)
-        chosen = {setting.name: setting.default for setting in SETTINGS} | dict(configuration)
-        self._heap = Heap(
-            Configuration(
-                nursery_bytes=chosen["nursery_bytes"],
-                large_object_bytes=chosen["large_object_bytes"],
-                card_items=chosen["card_items"],
-                paged_arenas=bool(chosen["paged_arenas"]),
-                single_step_marking=bool(chosen["single_step_marking"]),
-                moving_nursery=bool(chosen["moving_nursery"]),
-                pin_while_sampling=bool(chosen["pin_while_sampling"]),
-                prebuilt_nodes=chosen["prebuilt_nodes"],
-                prebuilt_arrays=chosen["prebuilt_arrays"],
-            ),
-            self._parts,
+        chosen = chosen_settings(configuration, self.settings)
+        self._heap = Heap(self.configuration_of(chosen), self._parts)
+        return self.contract_of(chosen).without(self._without)
+
+    def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
+        """The heap's parameters, where all settings were chosen."""
+        return Configuration(
+            nursery_bytes=chosen["nursery_bytes"],
+            large_object_bytes=chosen["large_object_bytes"],
+            card_items=chosen["card_items"],
+            paged_arenas=bool(chosen["paged_arenas"]),
+            single_step_marking=bool(chosen["single_step_marking"]),
+            moving_nursery=bool(chosen["moving_nursery"]),
+            pin_while_sampling=bool(chosen["pin_while_sampling"]),
+            prebuilt_nodes=chosen["prebuilt_nodes"],
+            prebuilt_arrays=chosen["prebuilt_arrays"],
         )
-        return _contract(chosen).without(self._without)
+
+    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
+        """What is promised, where all settings were chosen."""
+        return Contract(
+            nursery_bytes=chosen["nursery_bytes"],
+            layout=Layout(
+                kinds=KINDS,
+                large_object_bytes=chosen["large_object_bytes"],
+                word_bytes=8,
+                object_bytes_max=OBJECT_BYTES_MAX,
+            ),
+            sampling=SamplingRule(
+                period_bytes=PERIODS,
+                pinning="allowed" if chosen["pin_while_sampling"] else "excluded",
+            ),
+            settings=self.settings,
+            actions=tuple(name for name in ACTIONS if name not in OF_BLOCKS),
+            observes=OBSERVES,
+            prebuilt=(
+                *[Prebuilt("node")] * chosen["prebuilt_nodes"],
+                *[Prebuilt("array", PREBUILT_ARRAY_LENGTH)] * chosen["prebuilt_arrays"],
+            ),
+            pins_max=_pins_max(chosen["nursery_bytes"], chosen["large_object_bytes"]),
+        )
 
     def perform(self, action: Action) -> Observation:
         """See Target. A crash of the heap is an error like any other: it is under test."""
         observation = Observation()
+        self._heap.thread = action.thread
         try:
             self._carry_out[type(action)](action, observation)
             if self._heap.events.order:
@@ -207,7 +219,7 @@ class ReferenceTarget:
         observation.free = nursery.nursery_free - start
         observation.limit = nursery.nursery_limit - start
         observation.top = nursery.nursery_top - start
-        if sampling.period_bytes:
+        if isinstance(sampling, Sampling) and sampling.period_bytes:
             observation.sample_point = sampling.sample_point - start
         observation.state = heap.major.state
 

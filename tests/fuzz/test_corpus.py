@@ -52,7 +52,7 @@ def test_it_kills_the_known_bugs_that_it_names(path: Path) -> None:
     trace = traces.read(path)
     assert trace.header.kills
     for bug in trace.header.kills:
-        failure = replay(make_target(planted("reference", bug)), trace, path.name)
+        failure = replay(make_target(planted(bug)), trace, path.name)
         assert failure is not None
         assert failure.oracle in KNOWN_BUGS[bug].oracles
 

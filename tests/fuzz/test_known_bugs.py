@@ -40,7 +40,7 @@ def test_the_trace_of_a_bug_passes_on_the_reference(bug: str) -> None:
 
 @each_bug
 def test_the_trace_of_a_bug_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
-    target = make_target(planted("reference", bug))
+    target = make_target(planted(bug))
     failures = [replay(target, trace, bug) for trace in traces_killing(bug)]
     assert {failure and failure.oracle for failure in failures} <= {*KNOWN_BUGS[bug].oracles}
 
@@ -63,7 +63,7 @@ def test_a_bug_is_found_reduced_saved_and_replayed(
     bug: str, engine: str, actions: str, tmp_path: Path
 ) -> None:
     corpus, summary = tmp_path / "corpus", tmp_path / "summary.json"
-    target = planted("reference", bug)
+    target = planted(bug)
     plan = ["--target", target, "--engine", engine, "--actions", actions, "--seed", "1"]
     places = ["--corpus", str(corpus), "--summary", str(summary)]
 

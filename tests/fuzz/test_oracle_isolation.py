@@ -21,7 +21,7 @@ ACTIONS = 20_000
     ],
 )
 def test_a_bug_that_one_oracle_alone_catches(oracle: str, bug: str) -> None:
-    engine, probes = RandomEngine(make_target(planted("reference", bug)), "alone"), ProbeCounter()
+    engine, probes = RandomEngine(make_target(planted(bug)), "alone"), ProbeCounter()
     number = done = 0
     failing = set()
     while done < ACTIONS:

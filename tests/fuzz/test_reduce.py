@@ -274,7 +274,7 @@ def first_failure(target: Target) -> Failure:
 
 @pytest.mark.parametrize("bug", KNOWN_BUGS)
 def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
-    target = make_target(planted("reference", bug))
+    target = make_target(planted(bug))
     before = first_failure(target)
     after = reduce_failure(target, before)
     assert after.identity == before.identity

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
+import attrs
+
 from gcmodel import Configuration, Heap, Parts
 from gcmodel.nursery import Nursery
 
@@ -96,8 +98,16 @@ def main() -> None:
     disabled = Heap(configuration)
     disabled.enable_sampling(PERIOD_BYTES)
     disabled.disable_sampling(report=False)
+    random = Heap(attrs.evolve(configuration, random_periods=True))
+    random.enable_sampling(PERIOD_BYTES)
     counting = Heap(configuration, Parts(nursery=CountingNursery))
-    variants = {"never": never, "enabled": enabled, "disabled": disabled, "counting": counting}
+    variants = {
+        "never": never,
+        "enabled": enabled,
+        "random": random,
+        "disabled": disabled,
+        "counting": counting,
+    }
     json.dump({name: measure(heap) for name, heap in variants.items()}, sys.stdout)
 
 

@@ -25,6 +25,7 @@ def measured() -> dict[str, Any]:
     assert {name: each["events"] for name, each in variants.items()} == {
         "never": "",
         "enabled": "",
+        "random": "",
         "disabled": "",
         "counting": "",
     }, "a measured allocation was sampled or collected, so it did not fit"
@@ -37,7 +38,7 @@ def test_the_measured_opcodes_are_those_of_an_allocation(measured: dict[str, Any
     assert functions == {*heap_functions, "allocate", "__init__"}
 
 
-@pytest.mark.parametrize("variant", ["enabled", "disabled"])
+@pytest.mark.parametrize("variant", ["enabled", "random", "disabled"])
 def test_an_allocation_that_fits_executes_the_same_opcodes_as_if_sampling_did_not_exist(
     measured: dict[str, Any], variant: str
 ) -> None:

@@ -1,0 +1,37 @@
+"""The target `reference-geometric`: the same collector, sampling at random distances.
+
+The distances are geometric with the period as their mean and drawn anew at each sample, which the
+authors of PyPy's sampling plan. Where they come from is stated, so that every one can be foretold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from fuzz.contract import Contract, Range, Setting
+from fuzz.targets.reference import SETTINGS, ReferenceTarget
+from gcmodel import Configuration
+
+SAMPLER_SEED = Setting("sampler_seed", 0, Range(0, 2**32))
+
+
+class GeometricTarget(ReferenceTarget):
+    """See ReferenceTarget."""
+
+    settings = (*SETTINGS, SAMPLER_SEED)
+
+    def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
+        """See ReferenceTarget."""
+        configuration = super().configuration_of(chosen)
+        seeds = (chosen["sampler_seed"],)
+        return attrs.evolve(configuration, random_periods=True, sampler_seeds=seeds)
+
+    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
+        """See ReferenceTarget."""
+        contract = super().contract_of(chosen)
+        rule = attrs.evolve(
+            contract.sampling, distances="geometric", seeds=(chosen["sampler_seed"],)
+        )
+        return attrs.evolve(contract, sampling=rule)

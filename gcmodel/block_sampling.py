@@ -1,0 +1,132 @@
+"""When an allocator samples a block: one counter a thread, and a distance to the next sample.
+
+Invariant: each thread counts for itself, and whatever it counts is counted once. After a sample the
+bytes beyond it are dropped, and a fresh distance begins behind the block.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import attrs
+
+from gcmodel.distances import Distances, Gperftools, Jemalloc, Tcmalloc
+
+
+@attrs.frozen
+class Hit:
+    """A block is sampled.
+
+    `period_bytes` is the mean distance of now, and `weight_bytes` how many allocated bytes the
+    sample stands for, where the sampler says so.
+    """
+
+    period_bytes: int
+    weight_bytes: int | None = None
+
+
+class BlockSampler(ABC):
+    """One thread's. While `is_paused` it counts and draws, and samples nothing."""
+
+    def __init__(self, seed: int, period_bytes: int) -> None:
+        self.period_bytes = period_bytes
+        self.is_paused = False
+        self._seed = seed
+
+    @abstractmethod
+    def count(self, counted_bytes: int) -> Hit | None:
+        """A block counts so many bytes; how it is sampled, or None if it is not."""
+
+    def count_resized(self, counted_bytes: int) -> Hit | None:
+        """The same for a block that is resized: it counts like a new one."""
+        return self.count(counted_bytes)
+
+
+class JemallocSampler(BlockSampler):
+    """Sampled when as many bytes as the wait were allocated since the last event.
+
+    The bytes are those of `thread.allocated`, which other events share. (jemalloc 5.3.0,
+    thread_event.h and prof.h.)
+    """
+
+    def __init__(self, seed: int, period_bytes: int) -> None:
+        super().__init__(seed, period_bytes)
+        self._distances = Jemalloc(seed)
+        self.allocated_bytes = 0
+        self.last_event_bytes = 0
+        self.wait_bytes = self.draw()
+
+    def draw(self) -> int:
+        """A fresh wait, for the period of now."""
+        return self._distances.draw(self.period_bytes)
+
+    def count(self, counted_bytes: int) -> Hit | None:
+        """See BlockSampler."""
+        self.allocated_bytes += counted_bytes
+        if self.allocated_bytes - self.last_event_bytes < self.wait_bytes:
+            return None
+        return self.fire()
+
+    def fire(self) -> Hit | None:
+        """The wait is over."""
+        self.last_event_bytes = self.allocated_bytes
+        self.wait_bytes = self.draw()
+        return None if self.is_paused else Hit(self.period_bytes)
+
+
+class CountdownSampler(BlockSampler):
+    """Sampled when a block counts more than the bytes that are left until the next sample."""
+
+    DISTANCES: type[Gperftools]
+
+    def __init__(self, seed: int, period_bytes: int) -> None:
+        super().__init__(seed, period_bytes)
+        self.distances: Distances = self.DISTANCES(seed)
+        self.left_bytes = 0
+        self.picked_period_bytes = 0
+        self.pick()
+
+    def pick(self) -> None:
+        """A fresh distance begins."""
+        self.picked_period_bytes = self.period_bytes
+        self.left_bytes = self.distances.draw(self.period_bytes)
+
+    def count(self, counted_bytes: int) -> Hit | None:
+        """See BlockSampler."""
+        self.left_bytes -= counted_bytes
+        if self.left_bytes >= 0:
+            return None
+        hit = self.hit()
+        self.pick()
+        return hit
+
+    @abstractmethod
+    def hit(self) -> Hit | None:
+        """A sample is due, `-left_bytes` bytes before the end of what was counted."""
+
+
+class GperftoolsSampler(CountdownSampler):
+    """As it was meant: from the first block on, whatever its thread. (gperftools 2.10, sampler.h.)
+
+    As it was built a thread's generator begins anew at its first sample, and the main thread's
+    first distance is 16 MiB.
+    """
+
+    DISTANCES = Gperftools
+
+    def hit(self) -> Hit | None:
+        """See CountdownSampler. Nothing is said of what the sample stands for."""
+        return Hit(self.period_bytes)
+
+
+class TcmallocSampler(CountdownSampler):
+    """A sample stands for the period, and what of its block lies beyond the byte that was drawn.
+
+    (google/tcmalloc, Sampler::RecordAllocationSlow.)
+    """
+
+    DISTANCES = Tcmalloc
+
+    def hit(self) -> Hit | None:
+        """See CountdownSampler. The period is the one with which the distance was drawn."""
+        return Hit(self.period_bytes, self.picked_period_bytes - (self.left_bytes + 1))

@@ -1,0 +1,148 @@
+"""Heap dumps in the text format that jeprof reads, written and read.
+
+    heap_v2/524288
+      t*: live objects: live bytes [allocated objects: allocated bytes]
+      t0: the same of thread 0
+    @ 0x1000 0x2001
+      t*: …
+
+    MAPPED_LIBRARIES:
+    the text of /proc/self/maps
+
+Invariant: the numbers of each stack are those from which jeprof computes the stack's sums; the
+head's are computed from the sums of all, since the two steps do not commute. jeprof ignores the
+head. A stack with nothing to say is left out. (jemalloc, PROFILING_INTERNALS.md; `prof_data.c`.)
+
+All is said of one thread. The sums may be any estimator's, not only jemalloc's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import attrs
+
+from gcmodel.estimation.checks import check_at_least
+from gcmodel.estimation.jemalloc import Dumped, dumped
+from gcmodel.estimation.samples import Site
+from gcmodel.estimation.unbiased import Totals
+
+LIBRARIES = "\nMAPPED_LIBRARIES:\n"
+FIRST_MADE_UP_ADDRESS = 0x1000
+# A caller's address is the one it returns to; jeprof looks up the byte before it.
+MADE_UP_ADDRESS_BYTES = 16
+
+HEAD = re.compile(r"heap_v2/(\d+)")
+STACK = re.compile(r"@((?: 0x[0-9a-f]+)+)")
+ALL_THREADS = re.compile(r"  t\*: (\d+): (\d+) \[(\d+): (\d+)\]")
+
+
+@attrs.frozen(kw_only=True)
+class Stack:
+    """The sums of one stack. What was `allocated` has zeros unless it is accumulated."""
+
+    live: Totals
+    allocated: Totals = attrs.Factory(Totals)
+
+
+@attrs.frozen
+class Numbers:
+    """A `t*` line."""
+
+    live: Dumped
+    allocated: Dumped
+
+
+@attrs.frozen(kw_only=True)
+class Dump:
+    """A dump as it was read, all threads together."""
+
+    period_bytes: int
+    head: Numbers
+    stacks: dict[Site, Numbers]
+
+
+def write(stacks: Mapping[Site, Stack], period_bytes: int, mapped_libraries: str) -> str:
+    """The dump of stacks of addresses; jeprof finds names in the program and its libraries.
+
+    `mapped_libraries` is the text of the process's `/proc/self/maps`. Raises ValueError for a
+    period below one byte and for a stack without frames, or with names.
+    """
+    check_at_least("period_bytes", period_bytes, 1)
+    live = sum((stack.live for stack in stacks.values()), Totals())
+    allocated = sum((stack.allocated for stack in stacks.values()), Totals())
+    lines = [
+        f"heap_v2/{period_bytes}",
+        *_lines(Stack(live=live, allocated=allocated), period_bytes),
+    ]
+    for site, stack in stacks.items():
+        if stack.live.objects or stack.allocated.objects:
+            lines += [f"@ {_addresses(site)}", *_lines(stack, period_bytes)]
+    return "\n".join(lines) + "\n" + LIBRARIES + mapped_libraries
+
+
+def write_with_names(stacks: Mapping[Site, Stack], period_bytes: int) -> str:
+    """The dump of stacks of names, which carries them: `jeprof FILE` needs no program.
+
+    Each name gets a made-up address. Raises ValueError for a period below one byte, a stack
+    without frames, and a name that jeprof cannot read: not a text, or with a line end or `--`.
+    """
+    names = sorted({_readable(frame) for site in stacks for frame in site})
+    addresses = {
+        name: FIRST_MADE_UP_ADDRESS + MADE_UP_ADDRESS_BYTES * number
+        for number, name in enumerate(names)
+    }
+    symbols = [
+        f"0x{address - behind:x} {name}" for name, address in addresses.items() for behind in (0, 1)
+    ]
+    numbered: dict[Site, Stack] = {
+        tuple(addresses[str(frame)] for frame in site): stacks[site] for site in stacks
+    }
+    head = ["--- symbol", "binary=names", *symbols, "---", "--- heap", ""]
+    return "\n".join(head) + write(numbered, period_bytes, "")
+
+
+def read(text: str) -> Dump:
+    """The dump's period, its head and each stack's numbers. Raises ValueError if it is no dump.
+
+    The lines of single threads, and all that follows the stacks, are not looked at.
+    """
+    lines = iter(text.partition(LIBRARIES)[0].splitlines())
+    head = HEAD.fullmatch(next(lines, ""))
+    if not head:
+        raise ValueError("a heap_v2 dump begins with heap_v2/ and its period in bytes")
+    numbers: dict[Site, Numbers] = {}
+    site: Site = ()
+    for line in lines:
+        if stack := STACK.fullmatch(line):
+            site = tuple(int(address, 16) for address in stack[1].split())
+        elif found := ALL_THREADS.fullmatch(line):
+            live_objects, live_bytes, objects, size = map(int, found.groups())
+            numbers[site] = Numbers(Dumped(live_objects, live_bytes), Dumped(objects, size))
+    if () not in numbers:
+        raise ValueError("the dump's head has no line for all threads")
+    return Dump(period_bytes=int(head[1]), head=numbers.pop(()), stacks=numbers)
+
+
+def _lines(stack: Stack, period_bytes: int) -> list[str]:
+    live, allocated = dumped(stack.live, period_bytes), dumped(stack.allocated, period_bytes)
+    figures = f"{live.objects}: {live.bytes} [{allocated.objects}: {allocated.bytes}]"
+    return [f"  t*: {figures}", f"  t0: {figures}"]
+
+
+def _addresses(site: Site) -> str:
+    if not site or not all(isinstance(frame, int) for frame in site):
+        raise ValueError(f"the site {site!r} is not a stack of addresses")
+    return " ".join(f"0x{frame:x}" for frame in site)
+
+
+def _readable(frame: str | int) -> str:
+    if (
+        not isinstance(frame, str)
+        or not frame.strip()
+        or "--" in frame
+        or len(frame.splitlines()) > 1
+    ):
+        raise ValueError(f"{frame!r} is no name that jeprof can read")
+    return frame

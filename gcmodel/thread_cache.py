@@ -1,0 +1,37 @@
+"""A thread's cache of free small blocks: the fast path of an allocator.
+
+Invariant: an address is handed out again only after it was given back. Nothing is counted here: the
+sampler counts a block once, whether the cache had one or had to be filled.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+
+class ThreadCache:
+    """Free addresses of each size class, those given back last in use first."""
+
+    FILL_COUNT = 4
+    """How many blocks of a class are fetched at a time."""
+
+    def __init__(self, new_address: Callable[[int], int]) -> None:
+        self._new_address = new_address
+        self._free: defaultdict[int, list[int]] = defaultdict(list)
+
+    def take(self, class_bytes: int) -> int:
+        """The address of a free block of that class."""
+        free = self._free[class_bytes]
+        if not free:
+            self.fill(class_bytes)
+        return free.pop()
+
+    def fill(self, class_bytes: int) -> None:
+        """The slow path: fetch free blocks of that class."""
+        fetched = [self._new_address(class_bytes) for _ in range(self.FILL_COUNT)]
+        self._free[class_bytes].extend(reversed(fetched))
+
+    def give(self, class_bytes: int, address: int) -> None:
+        """Keep a block of that class that was freed."""
+        self._free[class_bytes].append(address)

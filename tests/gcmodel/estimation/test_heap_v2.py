@@ -1,0 +1,221 @@
+"""Heap dumps: as text, read back, and as the stock jeprof reads them."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from gcmodel.estimation import jemalloc
+from gcmodel.estimation.heap_v2 import Numbers, Stack, read, write, write_with_names
+from gcmodel.estimation.jemalloc import Dumped, shown_by_jeprof
+from gcmodel.estimation.samples import Sample, Site
+from gcmodel.estimation.unbiased import Totals, by_chance, per_byte, totals_by
+
+MakeSample = Callable[..., Sample]
+PERIOD = 4096
+JEPROF = shutil.which("jeprof")
+needs_jeprof = pytest.mark.skipif(JEPROF is None, reason="install libjemalloc-dev for jeprof")
+
+# The text.
+
+
+def test_a_dump_is_written_as_jemalloc_does(make_sample: MakeSample) -> None:
+    sums = totals_by(
+        [make_sample(16, site=(0x1000, 0x1001), period_bytes=PERIOD)] * 134,
+        lambda sample: sample.site,
+        jemalloc.estimate,
+    )
+    live = totals_by(
+        [make_sample(16, site=(0x1000, 0x1001), period_bytes=PERIOD)] * 80,
+        lambda sample: sample.site,
+        jemalloc.estimate,
+    )
+    stacks = {site: Stack(live=live[site], allocated=sums[site]) for site in sums}
+    assert write(stacks, PERIOD, "0-1 r-xp\n") == (
+        "heap_v2/4096\n"
+        "  t*: 80: 1280 [134: 2144]\n"
+        "  t0: 80: 1280 [134: 2144]\n"
+        "@ 0x1000 0x1001\n"
+        "  t*: 80: 1280 [134: 2144]\n"
+        "  t0: 80: 1280 [134: 2144]\n"
+        "\n"
+        "MAPPED_LIBRARIES:\n"
+        "0-1 r-xp\n"
+    )
+
+
+def test_the_head_is_computed_from_the_sums_of_all_stacks(make_sample: MakeSample) -> None:
+    stacks = {
+        site: Stack(live=jemalloc.estimate(make_sample(size, period_bytes=2**19)))
+        for site, size in (((0x1,), 16), ((0x2,), 33554432))
+    }
+    dump = read(write(stacks, 2**19, ""))
+    assert dump.head.live == Dumped(65, 67530)
+    assert [each.live for each in dump.stacks.values()] == [Dumped(1, 16), Dumped(1, 33554432)]
+
+
+def test_a_stack_with_nothing_to_say_is_left_out() -> None:
+    stacks = {(0x1,): Stack(live=Totals()), (0x2,): Stack(live=Totals(1, 4096))}
+    assert list(read(write(stacks, PERIOD, "")).stacks) == [(0x2,)]
+
+
+def test_a_stack_whose_objects_are_all_freed_stays_where_allocations_are_accumulated() -> None:
+    stacks: dict[Site, Stack] = {(0x1,): Stack(live=Totals(), allocated=Totals(1, 40960))}
+    written = read(write(stacks, PERIOD, ""))
+    assert written.stacks == {(0x1,): Numbers(Dumped(0, 0), Dumped(1, 40958))}
+
+
+@pytest.mark.parametrize("site", [(), ("main",), (0x1, "main")])
+def test_a_stack_that_is_none_of_addresses_is_refused(site: Site) -> None:
+    with pytest.raises(ValueError, match="is not a stack of addresses"):
+        write({site: Stack(live=Totals(1, 8))}, PERIOD, "")
+
+
+@pytest.mark.parametrize("frame", [0x1, "", " ", "two\nlines", "a--b"])
+def test_a_name_that_jeprof_cannot_read_is_refused(frame: str | int) -> None:
+    with pytest.raises(ValueError, match="no name that jeprof can read"):
+        write_with_names({("main", frame): Stack(live=Totals(1, 8))}, PERIOD)
+
+
+def test_a_period_below_one_byte_is_refused() -> None:
+    with pytest.raises(ValueError, match="period_bytes is 0"):
+        write({}, 0, "")
+
+
+@pytest.mark.parametrize("text", ["", "heap profile: 1: 2", "heap_v2/4096\n@ 0x1\n"])
+def test_what_is_no_dump_is_not_read(text: str) -> None:
+    with pytest.raises(ValueError, match="dump"):
+        read(text)
+
+
+# jeprof.
+
+
+def total_in_jeprof(figure: str, dump: Path, *program: str) -> int:
+    """The total in bytes or objects that `jeprof --text` prints; the program if it needs one."""
+    ran = subprocess.run(
+        [str(JEPROF), "--text", "--show_bytes", f"--{figure}", *program, str(dump)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = re.search(r"^Total: (\d+) ", ran.stdout, re.MULTILINE)
+    assert found, ran.stdout
+    return int(found[1])
+
+
+@pytest.fixture
+def samples(make_sample: MakeSample) -> list[Sample]:
+    """Three stacks, two of one size class each and one of three."""
+    sizes = [((0x10, 0x20), [8] * 900), ((0x30, 0x20), [4096] * 60)]
+    sizes += [((0x40, 0x20), [8] * 100 + [4096] * 7 + [20480] * 2)]
+    return [
+        make_sample(size, site=site, period_bytes=PERIOD) for site, many in sizes for size in many
+    ]
+
+
+def stacks_of(live: Sequence[Sample], freed: Sequence[Sample]) -> dict[Site, Stack]:
+    of_live = totals_by(live, lambda sample: sample.site, jemalloc.estimate)
+    of_all = totals_by([*live, *freed], lambda sample: sample.site, jemalloc.estimate)
+    return {
+        site: Stack(live=of_live.get(site, Totals()), allocated=of_all[site]) for site in of_all
+    }
+
+
+@needs_jeprof
+@pytest.mark.parametrize("figure", ["inuse_objects", "inuse_space", "alloc_objects", "alloc_space"])
+def test_jeprof_s_totals_are_those_of_the_numbers_dumped(
+    samples: list[Sample], tmp_path: Path, figure: str
+) -> None:
+    dump = tmp_path / "dump.heap"
+    dump.write_text(write(stacks_of(samples[::2], samples[1::2]), PERIOD, ""))
+    rows = read(dump.read_text()).stacks.values()
+    which = "live" if figure.startswith("inuse") else "allocated"
+    shown = [shown_by_jeprof(getattr(row, which), PERIOD) for row in rows]
+    promised = sum(each.objects if "objects" in figure else each.bytes for each in shown)
+    assert total_in_jeprof(figure, dump, "/bin/true") == int(promised)
+
+
+@needs_jeprof
+def test_jeprof_s_totals_are_what_the_estimator_promises_but_for_rounding(
+    samples: list[Sample], tmp_path: Path
+) -> None:
+    """A dump's whole numbers are one part in twice its number of objects off; here 121 or 60."""
+    dump = tmp_path / "dump.heap"
+    stacks = stacks_of(samples, [])
+    dump.write_text(write(stacks, PERIOD, ""))
+    promised = sum((stack.live for stack in stacks.values()), Totals())
+    assert total_in_jeprof("inuse_objects", dump, "/bin/true") == pytest.approx(
+        promised.objects, rel=1 / 120
+    )
+    assert total_in_jeprof("inuse_space", dump, "/bin/true") == pytest.approx(
+        promised.bytes, rel=1 / 120
+    )
+
+
+@needs_jeprof
+def test_jeprof_shows_any_estimator_s_sums(make_sample: MakeSample, tmp_path: Path) -> None:
+    """A chance per byte, which is exact where jemalloc rounds and takes an exponential."""
+    dump = tmp_path / "dump.heap"
+    samples = [make_sample(size, site=(0x10,)) for size in [16] * 3000 + [5000] * 2000]
+    sums = totals_by(samples, lambda sample: sample.site, by_chance(per_byte))
+    stacks = {site: Stack(live=totals) for site, totals in sums.items()}
+    dump.write_text(write(stacks, 1000, ""))
+    assert total_in_jeprof("inuse_space", dump, "/bin/true") == pytest.approx(
+        sums[0x10,].bytes, rel=1 / 5000
+    )
+
+
+@needs_jeprof
+def test_jeprof_reads_the_document_s_vector(make_sample: MakeSample, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.heap"
+    samples = [make_sample(size, site=(0x10,), period_bytes=2**19) for size in (16, 33554432)]
+    dump.write_text(write(stacks_of(samples, []), 2**19, ""))
+    assert total_in_jeprof("inuse_objects", dump, "/bin/true") == 32834
+    assert total_in_jeprof("inuse_space", dump, "/bin/true") == 34112496
+
+
+@needs_jeprof
+def test_jeprof_finds_the_names_in_a_dump_that_carries_them(tmp_path: Path) -> None:
+    dump = tmp_path / "dump.heap"
+    stacks: dict[Site, Stack] = {
+        ("leaf", "caller", "main"): Stack(live=Totals(3, 3 * 2**20)),
+        ("caller", "main"): Stack(live=Totals(1, 2**20)),
+    }
+    dump.write_text(write_with_names(stacks, PERIOD))
+    ran = subprocess.run(
+        [str(JEPROF), "--text", str(dump)], check=True, capture_output=True, text=True
+    )
+    rows = [line.split() for line in ran.stdout.splitlines()[1:]]
+    assert [(row[5], float(row[0]), float(row[3])) for row in rows] == [
+        ("leaf", 3.0, 3.0),
+        ("caller", 1.0, 4.0),
+        ("main", 0.0, 4.0),
+    ]
+
+
+@needs_jeprof
+def test_a_dump_of_the_stock_jemalloc_is_read_as_jeprof_reads_it(tmp_path: Path) -> None:
+    """A Python with two threads that allocates by jemalloc and dumps when it ends."""
+    settings = "prof:true,lg_prof_sample:12,prof_accum:true,prof_final:true,tcache:false"
+    program = (
+        "import threading; threading.Thread(target=lambda: [bytes(n) for n in range(99)]).start()"
+    )
+    subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        check=True,
+        env={
+            "LD_PRELOAD": "libjemalloc.so.2",
+            "MALLOC_CONF": f"{settings},prof_prefix:{tmp_path / 'dump'}",
+            "PYTHONMALLOC": "malloc",
+        },
+    )
+    (dump,) = tmp_path.glob("dump.*")
+    rows = read(dump.read_text()).stacks.values()
+    shown = sum((shown_by_jeprof(row.allocated, PERIOD) for row in rows), Totals())
+    assert shown.objects > 1000
+    assert total_in_jeprof("alloc_space", dump, "/bin/true") == int(shown.bytes)
