@@ -15,7 +15,6 @@ import attrs
 
 from fuzz.problems import BadInputError
 from fuzz.targets import gperftools
-from fuzz.targets.conversation import INHERITED
 from fuzz.targets.incminimark import driver_command
 from fuzz.targets.known_bugs import KNOWN_BUGS
 from fuzz.targets.process import ProcessTarget
@@ -83,9 +82,7 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
         raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
     if bugs:
         raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
-    environment = gperftools.ENVIRONMENT if name in GPERFTOOLS else INHERITED
-    command, timeout_seconds = _command_of(name, options), options.timeout_seconds
-    return ProcessTarget(name, command, timeout_seconds, options.without, environment)
+    return ProcessTarget(name, _command_of(name, options), options.timeout_seconds, options.without)
 
 
 def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
@@ -93,7 +90,7 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
     if name == INCMINIMARK:
         return driver_command(options.python, options.source)
     if name in GPERFTOOLS:
-        return gperftools.adapter_command(name)
+        return gperftools.driver_command(name)
     if not options.command:
         raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
     return options.command

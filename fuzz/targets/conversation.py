@@ -15,9 +15,8 @@ import subprocess
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from types import MappingProxyType
 
 from fuzz.lines import WORDS_MAX
 from fuzz.problems import BadInputError
@@ -34,8 +33,6 @@ POLL_SECONDS_MAX = 60.0
 """No poll may take longer than a machine's integer of milliseconds."""
 END_SECONDS = 1.0
 """A program that has closed its output may take so long to end."""
-INHERITED: Mapping[str, str] = MappingProxyType({})
-"""Nothing that this process's own environment does not have."""
 
 
 class BrokenConversationError(Exception):
@@ -43,17 +40,9 @@ class BrokenConversationError(Exception):
 
 
 class Conversation:
-    """One process of the program. Raises BadInputError if it cannot be started.
+    """One process of the program. Raises BadInputError if it cannot be started."""
 
-    Its environment is this process's, with `environment` in it.
-    """
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        timeout_seconds: float,
-        environment: Mapping[str, str] = INHERITED,
-    ) -> None:
+    def __init__(self, command: Sequence[str], timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self._seconds_allowed = max(timeout_seconds, START_SECONDS)
         try:
@@ -64,7 +53,6 @@ class Conversation:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0,
-                env={**os.environ, **environment},
             )
         except (OSError, ValueError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) else problem

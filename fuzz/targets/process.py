@@ -27,7 +27,7 @@ from fuzz.lines import (
 )
 from fuzz.observation import Observation
 from fuzz.problems import BadInputError
-from fuzz.targets.conversation import INHERITED, BrokenConversationError, Conversation
+from fuzz.targets.conversation import BrokenConversationError, Conversation
 from fuzz.targets.target import RemoteTarget
 
 ERROR_MAX = 200
@@ -37,10 +37,7 @@ AHEAD_MAX = 256
 
 
 class ProcessTarget(RemoteTarget):
-    """A program, started when it is needed, and again after it broke.
-
-    `environment` is put into the environment that it inherits.
-    """
+    """A program, started when it is needed, and again after it broke."""
 
     def __init__(
         self,
@@ -48,13 +45,11 @@ class ProcessTarget(RemoteTarget):
         command: Sequence[str],
         timeout_seconds: float,
         without: Collection[str] = (),
-        environment: Mapping[str, str] = INHERITED,
     ) -> None:
         self.name = name
         self._without = without
         self._command = tuple(command)
         self._timeout_seconds = timeout_seconds
-        self._environment = environment
         self._conversation: Conversation | None = None
         self._default: Contract | None = None
         self._header = ""
@@ -126,9 +121,7 @@ class ProcessTarget(RemoteTarget):
 
     def _open(self) -> Conversation:
         if self._conversation is None:
-            self._conversation = Conversation(
-                self._command, self._timeout_seconds, self._environment
-            )
+            self._conversation = Conversation(self._command, self._timeout_seconds)
         return self._conversation
 
     def _break_off(self) -> None:

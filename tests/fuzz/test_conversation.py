@@ -58,10 +58,3 @@ def test_an_unknown_signal_has_its_number() -> None:
     script = "import os; os.kill(os.getpid(), 40)"
     with pytest.raises(BrokenConversationError, match=r"crash signal 40|crash SIGRTMIN"):
         Conversation(python(script), SECONDS).receive()
-
-
-def test_the_environment_is_inherited_and_added_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GCFUZZ_INHERITED", "one")
-    script = "import os; print(os.environ['GCFUZZ_INHERITED'] + os.environ['GCFUZZ_ADDED'])"
-    conversation = Conversation(python(script), SECONDS, {"GCFUZZ_ADDED": "two"})
-    assert conversation.receive() == b"onetwo"

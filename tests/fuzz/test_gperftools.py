@@ -36,11 +36,8 @@ from fuzz.oracles.distances import Gperftools
 from fuzz.problems import BadInputError
 from fuzz.run import replay
 from fuzz.targets import gperftools_library, make_target
-from fuzz.targets.gperftools import (
-    AS_BUILT,
-    AS_DOCUMENTED,
-    GperftoolsTarget,
-)
+from fuzz.targets.gperftools import AS_BUILT, AS_DOCUMENTED
+from fuzz.targets.gperftools_driver import StockGperftools
 from fuzz.targets.gperftools_library import (
     HOW_TO_INSTALL,
     PAGE_BYTES,
@@ -54,13 +51,13 @@ ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "corpus" / "gperftools"
 FILES = sorted(CORPUS.glob("*.jsonl"))
 FINDINGS = ROOT / "docs" / "findings"
-WRONG_ADAPTER = Path(__file__).with_name("wrong_gperftools_adapter.py")
+WRONG_DRIVER = Path(__file__).with_name("wrong_gperftools_driver.py")
 MISTAKES = (
     *("all_samples", "class_left_out", "crosses_at", "interval_less_one", "never_reseeded"),
     *("no_placeholder", "other_seed", "pages_when_sampled", "realloc_always", "requested"),
     *("room", "surplus_carried"),
 )
-"""Those of the adapter that is wrong on purpose."""
+"""Those of the driver that is wrong on purpose."""
 SHORT = ("--actions", "1000", "--without", "pause_sampling", "--without", "calloc")
 """Large blocks cost time, which a reduction multiplies."""
 IMPORTABLE = str(Path(fuzz.__file__).parents[1])
@@ -163,7 +160,7 @@ def test_a_request_that_fails_uses_up_its_sample(library: Library, sampler: Samp
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gperftools_library, "LIBRARY", "libtcmalloc-of-nobody.so.4")
     with pytest.raises(BadInputError, match="apt install libgoogle-perftools4"):
-        GperftoolsTarget().start({})
+        StockGperftools().start({})
 
 
 def test_another_library_of_that_name_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,16 +181,16 @@ def test_a_cache_that_is_not_found_is_bad_input(
 
 
 @pytest.fixture
-def target(library: Library) -> Iterator[GperftoolsTarget]:
+def target(library: Library) -> Iterator[StockGperftools]:
     """With a period for which nothing is sampled unless a test says so."""
-    target = GperftoolsTarget()
+    target = StockGperftools()
     target.start({"initial_period_bytes": FAR, "threads": 3})
     yield target
     target.start({})
     library.period_bytes = 0
 
 
-def after(target: GperftoolsTarget, bytes_until: int, *actions: Action) -> Observation:
+def after(target: StockGperftools, bytes_until: int, *actions: Action) -> Observation:
     """What the last action observes; before it, so many bytes are left until the next sample."""
     *earlier, last = actions
     for action in earlier:
@@ -204,47 +201,47 @@ def after(target: GperftoolsTarget, bytes_until: int, *actions: Action) -> Obser
 
 @pytest.mark.parametrize(("bytes_until", "samples"), [(112, 0), (111, 1)])
 def test_a_block_is_sampled_beyond_the_distance(
-    target: GperftoolsTarget, bytes_until: int, samples: int
+    target: StockGperftools, bytes_until: int, samples: int
 ) -> None:
     assert after(target, bytes_until, Malloc(112)).samples == samples
 
 
 @pytest.mark.parametrize("action", [Malloc(1), Malloc(0), Calloc(1, 1)])
-def test_its_size_class_counts(target: GperftoolsTarget, action: Action) -> None:
+def test_its_size_class_counts(target: StockGperftools, action: Action) -> None:
     assert [after(target, left, action).samples for left in (8, 7)] == [0, 1]
 
 
-def test_above_all_classes_the_request_counts(target: GperftoolsTarget) -> None:
+def test_above_all_classes_the_request_counts(target: StockGperftools) -> None:
     sampled = [after(target, left, Malloc(262_145)).samples for left in (262_145, 262_144)]
     assert sampled == [0, 1]
 
 
-def test_a_sampled_block_has_the_room_of_its_class(target: GperftoolsTarget) -> None:
+def test_a_sampled_block_has_the_room_of_its_class(target: StockGperftools) -> None:
     assert after(target, 0, Malloc(9)) == Observation(samples=1, size=16)
 
 
-def test_the_surplus_is_dropped(target: GperftoolsTarget) -> None:
+def test_the_surplus_is_dropped(target: StockGperftools) -> None:
     after(target, 0, SetPeriod(1), Malloc(1 << 20))
     assert target.samplers[0].bytes_until <= 18  # The longest distance for a period of 1.
 
 
 @pytest.mark.parametrize("size_bytes", [512, 600, 1024])
-def test_a_block_that_may_stay_is_not_counted(target: GperftoolsTarget, size_bytes: int) -> None:
+def test_a_block_that_may_stay_is_not_counted(target: StockGperftools, size_bytes: int) -> None:
     observation = after(target, 0, Malloc(1024), Realloc(0, size_bytes))
     assert observation == Observation(samples=0, size=1024)
 
 
-def test_a_block_that_shrinks_by_more_than_half_is_counted(target: GperftoolsTarget) -> None:
+def test_a_block_that_shrinks_by_more_than_half_is_counted(target: StockGperftools) -> None:
     observation = after(target, 0, Malloc(1024), Realloc(0, 511))
     assert observation == Observation(samples=1, size=512)
 
 
-def test_a_block_that_grows_is_counted_as_grown_by_a_quarter(target: GperftoolsTarget) -> None:
+def test_a_block_that_grows_is_counted_as_grown_by_a_quarter(target: StockGperftools) -> None:
     grown = [after(target, left, Malloc(1024), Realloc(0, 1025)) for left in (1279, 1280)]
     assert [(each.samples, each.size) for each in grown] == [(1, 1280), (0, 1280)]
 
 
-def test_a_sampled_block_that_stays_is_still_a_sample(target: GperftoolsTarget) -> None:
+def test_a_sampled_block_that_stays_is_still_a_sample(target: StockGperftools) -> None:
     after(target, 0, Malloc(1024))
     target.perform(Realloc(0, 1000))
     listed = target.library.live_samples(target.samplers[0])
@@ -252,24 +249,24 @@ def test_a_sampled_block_that_stays_is_still_a_sample(target: GperftoolsTarget) 
     assert (listed, target.library.live_samples(target.samplers[0])) == ([1024], [])
 
 
-def test_a_new_period_is_for_the_distances_after_the_present_one(target: GperftoolsTarget) -> None:
+def test_a_new_period_is_for_the_distances_after_the_present_one(target: StockGperftools) -> None:
     target.samplers[0].bytes_until = 1000
     target.perform(SetPeriod(1))
     assert target.samplers[0].bytes_until == 1000
 
 
-def test_each_thread_counts_alone(target: GperftoolsTarget) -> None:
+def test_each_thread_counts_alone(target: StockGperftools) -> None:
     target.samplers[1].bytes_until = 0
     assert [target.perform(Malloc(8, thread=thread)).samples for thread in (0, 1, 2)] == [0, 1, 0]
 
 
-def test_a_block_may_be_freed_by_another_thread(target: GperftoolsTarget) -> None:
+def test_a_block_may_be_freed_by_another_thread(target: StockGperftools) -> None:
     after(target, 0, Malloc(8, thread=1))
     target.perform(Free(0, thread=2))
     assert target.library.live_samples(target.samplers[0]) == []
 
 
-def test_a_damaged_block_is_an_error(target: GperftoolsTarget) -> None:
+def test_a_damaged_block_is_an_error(target: StockGperftools) -> None:
     target.perform(Malloc(8))
     target.perform(Malloc(8))
     ctypes.memset(target.blocks[0].address, 7, 1)
@@ -277,31 +274,31 @@ def test_a_damaged_block_is_an_error(target: GperftoolsTarget) -> None:
     assert errors == [None, "DamageError: a block is damaged"]
 
 
-def test_what_is_paused_goes_on_counting_and_takes_no_sample(target: GperftoolsTarget) -> None:
+def test_what_is_paused_goes_on_counting_and_takes_no_sample(target: StockGperftools) -> None:
     observation = after(target, 100, PauseSampling(), Malloc(64))
     assert (observation.samples, target.samplers[0].bytes_until) == (0, 36)
 
 
 def test_a_distance_that_ends_while_paused_is_followed_by_a_long_one(
-    target: GperftoolsTarget,
+    target: StockGperftools,
 ) -> None:
     observation = after(target, 63, PauseSampling(), Malloc(64))
     assert (observation.samples, target.samplers[0].bytes_until) == (0, PLACEHOLDER_BYTES)
 
 
-def test_resuming_has_the_period_that_was_set_meanwhile(target: GperftoolsTarget) -> None:
+def test_resuming_has_the_period_that_was_set_meanwhile(target: StockGperftools) -> None:
     for action in (PauseSampling(), SetPeriod(64), ResumeSampling()):
         target.perform(action)
     assert target.library.period_bytes == 64
 
 
-def test_a_header_frees_the_last_traces_blocks(target: GperftoolsTarget) -> None:
+def test_a_header_frees_the_last_traces_blocks(target: StockGperftools) -> None:
     after(target, 0, Malloc(8))
     target.start({})
     assert target.library.live_samples(target.samplers[0]) == []
 
 
-def test_an_illegal_setting_is_bad_input(target: GperftoolsTarget) -> None:
+def test_an_illegal_setting_is_bad_input(target: StockGperftools) -> None:
     with pytest.raises(BadInputError, match="threads is 4"):
         target.start({"threads": 4})
 
@@ -334,19 +331,19 @@ print(requests)
     assert int(done.stdout) >= PLACEHOLDER_BYTES // 4096
 
 
-def test_a_fresh_main_thread_is_as_the_library_makes_it(target: GperftoolsTarget) -> None:
+def test_a_fresh_main_thread_is_as_the_library_makes_it(target: StockGperftools) -> None:
     target.start({"fresh_threads": 1, "threads": 2})
     begins_late = [each.bytes_until == PLACEHOLDER_BYTES for each in target.samplers[:2]]
     assert begins_late == [True, False]
 
 
-def test_the_first_trigger_drops_its_sample(target: GperftoolsTarget) -> None:
+def test_the_first_trigger_drops_its_sample(target: StockGperftools) -> None:
     target.start({"fresh_threads": 1, "threads": 2, "initial_period_bytes": FAR})
     dropped, taken = (after(target, 0, Malloc(8, thread=1)) for _ in range(2))
     assert (dropped.samples, taken.samples) == (0, 1)
 
 
-def test_the_first_trigger_begins_anew_from_the_samplers_address(target: GperftoolsTarget) -> None:
+def test_the_first_trigger_begins_anew_from_the_samplers_address(target: StockGperftools) -> None:
     contract = target.start({"fresh_threads": 1, "initial_period_bytes": FAR})
     after(target, 0, Malloc(8))
     drawn = Gperftools(contract.sampling.reseeds[0]).draw(FAR)
@@ -371,7 +368,7 @@ def test_a_find_passes_under_what_is_built(path: Path, library: Library) -> None
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_find_needs_no_fixed_memory_layout(path: Path, target: GperftoolsTarget) -> None:
+def test_a_find_needs_no_fixed_memory_layout(path: Path, target: StockGperftools) -> None:
     target.name = AS_DOCUMENTED
     assert replay(target, traces.read(path), path.name) is not None
 
@@ -414,7 +411,7 @@ def test_what_is_documented_is_found_wrong(run: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(run: Run, mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
-    program = shlex.join((sys.executable, str(WRONG_ADAPTER), mistake))
+    program = shlex.join((sys.executable, str(WRONG_DRIVER), mistake))
     assert run("--target", "process", "--command", program, *SHORT) == MISMATCH
     assert "oracle    sampling" in capsys.readouterr().out
 
@@ -422,7 +419,7 @@ def test_a_mistake_is_found(run: Run, mistake: str, capsys: pytest.CaptureFixtur
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["paused_counting", "paused_stopped"])
 def test_a_mistake_about_pausing_is_found(run: Run, mistake: str) -> None:
-    program = shlex.join((sys.executable, str(WRONG_ADAPTER), mistake))
+    program = shlex.join((sys.executable, str(WRONG_DRIVER), mistake))
     words = ("--actions", "2000", "--without", "calloc", "--without", "realloc")
     assert run("--target", "process", "--command", program, *words) == MISMATCH
 
@@ -430,7 +427,7 @@ def test_a_mistake_about_pausing_is_found(run: Run, mistake: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", ["requested", "no_placeholder", "never_reseeded"])
 def test_a_defect_is_reduced_to_few_actions(run: Run, defect: str, tmp_path: Path) -> None:
-    program = shlex.join((sys.executable, str(WRONG_ADAPTER), defect))
+    program = shlex.join((sys.executable, str(WRONG_DRIVER), defect))
     run("--target", "process", "--command", program, *SHORT)
     found = [len(traces.read(path).actions) for path in tmp_path.glob("*.jsonl")]
     assert min(found) <= 3
@@ -442,7 +439,7 @@ def test_two_processes_have_their_samplers_at_the_same_address(library: Library)
     assert first.sampling.reseeds == second.sampling.reseeds
 
 
-def test_a_name_that_is_no_target_ends_the_adapter() -> None:
-    words = (sys.executable, "-m", "fuzz.targets.gperftools_adapter", "tcmalloc")
+def test_a_name_that_is_no_target_ends_the_driver() -> None:
+    words = (sys.executable, "-m", "fuzz.targets.gperftools_driver", "tcmalloc")
     done = subprocess.run(words, capture_output=True, check=False, timeout=60)
     assert (done.returncode, b"gperftools-as-documented" in done.stderr) == (1, True)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.contract import Contract, Range, Setting
-from fuzz.targets.gperftools import GperftoolsTarget
-from fuzz.targets.gperftools_adapter import serve_in_fixed_memory
+from fuzz.targets.gperftools_driver import StockGperftools, serve_in_fixed_memory
 
 WRONG_RULES = {
     "crosses_at": {"crosses": "at"},
@@ -40,7 +39,7 @@ SETTINGS = (
 """One thread, so that one seed is enough; and no period so short that a carried surplus is long."""
 
 
-class WrongTarget(GperftoolsTarget):
+class WrongTarget(StockGperftools):
     """The target, but for the mistake."""
 
     def __init__(self, mistake: str) -> None:
