@@ -69,7 +69,7 @@ ACTIONS = (
 SETTINGS = (
     Setting("sampler_seed", 1, Range(1, 2**32 - 1)),
     Setting("initial_period_bytes", 4096, PERIODS),
-    Setting("threads", 1, Range(1, 3)),
+    Setting("threads", 1, Range(1, 3), choices=(1, 2, 3)),
     Setting("fresh_threads", 0, Range(0, 1)),
 )
 """Thread n is seeded with `sampler_seed` + n. A fresh thread is, but for its seed, as the library

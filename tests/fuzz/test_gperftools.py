@@ -299,7 +299,7 @@ def test_a_header_frees_the_last_traces_blocks(target: StockGperftools) -> None:
 
 
 def test_an_illegal_setting_is_bad_input(target: StockGperftools) -> None:
-    with pytest.raises(BadInputError, match="threads is 4"):
+    with pytest.raises(BadInputError, match="threads is 4; it must be one of 1, 2, 3"):
         target.start({"threads": 4})
 
 
