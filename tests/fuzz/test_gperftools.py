@@ -58,7 +58,7 @@ MISTAKES = (
     *("room", "surplus_carried"),
 )
 """Those of the driver that is wrong on purpose."""
-SHORT = ("--actions", "500", "--without", "pause_sampling", "--without", "calloc")
+SHORT = ("--actions", "1000", "--without", "pause_sampling", "--without", "calloc")
 """Large blocks cost time, which a reduction multiplies."""
 IMPORTABLE = str(Path(fuzz.__file__).parents[1])
 """Where programs that tests start find what the tests test."""
