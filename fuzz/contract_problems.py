@@ -28,7 +28,7 @@ NEEDED_BY: dict[str, tuple[str, ...]] = {
     "string": ("allocate_string", "allocate_old_string", "set_callback"),
     "array": ("allocate_array",),
     "weakref": ("allocate_weakref",),
-    "block": ("malloc", "calloc"),
+    "block": ("malloc", "calloc", "realloc", "read_profile"),
 }
 """The kinds of objects, and the actions that cannot do without."""
 COLLECTING = ("collect_minor", "collect_progress", "collect_step", "collect_full")
@@ -39,6 +39,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "reports": ("minors", "samples"),
     "limit": ("minors", "free", "top", "sample_point"),
     "read_profile": ("samples", "profile"),
+    **dict.fromkeys(("offsets", "weights"), ("samples",)),
 }
 """Actions, and fields of observations, and the fields without which nobody can judge them."""
 OF_SAMPLING = ("samples", "sample_point")
@@ -47,6 +48,13 @@ INTEGERS = Range(-(2**62), 2**62)
 SEEDS = Range(0, 2**64 - 1)
 KEYS_OF_SEEDS = ("seeds", "reseeds")
 THREADS_MAX = 64
+DRAWN_PERIOD_MAX = 2**53
+"""Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
+ZERO_FOR_ONE = ("dotnet", "tcmalloc")
+"""Distances that are 0 for a period of 1: an allocation would be sampled without end."""
+ONE_DRAW = "surplus must be dropped, samples_per_allocation one"
+BEFORE_ONE_BYTE = "crosses must be beyond, surplus dropped, samples_per_allocation one"
+"""The rule that such distances follow."""
 PREBUILT_MAX = 4096
 """So many prebuilt objects and items may there be: all are walked after each collection."""
 KINDS_WITH_LENGTH = ("string", "array", "block")
@@ -77,14 +85,17 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_prebuilt(contract)
     yield from _problems_of_sampling(contract)
     yield from _problems_of_generators(contract.sampling)
+    yield from _problems_of_distances(contract.sampling)
+    yield from _problems_of_threads(contract)
     yield from _problems_of_estimates(contract)
     yield from _problems_of_settings(contract.settings)
 
 
 def _problems_of_nursery(contract: Contract) -> Iterator[str]:
     """A mutator of blocks, which frees them itself, needs no nursery; any other does."""
-    if contract.nursery_bytes < int(set(contract.layout.kinds) != {"block"}):
-        yield f"nursery_bytes is {contract.nursery_bytes}; it must be at least 1"
+    least = int(set(contract.layout.kinds) != {"block"})
+    if contract.nursery_bytes < least:
+        yield f"nursery_bytes is {contract.nursery_bytes}; it must be at least {least}"
     if not 0 <= contract.sampling.context_bytes <= contract.nursery_bytes:
         most = contract.nursery_bytes
         yield f"context_bytes is {contract.sampling.context_bytes}; it must be from 0 to {most}"
@@ -134,6 +145,8 @@ def _problems_of_layout(layout: Layout) -> Iterator[str]:
             yield f"{name} is {getattr(layout, name)}; it must be at least 1"
     if any(high <= low for low, high in pairwise((0, *layout.size_classes))):
         yield "size_classes must rise, from at least 1"
+    if "block" in layout.kinds and len(layout.kinds) > 1:
+        yield "layout has blocks beside other kinds, which could refer to one that was freed"
     for kind, each in layout.kinds.items():
         if kind not in NEEDED_BY:
             yield f"layout has the unknown kind {kind!r}; known are {', '.join(NEEDED_BY)}"
@@ -190,8 +203,33 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
         numbers = getattr(rule, name)
         if len(numbers) not in (0, threads):
             yield f"{name} has {len(numbers)} numbers; it must have none, or {threads} like seeds"
-    if any(first_bytes is not None and first_bytes < 0 for first_bytes in rule.first_bytes):
-        yield "first_bytes has a number below 0"
+    least = int(rule.crosses == "at")
+    if any(first_bytes is not None and first_bytes < least for first_bytes in rule.first_bytes):
+        yield f"first_bytes has a number below {least}"
+
+
+def _problems_of_distances(rule: SamplingRule) -> Iterator[str]:
+    """A sequence of distances must fit the rule, or an allocation might never be passed."""
+    if rule.distances in DRAWN and rule.period_bytes.maximum > DRAWN_PERIOD_MAX:
+        most = rule.period_bytes.maximum
+        yield f"period_bytes is up to {most}; {rule.distances} is drawn up to {DRAWN_PERIOD_MAX}"
+    single = (rule.surplus, rule.samples_per_allocation) == ("dropped", "one")
+    is_before = single and rule.crosses == "beyond"
+    if rule.distances in ZERO_FOR_ONE and not single and rule.period_bytes.minimum < 2:  # noqa: PLR2004
+        yield f"distances is {rule.distances}, which is 0 for a period of 1: {ONE_DRAW}"
+    if rule.context_bytes and not (is_before and rule.distances in DRAWN):
+        yield f"context_bytes means nothing unless distances are drawn: {BEFORE_ONE_BYTE}"
+    if rule.context_bytes and (rule.paused, rule.weights) != ("stopped", "none"):
+        yield "context_bytes means nothing unless paused is stopped and weights is none"
+
+
+def _problems_of_threads(contract: Contract) -> Iterator[str]:
+    """Where each thread has its own place in the nursery, nobody tells where all of it is."""
+    rule = contract.sampling
+    if "limit" in contract.observes and (contract.threads > 1 or rule.context_bytes):
+        yield "limit means nothing where threads, or contexts, have their own"
+    if "set_callback" in contract.actions and (rule.paused == "counting" or rule.context_bytes):
+        yield "set_callback means nothing where pausing goes on counting, or with context_bytes"
 
 
 def _problems_of_estimates(contract: Contract) -> Iterator[str]:
@@ -203,6 +241,10 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
         yield "weights is observed, but the rule says nothing of weights"
     if rule.weights == "passed" and rule.distances not in DRAWN:
         yield f"weights means nothing where distances is {rule.distances}"
+    if rule.estimates != "none" and rule.distances in ("unstated", "random"):
+        yield f"estimates means nothing where distances is {rule.distances}"
+    if rule.estimates != "none" and rule.samples_per_allocation != "one":
+        yield "estimates means nothing unless samples_per_allocation is one"
     if rule.estimates == "weight" and rule.weights == "none":
         yield "estimates is weight, but the rule says nothing of weights"
     if "read_profile" in contract.actions and rule.estimates == "none":

@@ -86,14 +86,14 @@ def draw_from_scenario(situation: Situation, source: Source) -> Action | None:
         situation.story = source.pick(scenarios)(situation, source)
     elif source.below(INTERRUPTED_SHARE) == INTERRUPTED_SHARE - 1:
         return None
+    # The thread comes first, since what a story draws leans on that thread's sampler.
+    if situation.contract.threads > 1:
+        situation.thread = source.below(situation.contract.threads)
     action = next_of(situation.story)
     if action is None or why_illegal(action, situation.contract, situation.bench.shadow):
         situation.story = None
         return None
-    if situation.contract.threads > 1:
-        situation.thread = source.below(situation.contract.threads)
-        return attrs.evolve(action, thread=situation.thread)
-    return action
+    return attrs.evolve(action, thread=situation.thread) if situation.thread else action
 
 
 def draw_length(source: Source) -> int:

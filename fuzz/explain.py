@@ -48,8 +48,10 @@ def facts_of(seen: Observation, kinds: Mapping[str, KindLayout]) -> Iterator[str
     if seen.error is not None:
         yield f"error {seen.error}"
     if seen.size is not None:
-        place = f"in the nursery at {seen.at}" if seen.at is not None else "outside the nursery"
-        yield f"{seen.size} bytes {place}"
+        place = " outside the nursery" if seen.outside else ""
+        if seen.at is not None:
+            place = f" in the nursery at {seen.at}"
+        yield f"{seen.size} bytes{place}"
     if seen.order:
         yield f"events {seen.order}"
     for name in ("value", "alive", "identity"):

@@ -23,7 +23,7 @@ from fuzz.reduce import reduce_failure
 from fuzz.run import Failure
 from fuzz.session import make_engine, prepare_worker
 from fuzz.targets import KNOWN_BUGS, make_target, planted
-from fuzz.targets.known_bugs import KnownBug
+from fuzz.targets.known_bug import KnownBug
 
 SEEDS = 20
 ACTIONS_MAX = {"random": 20_000, "machine": 50_000}

@@ -325,7 +325,9 @@ SCENARIOS: tuple[Callable[[Situation, Source], Story], ...] = (
 )
 
 
-OF_CHANCE = (*SCENARIOS, kinds_alternate_in_step)
+IN_STEP_WEIGHT = 5
+"""Chance alone hardly comes into step, and few of these stories are long enough to tell."""
+OF_CHANCE = (*SCENARIOS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)
 
 
 def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Source], Story]]:

@@ -22,12 +22,15 @@ class ThreadCache:
 
     def take(self, class_bytes: int) -> int:
         """The address of a free block of that class."""
-        free = self._free[class_bytes]
-        if not free:
-            self.fill(class_bytes)
-        return free.pop()
+        if not self.has(class_bytes):
+            self._fill(class_bytes)
+        return self._free[class_bytes].pop()
 
-    def fill(self, class_bytes: int) -> None:
+    def has(self, class_bytes: int) -> bool:
+        """Whether a block of that class can be taken without the slow path."""
+        return bool(self._free[class_bytes])
+
+    def _fill(self, class_bytes: int) -> None:
         """The slow path: fetch free blocks of that class."""
         fetched = [self._new_address(class_bytes) for _ in range(self.FILL_COUNT)]
         self._free[class_bytes].extend(reversed(fetched))

@@ -10,6 +10,7 @@ was told of. Addresses and collections are nothing to it, but that a collection 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 import attrs
 
@@ -28,6 +29,24 @@ class Hit:
 NONE: tuple[Hit, ...] = ()
 UNTOLD = Hit(0)
 """One where the distances are all alike, of which no contract promises more."""
+
+
+@attrs.frozen
+class Untold(Sequence[Hit]):
+    """So many of these, which may be more than a list has room for."""
+
+    samples: int
+
+    def __len__(self) -> int:
+        return self.samples
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        chosen = range(self.samples)[index]
+        return Untold(len(chosen)) if isinstance(chosen, range) else UNTOLD
 
 
 class Clock:
@@ -59,6 +78,7 @@ class Clock:
             return NONE
         if self._reseed is not None:
             return self._begin_anew(self._reseed, size_bytes, period_bytes)
+        hits: Sequence[Hit]
         if self._rule.distances not in DRAWN:
             hits = self._divide(size_bytes, period_bytes)
         elif (self._rule.surplus, self._rule.samples_per_allocation) == ("dropped", "one"):
@@ -78,14 +98,14 @@ class Clock:
         self._draw(period_bytes)
         return self.count(size_bytes, period_bytes)
 
-    def _divide(self, size_bytes: int, period_bytes: int) -> list[Hit]:
+    def _divide(self, size_bytes: int, period_bytes: int) -> Sequence[Hit]:
         """Distances that are all alike need not be passed one by one."""
         samples = 1 + (size_bytes - self.until_bytes - self._due_at) // period_bytes
         if self._rule.surplus == "carried":
             self.until_bytes += samples * period_bytes - size_bytes
         else:
             self.until_bytes = period_bytes
-        return [UNTOLD] * samples
+        return Untold(samples)
 
     def _pass_all(self, size_bytes: int, period_bytes: int) -> list[Hit]:
         """An allocation passes as many sample points as lie in it."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
-from fuzz.actions import ALLOCATIONS, Action, ReadProfile, Realloc, SetPeriod
+from fuzz.actions import ALLOCATIONS, Action, EnableSampling, ReadProfile, Realloc, SetPeriod
 from fuzz.contract import Contract
 from fuzz.observation import Observation
 from fuzz.oracles.mismatch import Mismatch
@@ -37,13 +37,14 @@ class EstimateOracle:
 
     def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
         self._rule = contract.sampling
-        self._layout = contract.layout
         self._shadow = shadow
         self._sampling = sampling
         # What the sample of a block stands for: objects, and bytes.
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
         self._samples: Counter[str] = Counter()
         self._expected: defaultdict[str, float] = defaultdict(float)
+        # After the period was set, a distance that was drawn before goes on.
+        self._is_of_one_period = True
 
     def check(self, action: Action, observation: Observation) -> None:
         """Compare with what the target said. Raises EstimateMismatch."""
@@ -51,8 +52,8 @@ class EstimateOracle:
             self._follow_blocks(action)
             if isinstance(action, ReadProfile):
                 self._check_profile(observation)
-        if self._rule.distances == "random" and type(action) in ALLOCATIONS:
-            self._check_chance(observation)
+        if self._rule.distances == "random":
+            self._check_chance(action, observation)
 
     # Profiles.
 
@@ -69,11 +70,7 @@ class EstimateOracle:
                 objects = hit.weight / counted_bytes
             else:
                 objects = 1 / -math.expm1(-counted_bytes / self._sampling.period_bytes)
-            self._stands_for[block] = objects, objects * self._class_bytes()
-
-    def _class_bytes(self) -> int:
-        """What a block for which as much is asked has room for when it is not sampled."""
-        return self._layout.room_bytes(self._sampling.asked_bytes, sampled=False)
+            self._stands_for[block] = objects, objects * self._sampling.class_bytes
 
     def _check_profile(self, observation: Observation) -> None:
         alive = [
@@ -91,15 +88,23 @@ class EstimateOracle:
 
     # Chance.
 
-    def _check_chance(self, observation: Observation) -> None:
+    def _check_chance(self, action: Action, observation: Observation) -> None:
         """An object beside which a callback has allocated is left out, sampled or not."""
-        obj, period_bytes = self._shadow.roots[-1], self._sampling.period_bytes
-        if not period_bytes or (observation.minors and self._shadow.callback_bytes):
+        if isinstance(action, EnableSampling | SetPeriod):
+            self._is_of_one_period = isinstance(action, EnableSampling)
+        counted_bytes = self._sampling.counted_bytes
+        if counted_bytes is None and type(action) not in ALLOCATIONS:
             return
-        samples, expected = observation.samples, obj.size_bytes / period_bytes
+        obj = self._shadow.roots[action.root if isinstance(action, Realloc) else -1]
+        size_bytes = obj.size_bytes if counted_bytes is None else counted_bytes
+        period_bytes = self._sampling.period_bytes
+        beside_callback = observation.minors and self._shadow.callback_bytes
+        if not period_bytes or beside_callback or not self._is_of_one_period:
+            return
+        samples, expected = observation.samples, size_bytes / period_bytes
         if self._rule.samples_per_allocation == "one":
-            expected = 1 - (1 - 1 / period_bytes) ** obj.size_bytes
-        for like in (obj.kind, f"{obj.kind} of {obj.size_bytes} bytes"):
+            expected = 1 - (1 - 1 / period_bytes) ** size_bytes
+        for like in (obj.kind, f"{obj.kind} of {size_bytes} bytes"):
             self._samples[like] += samples
             self._expected[like] += expected
             taken, wanted = self._samples[like], self._expected[like]
@@ -110,4 +115,6 @@ class EstimateOracle:
 
 def improbability(samples: int, expected: float) -> float:
     """How improbable so many samples are, at least: the negative logarithm of a bound."""
+    if samples and not expected:
+        return math.inf
     return (samples * math.log(samples / expected) if samples else 0.0) - samples + expected

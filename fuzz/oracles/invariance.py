@@ -31,12 +31,12 @@ class InvarianceOracle:
     ) -> dict[str, int] | None:
         """See RerunOracle.
 
-        What can be pinned, how often a callback allocates, and where an allocation context ends
+        What can be pinned, how often a callback allocates, and where an allocation context ends,
         depend on when a collection comes.
         """
-        if contract.sampling.context_bytes or any(
-            isinstance(action, Pin) or _has_callback(action) for action in actions
-        ):
+        if contract.sampling.context_bytes:
+            return None
+        if any(isinstance(action, Pin) or _has_callback(action) for action in actions):
             return None
         doubled = {**configuration, NURSERY: 2 * contract.nursery_bytes}
         return None if problem_of_configuration(doubled, contract.settings) else doubled

@@ -46,8 +46,8 @@ class SamplingOracle:
     pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
     `callback_samples` are those that the last action's callback took, None if nobody can tell them
     from those of the object, and `callback_was_reported` whether the action collected once more
-    after it. `counted_bytes` is what the last action's block counted, None if it was no block, and
-    `asked_bytes` what was asked for it: a block that grows a little is asked to grow more.
+    after it. `counted_bytes` is what the last action's block counted, None if none was counted, and
+    `class_bytes` what it has room for when it is not sampled.
     `was_enabled`, whether sampling ever was, is asked by a probe.
     """
 
@@ -55,6 +55,7 @@ class SamplingOracle:
         self._rule = contract.sampling
         self._layout = contract.layout
         self._observes = frozenset(contract.observes)
+        self._tells_hits = not self._observes.isdisjoint(("offsets", "weights"))
         self._nursery_bytes = contract.nursery_bytes
         self._shadow = shadow
         self._is_stated = self._rule.distances not in ("unstated", "random")
@@ -65,7 +66,7 @@ class SamplingOracle:
         self.callback_samples: int | None = 0
         self.callback_was_reported = False
         self.counted_bytes: int | None = None
-        self.asked_bytes = 0
+        self.class_bytes = 0
         self.nursery_used_bytes = 0
         self.was_enabled = False
         if shadow.sampling_bytes:
@@ -86,7 +87,7 @@ class SamplingOracle:
         if "samples" in self._observes and observation.samples != expected:
             before = _describe(period_bytes, until_bytes)
             raise SamplingMismatch("samples", expected, observation.samples, before)
-        if observation.samples and self._is_stated:
+        if self._is_stated and self._tells_hits:
             self._check_hits(observation)
 
     def follow(self, action: Action, observation: Observation) -> int:
@@ -202,13 +203,13 @@ class SamplingOracle:
         self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
     ) -> int:
         """Count a block for which there is to be room of `size_bytes`."""
-        self.asked_bytes = size_bytes
         self.counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
         if self.period_bytes and not self._is_stated:
             samples = observation.samples
         else:
             self.hits = self._count(self.clocks[action.thread], self.counted_bytes, outside=True)
             samples = len(self.hits)
+        self.class_bytes = self._layout.room_bytes(size_bytes, sampled=False)
         block.size_bytes = self._layout.room_bytes(size_bytes, sampled=samples > 0)
         return samples
 

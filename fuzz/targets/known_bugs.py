@@ -2,7 +2,7 @@
 
 Each is a small change to one part of gcmodel: a subclass that overrides the method where the
 mistake is made. The correct lines are those of the method that it overrides; a comment says where
-the wrong one differs.
+the wrong one differs. Those that need another host than `reference` are in sampler_bugs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from fuzz.targets.known_bug import KnownBug
+from fuzz.targets.sampler_bugs import SAMPLER_BUGS
 from gcmodel import Configuration, Kind
 from gcmodel.allocation import Allocation
 from gcmodel.barrier import Barrier
@@ -272,23 +272,6 @@ class WordLostByLarge(Allocation):
         return obj
 
 
-@attrs.frozen
-class KnownBug:
-    """A bug, where it happened, which parts of gcmodel it changes, and who may catch it.
-
-    `shortest` is the length of the shortest known trace that shows it, and `host` the target in
-    which it is planted.
-    """
-
-    id: str
-    source: str
-    what: str
-    oracles: tuple[str, ...]
-    shortest: int
-    parts: dict[str, type[Any]]
-    host: str = "reference"
-
-
 FORK = "PyPy's sampling fork"
 OURS = "our own"
 
@@ -479,6 +462,7 @@ KNOWN_BUGS = {
             1,
             {"allocation": WordLostByLarge},
         ),
+        *SAMPLER_BUGS,
     )
 }
 

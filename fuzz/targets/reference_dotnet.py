@@ -61,7 +61,6 @@ class DotnetTarget(ReferenceTarget):
         observation.offsets = [sample.offset for sample in self._heap.events.take_samples()]
 
     def _tell_pointers(self, observation: Observation) -> None:
-        observation.at = None
         observation.state = self._heap.major.state
 
 

@@ -1,7 +1,9 @@
-"""The target `reference-geometric`: the same collector, sampling at random distances.
+"""The targets `reference-geometric` and `reference-random`: sampling at random distances.
 
 The distances are geometric with the period as their mean and drawn anew at each sample, which the
-authors of PyPy's sampling plan. Where they come from is stated, so that every one can be foretold.
+authors of PyPy's sampling plan. In the one it is stated where they come from, so that every one
+can be foretold. In the other it is not, as with a generator that nobody can seed, and what is left
+to judge is whether samples are as many as chance allows.
 """
 
 from __future__ import annotations
@@ -34,4 +36,14 @@ class GeometricTarget(ReferenceTarget):
         rule = attrs.evolve(
             contract.sampling, distances="geometric", seeds=(chosen["sampler_seed"],)
         )
+        return attrs.evolve(contract, sampling=rule)
+
+
+class RandomTarget(GeometricTarget):
+    """The same, with a contract that does not say how distances are drawn."""
+
+    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
+        """See ReferenceTarget."""
+        contract = super().contract_of(chosen)
+        rule = attrs.evolve(contract.sampling, distances="random", seeds=(0,))
         return attrs.evolve(contract, sampling=rule)

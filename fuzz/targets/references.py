@@ -14,7 +14,7 @@ from fuzz.targets.known_bugs import planted_parts
 from fuzz.targets.reference import ReferenceTarget
 from fuzz.targets.reference_blocks import GperftoolsTarget, JemallocTarget, TcmallocTarget
 from fuzz.targets.reference_dotnet import DotnetTarget
-from fuzz.targets.reference_geometric import GeometricTarget
+from fuzz.targets.reference_geometric import GeometricTarget, RandomTarget
 from fuzz.targets.target import Target
 from gcmodel import Parts
 from gcmodel.blocks import GPERFTOOLS, JEMALLOC, TCMALLOC
@@ -32,6 +32,7 @@ class Reference:
 REFERENCES = {
     "reference": Reference(ReferenceTarget, Parts()),
     "reference-geometric": Reference(GeometricTarget, Parts()),
+    "reference-random": Reference(RandomTarget, Parts()),
     "reference-dotnet": Reference(DotnetTarget, CONTEXTS),
     "reference-jemalloc": Reference(JemallocTarget, JEMALLOC),
     "reference-tcmalloc": Reference(TcmallocTarget, TCMALLOC),

@@ -72,6 +72,39 @@ def contract() -> Contract:
     )
 
 
+@pytest.fixture(scope="session")
+def blocks() -> Contract:
+    """Blocks of 8, 16, 32, 64 or 128 bytes, or of whole pages of 256, by three threads.
+
+    Sampling is on, at random distances of 100 bytes; the first are 50, 60 and 70 bytes.
+    """
+    return Contract(
+        nursery_bytes=0,
+        layout=Layout(
+            kinds={"block": KindLayout(1, 0, 1)},
+            large_object_bytes=1,
+            word_bytes=1,
+            object_bytes_max=4096,
+            size_classes=(8, 16, 32, 64, 128),
+            page_bytes=256,
+        ),
+        sampling=SamplingRule(
+            Range(1, 4096),
+            surplus="dropped",
+            samples_per_allocation="one",
+            distances="gperftools",
+            seeds=(1, 2, 3),
+            initial_period_bytes=100,
+            first_bytes=(50, 60, 70),
+        ),
+        actions=(
+            *("malloc", "calloc", "realloc", "free", "set_period"),
+            *("enable_sampling", "disable_sampling", "pause_sampling", "resume_sampling"),
+        ),
+        observes=("samples", "size", "minors"),
+    )
+
+
 @pytest.fixture
 def shadow(contract: Contract) -> Shadow:
     return Shadow(contract)

@@ -1,5 +1,6 @@
 """Contracts: ranges, what an object costs, and which configurations are legal."""
 
+import attrs
 import pytest
 
 from fuzz.contract import (
@@ -77,6 +78,93 @@ def test_an_object_outside_is_not_rounded(layout: Layout) -> None:
 
 def test_a_small_nonmovable_object_lies_outside_and_is_not_rounded(layout: Layout) -> None:
     assert layout.cost("string", 0, nonmovable=True) == (25, True)
+
+
+# Blocks.
+
+
+@pytest.mark.parametrize(
+    ("requested", "class_bytes"), [(0, 8), (1, 8), (8, 8), (9, 16), (65, 128), (128, 128)]
+)
+def test_a_block_is_of_the_least_class_that_holds_it(
+    blocks: Contract, requested: int, class_bytes: int
+) -> None:
+    assert blocks.layout.class_bytes(requested) == class_bytes
+    assert blocks.layout.room_bytes(requested, sampled=False) == class_bytes
+
+
+@pytest.mark.parametrize(("requested", "room"), [(129, 256), (256, 256), (257, 512)])
+def test_a_block_larger_than_all_classes_has_whole_pages(
+    blocks: Contract, requested: int, room: int
+) -> None:
+    assert blocks.layout.class_bytes(requested) is None
+    assert blocks.layout.room_bytes(requested, sampled=False) == room
+
+
+def test_where_nothing_is_said_of_classes_a_block_has_what_it_asks_for(layout: Layout) -> None:
+    assert [layout.room_bytes(size, sampled=False) for size in (0, 1, 13)] == [0, 1, 13]
+
+
+@pytest.mark.parametrize(("requested", "room"), [(0, 512), (9, 512), (512, 512), (513, 1024)])
+def test_a_sampled_block_may_have_a_multiple_of_its_own(
+    blocks: Contract, requested: int, room: int
+) -> None:
+    layout = attrs.evolve(blocks.layout, sampled_multiple_bytes=512)
+    assert layout.room_bytes(requested, sampled=True) == room
+    assert layout.room_bytes(9, sampled=False) == 16
+
+
+def test_a_sampled_block_is_else_like_any_other(blocks: Contract) -> None:
+    assert blocks.layout.room_bytes(9, sampled=True) == 16
+
+
+# Periods and threads.
+
+POWERS = SamplingRule(Range(1, 4096), periods=(16, 64, 256))
+
+
+@pytest.mark.parametrize("period_bytes", [16, 64, 256])
+def test_where_the_periods_are_listed_these_are_legal(period_bytes: int) -> None:
+    assert POWERS.why_illegal(period_bytes) is None
+
+
+@pytest.mark.parametrize("period_bytes", [1, 17, 255, 4096])
+def test_where_the_periods_are_listed_no_others_are_legal(period_bytes: int) -> None:
+    problem = f"period_bytes is {period_bytes}; it must be one of 16, 64, 256"
+    assert POWERS.why_illegal(period_bytes) == problem
+
+
+def test_a_period_out_of_range_is_told_before_the_list() -> None:
+    assert POWERS.why_illegal(0) == "period_bytes is 0; it must be from 1 to 4096"
+
+
+@pytest.mark.parametrize(
+    ("period_bytes", "nearest"),
+    [(-5, 16), (1, 16), (16, 16), (63, 16), (64, 64), (300, 256), (10**9, 256)],
+)
+def test_the_nearest_of_the_listed_periods_is_below_unless_there_is_none(
+    period_bytes: int, nearest: int
+) -> None:
+    assert POWERS.nearest(period_bytes) == nearest
+
+
+def test_where_no_periods_are_listed_the_nearest_is_of_the_range() -> None:
+    assert SamplingRule(Range(8, 64, 8)).nearest(63) == 56
+
+
+def test_there_are_as_many_threads_as_seeds(contract: Contract, blocks: Contract) -> None:
+    assert (contract.threads, blocks.threads) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("actions", "initial_period_bytes", "samples"),
+    [(("free",), 0, False), (("free",), 8, True), (("free", "enable_sampling"), 0, True)],
+)
+def test_sampling_can_be_on_where_it_is_at_the_start_or_can_be_enabled(
+    contract: Contract, actions: tuple[str, ...], initial_period_bytes: int, samples: bool
+) -> None:
+    rule = attrs.evolve(contract.sampling, initial_period_bytes=initial_period_bytes)
+    assert attrs.evolve(contract, actions=actions, sampling=rule).samples is samples
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,10 @@ def layout_with(contract: Contract, **changes: Any) -> Layout:  # noqa: ANN401
     return attrs.evolve(contract.layout, **changes)
 
 
+def rule_with(contract: Contract, **changes: Any) -> SamplingRule:  # noqa: ANN401
+    return attrs.evolve(contract.sampling, **changes)
+
+
 def test_the_contract_of_the_reference_has_no_problem(reference: Target) -> None:
     assert list(problems_of(reference.start({}))) == []
 
@@ -138,6 +142,250 @@ def test_a_mistake_in_a_layout_is_told(
 ) -> None:
     problems = problems_with(contract, layout=layout_with(contract, **changes))
     assert any(each.startswith(problem) for each in problems)
+
+
+# Blocks, threads, and what is drawn.
+
+
+def test_the_contract_of_an_allocator_has_no_problem(blocks: Contract) -> None:
+    assert list(problems_of(blocks)) == []
+    assert contract_from_data(unstructured(blocks)) == blocks
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"page_bytes": 0}, "page_bytes is 0; it must be at least 1"),
+        ({"sampled_multiple_bytes": 0}, "sampled_multiple_bytes is 0; it must be at least 1"),
+        ({"size_classes": (0, 8)}, "size_classes must rise, from at least 1"),
+        ({"size_classes": (8, 8)}, "size_classes must rise, from at least 1"),
+        ({"size_classes": (16, 8)}, "size_classes must rise, from at least 1"),
+        ({"kinds": {"block": KindLayout(1, 0, 0)}}, "item_bytes of a block is 0; it is too small"),
+        (
+            {"kinds": {"block": KindLayout(1, 0, 1), "node": KindLayout(2, 16)}},
+            "layout has blocks beside other kinds, which could refer to one that was freed",
+        ),
+    ],
+)
+def test_a_mistake_in_a_layout_of_blocks_is_told(
+    blocks: Contract, changes: dict[str, Any], problem: str
+) -> None:
+    assert problem in problems_with(blocks, layout=layout_with(blocks, **changes))
+
+
+def test_what_acts_on_blocks_needs_that_kind(contract: Contract) -> None:
+    for action in ("malloc", "calloc", "realloc"):
+        problem = f"actions lists {action}, but layout has no kind 'block'"
+        assert problems_with(contract, actions=(action,)) == [problem]
+
+
+def test_where_there_are_only_blocks_there_may_be_no_nursery(blocks: Contract) -> None:
+    assert problems_with(blocks, nursery_bytes=-1) == [
+        "nursery_bytes is -1; it must be at least 0",
+        "context_bytes is 0; it must be from 0 to -1",
+    ]
+
+
+DRAWN_IN_CONTEXTS = {
+    "distances": "dotnet",
+    "surplus": "dropped",
+    "samples_per_allocation": "one",
+    "context_bytes": 64,
+}
+BEFORE_ONE_BYTE = "crosses must be beyond, surplus dropped, samples_per_allocation one"
+NOT_IN_CONTEXTS = f"context_bytes means nothing unless distances are drawn: {BEFORE_ONE_BYTE}"
+
+
+def without_callbacks(contract: Contract) -> Contract:
+    return attrs.evolve(
+        contract.without({"set_callback"}), observes=(*contract.observes, "samples", "order")
+    )
+
+
+def test_contexts_as_those_of_dotnet_have_no_problem(contract: Contract) -> None:
+    rule = rule_with(contract, **DRAWN_IN_CONTEXTS, seeds=(1, 2))
+    assert problems_with(without_callbacks(contract), sampling=rule) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"context_bytes": -8}, "context_bytes is -8; it must be from 0 to 256"),
+        ({"context_bytes": 264}, "context_bytes is 264; it must be from 0 to 256"),
+        ({"crosses": "at", "distances": "geometric"}, NOT_IN_CONTEXTS),
+        ({"surplus": "carried", "distances": "geometric"}, NOT_IN_CONTEXTS),
+        ({"samples_per_allocation": "all", "distances": "geometric"}, NOT_IN_CONTEXTS),
+        ({"distances": "period"}, NOT_IN_CONTEXTS),
+        ({"distances": "random"}, NOT_IN_CONTEXTS),
+        (
+            {"paused": "counting"},
+            "context_bytes means nothing unless paused is stopped and weights is none",
+        ),
+        (
+            {"weights": "passed"},
+            "context_bytes means nothing unless paused is stopped and weights is none",
+        ),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_contexts_is_told(
+    contract: Contract, changes: dict[str, Any], problem: str
+) -> None:
+    rule = rule_with(contract, **{**DRAWN_IN_CONTEXTS, **changes})
+    assert problems_with(without_callbacks(contract), sampling=rule) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"seeds": (), "first_bytes": ()},
+            "seeds has 0 numbers, one a thread; it must have 1 to 64",
+        ),
+        (
+            {"seeds": (0,) * 65, "first_bytes": ()},
+            "seeds has 65 numbers, one a thread; it must have 1 to 64",
+        ),
+        ({"seeds": (-1, 0, 0)}, "seeds has -1; a seed must be from 0 to 18446744073709551615"),
+        ({"seeds": (2**64, 0, 0)}, "seeds has 18446744073709551616; a seed must be from 0 to"),
+        ({"reseeds": (0, 0, -1)}, "reseeds has -1; a seed must be from 0 to"),
+        ({"reseeds": (1, 2)}, "reseeds has 2 numbers; it must have none, or 3 like seeds"),
+        ({"first_bytes": (1, 2)}, "first_bytes has 2 numbers; it must have none, or 3 like seeds"),
+        ({"first_bytes": (1, None, -1)}, "first_bytes has a number below 0"),
+        (
+            {"first_bytes": (1, None, 0), "crosses": "at", "distances": "jemalloc"},
+            "first_bytes has a number below 1",
+        ),
+        ({"initial_period_bytes": 4097}, "initial_period_bytes is 4097; it must be from 1 to"),
+        (
+            {"initial_period_bytes": 3, "periods": (1, 2, 4)},
+            "initial_period_bytes is 3; it must be one of 1, 2, 4",
+        ),
+        ({"periods": (100, 4097)}, "one of periods is not from 1 to 4096"),
+        (
+            {"period_bytes": Range(1, 2**53 + 1)},
+            "period_bytes is up to 9007199254740993; gperftools is drawn up to 9007199254740992",
+        ),
+        (
+            {"surplus": "carried", "distances": "dotnet"},
+            "distances is dotnet, which is 0 for a period of 1: surplus must be dropped",
+        ),
+        (
+            {"samples_per_allocation": "all", "distances": "tcmalloc"},
+            "distances is tcmalloc, which is 0 for a period of 1: surplus must be dropped",
+        ),
+        (
+            {"weights": "passed", "distances": "random"},
+            "weights means nothing where distances is random",
+        ),
+        (
+            {"estimates": "weight"},
+            "estimates is weight, but the rule says nothing of weights",
+        ),
+        (
+            {"estimates": "probability", "distances": "random"},
+            "estimates means nothing where distances is random",
+        ),
+        (
+            {"estimates": "probability", "distances": "unstated"},
+            "estimates means nothing where distances is unstated",
+        ),
+        (
+            {
+                "estimates": "probability",
+                "distances": "period",
+                "samples_per_allocation": "all",
+            },
+            "estimates means nothing unless samples_per_allocation is one",
+        ),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_a_rule_is_told(
+    blocks: Contract, changes: dict[str, Any], problem: str
+) -> None:
+    [told] = problems_with(blocks, sampling=rule_with(blocks, **changes))
+    assert told.startswith(problem)
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_a_seed_may_be_any_number_of_64_bits(blocks: Contract, seed: int) -> None:
+    rule = rule_with(blocks, seeds=(seed,) * 3, reseeds=(seed,) * 3, first_bytes=(0, None, 1))
+    assert problems_with(blocks, sampling=rule) == []
+
+
+def test_what_is_not_drawn_may_have_a_long_period(blocks: Contract) -> None:
+    rule = rule_with(blocks, distances="period", period_bytes=Range(1, 2**62))
+    assert problems_with(blocks, sampling=rule) == []
+
+
+@pytest.mark.parametrize(
+    ("observes", "problem"),
+    [
+        ("offsets", "offsets means nothing without samples in observes"),
+        ("weights", "weights means nothing without samples in observes"),
+        ("samples weights", "weights is observed, but the rule says nothing of weights"),
+    ],
+)
+def test_what_is_told_of_samples_must_be_ruled(
+    blocks: Contract, observes: str, problem: str
+) -> None:
+    blocks = blocks.without({"disable_sampling"})
+    assert problem in problems_with(blocks, observes=tuple(observes.split()))
+
+
+def test_offsets_are_of_distances_that_are_drawn(contract: Contract) -> None:
+    contract = without_callbacks(contract)
+    observes = (*contract.observes, "offsets")
+    assert problems_with(contract, observes=observes) == [
+        "offsets means nothing where distances is period"
+    ]
+    rule = rule_with(contract, distances="geometric")
+    assert problems_with(contract, observes=observes, sampling=rule) == []
+
+
+def test_a_profile_must_be_ruled_and_observed(blocks: Contract) -> None:
+    asked = attrs.evolve(blocks, actions=(*blocks.actions, "read_profile"))
+    assert list(problems_of(asked)) == [
+        "read_profile means nothing without profile in observes",
+        "actions lists read_profile, but the rule says nothing of estimates",
+    ]
+    rule = rule_with(blocks, estimates="probability")
+    observes = (*blocks.observes, "profile")
+    assert problems_with(asked, observes=observes, sampling=rule) == []
+
+
+@pytest.mark.parametrize("changes", [{"seeds": (0, 0)}, DRAWN_IN_CONTEXTS], ids=str)
+def test_where_there_are_several_places_to_allocate_no_limit_is_observed(
+    contract: Contract, changes: dict[str, Any]
+) -> None:
+    contract = without_callbacks(contract)
+    observes = (*contract.observes, "limit", "free", "top", "sample_point")
+    problems = problems_with(contract, observes=observes, sampling=rule_with(contract, **changes))
+    assert problems == ["limit means nothing where threads, or contexts, have their own"]
+    assert problems_with(contract, observes=observes) == []
+
+
+@pytest.mark.parametrize("changes", [{"paused": "counting"}, DRAWN_IN_CONTEXTS], ids=str)
+def test_what_cannot_count_a_callbacks_string_has_no_callbacks(
+    contract: Contract, changes: dict[str, Any]
+) -> None:
+    observes = (*contract.observes, "samples", "order")
+    problems = problems_with(contract, observes=observes, sampling=rule_with(contract, **changes))
+    assert problems == [
+        "set_callback means nothing where pausing goes on counting, or with context_bytes"
+    ]
+
+
+def test_where_sampling_is_on_from_the_start_its_rule_is_judged(blocks: Contract) -> None:
+    actions = ("malloc", "free")
+    rule = rule_with(blocks, periods=(4097,))
+    assert problems_with(blocks, actions=actions, sampling=rule) == [
+        "one of periods is not from 1 to 4096",
+        "initial_period_bytes is 100; it must be one of 4097",
+    ]
+    off = attrs.evolve(rule, initial_period_bytes=0)
+    assert problems_with(blocks, actions=actions, sampling=off) == []
 
 
 def test_a_contract_without_sampling_needs_no_rule(contract: Contract) -> None:

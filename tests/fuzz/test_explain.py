@@ -10,7 +10,7 @@ from fuzz.cli import run_command_line
 from fuzz.corpus import shipped_traces
 from fuzz.explain import COLUMNS, WIDTH, explain_step
 from fuzz.run import replay_steps
-from fuzz.targets import make_target
+from fuzz.targets import make_target, planted
 from fuzz.trace import loads
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
@@ -87,7 +87,7 @@ def test_every_line_of_a_planted_bug_s_trace_fits_in_80_columns(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     trace = shipped_traces()[name]
-    target = make_target(f"reference+{trace.header.kills[0]}")
+    target = make_target(planted(trace.header.kills[0]))
     lines = [line for step in replay_steps(target, trace, name) for line in explain_step(step)]
     assert any(line.startswith(CULPRIT) for line in lines)
     assert [line for line in lines if len(line) > COLUMNS] == []

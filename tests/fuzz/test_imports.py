@@ -26,6 +26,15 @@ PLAIN_DATA = {
     *("fuzz.lines", "fuzz.trace"),
 }
 SHARED = {*PLAIN_DATA, "fuzz.problems", "fuzz.shadow"}
+REFERENCES_AND_BUGS = {
+    "fuzz.targets.known_bugs",
+    "fuzz.targets.reference",
+    "fuzz.targets.reference_blocks",
+    "fuzz.targets.reference_dotnet",
+    "fuzz.targets.reference_geometric",
+    "fuzz.targets.references",
+    "fuzz.targets.sampler_bugs",
+}
 ORACLES = {name for name in SOURCES if name.startswith("fuzz.oracles.")}
 
 
@@ -107,7 +116,7 @@ def test_only_the_machine_imports_hypothesis() -> None:
 
 def test_only_the_reference_and_its_bugs_import_gcmodel() -> None:
     importers = {module for module in importers_of("gcmodel") if module.startswith("fuzz")}
-    assert importers == {"fuzz.targets.reference", "fuzz.targets.known_bugs"}
+    assert importers == REFERENCES_AND_BUGS
 
 
 def test_the_command_line_does_not_load_hypothesis() -> None:

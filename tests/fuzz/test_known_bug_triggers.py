@@ -20,8 +20,11 @@ from fuzz.actions import (
     Fork,
     Free,
     LoadPrebuilt,
+    Malloc,
     PauseSampling,
     Pin,
+    ReadProfile,
+    Realloc,
     ResumeSampling,
     SetCallback,
     TakeIdentity,
@@ -52,6 +55,16 @@ LARGE_MARKED_BLACK = [LARGE, NODE, Write(0, 0, 1), Free(1), LARGE, STEP, STEP]
 """The same with arrays that have cards."""
 PARENT_OF_PINNED = [STRING, Pin(0), NODE, Write(1, 0, 0), STEP, STEP]
 """A black node, while marking, that refers to a pinned string."""
+
+PAUSE, RESUME = PauseSampling(), ResumeSampling()
+MIB, PAGE_BYTES = 2**20, 8192
+EMPTY = AllocateArray(0)
+MIB_STRING = AllocateString(MIB - 25)
+MIB_LESS_EMPTY = AllocateString(MIB - 25 - 16)
+"""With an array without items it takes a mebibyte."""
+SEED_OF_256 = 38
+"""The first distance of this seed is a multiple of 256 for a period of 512."""
+SAMPLED_BY_8 = {"period_bytes": 8, "sampler_seed": 1}
 
 TRIGGERS: dict[str, Story] = {
     "disable-before-enable": ({}, [OFF]),
@@ -92,6 +105,30 @@ TRIGGERS: dict[str, Story] = {
     "forgotten-remembered-entry": ({}, [NODE, MINOR, NODE, Write(0, 0, 1), MINOR]),
     "shadow-keeps-number": ({}, [NODE, TakeIdentity(0), WriteNumber(0, 1), MINOR]),
     "word-lost-by-large": ({}, [AllocateNode(0, nonmovable=True)]),
+    "first-offset-mask": ({}, [EnableSampling(16), NODE]),
+    "first-word-never": ({"sampler_seed": 2}, [EVERY_8, NODE]),
+    "trigger-below-start": ({}, [EnableSampling(120)]),
+    "fixed-stride-bias": (
+        {},
+        [EnableSampling(MIB), MIB_STRING, EMPTY, *[MIB_LESS_EMPTY, EMPTY] * 3],
+    ),
+    "outside-tlab-desync": ({}, [EVERY_8, STRING, AllocateNode(0, True), EMPTY]),
+    "flush-only-at-refill": ({}, [EVERY_8, NODE, EMPTY]),
+    "toggle-kills-sampling": ({}, [PAUSE, Malloc(10241), RESUME, Malloc(8193)]),
+    "samples-while-suspended": ({}, [PAUSE, Malloc(10241)]),
+    "rollback-keeps-threshold": ({}, [Malloc(0), Realloc(0, 10241), Malloc(0)]),
+    "slow-path-counts-twice": ({"sampler_seed": 1}, [Malloc(1537)]),
+    "large-allocs-skew-counter": (
+        {"period_bytes": 2**19, "sampler_seed": 64},
+        [Malloc(458753), Malloc(413838)],
+    ),
+    "forced-large-sample": ({"period_bytes": 2**18}, [Malloc(266960)]),
+    "sum-then-unbias": (SAMPLED_BY_8, [Malloc(0), Malloc(49), ReadProfile()]),
+    "zero-size-wraps": ({}, [Malloc(MIB - PAGE_BYTES + 1)]),
+    "placeholder-first-interval": ({}, [Malloc(513)]),
+    "reseed-drops-sample": ({}, [Malloc(513)]),
+    "class-size-vs-request": ({}, [Malloc(513), ReadProfile()]),
+    "dropped-sample-keeps-weight": ({"period_bytes": 1}, [Malloc(0)] * 4),
 }
 NEAR_MISSES: dict[str, Story] = {
     # What was enabled before may be disabled.
@@ -158,6 +195,41 @@ NEAR_MISSES: dict[str, Story] = {
     "shadow-keeps-number": ({}, [NODE, WriteNumber(0, 1), TakeIdentity(0), MINOR]),
     # It lies in the nursery.
     "word-lost-by-large": ({}, [NODE]),
+    # The first distance is a multiple of 256 as it is.
+    "first-offset-mask": ({"sampler_seed": SEED_OF_256}, [EnableSampling(512), NODE]),
+    # The first sample is not due yet.
+    "first-word-never": ({}, [EnableSampling(1024), NODE]),
+    # The sample point lies in the nursery.
+    "trigger-below-start": ({}, [EVERY_8, NODE]),
+    # The program is not in step with the stride.
+    "fixed-stride-bias": ({}, [EnableSampling(MIB), *[MIB_LESS_EMPTY] * 8]),
+    # The thread has no context yet.
+    "outside-tlab-desync": ({}, [EVERY_8, AllocateNode(0, True), NODE]),
+    # Every object refills.
+    "flush-only-at-refill": ({"context_bytes": 8}, [EVERY_8, NODE, EMPTY]),
+    # No wait ends while it is off.
+    "toggle-kills-sampling": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),
+    "samples-while-suspended": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),
+    # The resized block is not sampled.
+    "rollback-keeps-threshold": ({}, [Malloc(0), Realloc(0, 16), Malloc(0)]),
+    # The cache has a block.
+    "slow-path-counts-twice": ({}, [Malloc(8), Malloc(8)]),
+    # The large block is sampled.
+    "large-allocs-skew-counter": ({"period_bytes": 1}, [Malloc(2**19), Malloc(0)]),
+    # It is smaller than the period.
+    "forced-large-sample": ({"period_bytes": 2**18}, [Malloc(2**18 - 2**15)]),
+    # All blocks are of one size.
+    "sum-then-unbias": (SAMPLED_BY_8, [Malloc(49), Malloc(49), ReadProfile()]),
+    # The pages are less than what wraps.
+    "zero-size-wraps": ({}, [Malloc(MIB - PAGE_BYTES)]),
+    # No sample is due yet.
+    "placeholder-first-interval": ({}, [Malloc(256)]),
+    # The fresh distance ends in the block too.
+    "reseed-drops-sample": ({}, [Malloc(MIB)]),
+    # The block is as large as its class.
+    "class-size-vs-request": ({}, [Malloc(576), ReadProfile()]),
+    # So many samples have room.
+    "dropped-sample-keeps-weight": ({"period_bytes": 1}, [Malloc(0)] * 3),
 }
 
 each_bug = pytest.mark.parametrize("bug", KNOWN_BUGS)
@@ -184,13 +256,13 @@ def test_its_trigger_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
 
 @each_bug
 def test_its_trigger_passes_on_the_reference(bug: str) -> None:
-    assert failure_of("reference", TRIGGERS[bug]) is None
+    assert failure_of(KNOWN_BUGS[bug].host, TRIGGERS[bug]) is None
 
 
 @each_bug
 def test_all_actions_of_a_near_miss_are_legal(bug: str) -> None:
     configuration, actions = NEAR_MISSES[bug]
-    run = Run(make_target("reference"), configuration)
+    run = Run(make_target(KNOWN_BUGS[bug].host), configuration)
     for action in actions:
         assert why_illegal(action, run.contract, run.bench.shadow) is None
         run.step(action)

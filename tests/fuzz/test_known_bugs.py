@@ -16,6 +16,8 @@ from fuzz.trace import Trace
 
 CLEAN, MISMATCH = 0, 1
 SECONDS_MAX = 60.0
+MORE_WHERE_DRAWN = 12
+"""A reduction ends earlier there: what is left out moves every later sample."""
 
 ONE_AN_ORACLE = (
     *("one-sample-per-object", "stale-limit-after-large", "nonyoung-reported-dead"),
@@ -34,7 +36,7 @@ def traces_killing(bug: str) -> list[Trace]:
 
 @each_bug
 def test_the_trace_of_a_bug_passes_on_the_reference(bug: str) -> None:
-    target = make_target("reference")
+    target = make_target(KNOWN_BUGS[bug].host)
     assert [replay(target, trace, bug) for trace in traces_killing(bug)] == [None]
 
 
@@ -71,7 +73,8 @@ def test_a_bug_is_found_reduced_saved_and_replayed(
 
     assert json.loads(summary.read_text())["timing"]["seconds"] < SECONDS_MAX
     finds = [traces.read(path) for path in corpus.iterdir()]
-    assert min(len(find.actions) for find in finds) <= KNOWN_BUGS[bug].shortest + 2
+    more = 2 if KNOWN_BUGS[bug].host == "reference" else MORE_WHERE_DRAWN
+    assert min(len(find.actions) for find in finds) <= KNOWN_BUGS[bug].shortest + more
     assert {find.header.kills for find in finds} == {(bug,)}
     assert run_command_line(["replay", str(corpus)]) == MISMATCH
-    assert run_command_line(["replay", str(corpus), "--target", "reference"]) == CLEAN
+    assert run_command_line(["replay", str(corpus), "--target", KNOWN_BUGS[bug].host]) == CLEAN

@@ -43,7 +43,7 @@ from fuzz.actions import (
     WriteNumber,
 )
 from fuzz.contract import Contract, Range
-from fuzz.legality import why_illegal
+from fuzz.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.shadow import Shadow
 
 NODE, STRING, ARRAY, WEAKREF, EMPTY = range(5)
@@ -326,3 +326,92 @@ def test_the_legal_periods_are_those_of_the_contract(contract: Contract, shadow:
     other = attrs.evolve(contract, sampling=rule)
     legal = [p for p in range(100) if not why_illegal(EnableSampling(p), other, shadow)]
     assert legal == [24, 36, 48]
+
+
+# Blocks and threads.
+
+
+@pytest.fixture
+def blocks(blocks: Contract) -> Contract:
+    return attrs.evolve(blocks, actions=(*blocks.actions, "read_profile"))
+
+
+@pytest.fixture
+def of_blocks(blocks: Contract) -> Shadow:
+    """Roots: a block of 9 bytes."""
+    shadow = Shadow(blocks)
+    follow(shadow, Malloc(9))
+    return shadow
+
+
+LEGAL_WITH_BLOCKS = (
+    *(Malloc(0), Malloc(4096), Malloc(1, thread=2), Calloc(0, 7), Calloc(7, 0)),
+    *(Calloc(2, 2048), Calloc(1, 4096), Realloc(0, 1), Realloc(0, 4096), Free(0, thread=1)),
+    *(SetPeriod(1), SetPeriod(4096), EnableSampling(4096, thread=2), ReadProfile()),
+    *(DisableSampling(), PauseSampling(), ResumeSampling()),
+)
+
+ILLEGAL_WITH_BLOCKS = (
+    (Malloc(-1), "the block has -1 bytes; it must have from 0 to 4096"),
+    (Malloc(4097), "the block has 4097 bytes; it must have from 0 to 4096"),
+    (Calloc(2, 2049), "the block has 4098 bytes; it must have from 0 to 4096"),
+    (Calloc(-1, 8), "count is -1, size_bytes 8; none may be below 0"),
+    (Calloc(8, -1), "count is 8, size_bytes -1; none may be below 0"),
+    (Calloc(-2, -2), "count is -2, size_bytes -2; none may be below 0"),
+    (Realloc(0, 0), "the block has 0 bytes; it must have from 1 to 4096"),
+    (Realloc(0, 4097), "the block has 4097 bytes; it must have from 1 to 4096"),
+    (Realloc(1, 8), "root is 1; there are 1 roots, from 0 up"),
+    (Free(1), "root is 1; there are 1 roots, from 0 up"),
+    (SetPeriod(0), "period_bytes is 0; it must be from 1 to 4096"),
+    (SetPeriod(4097), "period_bytes is 4097; it must be from 1 to 4096"),
+    (Malloc(1, thread=3), "thread is 3; there are 3, from 0 up"),
+    (Malloc(1, thread=-1), "thread is -1; there are 3, from 0 up"),
+    (ReadProfile(thread=3), "thread is 3; there are 3, from 0 up"),
+    (AllocateNode(0), "the target does not carry out allocate_node"),
+)
+
+
+@pytest.mark.parametrize("action", LEGAL_WITH_BLOCKS, ids=str)
+def test_a_legal_action_on_blocks_has_no_problem(
+    action: Action, blocks: Contract, of_blocks: Shadow
+) -> None:
+    assert why_illegal(action, blocks, of_blocks) is None
+
+
+def test_every_action_of_an_allocator_can_be_legal(blocks: Contract) -> None:
+    assert {type(action) for action in LEGAL_WITH_BLOCKS} == {
+        ACTIONS[name] for name in blocks.actions
+    }
+
+
+@pytest.mark.parametrize(("action", "reason"), ILLEGAL_WITH_BLOCKS, ids=str)
+def test_an_illegal_action_on_blocks_has_a_reason(
+    action: Action, reason: str, blocks: Contract, of_blocks: Shadow
+) -> None:
+    assert why_illegal(action, blocks, of_blocks) == reason
+
+
+def test_only_a_block_is_made_another_size(contract: Contract, shadow: Shadow) -> None:
+    contract = attrs.evolve(contract, actions=(*contract.actions, "realloc"))
+    problem = why_illegal(Realloc(NODE, 8), contract, shadow)
+    assert problem == "root 0 is a node; it must be a block"
+
+
+@pytest.mark.parametrize("action", [EnableSampling(8), SetPeriod(8)], ids=str)
+def test_where_the_periods_are_listed_another_is_illegal(
+    action: Action, blocks: Contract, of_blocks: Shadow
+) -> None:
+    rule = attrs.evolve(blocks.sampling, periods=(16, 64))
+    problem = why_illegal(action, attrs.evolve(blocks, sampling=rule), of_blocks)
+    assert problem == "period_bytes is 8; it must be one of 16, 64"
+
+
+def test_a_target_of_one_thread_is_asked_by_that_one(contract: Contract, shadow: Shadow) -> None:
+    problem = why_illegal(CollectMinor(thread=1), contract, shadow)
+    assert problem == "thread is 1; there are 1, from 0 up"
+
+
+def test_blocks_are_asked_for_ahead_of_the_answers(blocks: Contract) -> None:
+    assert may_be_sent_ahead(blocks)
+    actions = (Malloc(9), Free(0), Realloc(0, 9), Malloc(9))
+    assert list(while_legal(blocks, actions)) == [Malloc(9), Free(0)]

@@ -31,7 +31,7 @@ from fuzz.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import Target
 from fuzz.targets.reference import ReferenceTarget
-from gcmodel import Parts
+from gcmodel import Configuration, Parts
 from gcmodel.events import Events
 from gcmodel.nursery import Nursery
 from gcmodel.sampling import Sampling
@@ -54,6 +54,13 @@ def test_other_samples_under_a_larger_nursery_are_wrong(
     assert (mismatch.oracle, mismatch.field) == ("invariance", "samples")
     assert (mismatch.expected, mismatch.got) == (second, first)
     assert mismatch.direction == direction
+
+
+def test_where_a_collection_ends_allocation_contexts_nothing_is_said(contract: Contract) -> None:
+    assert ORACLE.configuration(contract, {}, [AllocateNode(0)]) is not None
+    rule = attrs.evolve(contract.sampling, context_bytes=64)
+    in_contexts = attrs.evolve(contract, sampling=rule)
+    assert ORACLE.configuration(in_contexts, {}, [AllocateNode(0)]) is None
 
 
 def test_everything_but_the_samples_may_differ() -> None:
@@ -122,25 +129,12 @@ def test_all_actions_stay(action: Action) -> None:
 class DrawnDistances(Sampling):
     """Samples are as far apart as a generator draws, from a word to twice the period."""
 
-    def __init__(self, nursery: Nursery, events: Events) -> None:
-        super().__init__(nursery, events)
+    def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
+        super().__init__(configuration, nursery, events)
         self._random = random.Random(1)
 
-    def draw(self) -> int:
+    def next_distance(self) -> int:
         return 8 * self._random.randint(1, self.period_bytes // 4)
-
-    def enable(self, period_bytes: int) -> None:
-        super().enable(period_bytes)
-        self.sample_point = self._nursery.nursery_free + self.draw()
-        self.set_limit()
-
-    def pass_sample_points(self, end: int) -> int:
-        count = 0
-        while self.is_due(end):
-            self._events.sample()
-            self.sample_point += self.draw()
-            count += 1
-        return count
 
 
 class RedrawnByCollections(DrawnDistances):
@@ -148,8 +142,7 @@ class RedrawnByCollections(DrawnDistances):
 
     def after_minor_collection(self) -> None:
         if self.period_bytes:
-            self.sample_point = self._nursery.nursery_free + self.draw()
-            self.set_limit()
+            self.begin()
 
 
 class UnstatedTarget(ReferenceTarget):

@@ -379,6 +379,98 @@ def test_where_the_distances_are_unstated_nobody_knows_what_a_callback_takes(
     assert unstated.oracle.callback_samples is None
 
 
+# Threads, and the contexts in which they allocate.
+
+IN_CONTEXTS = {
+    "surplus": "dropped",
+    "samples_per_allocation": "one",
+    "distances": "dotnet",
+    "context_bytes": 64,
+    "seeds": (0, 0),
+}
+
+
+@pytest.fixture
+def threads(contract: Contract) -> Judge:
+    """Two threads with contexts of 64 bytes, each of which has allocated a node there."""
+    judge = Judge(contract, **IN_CONTEXTS)
+    judge.hear(EnableSampling(2**30), Observation())
+    for thread in (0, 1):
+        judge.hear(AllocateNode(0, thread=thread), A_NODE)
+    return judge
+
+
+A_NODE = Observation(size=NODE_BYTES, outside=False)
+COLLECTING = attrs.evolve(A_NODE, minors=1)
+
+
+def rooms(judge: Judge) -> list[int]:
+    return [clock.room_bytes for clock in judge.oracle.clocks]
+
+
+def test_each_thread_allocates_in_a_context_of_its_own(threads: Judge) -> None:
+    assert rooms(threads) == [32, 32]
+    threads.hear(AllocateNode(0, thread=1), A_NODE)
+    assert rooms(threads) == [32, 0]
+
+
+def test_an_object_outside_lies_in_no_context(threads: Judge) -> None:
+    threads.hear(AllocateString(75), Observation(size=100, outside=True))
+    assert rooms(threads) == [32, 32]
+
+
+def test_a_collection_ends_every_threads_context(threads: Judge) -> None:
+    threads.hear(CollectMinor(), Observation(minors=1))
+    assert rooms(threads) == [0, 0]
+
+
+def test_a_collection_in_an_allocation_comes_before_the_context_of_its_object(
+    threads: Judge,
+) -> None:
+    threads.hear(AllocateNode(0, thread=1), A_NODE)
+    threads.hear(AllocateNode(0, thread=1), COLLECTING)
+    assert rooms(threads) == [0, 32]
+
+
+def test_a_collection_for_an_object_outside_ends_also_its_threads_context(threads: Judge) -> None:
+    threads.hear(AllocateString(75), Observation(minors=1, size=100, outside=True))
+    assert rooms(threads) == [0, 0]
+
+
+def test_an_object_that_collects_is_judged_by_what_its_old_context_had_left(
+    contract: Contract,
+) -> None:
+    """The byte that was drawn is the last that the context had left."""
+    judge = Judge(contract, **IN_CONTEXTS, first_bytes=(15, 2**30))
+    judge.hear(AllocateArray(4), Observation(size=48, outside=False))
+    judge.enable(2**30)
+    judge.hear(AllocateNode(0), attrs.evolve(COLLECTING, samples=1))
+    assert [hit.offset for hit in judge.oracle.hits] == [15]
+
+
+def test_while_sampling_is_off_contexts_go_on(contract: Contract) -> None:
+    judge = Judge(contract, **IN_CONTEXTS)
+    judge.node(samples=0)
+    assert rooms(judge) == [32, 0]
+
+
+def test_enabling_leaves_the_contexts_as_they_are(threads: Judge) -> None:
+    threads.enable(64)
+    assert rooms(threads) == [32, 32]
+    # What System.Random(0) draws for a period of 64 bytes after three other distances.
+    assert [threads.oracle.bytes_until_sample(thread) for thread in (0, 1)] == [51, 51]
+
+
+# An object of more samples than a list has room for.
+
+
+def test_however_many_samples_an_object_takes_they_are_counted(contract: Contract) -> None:
+    layout = attrs.evolve(contract.layout, object_bytes_max=2**61)
+    judge = Judge(attrs.evolve(contract, layout=layout))
+    judge.enable(8)
+    judge.string(2**60, samples=2**57 - 1)
+
+
 # What is wrong.
 
 

@@ -13,8 +13,19 @@ import pexpect
 import pytest
 
 import fuzz
+from fuzz.actions import (
+    Action,
+    AllocateNode,
+    Calloc,
+    CollectMinor,
+    Malloc,
+    ReadProfile,
+    Realloc,
+    SetPeriod,
+)
 from fuzz.cli import run_command_line
 from fuzz.probes import probes_for
+from fuzz.report import describe_action
 from fuzz.targets import make_target
 
 CLEAN, MISMATCH = 0, 1
@@ -215,3 +226,29 @@ def test_the_live_line_fits_in_a_hundred_columns(live_lines: list[str]) -> None:
 
 def test_the_live_line_leaves_no_trace(screen: str) -> None:
     assert " · " not in screen.rpartition(ESCAPE + "[2K")[2]
+
+
+# Actions in words.
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (Malloc(9), "malloc size_bytes=9"),
+        (Calloc(2, 9), "calloc count=2 size_bytes=9"),
+        (Realloc(0, 9), "realloc root=0 size_bytes=9"),
+        (SetPeriod(64), "set_period period_bytes=64"),
+        (ReadProfile(), "read_profile"),
+        (Malloc(9, thread=2), "malloc by thread 2 size_bytes=9"),
+        (CollectMinor(thread=1), "collect_minor by thread 1"),
+        (
+            AllocateNode(0, nonmovable=True, thread=1),
+            "allocate_node by thread 1 number=0 nonmovable",
+        ),
+    ],
+    ids=str,
+)
+def test_an_action_is_said_by_whom_unless_it_is_the_first_thread(
+    action: Action, words: str
+) -> None:
+    assert describe_action(action) == words

@@ -5,11 +5,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 import fuzz
+from fuzz.actions import Action, Calloc, Free, Malloc, Realloc
+from fuzz.contract import Contract
+from fuzz.lines import action_to_data, contract_from_data, observation_from_data, to_line
+from fuzz.observation import Observation
+from fuzz.oracles import Bench
 from fuzz.serve import serve
 from fuzz.targets import Target
 
@@ -52,6 +58,43 @@ def test_a_line_that_means_nothing_is_answered_with_an_error(
 ) -> None:
     _, answer = answers(reference, HEADER, line)
     assert str(answer["error"]).startswith(error)
+
+
+class Allocator:
+    """Blocks of whose samples the sampling oracle says how many there are."""
+
+    name = "allocator"
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._bench = Bench(contract)
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self._bench = Bench(self._contract)
+        return self._contract
+
+    def perform(self, action: Action) -> Observation:
+        self._bench.shadow.follow(action, 0)
+        told = Observation(self._bench.sampling.follow(action, Observation()))
+        if isinstance(action, Malloc | Calloc | Realloc):
+            root = action.root if isinstance(action, Realloc) else -1
+            told.size = self._bench.shadow.roots[root].size_bytes
+            told.offsets = [hit.offset for hit in self._bench.sampling.hits]
+        return told
+
+
+def test_an_allocator_of_blocks_and_threads_is_served(blocks: Contract) -> None:
+    actions = (Malloc(9), Malloc(61, thread=1), Realloc(0, 9, thread=2), Calloc(2, 30), Free(0))
+    lines = [to_line(action_to_data(action)) for action in actions]
+    header, *told = answers(Allocator(blocks), HEADER, *lines)
+    assert contract_from_data(header["contract"]) == blocks
+    assert [observation_from_data(each) for each in told] == [
+        Observation(size=16),
+        Observation(1, size=64, offsets=[60]),
+        Observation(size=16),
+        Observation(1, size=64, offsets=[34]),
+        Observation(),
+    ]
 
 
 @pytest.mark.parametrize("names", [[], ["nobody"], ["reference", "reference"]])

@@ -10,6 +10,7 @@ from fuzz.actions import (
     AllocateOldString,
     AllocateString,
     AllocateWeakref,
+    Calloc,
     CheckHeap,
     CollectFull,
     CollectMinor,
@@ -19,11 +20,14 @@ from fuzz.actions import (
     Fork,
     Free,
     LoadPrebuilt,
+    Malloc,
     PauseSampling,
     Pin,
     Read,
+    Realloc,
     ResumeSampling,
     SetCallback,
+    SetPeriod,
     Unpin,
     Write,
     WriteNumber,
@@ -498,3 +502,67 @@ def test_two_shadows_share_nothing(contract: Contract) -> None:
     first, second = Shadow(contract), Shadow(contract)
     follow(first, AllocateNode(0))
     assert second.roots == []
+
+
+# Blocks.
+
+
+@pytest.fixture
+def of_blocks(blocks: Contract) -> Shadow:
+    return Shadow(blocks)
+
+
+def test_a_block_is_as_large_as_it_was_asked_for(of_blocks: Shadow) -> None:
+    follow(of_blocks, Malloc(9), Calloc(3, 5), Calloc(0, 5), Malloc(0))
+    assert numbers(of_blocks) == [9, 15, 0, 0]
+    assert {obj.kind for obj in of_blocks.roots} == {"block"}
+
+
+def test_a_block_has_the_room_of_its_class_until_it_is_known_to_be_sampled(
+    of_blocks: Shadow,
+) -> None:
+    follow(of_blocks, Malloc(9), Malloc(129))
+    assert [obj.size_bytes for obj in of_blocks.roots] == [16, 256]
+
+
+def test_a_block_lies_outside_the_nursery_and_is_not_young(of_blocks: Shadow) -> None:
+    follow(of_blocks, Malloc(9))
+    [block] = of_blocks.roots
+    assert block.outside
+    assert not block.is_in_nursery
+    assert of_blocks.young == []
+
+
+def test_a_block_that_is_made_another_size_keeps_its_slot(of_blocks: Shadow) -> None:
+    follow(of_blocks, Malloc(9), Malloc(10))
+    block = of_blocks.roots[0]
+    follow(of_blocks, Realloc(0, 30))
+    assert numbers(of_blocks) == [30, 10]
+    assert of_blocks.roots[0] is block
+
+
+def test_a_freed_block_is_gone(of_blocks: Shadow) -> None:
+    follow(of_blocks, Malloc(9), Malloc(10), Free(0))
+    assert numbers(of_blocks) == [10]
+    assert of_blocks.graph() == [[1, 10]]
+
+
+def test_sampling_is_on_from_the_start_where_the_contract_says_so(of_blocks: Shadow) -> None:
+    assert of_blocks.sampling_bytes == 100
+
+
+def test_a_period_is_set_while_sampling_is_on(of_blocks: Shadow) -> None:
+    follow(of_blocks, SetPeriod(7))
+    assert (of_blocks.sampling_bytes, of_blocks.paused_bytes) == (7, 0)
+
+
+def test_a_period_that_is_set_while_sampling_is_paused_is_resumed_with(of_blocks: Shadow) -> None:
+    follow(of_blocks, PauseSampling(), SetPeriod(7))
+    assert of_blocks.sampling_bytes == 0
+    follow(of_blocks, ResumeSampling())
+    assert of_blocks.sampling_bytes == 7
+
+
+def test_a_period_that_is_set_while_sampling_is_off_means_nothing(of_blocks: Shadow) -> None:
+    follow(of_blocks, DisableSampling(), SetPeriod(7), ResumeSampling())
+    assert of_blocks.sampling_bytes == 0

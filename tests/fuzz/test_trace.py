@@ -11,14 +11,22 @@ from hypothesis import strategies as st
 
 from fuzz.actions import (
     ACTIONS,
+    Action,
     AllocateString,
     AllocateWeakref,
+    Calloc,
     CollectMinor,
     DisableSampling,
     Free,
+    Malloc,
+    ReadProfile,
+    Realloc,
+    SetPeriod,
     Write,
 )
+from fuzz.contract import Contract
 from fuzz.lines import action_from_data, action_to_data, to_line
+from fuzz.observation import Observation
 from fuzz.problems import BadInputError
 from fuzz.trace import (
     VERSION,
@@ -330,3 +338,61 @@ def test_writing_leaves_no_partial_file(tmp_path: Path) -> None:
 
 def test_a_stem_with_a_dot_keeps_it(tmp_path: Path) -> None:
     assert write(SOME, tmp_path, "0.5").name.startswith("0.5-")
+
+
+# Blocks and threads.
+
+
+@pytest.mark.parametrize(
+    ("action", "line"),
+    [
+        (Malloc(9), '{"do": "malloc", "size_bytes": 9}'),
+        (Malloc(9, thread=2), '{"do": "malloc", "size_bytes": 9, "thread": 2}'),
+        (Calloc(2, 9), '{"do": "calloc", "count": 2, "size_bytes": 9}'),
+        (Realloc(0, 9), '{"do": "realloc", "root": 0, "size_bytes": 9}'),
+        (SetPeriod(64), '{"do": "set_period", "period_bytes": 64}'),
+        (ReadProfile(thread=1), '{"do": "read_profile", "thread": 1}'),
+    ],
+    ids=str,
+)
+def test_the_line_of_an_action_names_its_thread_unless_it_is_the_first(
+    action: Action, line: str
+) -> None:
+    assert to_line(action_to_data(action)) == line
+    assert action_from_data(json.loads(line)) == action
+
+
+@pytest.mark.parametrize("thread", ["1", 1.0, None, True], ids=repr)
+def test_a_thread_is_a_number(thread: object) -> None:
+    with pytest.raises(ValueError, match="thread"):
+        action_from_data({"do": "malloc", "size_bytes": 9, "thread": thread})
+
+
+def test_a_recording_of_an_allocator_reads_back_the_same(blocks: Contract) -> None:
+    layout = attrs.evolve(blocks.layout, sampled_multiple_bytes=256)
+    rule = attrs.evolve(
+        blocks.sampling,
+        periods=(64, 100),
+        counts="class_or_requested",
+        realloc="when_moved",
+        weights="passed",
+        paused="counting",
+        setting_period="drops",
+        first_bytes=(50, None, 70),
+        reseeds=(4, 5, 2**64 - 1),
+        estimates="weight",
+    )
+    contract = attrs.evolve(blocks, layout=layout, sampling=rule)
+    told = Observation(1, size=256, offsets=[7], weights=[107], profile=[2, 512])
+    trace = Trace(
+        Header(VERSION, "reference", contract=contract),
+        (Malloc(9, thread=2), ReadProfile()),
+        (told, Observation(profile=[0, 0])),
+    )
+    assert loads(dumps(trace), "some.jsonl") == trace
+
+
+def test_a_header_says_of_a_rule_only_what_is_not_the_papers(contract: Contract) -> None:
+    [header] = dumps(Trace(Header(VERSION, "reference", contract=contract), ())).splitlines()
+    rule = json.loads(header)["contract"]["sampling"]
+    assert rule == {"period_bytes": {"minimum": 8, "maximum": 2**40, "multiple": 8}}
