@@ -142,9 +142,10 @@ class SamplingRule:
     beyond the byte that was drawn (TCMalloc)."""
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
     """The supported ways of disabling: drop the pending samples, or collect and report them."""
-    paused: Literal["stopped", "counting"] = "stopped"
+    paused: Literal["stopped", "counting", "placeholders"] = "stopped"
     """Whether pausing stops the count, which resuming begins anew, or only what would be said of
-    it (jemalloc's `prof.active`)."""
+    it (jemalloc's `prof.active`), while each distance that ends is followed by one that is not
+    drawn but long (gperftools, with a sampling parameter of 0)."""
     setting_period: Literal["keeps", "drops"] = "keeps"
     """What becomes of the samples taken when the period is set (jemalloc's `prof.reset`)."""
     distances: Distances = "period"

@@ -190,6 +190,8 @@ def _problems_of_sampling(contract: Contract) -> Iterator[str]:
         yield f"initial_{contract.sampling.why_illegal(initial_bytes)}"
     if "disable_sampling" in contract.actions and not contract.sampling.disabling:
         yield "disabling is empty, but actions lists disable_sampling"
+    if contract.sampling.paused == "placeholders" and contract.sampling.distances != "gperftools":
+        yield f"paused is placeholders, but distances is {contract.sampling.distances}"
 
 
 def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:

@@ -380,6 +380,10 @@ def print_targets(console: Console, contract: Contract) -> None:
         "\n[bold]incminimark[/]: PyPy's collector, untranslated, under Python 2.7; "
         "--source names the RPython tree, --python the interpreter."
     )
+    console.print(
+        "\n[bold]gperftools[/], [bold]gperftools-as-documented[/]: the stock libtcmalloc.so.4 of "
+        "gperftools 2.10, as it is and as it is said to be (docs/gperftools.md)."
+    )
     kin = ", ".join(name for name in REFERENCES if name != REFERENCE)
     console.print(f"\n[bold]{kin}[/]: the same under the rules of other samplers.")
     console.print("\n[bold]reference+BUG[/]: with a known bug planted; several may be joined by +.")

@@ -26,6 +26,8 @@ from typing import Protocol
 BITS_64 = 2**64 - 1
 BITS_48 = 2**48 - 1
 LN_2 = math.log(2)
+GPERFTOOLS_PLACEHOLDER_BYTES = 16 << 20
+"""Its distance for a period of 0, with which nothing is sampled and nothing drawn."""
 
 
 class Distances(Protocol):
@@ -72,6 +74,8 @@ class Gperftools:
 
     def draw(self, period_bytes: int) -> int:
         """See Distances."""
+        if period_bytes == 0:
+            return GPERFTOOLS_PLACEHOLDER_BYTES
         self._step()
         q = (self._state >> 22) + 1.0
         return int((math.log2(q) - 26) * (-LN_2 * period_bytes))

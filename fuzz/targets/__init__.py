@@ -2,7 +2,8 @@
 
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
-speaks the protocol, and `incminimark`, PyPy's collector.
+speaks the protocol, `incminimark`, PyPy's collector, and `gperftools`, a stock allocator, under
+either of its contracts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
+from fuzz.targets import gperftools
 from fuzz.targets.incminimark import driver_command
 from fuzz.targets.known_bugs import KNOWN_BUGS
 from fuzz.targets.process import ProcessTarget
@@ -20,6 +22,7 @@ from fuzz.targets.references import REFERENCES, make_reference
 from fuzz.targets.target import Target
 
 __all__ = [
+    "GPERFTOOLS",
     "INCMINIMARK",
     "KNOWN_BUGS",
     "NO_OPTIONS",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
+GPERFTOOLS = (gperftools.AS_BUILT, gperftools.AS_DOCUMENTED)
 TIMEOUT_SECONDS = 10.0
 
 
@@ -74,7 +78,7 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
         if options.command:
             raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
         return make_reference(base, name, bugs, options.without)
-    if base not in (PROCESS, INCMINIMARK):
+    if base not in (PROCESS, INCMINIMARK, *GPERFTOOLS):
         raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
     if bugs:
         raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
@@ -85,6 +89,8 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The program that is the target. Raises BadInputError."""
     if name == INCMINIMARK:
         return driver_command(options.python, options.source)
+    if name in GPERFTOOLS:
+        return gperftools.driver_command(name)
     if not options.command:
         raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
     return options.command

@@ -65,6 +65,13 @@ def test_a_contract_is_read_as_it_was_written(reference: Target) -> None:
             "disabling is empty, but actions lists disable_sampling",
         ),
         (
+            {
+                "actions": ("enable_sampling",),
+                "sampling": SamplingRule(Range(8, 64), paused="placeholders"),
+            },
+            "paused is placeholders, but distances is period",
+        ),
+        (
             {"settings": (Setting("cards", 4, Range(0, 8)),) * 2},
             "settings has two of one name",
         ),
