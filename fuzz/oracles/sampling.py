@@ -82,7 +82,7 @@ class SamplingOracle:
         period_bytes, until_bytes = self.period_bytes, self.clocks[action.thread].until_bytes
         expected = self.follow(action, observation)
         is_wrong = "samples" in self._observes and observation.samples != expected
-        # Whether a block is sampled decides about its room; what an object costs, about its samples.
+        # Whether a block is sampled decides about its room; what others cost, about their samples.
         if not (is_wrong and self._has_blocks):
             self._check_cost(action, observation)
         if is_wrong:
