@@ -381,6 +381,9 @@ def print_targets(console: Console, contract: Contract) -> None:
         "--source names the RPython tree, --python the interpreter."
     )
     console.print(
+        "\n[bold]jemalloc[/]: the stock libjemalloc.so.2 of jemalloc 5.3.0 (docs/jemalloc.md)."
+    )
+    console.print(
         "\n[bold]gperftools[/], [bold]gperftools-as-documented[/]: the stock libtcmalloc.so.4 of "
         "gperftools 2.10, as it is and as it is said to be (docs/gperftools.md)."
     )

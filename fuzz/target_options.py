@@ -72,7 +72,8 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
     @click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark or gperftools; see `gcfuzz targets`.",
+        help="reference, reference+BUG, process, incminimark, jemalloc or gperftools; see "
+        "`gcfuzz targets`.",
     )
     @click.option(
         "--command",

@@ -2,8 +2,8 @@
 
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
-speaks the protocol, `incminimark`, PyPy's collector, and `gperftools`, a stock allocator, under
-either of its contracts.
+speaks the protocol, `incminimark`, PyPy's collector, and two stock allocators: `jemalloc`, and
+`gperftools` under either of its contracts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
-from fuzz.targets import gperftools
-from fuzz.targets.incminimark import driver_command
+from fuzz.targets import gperftools, incminimark, jemalloc
 from fuzz.targets.known_bugs import KNOWN_BUGS
 from fuzz.targets.process import ProcessTarget
 from fuzz.targets.references import REFERENCES, make_reference
@@ -24,6 +23,7 @@ from fuzz.targets.target import Target
 __all__ = [
     "GPERFTOOLS",
     "INCMINIMARK",
+    "JEMALLOC",
     "KNOWN_BUGS",
     "NO_OPTIONS",
     "PROCESS",
@@ -38,6 +38,7 @@ __all__ = [
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
 GPERFTOOLS = (gperftools.AS_BUILT, gperftools.AS_DOCUMENTED)
+JEMALLOC = "jemalloc"
 TIMEOUT_SECONDS = 10.0
 
 
@@ -78,7 +79,7 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
         if options.command:
             raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
         return make_reference(base, name, bugs, options.without)
-    if base not in (PROCESS, INCMINIMARK, *GPERFTOOLS):
+    if base not in (PROCESS, INCMINIMARK, JEMALLOC, *GPERFTOOLS):
         raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
     if bugs:
         raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
@@ -88,7 +89,9 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
 def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The program that is the target. Raises BadInputError."""
     if name == INCMINIMARK:
-        return driver_command(options.python, options.source)
+        return incminimark.driver_command(options.python, options.source)
+    if name == JEMALLOC:
+        return jemalloc.driver_command()
     if name in GPERFTOOLS:
         return gperftools.driver_command(name)
     if not options.command:
