@@ -19,7 +19,7 @@ RULE_FIELDS = (
     *("paused", "distances", "seeds", "initial_period_bytes", "first_bytes", "reseeds"),
 )
 """What of a sampling rule says when an allocation is sampled."""
-BLOCK_FIELDS = ("size_classes", "page_bytes", "sampled_multiple_bytes")
+BLOCK_FIELDS = ("size_classes", "page_bytes")
 """What of a layout says how much room a block has."""
 
 

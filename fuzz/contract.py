@@ -83,18 +83,14 @@ class Layout:
     """A block gets the room of the least of these that holds it, in rising order."""
     page_bytes: int = 1
     """One that is larger than all of them gets whole pages."""
-    sampled_multiple_bytes: int = 1
-    """A block that is sampled gets a multiple of this (whole pages in gperftools)."""
 
     def class_bytes(self, requested_bytes: int) -> int | None:
         """The size class of a block; None if it is larger than all."""
         index = bisect.bisect_left(self.size_classes, requested_bytes)
         return self.size_classes[index] if index < len(self.size_classes) else None
 
-    def room_bytes(self, requested_bytes: int, sampled: bool) -> int:
+    def room_bytes(self, requested_bytes: int) -> int:
         """How much a block has room for."""
-        if sampled and self.sampled_multiple_bytes > 1:
-            return rounded_up(max(requested_bytes, 1), self.sampled_multiple_bytes)
         class_bytes = self.class_bytes(requested_bytes)
         return class_bytes or rounded_up(requested_bytes, self.page_bytes)
 

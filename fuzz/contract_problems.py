@@ -135,7 +135,6 @@ POSITIVE = (
     "large_object_bytes",
     "object_bytes_max",
     "page_bytes",
-    "sampled_multiple_bytes",
 )
 
 

@@ -197,7 +197,7 @@ class Shadow:
     def _allocate_block(self, action: Malloc | Calloc) -> None:
         size_bytes = requested_bytes(action)
         block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
-        block.size_bytes = self._layout.room_bytes(size_bytes, sampled=False)
+        block.size_bytes = self._layout.room_bytes(size_bytes)
         self.roots.append(block)
 
     def _reallocate(self, action: Realloc) -> None:

@@ -5,8 +5,8 @@ no two living blocks share an address; whatever is asked for counts once, with t
 thread that asks; a block that was freed can be neither freed nor resized again, which is a named
 error, whoever has its address by then.
 
-Which system it is, by its size classes, sampler and profile, is said by its `BlockParts`. What is
-sampled lies in pages of its own in some, so that sampling changes what a block has room for.
+Which system it is, by its size classes, sampler and profile, is said by its `BlockParts`. A sampled
+block is none of the cache's, and has the room of its class all the same.
 """
 
 from __future__ import annotations
@@ -135,8 +135,7 @@ class BlockHeap:
             self.hits.append(hit)
             sample = SampledBlock(hit, requested_bytes, counted_bytes, usable_bytes)
             self._profile.add(sample)
-            sampled_bytes = self._sizes.sampled_bytes(requested_bytes)
-            return Block(self._new_address(sampled_bytes), sampled_bytes, None, sample)
+            return Block(self._new_address(usable_bytes), usable_bytes, None, sample)
         if usable_bytes > self._sizes.SMALL_BYTES_MAX:
             return Block(self._new_address(usable_bytes), usable_bytes, None, None)
         address = self._caches[self.thread].take(usable_bytes)

@@ -22,15 +22,11 @@ class Sizes(ABC):
 
     @abstractmethod
     def usable_bytes(self, requested_bytes: int) -> int:
-        """What a block that is not sampled has room for."""
+        """What a block has room for, whether it is sampled or not."""
 
     @abstractmethod
     def counted_bytes(self, requested_bytes: int) -> int:
         """What the sampler counts for it."""
-
-    def sampled_bytes(self, requested_bytes: int) -> int:
-        """What a block that is sampled has room for."""
-        return self.usable_bytes(requested_bytes)
 
     @abstractmethod
     def resizing_bytes(self, usable_bytes: int, requested_bytes: int) -> int | None:
@@ -93,10 +89,6 @@ class GperftoolsSizes(Sizes):
             return requested_bytes
         return self.usable_bytes(requested_bytes)
 
-    def sampled_bytes(self, requested_bytes: int) -> int:
-        """A sampled block lies in pages of its own."""
-        return rounded_up(max(requested_bytes, 1), self.PAGE_BYTES)
-
     def resizing_bytes(self, usable_bytes: int, requested_bytes: int) -> int | None:
         """A block stays if it would not grow, nor lose more than half. (do_realloc_with_callback.)
 
@@ -119,7 +111,3 @@ class TcmallocSizes(GperftoolsSizes):
     def counted_bytes(self, requested_bytes: int) -> int:
         """See Sizes."""
         return requested_bytes + 1
-
-    def sampled_bytes(self, requested_bytes: int) -> int:
-        """A sampled block says that it has no more room than others."""
-        return self.usable_bytes(requested_bytes)

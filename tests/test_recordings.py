@@ -47,8 +47,8 @@ from fuzz.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.observation import Observation
 from fuzz.observation import Report as ObservedReport
 from fuzz.oracles import Bench, Mismatch
-from fuzz.targets.known_bugs import plant
-from gcmodel import Configuration, Heap, Report
+from fuzz.targets.known_bugs import planted_parts
+from gcmodel import Configuration, Heap, Parts, Report
 from gcmodel.configuration import ARENA_BYTES
 from gcmodel.objects import Object
 
@@ -143,7 +143,7 @@ class Player:
     """
 
     def __init__(self, setup: JsonObject, *bugs: str) -> None:
-        self.heap = Heap(configuration_of(setup), plant(bugs))
+        self.heap = Heap(configuration_of(setup), Parts(**planted_parts(bugs)))
         self._ids = itertools.count(1)
         self._objects: dict[int, Object] = {}
 

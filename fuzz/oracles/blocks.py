@@ -20,7 +20,7 @@ def bytes_counted(rule: SamplingRule, layout: Layout, requested_bytes: int) -> i
         case "class_or_requested":
             return layout.class_bytes(requested_bytes) or requested_bytes
         case "size":
-            return layout.room_bytes(requested_bytes, sampled=False)
+            return layout.room_bytes(requested_bytes)
 
 
 def bytes_to_move(rule: SamplingRule, room_bytes: int, requested_bytes: int) -> int | None:

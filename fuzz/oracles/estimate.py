@@ -70,7 +70,7 @@ class EstimateOracle:
                 objects = hit.weight / counted_bytes
             else:
                 objects = 1 / -math.expm1(-counted_bytes / self._sampling.period_bytes)
-            self._stands_for[block] = objects, objects * self._sampling.class_bytes
+            self._stands_for[block] = objects, objects * block.size_bytes
 
     def _check_profile(self, observation: Observation) -> None:
         alive = [

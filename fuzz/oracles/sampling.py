@@ -46,8 +46,7 @@ class SamplingOracle:
     pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
     `callback_samples` are those that the last action's callback took, None if nobody can tell them
     from those of the object, and `callback_was_reported` whether the action collected once more
-    after it. `counted_bytes` is what the last action's block counted, None if none was counted, and
-    `class_bytes` what it has room for when it is not sampled.
+    after it. `counted_bytes` is what the last action's block counted, None if none was counted.
     `was_enabled`, whether sampling ever was, is asked by a probe.
     """
 
@@ -57,7 +56,6 @@ class SamplingOracle:
         self._observes = frozenset(contract.observes)
         self._tells_hits = not self._observes.isdisjoint(("offsets", "weights"))
         self._nursery_bytes = contract.nursery_bytes
-        self._has_blocks = "block" in contract.layout.kinds
         self._shadow = shadow
         self._is_stated = self._rule.distances not in ("unstated", "random")
         self.clocks = [Clock(self._rule, thread) for thread in range(contract.threads)]
@@ -67,7 +65,6 @@ class SamplingOracle:
         self.callback_samples: int | None = 0
         self.callback_was_reported = False
         self.counted_bytes: int | None = None
-        self.class_bytes = 0
         self.nursery_used_bytes = 0
         self.was_enabled = False
         if shadow.sampling_bytes:
@@ -81,11 +78,8 @@ class SamplingOracle:
         """Compare with what the target said. Raises SamplingMismatch."""
         period_bytes, until_bytes = self.period_bytes, self.clocks[action.thread].until_bytes
         expected = self.follow(action, observation)
-        is_wrong = "samples" in self._observes and observation.samples != expected
-        # Whether a block is sampled decides about its room; what others cost, about their samples.
-        if not (is_wrong and self._has_blocks):
-            self._check_cost(action, observation)
-        if is_wrong:
+        self._check_cost(action, observation)
+        if "samples" in self._observes and observation.samples != expected:
             before = _describe(period_bytes, until_bytes)
             raise SamplingMismatch("samples", expected, observation.samples, before)
         if self._is_stated and self._tells_hits:
@@ -213,8 +207,7 @@ class SamplingOracle:
         else:
             self.hits = self._count(self.clocks[action.thread], self.counted_bytes, outside=True)
             samples = len(self.hits)
-        self.class_bytes = self._layout.room_bytes(size_bytes, sampled=False)
-        block.size_bytes = self._layout.room_bytes(size_bytes, sampled=samples > 0)
+        block.size_bytes = self._layout.room_bytes(size_bytes)
         return samples
 
     # What starts and ends a count.

@@ -47,9 +47,7 @@ GPERFTOOLS_CLASSES = (
 """Eight for each doubling, but no further apart than pages, up to 256 KiB."""
 
 
-def _layout(
-    size_classes: tuple[int, ...], page_bytes: int = 1, sampled_multiple_bytes: int = 1
-) -> Layout:
+def _layout(size_classes: tuple[int, ...], page_bytes: int = 1) -> Layout:
     return Layout(
         kinds={"block": KindLayout(type_index=1, fixed_bytes=0, item_bytes=1)},
         large_object_bytes=1,
@@ -57,7 +55,6 @@ def _layout(
         object_bytes_max=BLOCK_BYTES_MAX,
         size_classes=size_classes,
         page_bytes=page_bytes,
-        sampled_multiple_bytes=sampled_multiple_bytes,
     )
 
 
@@ -194,7 +191,7 @@ class TcmallocTarget(BlocksTarget):
 
 
 class GperftoolsTarget(BlocksTarget):
-    """By gperftools 2.10, as it was meant: classes count, and sampled blocks lie in pages."""
+    """By gperftools 2.10, as it was meant: size classes count."""
 
     settings = (Setting("period_bytes", 4096, Range(1, 2**30)), *THREADS)
 
@@ -202,7 +199,7 @@ class GperftoolsTarget(BlocksTarget):
         """See BlocksTarget."""
         return Contract(
             nursery_bytes=0,
-            layout=_layout(GPERFTOOLS_CLASSES, PAGE_BYTES, sampled_multiple_bytes=PAGE_BYTES),
+            layout=_layout(GPERFTOOLS_CLASSES, PAGE_BYTES),
             sampling=SamplingRule(
                 period_bytes=Range(1, 2**30),
                 counts="class_or_requested",

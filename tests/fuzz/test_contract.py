@@ -90,7 +90,7 @@ def test_a_block_is_of_the_least_class_that_holds_it(
     blocks: Contract, requested: int, class_bytes: int
 ) -> None:
     assert blocks.layout.class_bytes(requested) == class_bytes
-    assert blocks.layout.room_bytes(requested, sampled=False) == class_bytes
+    assert blocks.layout.room_bytes(requested) == class_bytes
 
 
 @pytest.mark.parametrize(("requested", "room"), [(129, 256), (256, 256), (257, 512)])
@@ -98,24 +98,11 @@ def test_a_block_larger_than_all_classes_has_whole_pages(
     blocks: Contract, requested: int, room: int
 ) -> None:
     assert blocks.layout.class_bytes(requested) is None
-    assert blocks.layout.room_bytes(requested, sampled=False) == room
+    assert blocks.layout.room_bytes(requested) == room
 
 
 def test_where_nothing_is_said_of_classes_a_block_has_what_it_asks_for(layout: Layout) -> None:
-    assert [layout.room_bytes(size, sampled=False) for size in (0, 1, 13)] == [0, 1, 13]
-
-
-@pytest.mark.parametrize(("requested", "room"), [(0, 512), (9, 512), (512, 512), (513, 1024)])
-def test_a_sampled_block_may_have_a_multiple_of_its_own(
-    blocks: Contract, requested: int, room: int
-) -> None:
-    layout = attrs.evolve(blocks.layout, sampled_multiple_bytes=512)
-    assert layout.room_bytes(requested, sampled=True) == room
-    assert layout.room_bytes(9, sampled=False) == 16
-
-
-def test_a_sampled_block_is_else_like_any_other(blocks: Contract) -> None:
-    assert blocks.layout.room_bytes(9, sampled=True) == 16
+    assert [layout.room_bytes(size) for size in (0, 1, 13)] == [0, 1, 13]
 
 
 # Periods and threads.

@@ -156,7 +156,6 @@ def test_the_contract_of_an_allocator_has_no_problem(blocks: Contract) -> None:
     ("changes", "problem"),
     [
         ({"page_bytes": 0}, "page_bytes is 0; it must be at least 1"),
-        ({"sampled_multiple_bytes": 0}, "sampled_multiple_bytes is 0; it must be at least 1"),
         ({"size_classes": (0, 8)}, "size_classes must rise, from at least 1"),
         ({"size_classes": (8, 8)}, "size_classes must rise, from at least 1"),
         ({"size_classes": (16, 8)}, "size_classes must rise, from at least 1"),

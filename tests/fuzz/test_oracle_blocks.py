@@ -95,11 +95,6 @@ def test_what_a_block_of_nothing_counts(blocks: Contract, counts: str, counted: 
     assert bytes_counted(rule, blocks.layout, 0) == counted
 
 
-def test_the_room_of_a_sampled_block_is_not_what_counts(blocks: Contract) -> None:
-    layout = attrs.evolve(blocks.layout, sampled_multiple_bytes=256)
-    assert bytes_counted(blocks.sampling, layout, 9) == 16
-
-
 @pytest.mark.parametrize(
     ("counts", "left"),
     [
@@ -177,16 +172,6 @@ def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contra
     assert judge.oracle.counted_bytes == 10
 
 
-def test_a_block_that_was_sampled_stays_in_the_room_that_it_has(blocks: Contract) -> None:
-    layout = {"sampled_multiple_bytes": 256}
-    judge = Judge(blocks, realloc="when_moved", layout=layout)
-    judge.malloc(60, size=256, samples=1)
-    judge.hear(Realloc(0, 128), size=256)
-    assert judge.oracle.counted_bytes is None
-    judge.hear(PauseSampling())
-    judge.hear(Realloc(0, 127), size=128)
-
-
 def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> None:
     judge.malloc(9, size=16)
     judge.hear(Realloc(0, 40), samples=1, size=64)
@@ -197,20 +182,6 @@ def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> No
 
 def test_a_sampled_block_has_room_for_the_class_where_nothing_else_is_said(judge: Judge) -> None:
     judge.malloc(60, size=64, samples=1)
-
-
-def test_a_sampled_block_may_have_room_for_pages(blocks: Contract) -> None:
-    judge = Judge(blocks, layout={"sampled_multiple_bytes": 512})
-    judge.malloc(60, size=512, samples=1)
-
-
-def test_where_nothing_is_stated_a_block_has_room_by_whether_it_was_sampled(
-    blocks: Contract,
-) -> None:
-    layout = {"sampled_multiple_bytes": 512}
-    judge = Judge(blocks, distances="unstated", layout=layout)
-    judge.malloc(9, size=512, samples=1)
-    judge.malloc(9, size=16)
 
 
 @pytest.mark.parametrize("action", [Malloc(9), Calloc(3, 3), Realloc(0, 9)], ids=str)
@@ -329,12 +300,6 @@ def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unheard: Judg
 
 def test_a_sample_that_is_said_while_paused_is_wrong(unheard: Judge) -> None:
     assert mismatch_of(unheard, Malloc(60), samples=1, size=64).why == "sampling was off"
-
-
-def test_a_block_that_is_due_while_paused_has_the_room_of_its_class(blocks: Contract) -> None:
-    judge = Judge(blocks, paused="counting", layout={"sampled_multiple_bytes": 512})
-    judge.hear(PauseSampling())
-    judge.malloc(60, size=64)
 
 
 def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_another(

@@ -238,7 +238,7 @@ def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(
 ) -> None:
     """What gperftools does not heed: it samples classes, and unbiases what was requested."""
     contract = profiling(blocks, initial_period_bytes=4096)
-    layout = attrs.evolve(contract.layout, size_classes=(8, 16), sampled_multiple_bytes=8192)
+    layout = attrs.evolve(contract.layout, size_classes=(8, 16))
     judge = Judge(attrs.evolve(contract, layout=layout))
     judge.hear(Malloc(1))
     judge.profile(512, 4100)
@@ -357,9 +357,9 @@ def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocatio
 
 
 def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -> None:
-    """Each sampled block has a page, and would be expected to be sampled again and again."""
+    """What is requested counts, and each block has room for much more."""
     rule = {"counts": "requested", "first_bytes": (), "initial_period_bytes": 1000}
-    layout = attrs.evolve(blocks.layout, sampled_multiple_bytes=4096)
+    layout = attrs.evolve(blocks.layout, size_classes=(4096,))
     judge = Judge(at_random(attrs.evolve(blocks, layout=layout), **rule))
     random = Random(1)
     for _ in range(1000):

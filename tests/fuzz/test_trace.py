@@ -369,7 +369,7 @@ def test_a_thread_is_a_number(thread: object) -> None:
 
 
 def test_a_recording_of_an_allocator_reads_back_the_same(blocks: Contract) -> None:
-    layout = attrs.evolve(blocks.layout, sampled_multiple_bytes=256)
+    layout = attrs.evolve(blocks.layout, page_bytes=8192)
     rule = attrs.evolve(
         blocks.sampling,
         periods=(64, 100),

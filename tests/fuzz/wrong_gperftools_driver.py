@@ -23,7 +23,6 @@ WRONG_RULES = {
 }
 """What the contract states of sampling, wrongly."""
 WRONG_LAYOUTS = {
-    "pages_when_sampled": {"sampled_multiple_bytes": 8192},
     "class_left_out": {"size_classes": (8, 16, 48)},
 }
 INTERVAL_LESS_ONE = "interval_less_one"

@@ -53,14 +53,6 @@ def test_what_an_allocation_counts(sizes: Sizes, requested: int, counted: int) -
     assert sizes.counted_bytes(requested) == counted
 
 
-@pytest.mark.parametrize(
-    ("sizes", "requested", "room"),
-    [(JEMALLOC, 1, 8), (TCMALLOC, 1, 8), (GPERFTOOLS, 0, 8192), (GPERFTOOLS, 8193, 16384)],
-)
-def test_what_a_sampled_block_has_room_for(sizes: Sizes, requested: int, room: int) -> None:
-    assert sizes.sampled_bytes(requested) == room
-
-
 @pytest.mark.parametrize("sizes", [GPERFTOOLS, TCMALLOC])
 @pytest.mark.parametrize(
     ("requested", "asked"),
