@@ -219,7 +219,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "sample_at_end_of_context": ("samples", "contexts"),
     "sampled_beside_barrier": ("samples", "pin"),
     "old_object_sampled": ("samples", "allocate_old_string"),
-    "callback_sampled": ("samples", "set_callback"),
+    "object_ends_at_sample_point": ("stated distances",),
+    "callback_sampled": ("samples", "set_callback", "stated distances"),
     "collected_again_after_callback": ("samples", "set_callback"),
     "several_minor_collections_in_allocation": ("minors", "set_callback"),
     "enabled_with_room_left": ("sample_point", "top"),
@@ -251,6 +252,8 @@ def _features(contract: Contract) -> Iterator[str]:
     rule = contract.sampling
     if rule.samples_per_allocation == "all":
         yield "several samples"
+    if rule.distances not in ("unstated", "random"):
+        yield "stated distances"
     if rule.context_bytes:
         yield "contexts"
     if rule.paused == "counting":

@@ -29,7 +29,11 @@ from fuzz.actions import (
     CollectMinor,
     CollectStep,
     DisableSampling,
+    EnableSampling,
     Free,
+    PauseSampling,
+    ResumeSampling,
+    SetPeriod,
     Write,
 )
 from fuzz.contract import Contract, problem_of_configuration
@@ -44,9 +48,15 @@ SECONDS_MAX = 120.0
 """For targets so slow, or so silent, that all attempts would take hours."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
 MERGEABLE = ALLOCATIONS - {AllocateOldString}
+SEED = "sampler_seed"
+"""The setting from which drawn distances begin, by convention."""
+SEEDS_TRIED = 48
+TAILS = (1, 2, 3, 4, 6, 8, 12)
+"""So many of the last actions may be all that is needed."""
 SETTING = -1
 """Where an action's position is expected: this integer is a setting's."""
 _Place = tuple[int, str]
+SWITCHES = (EnableSampling, ResumeSampling, PauseSampling, SetPeriod)
 FILLERS: tuple[Action, ...] = (CollectMinor(), DisableSampling(), CollectStep(), CollectFull())
 
 
@@ -144,6 +154,8 @@ class Reducer:
         while before != self.failure and not self._is_over:
             before = self.failure
             self._remove_actions()
+            self._begin_later()
+            self._remove_with_another_seed()
             self._replace_actions()
             self._merge_allocations()
             self._merge_objects()
@@ -184,6 +196,40 @@ class Reducer:
                     named = _name(contract, self.failure.actions)
                 start = min(start - 1 if size == 1 else start - size // 2, len(named) - size)
             size //= 2
+
+    def _begin_later(self) -> None:
+        """Where distances are drawn, leave out all but the last actions, and try other seeds.
+
+        Whatever is left out shifts all further samples, so that one by one nothing can be spared.
+        """
+        contract = self._contract()
+        for length in TAILS:
+            if length >= len(self.failure.actions):
+                return
+            named = _name(contract, self.failure.actions)
+            if self._accept_with_a_seed(contract, _tail(named, length)):
+                return
+
+    def _remove_with_another_seed(self) -> None:
+        """The same with each single action of a trace that is short already."""
+        contract = self._contract()
+        position = len(self.failure.actions) - 2
+        while 0 <= position < TAILS[-1]:
+            named = _name(contract, self.failure.actions)
+            self._accept_with_a_seed(contract, named[:position] + named[position + 1 :])
+            position -= 1
+
+    def _accept_with_a_seed(self, contract: Contract, named: Sequence[_Named]) -> bool:
+        """Run a candidate with one seed after another; False too where there are no seeds."""
+        actions = _number(contract, named)
+        for setting in contract.settings:
+            if setting.name == SEED:
+                least = setting.range.minimum
+                return any(
+                    self._accept_if_legal(self.failure.configuration | {SEED: seed}, actions)
+                    for seed in range(least, least + SEEDS_TRIED)
+                )
+        return False
 
     def _replace_actions(self) -> None:
         """Replace a run of actions, or one that is less simple, by an argument-less action."""
@@ -332,6 +378,17 @@ class Reducer:
             else:
                 actions[position] = attrs.evolve(actions[position], **{name: lower})
         return self._accept_if_legal(configuration, actions)
+
+
+def _tail(named: Sequence[_Named], length: int) -> list[_Named]:
+    """The last actions, those that appended their slots, and what sampling was last told."""
+    needed = set(range(len(named) - length, len(named)))
+    for number in range(len(named) - 1, -1, -1):
+        if number in needed:
+            needed.update(named[number].slots.values())
+    switches = [each.appends for each in named[:-length] if isinstance(each.action, SWITCHES)]
+    needed.update(switches[-1:])
+    return [each for each in named if each.appends in needed]
 
 
 def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:

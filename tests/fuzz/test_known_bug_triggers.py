@@ -105,8 +105,8 @@ TRIGGERS: dict[str, Story] = {
     "forgotten-remembered-entry": ({}, [NODE, MINOR, NODE, Write(0, 0, 1), MINOR]),
     "shadow-keeps-number": ({}, [NODE, TakeIdentity(0), WriteNumber(0, 1), MINOR]),
     "word-lost-by-large": ({}, [AllocateNode(0, nonmovable=True)]),
-    "first-offset-mask": ({}, [EnableSampling(16), NODE]),
-    "first-word-never": ({"sampler_seed": 2}, [EVERY_8, NODE]),
+    "first-offset-mask": ({}, [EnableSampling(16)]),
+    "first-word-never": ({}, [EVERY_8]),
     "trigger-below-start": ({}, [EnableSampling(120)]),
     "fixed-stride-bias": (
         {},
@@ -197,8 +197,8 @@ NEAR_MISSES: dict[str, Story] = {
     "word-lost-by-large": ({}, [NODE]),
     # The first distance is a multiple of 256 as it is.
     "first-offset-mask": ({"sampler_seed": SEED_OF_256}, [EnableSampling(512), NODE]),
-    # The first sample is not due yet.
-    "first-word-never": ({}, [EnableSampling(1024), NODE]),
+    # Sampling never starts.
+    "first-word-never": ({}, [PAUSE, NODE]),
     # The sample point lies in the nursery.
     "trigger-below-start": ({}, [EVERY_8, NODE]),
     # The program is not in step with the stride.
