@@ -129,6 +129,11 @@ def records() -> dict[str, Record]:
     return {each.bug.id: each for each in hunted}
 
 
+MORE_THAN_SHORTEST = {"reference": 2, "reference-random": 12}
+MORE_WHERE_DRAWN = 5
+"""So many more actions may a reduced trace have, by its host; see test_reduce."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", KNOWN_BUGS)
 def test_the_random_engine_finds_it_with_every_seed(records: dict[str, Record], bug: str) -> None:
@@ -140,7 +145,8 @@ def test_the_random_engine_finds_it_with_every_seed(records: dict[str, Record], 
 def test_it_is_reduced_to_nearly_the_shortest_trace(records: dict[str, Record], bug: str) -> None:
     reduced = records[bug].reduced
     assert reduced is not None
-    assert len(reduced.actions) <= KNOWN_BUGS[bug].shortest + 2
+    more = MORE_THAN_SHORTEST.get(KNOWN_BUGS[bug].host, MORE_WHERE_DRAWN)
+    assert len(reduced.actions) <= KNOWN_BUGS[bug].shortest + more
 
 
 @pytest.mark.slow
