@@ -268,6 +268,12 @@ MORE_THAN_SHORTEST = 2, 12
 out moves every later sample, so that leaving something else out is tried in vain."""
 
 
+LONG_TO_REDUCE = {
+    *("fixed-stride-bias", "forced-large-sample", "arraycopy-clean-cards", "pinned-white-object"),
+    "arraycopy-skips-barrier-while-marking",
+}
+
+
 def first_failure(target: Target) -> Failure:
     engine = RandomEngine(target, "reduce")
     for number in range(SLICES_MAX):
@@ -277,7 +283,10 @@ def first_failure(target: Target) -> Failure:
     raise AssertionError(f"not found in {SLICES_MAX} slices")
 
 
-@pytest.mark.parametrize("bug", KNOWN_BUGS)
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=[pytest.mark.slow] * (bug in LONG_TO_REDUCE)) for bug in KNOWN_BUGS],
+)
 def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
     target = make_target(planted(bug))
     before = first_failure(target)

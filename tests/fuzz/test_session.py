@@ -347,7 +347,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     ("number", "engine"),
     [
         (signal.SIGINT, "random"),
-        (signal.SIGTERM, "random"),
+        pytest.param(signal.SIGTERM, "random", marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, "machine", marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, "machine", marks=pytest.mark.slow),
     ],
