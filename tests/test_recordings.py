@@ -112,8 +112,19 @@ SESSIONS = sorted(
 )
 PAIRS = session_pairs(SESSIONS)
 
+ONE_IN = 1 if CHOSEN else 4
+"""The fast tests take one in so many of the shipped recordings."""
+
 each_session = pytest.mark.parametrize(
-    "session", SESSIONS, ids=[f"{each.archive}/{each.name}" for each in SESSIONS]
+    "session",
+    [
+        pytest.param(
+            each,
+            marks=[pytest.mark.slow] * (number % ONE_IN > 0),
+            id=f"{each.archive}/{each.name}",
+        )
+        for number, each in enumerate(SESSIONS)
+    ],
 )
 each_pair = pytest.mark.parametrize(
     ("plain", "sampling"), PAIRS, ids=[plain.name for plain, _ in PAIRS]

@@ -469,8 +469,10 @@ def test_the_machine_draws_from_scenarios_and_by_rules() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "shrunk"),
-    [(AllocateNode, [AllocateNode(0)]), (EnableSampling, [EnableSampling(8)])],
-    ids=["node", "sampling"],
+    [
+        pytest.param(AllocateNode, [AllocateNode(0)], marks=pytest.mark.slow, id="node"),
+        pytest.param(EnableSampling, [EnableSampling(8)], id="sampling"),
+    ],
 )
 def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(
     kind: type[Action], shrunk: list[Action]

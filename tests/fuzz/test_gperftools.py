@@ -362,6 +362,7 @@ def test_a_find_is_one_under_what_is_documented(path: Path, library: Library) ->
     assert failure.message == trace.header.found.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_a_find_passes_under_what_is_built(path: Path, library: Library) -> None:
     assert replay(make_target(AS_BUILT), traces.read(path), path.name) is None

@@ -334,12 +334,12 @@ def test_of_one_kind_each_size_is_judged_by_itself(chance: Judge) -> None:
 
 @pytest.mark.parametrize("per_allocation", ["all", "one"])
 def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocation: str) -> None:
-    """Each byte is sampled with one chance in a period, in 100 traces of 400 objects.
+    """Each byte is sampled with one chance in a period, in 25 traces of 400 objects.
 
-    That any of these 80,000 comparisons goes wrong has a chance below 80,000 exp(-40), 10^-12.
+    That any of these 20,000 comparisons goes wrong has a chance below 20,000 exp(-40), 10^-13.
     """
     one = per_allocation == "one"
-    for seed in range(100):
+    for seed in range(25):
         random = Random(seed)
         judge = Judge(at_random(contract, **(ONE if one else {})))
         period_bytes = 8 * random.randint(1, 30)

@@ -197,6 +197,7 @@ def test_where_the_distances_are_unstated_a_distance_that_a_collection_changes_i
     assert (failure.oracle, failure.field) == ("invariance", "samples")
 
 
+@pytest.mark.slow
 def test_a_fuzz_run_finds_nothing_in_a_target_that_draws_its_distances() -> None:
     assert oracles_that_fail(UnstatedTarget(DrawnDistances), ACTIONS) == set()
 

@@ -269,6 +269,12 @@ MORE_WHERE_DRAWN = 5
 since what is left out moves every later sample; and where only chance decides, most of all."""
 
 
+LONG_TO_REDUCE = {
+    *("fixed-stride-bias", "forced-large-sample", "arraycopy-clean-cards", "pinned-white-object"),
+    "arraycopy-skips-barrier-while-marking",
+}
+
+
 def first_failure(target: Target) -> Failure:
     engine = RandomEngine(target, "reduce")
     for number in range(SLICES_MAX):
@@ -278,7 +284,10 @@ def first_failure(target: Target) -> Failure:
     raise AssertionError(f"not found in {SLICES_MAX} slices")
 
 
-@pytest.mark.parametrize("bug", KNOWN_BUGS)
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=[pytest.mark.slow] * (bug in LONG_TO_REDUCE)) for bug in KNOWN_BUGS],
+)
 def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
     target = make_target(planted(bug))
     before = first_failure(target)

@@ -347,7 +347,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     ("number", "engine"),
     [
         (signal.SIGINT, "random"),
-        (signal.SIGTERM, "random"),
+        pytest.param(signal.SIGTERM, "random", marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, "machine", marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, "machine", marks=pytest.mark.slow),
     ],
@@ -371,6 +371,7 @@ def test_an_interrupted_session_reports_its_finds(start: Start) -> None:
     assert session.summary["failures"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_the_workers_start_shows_no_traceback(start: Start) -> None:
     session = start("--time", "60s", "--workers", "2")
     session.workers(2)

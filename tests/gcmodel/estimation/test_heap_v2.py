@@ -199,6 +199,7 @@ def test_jeprof_finds_the_names_in_a_dump_that_carries_them(tmp_path: Path) -> N
 
 
 @needs_jeprof
+@pytest.mark.slow
 def test_a_dump_of_the_stock_jemalloc_is_read_as_jeprof_reads_it(tmp_path: Path) -> None:
     """A Python with two threads that allocates by jemalloc and dumps when it ends."""
     settings = "prof:true,lg_prof_sample:12,prof_accum:true,prof_final:true,tcache:false"
