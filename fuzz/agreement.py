@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from fuzz.actions import ALLOCATIONS, EnableSampling, SetCallback, kind_of
+from fuzz.actions import ALLOCATIONS, EnableSampling, Realloc, SetCallback, kind_of
 from fuzz.contract import Contract
 from fuzz.lines import unstructured
 from fuzz.trace import Trace
 
 RULE_FIELDS = (
-    *("counts", "crosses", "surplus", "samples_per_allocation", "realloc", "context_bytes"),
+    *("counts", "crosses", "surplus", "samples_per_allocation", "context_bytes"),
     *("paused", "distances", "seeds", "initial_period_bytes", "first_bytes", "reseeds"),
 )
 """What of a sampling rule says when an allocation is sampled."""
@@ -43,6 +43,8 @@ def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str
         yield kind, then.layout.kinds.get(kind), now.layout.kinds.get(kind)
     for name in BLOCK_FIELDS if "block" in kinds else ():
         yield name, getattr(then.layout, name), getattr(now.layout, name)
+    if any(isinstance(action, Realloc) for action in trace.actions):
+        yield "realloc", then.sampling.realloc, now.sampling.realloc
     initially = then.sampling.initial_period_bytes or now.sampling.initial_period_bytes
     if initially or any(isinstance(action, EnableSampling) for action in trace.actions):
         for name in RULE_FIELDS:

@@ -214,7 +214,7 @@ class Contract:
     @property
     def samples(self) -> bool:
         """Whether sampling can ever be on."""
-        return "enable_sampling" in self.actions or self.sampling.initial_period_bytes > 0
+        return "enable_sampling" in self.actions or self.sampling.initial_period_bytes != 0
 
     @property
     def threads(self) -> int:

@@ -52,6 +52,8 @@ DRAWN_PERIOD_MAX = 2**53
 """Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
 ZERO_FOR_ONE = ("dotnet", "tcmalloc")
 """Distances that are 0 for a period of 1: an allocation would be sampled without end."""
+SAMPLES_MAX = 2**20
+"""So many distances may be drawn for one object, which takes a second."""
 ONE_DRAW = "surplus must be dropped, samples_per_allocation one"
 BEFORE_ONE_BYTE = "crosses must be beyond, surplus dropped, samples_per_allocation one"
 """The rule that such distances follow."""
@@ -85,7 +87,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_prebuilt(contract)
     yield from _problems_of_sampling(contract)
     yield from _problems_of_generators(contract.sampling)
-    yield from _problems_of_distances(contract.sampling)
+    yield from _problems_of_distances(contract)
     yield from _problems_of_threads(contract)
     yield from _problems_of_estimates(contract)
     yield from _problems_of_settings(contract.settings)
@@ -202,24 +204,32 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
         numbers = getattr(rule, name)
         if len(numbers) not in (0, threads):
             yield f"{name} has {len(numbers)} numbers; it must have none, or {threads} like seeds"
+    if (rule.first_bytes or rule.reseeds) and rule.distances not in DRAWN:
+        yield f"first_bytes and reseeds mean nothing where distances is {rule.distances}"
     least = int(rule.crosses == "at")
     if any(first_bytes is not None and first_bytes < least for first_bytes in rule.first_bytes):
         yield f"first_bytes has a number below {least}"
 
 
-def _problems_of_distances(rule: SamplingRule) -> Iterator[str]:
+def _problems_of_distances(contract: Contract) -> Iterator[str]:
     """A sequence of distances must fit the rule, or an allocation might never be passed."""
+    rule, largest_bytes = contract.sampling, contract.layout.object_bytes_max
     if rule.distances in DRAWN and rule.period_bytes.maximum > DRAWN_PERIOD_MAX:
         most = rule.period_bytes.maximum
         yield f"period_bytes is up to {most}; {rule.distances} is drawn up to {DRAWN_PERIOD_MAX}"
     single = (rule.surplus, rule.samples_per_allocation) == ("dropped", "one")
     is_before = single and rule.crosses == "beyond"
+    samples = largest_bytes // max(rule.period_bytes.minimum, 1)
+    if rule.distances in DRAWN and not single and samples > SAMPLES_MAX:
+        yield f"an object could pass {samples} distances that are drawn; {SAMPLES_MAX} are the most"
     if rule.distances in ZERO_FOR_ONE and not single and rule.period_bytes.minimum < 2:  # noqa: PLR2004
         yield f"distances is {rule.distances}, which is 0 for a period of 1: {ONE_DRAW}"
     if rule.context_bytes and not (is_before and rule.distances in DRAWN):
         yield f"context_bytes means nothing unless distances are drawn: {BEFORE_ONE_BYTE}"
     if rule.context_bytes and (rule.paused, rule.weights) != ("stopped", "none"):
         yield "context_bytes means nothing unless paused is stopped and weights is none"
+    if rule.context_bytes and rule.reseeds:
+        yield "context_bytes means nothing with reseeds"
 
 
 def _problems_of_threads(contract: Contract) -> Iterator[str]:
@@ -227,13 +237,15 @@ def _problems_of_threads(contract: Contract) -> Iterator[str]:
     rule = contract.sampling
     if "limit" in contract.observes and (contract.threads > 1 or rule.context_bytes):
         yield "limit means nothing where threads, or contexts, have their own"
-    if "set_callback" in contract.actions and (rule.paused == "counting" or rule.context_bytes):
+    if "set_callback" in contract.actions and (rule.paused != "stopped" or rule.context_bytes):
         yield "set_callback means nothing where pausing goes on counting, or with context_bytes"
 
 
 def _problems_of_estimates(contract: Contract) -> Iterator[str]:
     """What is observed of single samples, and of all together, must be ruled."""
     rule, observes = contract.sampling, contract.observes
+    if rule.distances == "random" and contract.samples and "samples" not in observes:
+        yield "distances is random, which nobody can judge without samples in observes"
     if "offsets" in observes and rule.distances not in DRAWN:
         yield f"offsets means nothing where distances is {rule.distances}"
     if "weights" in observes and rule.weights == "none":

@@ -34,7 +34,7 @@ from fuzz.actions import (
     TakeIdentity,
     Unpin,
 )
-from fuzz.contract import Contract
+from fuzz.contract import DRAWN, Contract
 from fuzz.observation import MAJOR_STATES, Observation
 from fuzz.oracles import Bench, Mismatch
 from fuzz.shadow import Age, ShadowObject
@@ -119,9 +119,9 @@ _OF_ALLOCATIONS: _Group = {
 # Asked of every block.
 _OF_BLOCKS: _Group = {
     "block_sampled": lambda m: m.observation.samples > 0,
-    "first_byte_sampled": lambda m: any(hit.offset == 0 for hit in m.bench.sampling.hits),
+    "first_byte_sampled": lambda m: any(offset == 0 for offset in m.bench.sampling.offsets),
     "last_byte_sampled": lambda m: any(
-        hit.offset + 1 == m.bench.sampling.counted_bytes for hit in m.bench.sampling.hits
+        offset + 1 == m.bench.sampling.counted_bytes for offset in m.bench.sampling.offsets
     ),
     "due_while_paused": lambda m: m.bench.sampling.unheard > 0,
     "sampled_by_another_thread": lambda m: m.observation.samples > 0 and m.action.thread > 0,
@@ -204,6 +204,7 @@ PROBES = tuple(
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_OF_BLOCKS, ("samples",)),
+    **dict.fromkeys(("first_byte_sampled", "last_byte_sampled"), ("samples", "drawn distances")),
     "due_while_paused": ("samples", "goes on counting"),
     "sampled_by_another_thread": ("samples", "threads"),
     "block_moved_and_sampled": ("samples",),
@@ -254,6 +255,8 @@ def _features(contract: Contract) -> Iterator[str]:
         yield "several samples"
     if rule.distances not in ("unstated", "random"):
         yield "stated distances"
+    if rule.distances in DRAWN:
+        yield "drawn distances"
     if rule.context_bytes:
         yield "contexts"
     if rule.paused == "counting":

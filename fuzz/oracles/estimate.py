@@ -22,6 +22,8 @@ from fuzz.oracles.mismatch import Mismatch
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.shadow import Shadow, ShadowObject
 
+ROUNDING_SHARE = 1e-6
+"""By so much of it a sum may be off that was made of small probabilities, 1 - exp(-x)."""
 IMPROBABLE = 40.0
 """How improbable a number of samples may be, as the negative logarithm of its bound."""
 
@@ -67,9 +69,11 @@ class EstimateOracle:
         self._stands_for.pop(block, None)
         for hit in self._sampling.hits:
             if self._rule.estimates == "weight":
-                objects = hit.weight / counted_bytes
+                objects = hit.weight / max(counted_bytes, 1)
             else:
-                objects = 1 / -math.expm1(-counted_bytes / self._sampling.period_bytes)
+                # What counts nothing can be sampled only where the rule lets a distance be nothing.
+                chance = -math.expm1(-max(counted_bytes, 1) / self._sampling.period_bytes)
+                objects = 1 / chance
             self._stands_for[block] = objects, objects * block.size_bytes
 
     def _check_profile(self, observation: Observation) -> None:
@@ -80,9 +84,8 @@ class EstimateOracle:
         got = observation.profile
         if got is None or len(got) != len(expected):
             raise EstimateMismatch("profile", "objects and bytes", got, "asked for")
-        rounding = len(alive) + 1
         for name, wanted, number in zip(("objects", "bytes"), expected, got, strict=True):
-            if abs(number - wanted) > rounding:
+            if abs(number - wanted) > len(alive) + 1 + wanted * ROUNDING_SHARE:
                 why = f"what {len(alive)} samples of living blocks stand for, each for itself"
                 raise EstimateMismatch(name, round(wanted), number, why)
 

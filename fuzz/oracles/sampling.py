@@ -22,7 +22,7 @@ from fuzz.actions import (
     SetPeriod,
     requested_bytes,
 )
-from fuzz.contract import Contract
+from fuzz.contract import DRAWN, Contract
 from fuzz.observation import Observation
 from fuzz.oracles.blocks import bytes_counted, bytes_to_move
 from fuzz.oracles.clock import NONE, Clock, Hit
@@ -58,6 +58,7 @@ class SamplingOracle:
         self._nursery_bytes = contract.nursery_bytes
         self._shadow = shadow
         self._is_stated = self._rule.distances not in ("unstated", "random")
+        self._is_drawn = self._rule.distances in DRAWN
         self.clocks = [Clock(self._rule, thread) for thread in range(contract.threads)]
         self.period_bytes = 0
         self.hits: Sequence[Hit] = NONE
@@ -73,6 +74,11 @@ class SamplingOracle:
     def bytes_until_sample(self, thread: int = 0) -> int:
         """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
         return self.clocks[thread].until_bytes
+
+    @property
+    def offsets(self) -> list[int]:
+        """The bytes that were drawn in the last action; none where distances are not."""
+        return [hit.offset for hit in self.hits] if self._is_drawn else []
 
     def check(self, action: Action, observation: Observation) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
@@ -123,7 +129,7 @@ class SamplingOracle:
             raise SamplingMismatch("outside", obj.outside, observation.outside, why)
 
     def _check_hits(self, observation: Observation) -> None:
-        offsets, weights = [hit.offset for hit in self.hits], [hit.weight for hit in self.hits]
+        offsets, weights = self.offsets, [hit.weight for hit in self.hits]
         if "offsets" in self._observes and observation.offsets != offsets:
             why = "the byte of the object at which the distance ends"
             raise SamplingMismatch("offsets", offsets, observation.offsets, why)

@@ -12,6 +12,7 @@ from fuzz.actions import (
     EnableSampling,
     Free,
     Malloc,
+    Realloc,
     SetCallback,
 )
 from fuzz.agreement import BLOCK_FIELDS, RULE_FIELDS, disagreement
@@ -23,7 +24,6 @@ OTHER: dict[str, Any] = {
     "crosses": "at",
     "surplus": "carried",
     "samples_per_allocation": "all",
-    "realloc": "when_moved",
     "context_bytes": 64,
     "paused": "counting",
     "distances": "tcmalloc",
@@ -73,12 +73,22 @@ def test_where_sampling_is_on_from_the_start_each_part_of_its_rule_matters(
 
 
 OF_JUDGING = {"estimates", "weights", "setting_period"}
+OF_ROOMS = {"realloc"}
 OF_LEGALITY = {"period_bytes", "periods", "disabling", "pinning"}
 
 
 def test_every_part_of_a_rule_matters_or_is_one_of_what_may_be_asked_or_is_said() -> None:
     fields = {field.name for field in attrs.fields(SamplingRule)}
-    assert {*RULE_FIELDS} | OF_JUDGING | OF_LEGALITY == fields
+    assert {*RULE_FIELDS} | OF_JUDGING | OF_ROOMS | OF_LEGALITY == fields
+
+
+def test_how_blocks_are_resized_matters_where_one_is_and_sampling_or_not(blocks: Contract) -> None:
+    off = with_rule(blocks, initial_period_bytes=0)
+    other = with_rule(off, realloc="when_moved")
+    problem = disagreement(made_under(off, Malloc(9), Realloc(0, 8)), other)
+    assert problem is not None
+    assert "with realloc " in problem
+    assert disagreement(made_under(off, Malloc(9)), other) is None
 
 
 def test_where_sampling_is_on_from_the_start_only_here_it_matters(blocks: Contract) -> None:

@@ -274,7 +274,7 @@ def test_a_mistake_in_contexts_is_told(
             "distances is tcmalloc, which is 0 for a period of 1: surplus must be dropped",
         ),
         (
-            {"weights": "passed", "distances": "random"},
+            {"weights": "passed", "distances": "random", "first_bytes": ()},
             "weights means nothing where distances is random",
         ),
         (
@@ -282,11 +282,11 @@ def test_a_mistake_in_contexts_is_told(
             "estimates is weight, but the rule says nothing of weights",
         ),
         (
-            {"estimates": "probability", "distances": "random"},
+            {"estimates": "probability", "distances": "random", "first_bytes": ()},
             "estimates means nothing where distances is random",
         ),
         (
-            {"estimates": "probability", "distances": "unstated"},
+            {"estimates": "probability", "distances": "unstated", "first_bytes": ()},
             "estimates means nothing where distances is unstated",
         ),
         (
@@ -294,9 +294,19 @@ def test_a_mistake_in_contexts_is_told(
                 "estimates": "probability",
                 "distances": "period",
                 "samples_per_allocation": "all",
+                "first_bytes": (),
             },
             "estimates means nothing unless samples_per_allocation is one",
         ),
+        (
+            {"distances": "period"},
+            "first_bytes and reseeds mean nothing where distances is period",
+        ),
+        (
+            {"distances": "unstated", "first_bytes": (), "reseeds": (1, 2, 3)},
+            "first_bytes and reseeds mean nothing where distances is unstated",
+        ),
+        ({"initial_period_bytes": -5}, "initial_period_bytes is -5; it must be from 1 to"),
     ],
     ids=str,
 )
@@ -313,8 +323,29 @@ def test_a_seed_may_be_any_number_of_64_bits(blocks: Contract, seed: int) -> Non
     assert problems_with(blocks, sampling=rule) == []
 
 
+def test_distances_of_which_only_the_number_can_be_judged_need_it(blocks: Contract) -> None:
+    rule = rule_with(blocks, distances="random", first_bytes=())
+    problems = problems_with(blocks, sampling=rule, observes=("size", "minors"))
+    assert problems == ["distances is random, which nobody can judge without samples in observes"]
+
+
+def test_so_many_distances_as_would_take_hours_are_not_drawn(blocks: Contract) -> None:
+    rule = rule_with(blocks, samples_per_allocation="all")
+    layout = attrs.evolve(blocks.layout, object_bytes_max=2**20 + 1)
+    [problem] = problems_with(blocks, sampling=rule, layout=layout)
+    assert problem.startswith("an object could pass 1048577 distances that are drawn")
+
+
+def test_callbacks_are_not_counted_where_pausing_goes_on(contract: Contract) -> None:
+    rule = rule_with(contract, paused="placeholders")
+    observes = (*contract.observes, "samples", "order")
+    problems = problems_with(contract, sampling=rule, observes=observes)
+    what = "set_callback means nothing where pausing goes on counting"
+    assert any(problem.startswith(what) for problem in problems)
+
+
 def test_what_is_not_drawn_may_have_a_long_period(blocks: Contract) -> None:
-    rule = rule_with(blocks, distances="period", period_bytes=Range(1, 2**62))
+    rule = rule_with(blocks, distances="period", first_bytes=(), period_bytes=Range(1, 2**62))
     assert problems_with(blocks, sampling=rule) == []
 
 

@@ -83,6 +83,14 @@ def profiling(blocks: Contract, **rule: Any) -> Contract:  # noqa: ANN401
     )
 
 
+def test_a_block_that_counts_nothing_stands_for_as_many_as_one_of_a_byte(blocks: Contract) -> None:
+    """Some distances may be nothing, and then such a block can reach one."""
+    rule = {"counts": "requested", "distances": "gperftools", "first_bytes": (0, 0, 0)}
+    judge = Judge(profiling(blocks, **rule, initial_period_bytes=4096))
+    judge.hear(Malloc(0))
+    judge.profile(4096, 0)
+
+
 JEMALLOC = {
     (8, 0): (8, 8),
     (8, 12): (4100, 4100),

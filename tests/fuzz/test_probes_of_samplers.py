@@ -67,6 +67,14 @@ def counted(target: str, configuration: dict[str, int], actions: list[Action]) -
     return probes
 
 
+def test_where_nothing_is_drawn_no_byte_is_said_to_be() -> None:
+    probes = ProbeCounter()
+    run = Run(make_target("reference"), {}, probes)
+    for action in (EnableSampling(8), AllocateNode(0)):
+        run.step(action)
+    assert run.bench.sampling.offsets == []
+
+
 def test_every_probe_that_the_reference_cannot_reach_is_here() -> None:
     assert set(REACHED) == set(NOT_REACHED) == set(PROBES) - set(OF_REFERENCE)
 
