@@ -1,7 +1,7 @@
 """What samples stand for, by the figures of real allocators, and how many of them are chance."""
 
+import itertools
 import math
-from itertools import count
 from random import Random
 from typing import Any
 
@@ -87,7 +87,9 @@ def profiling(blocks: Contract, **rule: Any) -> Contract:  # noqa: ANN401
 
 def test_a_block_that_counts_nothing_stands_for_as_many_as_one_of_a_byte(blocks: Contract) -> None:
     """Some distances may be nothing, and then such a block can reach one."""
-    seed = next(seed for seed in count() if distances_of("gperftools", seed).draw(4096) == 0)
+    seed = next(
+        seed for seed in itertools.count() if distances_of("gperftools", seed).draw(4096) == 0
+    )
     rule = {"counts": "requested", "distances": "gperftools", "first_bytes": (), "seeds": (seed,)}
     judge = Judge(profiling(blocks, **rule, initial_period_bytes=4096))
     judge.hear(Malloc(0))
