@@ -270,7 +270,8 @@ out moves every later sample, so that leaving something else out is tried in vai
 
 LONG_TO_REDUCE = {
     *("fixed-stride-bias", "forced-large-sample", "arraycopy-clean-cards", "pinned-white-object"),
-    "arraycopy-skips-barrier-while-marking",
+    *("arraycopy-skips-barrier-while-marking", "arraycopy-prebuilt", "second-minor-reads-null"),
+    *("slow-path-counts-twice", "large-allocs-skew-counter"),
 }
 
 
