@@ -271,7 +271,8 @@ since what is left out moves every later sample; and where only chance decides, 
 
 LONG_TO_REDUCE = {
     *("fixed-stride-bias", "forced-large-sample", "arraycopy-clean-cards", "pinned-white-object"),
-    "arraycopy-skips-barrier-while-marking",
+    *("arraycopy-skips-barrier-while-marking", "arraycopy-prebuilt", "second-minor-reads-null"),
+    *("slow-path-counts-twice", "large-allocs-skew-counter"),
 }
 
 

@@ -106,7 +106,7 @@ def test_a_failure_is_listed_once(found: Result) -> None:
 @pytest.mark.parametrize(
     ("engine", "workers", "actions"),
     [
-        ("random", 1, 3000),
+        ("random", 1, 1000),
         pytest.param("random", 2, 3000, marks=pytest.mark.slow),
         pytest.param("machine", 1, 400, marks=pytest.mark.slow),
         pytest.param("machine", 2, 400, marks=pytest.mark.slow),
@@ -176,7 +176,7 @@ def test_a_budget_of_time_is_kept_by_the_machine(tmp_path: Path) -> None:
     assert 1.0 <= time.monotonic() - began < 1.0 + 15.0
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_budget_of_actions_is_used_up_exactly(workers: int, tmp_path: Path) -> None:
     summary = run(tmp_path, "--actions", "1000", "--workers", str(workers)).summary
     assert summary["actions"] == 1000
