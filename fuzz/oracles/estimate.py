@@ -86,7 +86,9 @@ class EstimateOracle:
             raise EstimateMismatch("profile", "objects and bytes", got, "asked for")
         for name, wanted, number in zip(("objects", "bytes"), expected, got, strict=True):
             if abs(number - wanted) > len(alive) + 1 + wanted * ROUNDING_SHARE:
-                why = f"what {len(alive)} samples of living blocks stand for, each for itself"
+                why = (
+                    f"what the samples of living blocks stand for, each of {len(alive)} for itself"
+                )
                 raise EstimateMismatch(name, round(wanted), number, why)
 
     # Chance.
@@ -112,7 +114,7 @@ class EstimateOracle:
             self._expected[like] += expected
             taken, wanted = self._samples[like], self._expected[like]
             if improbability(taken, wanted) > IMPROBABLE:
-                why = f"of every {like}, whose bytes are as likely to be sampled as any other"
+                why = f"of every {like}; of so many bytes {wanted:.3g} are to be expected"
                 raise EstimateMismatch("samples", round(wanted), taken, why)
 
 

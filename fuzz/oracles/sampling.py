@@ -86,8 +86,11 @@ class SamplingOracle:
         expected = self.follow(action, observation)
         self._check_cost(action, observation)
         if "samples" in self._observes and observation.samples != expected:
-            before = _describe(period_bytes, until_bytes)
-            raise SamplingMismatch("samples", expected, observation.samples, before)
+            why = _describe(period_bytes, until_bytes)
+            if self.counted_bytes is not None:
+                why += f"; the block counts {self.counted_bytes}"
+                why += ", and as many are enough" if self._rule.crosses == "at" else ""
+            raise SamplingMismatch("samples", expected, observation.samples, why)
         if self._is_stated and self._tells_hits:
             self._check_hits(observation)
 
@@ -244,4 +247,5 @@ def _describe(period_bytes: int, until_bytes: int) -> str:
     """The sampler's state before the action."""
     if not period_bytes:
         return "sampling was off"
-    return f"period {period_bytes}, {until_bytes} bytes were left until the next sample"
+    left = "1 byte was" if until_bytes == 1 else f"{until_bytes} bytes were"
+    return f"period {period_bytes}, {left} left until the next sample"
