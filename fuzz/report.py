@@ -227,9 +227,9 @@ class SessionReporter:
             print_find(self._console, number, find, finished.plan.options)
         totals = finished.totals
         self._console.print(
-            f"{_count(totals.traces, 'trace')}, {_count(totals.actions, 'action')} "
-            f"({totals.actions / finished.seconds:,.0f}/s), {_count(totals.samples, 'sample')}, "
-            f"{_count(totals.minor_collections, 'minor collection')}",
+            f"{counted(totals.traces, 'trace')}, {counted(totals.actions, 'action')} "
+            f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
+            f"{counted(totals.minor_collections, 'minor collection')}",
             soft_wrap=True,
         )
         probes = finished.plan.probes
@@ -239,12 +239,13 @@ class SessionReporter:
         else:
             self._console.print(f"all {len(probes)} probes reached")
         self._console.print(
-            f"[bold]{_count(len(finished.finds), 'failure')}[/] in {finished.seconds:.1f} s; "
+            f"[bold]{counted(len(finished.finds), 'failure')}[/] in {finished.seconds:.1f} s; "
             f"{STOPPED[finished.stop_reason]}"
         )
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """So many of something, in words."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -254,7 +255,7 @@ def _progress_line(progress: Progress) -> str:
     return (
         f"{progress.seconds:.0f} s · {_short(totals.traces)} traces · {_short(speed)} actions/s · "
         f"{_short(totals.samples)} samples · probes {len(totals.probes)}/{progress.probes} · "
-        f"{_count(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
+        f"{counted(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
     )
 
 
@@ -318,8 +319,8 @@ def print_bugs(console: Console, records: Sequence[Record], engine: str, seeds: 
     found = sum(record.found for record in records)
     medians = [record.actions_median for record in records if record.actions_median is not None]
     console.print(
-        f"{found} of {_count(len(records), 'bug')} found by the {engine} engine with every one of "
-        f"{_count(seeds, 'seed')}"
+        f"{found} of {counted(len(records), 'bug')} found by the {engine} engine with every one of "
+        f"{counted(seeds, 'seed')}"
         + (f"; the median bug after {statistics.median(medians):,.0f} actions" if medians else ""),
         soft_wrap=True,
     )
@@ -350,7 +351,7 @@ def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> 
         )
     console.print(table)
     times = sum(each.times > 0 for each in reached)
-    console.print(f"{times} of {len(reached)} probes reached in {_count(actions, 'action')}")
+    console.print(f"{times} of {len(reached)} probes reached in {counted(actions, 'action')}")
 
 
 def _smallest(failure: Failure) -> str:
