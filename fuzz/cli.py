@@ -38,7 +38,7 @@ from fuzz.run import Failure, Step, record, replay, replay_steps
 from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, WORKERS_DIED, Plan, Session, Started
 from fuzz.target_options import Duration, TargetChoice, target_options, without_option
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets import KNOWN_BUGS, REFERENCES, make_target, planted
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
@@ -334,7 +334,8 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
 @cli.command("targets")
 def targets_command() -> int:
     """List the targets, their settings, and the bugs that can be planted."""
-    report.print_targets(report.Screen(), make_target("reference").start({}))
+    contracts = {name: make_target(name).start({}) for name in REFERENCES}
+    report.print_targets(report.Screen(), contracts)
     return CLEAN
 
 
