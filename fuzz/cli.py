@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import signal
 import sys
 import traceback
@@ -25,7 +26,7 @@ import click
 from fuzz import corpus, report
 from fuzz import trace as traces
 from fuzz.drawing import check_beginning
-from fuzz.explain import LEGEND, explain_step
+from fuzz.explain import LEGEND, explain_step, shows_pointers
 from fuzz.explain_page import Page, make_page, render
 from fuzz.hunt import SEEDS, hunt_all
 from fuzz.oracles import Bench
@@ -33,11 +34,11 @@ from fuzz.probes import probes_for
 from fuzz.problems import BadInputError, HarnessError
 from fuzz.reach import reach
 from fuzz.rules import Situation
-from fuzz.run import Failure, record, replay, replay_steps
+from fuzz.run import Failure, Step, record, replay, replay_steps
 from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, WORKERS_DIED, Plan, Session, Started
 from fuzz.target_options import Duration, TargetChoice, target_options, without_option
-from fuzz.targets import KNOWN_BUGS, make_target
+from fuzz.targets import KNOWN_BUGS, REFERENCES, make_target, planted
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
@@ -230,15 +231,33 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     if page_path is not None:
         _check_other(page_path, path)
         configuration = report.describe_configuration(trace.header.config)
-        return _write_page(page_path, make_page(title, configuration, steps))
+        code = _write_page(page_path, make_page(title, configuration, steps))
+    else:
+        code = _explain(title, steps)
+    if code == CLEAN:
+        _say_who_fails(path, name, trace.header.kills)
+    return code
+
+
+def _explain(title: str, steps: Iterator[Step]) -> int:
+    click.echo(title)
     code = CLEAN
-    for line in (title, *LEGEND):
-        click.echo(line)
     for step in steps:
+        if step.number == 1 and shows_pointers(step.contract):
+            for line in LEGEND:
+                click.echo(line)
         code = MISMATCH if step.failure else CLEAN
         for line in explain_step(step):
             click.secho(line, bold=step.failure is not None)
     return code
+
+
+def _say_who_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
+    """A known bug's trace passes where the bug is not planted: where to see what it found."""
+    for bug in kills:
+        if bug in KNOWN_BUGS and planted(bug) != passed:
+            command = shlex.join(["gcfuzz", "explain", str(path), "--target", planted(bug)])
+            click.echo(f"passes here; `{command}` shows what it found")
 
 
 def _check_other(output: Path, trace: Path) -> None:
@@ -315,7 +334,8 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
 @cli.command("targets")
 def targets_command() -> int:
     """List the targets, their settings, and the bugs that can be planted."""
-    report.print_targets(report.Screen(), make_target("reference").start({}))
+    contracts = {name: make_target(name).start({}) for name in REFERENCES}
+    report.print_targets(report.Screen(), contracts)
     return CLEAN
 
 

@@ -1,6 +1,7 @@
 """A trace step by step: each action, what came of it, and a picture of the nursery.
 
-Every line fits in 80 columns. The picture is to scale, from the start of the nursery to its top:
+Every line fits in 80 columns. The picture is to scale, from the start of the nursery to its top,
+and stands only where the target shows its pointers:
 
       |######=====..............................................|
                   F                    L                       T S>
@@ -13,18 +14,24 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from fuzz.contract import KindLayout
-from fuzz.observation import MAJOR_STATES, OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
-from fuzz.report import describe_action
+from fuzz.contract import Contract, KindLayout
+from fuzz.observation import MAJOR_STATES, OUTSIDE, SURVIVED, TYPE_SHIFT, Observation, Report
+from fuzz.report import counted, describe_action
 from fuzz.run import Step
 
 COLUMNS = 80
 INDENT = " " * 6
 WIDTH = 60
+POINTERS = ("free", "limit", "top", "sample_point")
 LEGEND = (
     "# allocated  = the object just placed  . free",
     "F nursery_free  L nursery_limit  T nursery_top  S sample_point (S> beyond the top)",
 )
+
+
+def shows_pointers(contract: Contract) -> bool:
+    """Whether there is a nursery to draw: the target has one, and promises to show its pointers."""
+    return contract.nursery_bytes > 0 and {*POINTERS} <= {*contract.observes}
 
 
 def explain_step(step: Step) -> Iterator[str]:
@@ -33,7 +40,7 @@ def explain_step(step: Step) -> Iterator[str]:
     yield from _wrap(f"{mark}{step.number:>4} ", describe_action(step.action))
     if step.failure:
         yield from _wrap(INDENT, f"MISMATCH {step.failure.message}")
-    facts = ", ".join(facts_of(step.observation, step.contract.layout.kinds))
+    facts = ", ".join(facts_of(step.observation, step.contract))
     if facts:
         yield from _wrap(INDENT, facts)
     yield from _picture(step.observation)
@@ -43,7 +50,7 @@ def _wrap(indent: str, text: str) -> list[str]:
     return textwrap.wrap(text, COLUMNS, initial_indent=indent, subsequent_indent=INDENT + "  ")
 
 
-def facts_of(seen: Observation, kinds: Mapping[str, KindLayout]) -> Iterator[str]:
+def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
     """What an observation says, in words."""
     if seen.error is not None:
         yield f"error {seen.error}"
@@ -52,18 +59,38 @@ def facts_of(seen: Observation, kinds: Mapping[str, KindLayout]) -> Iterator[str
         if seen.at is not None:
             place = f" in the nursery at {seen.at}"
         yield f"{seen.size} bytes{place}"
-    if seen.order:
-        yield f"events {seen.order}"
+    yield from _events(seen, contract)
     for name in ("value", "alive", "identity"):
         value = getattr(seen, name)
         if value is not None:
             yield f"{name} {str(value).lower()}"
+    if seen.profile is not None:
+        parts = zip(seen.profile, ("object", "byte"), strict=False)
+        yield "profile of " + " and ".join(counted(number, noun) for number, noun in parts)
     for report in seen.reports:
-        yield "reported " + " and ".join(_entry(entry, kinds) for entry in report.entries)
+        yield _in_words(report, contract.layout.kinds)
     if seen.graph is not None:
         yield f"{len(seen.graph)} objects reachable"
     if seen.state:
         yield f"major collection {MAJOR_STATES[seen.state]}"
+
+
+def _events(seen: Observation, contract: Contract) -> Iterator[str]:
+    """What happened meanwhile; only numbers where the target does not tell in which order."""
+    if seen.order:
+        yield f"events {seen.order}"
+    elif "order" not in contract.observes:
+        if seen.samples:
+            yield f"samples {seen.samples}"
+        if seen.minors:
+            yield f"minors {seen.minors}"
+    for name, numbers in (("offsets", seen.offsets), ("weights", seen.weights)):
+        if numbers:
+            yield f"{name} {' and '.join(map(str, numbers))}"
+
+
+def _in_words(report: Report, kinds: Mapping[str, KindLayout]) -> str:
+    return "reported " + " and ".join(_entry(entry, kinds) for entry in report.entries)
 
 
 def _entry(entry: int, kinds: Mapping[str, KindLayout]) -> str:

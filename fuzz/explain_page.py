@@ -20,7 +20,7 @@ import cattrs
 
 from fuzz.actions import ALLOCATIONS
 from fuzz.contract import KindLayout
-from fuzz.explain import facts_of
+from fuzz.explain import POINTERS, facts_of, shows_pointers
 from fuzz.observation import Observation
 from fuzz.report import describe_action, describe_failure
 from fuzz.run import Failure, Step
@@ -28,7 +28,8 @@ from fuzz.shadow import Age, Shadow, ShadowObject
 
 PLACE_OF_DATA = "{{page}}"
 """What the template has where the data belongs."""
-POINTERS = ("free", "limit", "top", "sample_point")
+BLOCK = "block"
+"""The kind of what the mutator frees itself: it has no age, and refers to nothing."""
 
 
 @attrs.frozen
@@ -69,7 +70,7 @@ class PageStep:
     mismatch: tuple[tuple[str, str], ...]
     """What was expected, what came instead and why; empty if all was right."""
     nursery: Nursery | None
-    """None where the target does not show its pointers."""
+    """None where the target did not show its pointers."""
     minors: int
     placed: tuple[int, int] | None
     """Where in the nursery an object was placed, and its size in bytes."""
@@ -87,6 +88,10 @@ class Page:
     title: str
     configuration: str
     steps: tuple[PageStep, ...]
+    draws_nursery: bool = True
+    """Whether the target has a nursery, and shows its pointers."""
+    has_collector: bool = True
+    """Whether there are ages and references; if not, there are blocks that the mutator frees."""
 
     @property
     def fails(self) -> bool:
@@ -97,7 +102,18 @@ class Page:
 def make_page(title: str, configuration: str, steps: Iterable[Step]) -> Page:
     """Replay `steps` into a page."""
     names: dict[ShadowObject, str] = {}
-    return Page(title, configuration, tuple(_page_step(step, names) for step in steps))
+    contract = None
+    page_steps = []
+    for step in steps:
+        contract = step.contract
+        page_steps.append(_page_step(step, names))
+    return Page(
+        title,
+        configuration,
+        tuple(page_steps),
+        draws_nursery=contract is None or shows_pointers(contract),
+        has_collector=contract is None or contract.nursery_bytes > 0,
+    )
 
 
 def render(page: Page) -> str:
@@ -127,7 +143,7 @@ def _page_step(step: Step, names: dict[ShadowObject, str]) -> PageStep:
     return PageStep(
         number=step.number,
         action=describe_action(step.action),
-        facts=", ".join(facts_of(seen, kinds)),
+        facts=", ".join(facts_of(seen, step.contract)),
         mismatch=describe_failure(step.failure) if step.failure else (),
         nursery=_nursery(seen, step.failure),
         minors=seen.minors,
@@ -172,6 +188,8 @@ def _boxes(shadow: Shadow, names: Mapping[ShadowObject, str]) -> tuple[Box, ...]
 
 
 def _label(obj: ShadowObject, rows: Mapping[ShadowObject, int]) -> str:
+    if obj.kind == BLOCK:
+        return f"{obj.kind} of {obj.number}"
     if obj.target is None:
         return f"{obj.kind} {obj.number}"
     if obj.target in rows:
@@ -180,7 +198,9 @@ def _label(obj: ShadowObject, rows: Mapping[ShadowObject, int]) -> str:
 
 
 def _note(obj: ShadowObject) -> str:
-    """How old it is, and for a young object whether it lies in the nursery."""
+    """How old it is, and for a young object whether it lies in the nursery; a block's room."""
+    if obj.kind == BLOCK:
+        return f"room {obj.size_bytes}"
     place = " outside" if obj.age is Age.YOUNG and obj.outside else ""
     return obj.age.name.lower() + place
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import cattrs
 
@@ -68,12 +68,34 @@ def _sequence(
     return structure
 
 
+class _NotOneOfError(ValueError):
+    """A value that is none of a Literal's; says what is wrong with it, without its name."""
+
+
+def _is_literal(kind: object) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _literal(kind: object) -> Callable[[object, object], object]:
+    """A structuring hook for one of a few values."""
+    choices = get_args(kind)
+
+    def structure(value: object, _: object) -> object:
+        if value not in choices:
+            legal = ", ".join(map(str, choices))
+            raise _NotOneOfError(f"is {quoted(value)}; it must be one of {legal}")
+        return value
+
+    return structure
+
+
 _converter = cattrs.Converter(
     forbid_extra_keys=True, omit_if_default=True, unstruct_collection_overrides={tuple: list}
 )
 for _kind in (int, bool, str):
     _converter.register_structure_hook(_kind, _exactly(_kind))
 _converter.register_structure_hook_factory(_is_sequence, _sequence)
+_converter.register_structure_hook_factory(_is_literal, _literal)
 
 
 def structured(data: object, kind: type[T]) -> T:
@@ -81,7 +103,35 @@ def structured(data: object, kind: type[T]) -> T:
     try:
         return _converter.structure(data, kind)
     except Exception as problem:
-        raise ValueError("; ".join(cattrs.transform_error(problem))) from problem
+        mistakes = cattrs.transform_error(problem, format_exception=_told)
+        raise ValueError("; ".join(map(_with_place, mistakes))) from problem
+
+
+SUBJECT, UNKNOWN, AT = "it ", "the unknown key", " @ $"
+"""How a mistake begins that is told of its place, or in it, and what cattrs puts between them."""
+
+
+def _told(problem: BaseException, kind: type | None) -> str:
+    """What is wrong, before anything is said of where."""
+    if isinstance(problem, _NotOneOfError):
+        return f"{SUBJECT}{problem}"
+    if isinstance(problem, KeyError):
+        return f"{SUBJECT}is missing"
+    if isinstance(problem, cattrs.ForbiddenExtraKeysError):
+        keys = sorted(problem.extra_fields)
+        return f"{UNKNOWN}{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
+    return cattrs.v.format_exception(problem, kind)
+
+
+def _with_place(mistake: str) -> str:
+    """A mistake of cattrs, `what @ $.where`, as one would say it."""
+    what, _, where = mistake.rpartition(AT)
+    name = where.removeprefix(".")
+    if what.startswith(SUBJECT) and name:
+        return f"{name} {what.removeprefix(SUBJECT)}"
+    if what.startswith(UNKNOWN):
+        return f"{what} in {name}" if name else what
+    return mistake
 
 
 def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON

@@ -7,7 +7,7 @@ import os
 import shlex
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fuzz.actions import NAMES, Action
-from fuzz.contract import Contract
+from fuzz.contract import Contract, Setting
 from fuzz.corpus import Find
 from fuzz.hunt import Record
 from fuzz.reach import Reached
@@ -39,7 +39,7 @@ from fuzz.session import (
     Started,
     WorkerDied,
 )
-from fuzz.targets import KNOWN_BUGS, REFERENCE, REFERENCES, TargetOptions
+from fuzz.targets import KNOWN_BUGS, REFERENCE, TargetOptions
 
 STOPPED = {
     TIME: "the time is up",
@@ -227,9 +227,9 @@ class SessionReporter:
             print_find(self._console, number, find, finished.plan.options)
         totals = finished.totals
         self._console.print(
-            f"{_count(totals.traces, 'trace')}, {_count(totals.actions, 'action')} "
-            f"({totals.actions / finished.seconds:,.0f}/s), {_count(totals.samples, 'sample')}, "
-            f"{_count(totals.minor_collections, 'minor collection')}",
+            f"{counted(totals.traces, 'trace')}, {counted(totals.actions, 'action')} "
+            f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
+            f"{counted(totals.minor_collections, 'minor collection')}",
             soft_wrap=True,
         )
         probes = finished.plan.probes
@@ -239,12 +239,13 @@ class SessionReporter:
         else:
             self._console.print(f"all {len(probes)} probes reached")
         self._console.print(
-            f"[bold]{_count(len(finished.finds), 'failure')}[/] in {finished.seconds:.1f} s; "
+            f"[bold]{counted(len(finished.finds), 'failure')}[/] in {finished.seconds:.1f} s; "
             f"{STOPPED[finished.stop_reason]}"
         )
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """So many of something, in words."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -254,7 +255,7 @@ def _progress_line(progress: Progress) -> str:
     return (
         f"{progress.seconds:.0f} s · {_short(totals.traces)} traces · {_short(speed)} actions/s · "
         f"{_short(totals.samples)} samples · probes {len(totals.probes)}/{progress.probes} · "
-        f"{_count(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
+        f"{counted(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
     )
 
 
@@ -318,8 +319,8 @@ def print_bugs(console: Console, records: Sequence[Record], engine: str, seeds: 
     found = sum(record.found for record in records)
     medians = [record.actions_median for record in records if record.actions_median is not None]
     console.print(
-        f"{found} of {_count(len(records), 'bug')} found by the {engine} engine with every one of "
-        f"{_count(seeds, 'seed')}"
+        f"{found} of {counted(len(records), 'bug')} found by the {engine} engine with every one of "
+        f"{counted(seeds, 'seed')}"
         + (f"; the median bug after {statistics.median(medians):,.0f} actions" if medians else ""),
         soft_wrap=True,
     )
@@ -350,7 +351,7 @@ def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> 
         )
     console.print(table)
     times = sum(each.times > 0 for each in reached)
-    console.print(f"{times} of {len(reached)} probes reached in {_count(actions, 'action')}")
+    console.print(f"{times} of {len(reached)} probes reached in {counted(actions, 'action')}")
 
 
 def _smallest(failure: Failure) -> str:
@@ -361,17 +362,19 @@ def _smallest(failure: Failure) -> str:
     return steps
 
 
-def print_targets(console: Console, contract: Contract) -> None:
-    """The targets, what may be configured, and the known bugs that can be planted."""
+def print_targets(console: Console, contracts: Mapping[str, Contract]) -> None:
+    """The targets, what may be configured, and the known bugs that can be planted.
+
+    `contracts` are those of the references, by name.
+    """
+    first = contracts[REFERENCE]
     console.print("[bold]reference[/]: gcmodel, in this process. Settings of a trace's header:")
-    settings = Table("setting", "legal values", "default", box=None, pad_edge=False)
-    for each in contract.settings:
-        legal = ", ".join(map(str, each.choices)) if each.choices else str(each.range)
-        if each.at_most:
-            legal += f", at most {each.at_most}"
-        settings.add_row(each.name, legal, str(each.default))
-    console.print(settings)
-    console.print(f"sampling period in bytes: {contract.sampling.period_bytes}")
+    _print_settings(console, first.settings)
+    console.print(f"sampling period in bytes: {first.sampling.period_bytes}")
+    console.print("\nThe same under the rules of other samplers:")
+    for name, contract in contracts.items():
+        if name != REFERENCE:
+            _print_kin(console, name, contract, first)
     console.print(
         "\n[bold]process[/]: any program that speaks the protocol (docs/protocol.md); "
         "--command names it."
@@ -380,20 +383,42 @@ def print_targets(console: Console, contract: Contract) -> None:
         "\n[bold]incminimark[/]: PyPy's collector, untranslated, under Python 2.7; "
         "--source names the RPython tree, --python the interpreter."
     )
-    console.print(
-        "\n[bold]jemalloc[/]: the stock libjemalloc.so.2 of jemalloc 5.3.0 (docs/jemalloc.md)."
-    )
+    console.print("\n[bold]jemalloc[/]: the stock libjemalloc.so.2 of jemalloc 5.3.0.")
     console.print(
         "\n[bold]gperftools[/], [bold]gperftools-as-documented[/]: the stock libtcmalloc.so.4 of "
-        "gperftools 2.10, as it is and as it is said to be (docs/gperftools.md)."
+        "gperftools 2.10, as it is and as it is said to be."
     )
-    kin = ", ".join(name for name in REFERENCES if name != REFERENCE)
-    console.print(f"\n[bold]{kin}[/]: the same under the rules of other samplers.")
+    console.print(
+        "\nThese need their libraries; docs/jemalloc.md and docs/gperftools.md have the settings."
+    )
     console.print("\n[bold]reference+BUG[/]: with a known bug planted; several may be joined by +.")
     for bug in KNOWN_BUGS.values():
         console.print(f"{bug.host}+{bug.id}")
         for line in (bug.what, f"{bug.source}; caught by {_either(bug.oracles)}"):
             console.print(Padding(line, (0, 0, 0, 4)))
+
+
+def _print_kin(console: Console, name: str, contract: Contract, first: Contract) -> None:
+    """A reference under the rules of another sampler, told by what it does not share."""
+    own = [each for each in contract.settings if each not in first.settings]
+    missing = [each.name for each in first.settings if each not in contract.settings]
+    if len(missing) == len(first.settings):
+        whose = "settings"
+    else:
+        without = f" but {', '.join(missing)}" if missing else ""
+        whose = f"the settings of {REFERENCE}{without}, and"
+    console.print(f"\n[bold]{name}[/]: {whose}")
+    _print_settings(console, own)
+
+
+def _print_settings(console: Console, settings: Iterable[Setting]) -> None:
+    table = Table("setting", "legal values", "default", box=None, pad_edge=False)
+    for each in settings:
+        legal = ", ".join(map(str, each.choices)) if each.choices else str(each.range)
+        if each.at_most:
+            legal += f", at most {each.at_most}"
+        table.add_row(each.name, legal, str(each.default))
+    console.print(table)
 
 
 def _either(names: Sequence[str]) -> str:

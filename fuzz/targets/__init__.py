@@ -8,6 +8,7 @@ speaks the protocol, `incminimark`, PyPy's collector, and two stock allocators: 
 
 from __future__ import annotations
 
+import difflib
 import shlex
 from pathlib import Path
 
@@ -101,14 +102,25 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
 
 def _check_bugs(name: str, base: str, bugs: list[str]) -> None:
     for bug in bugs:
+        if not bug:
+            raise BadInputError(f"the target {name!r} names no bug after +")
         if bug not in KNOWN_BUGS:
-            known = ", ".join(KNOWN_BUGS)
-            raise BadInputError(f"unknown bug {bug!r} in target {name!r}; known are {known}")
+            raise BadInputError(f"unknown bug {bug!r} in target {name!r}; {_known_in(base, bug)}")
         host = KNOWN_BUGS[bug].host
         if host != base:
             raise BadInputError(f"the bug {bug!r} can be planted in {host} only, not in {base}")
         if bugs.count(bug) > 1:
             raise BadInputError(f"the bug {bug!r} is planted twice in target {name!r}")
+
+
+def _known_in(base: str, wanted: str) -> str:
+    """Which bugs can be planted in `base`, the one first that may be meant."""
+    bugs = [bug.id for bug in KNOWN_BUGS.values() if bug.host == base]
+    if not bugs:
+        return f"no bug can be planted in {base}"
+    known = f"{base} has {', '.join(bugs)}"
+    closest = difflib.get_close_matches(wanted, bugs, n=1)
+    return f"did you mean {closest[0]}? {known}" if closest else known
 
 
 def planted(bug: str) -> str:

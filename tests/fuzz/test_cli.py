@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 import fuzz
 from fuzz.cli import run_command_line
 from fuzz.corpus import shipped_traces
-from fuzz.targets import KNOWN_BUGS
+from fuzz.targets import KNOWN_BUGS, REFERENCE, REFERENCES, make_target
 from fuzz.targets.known_bugs import KnownBug
 from fuzz.targets.reference import SETTINGS
 from fuzz.trace import Trace, dumps
@@ -122,10 +123,11 @@ def test_an_unknown_target_is_named(complaint: Complaint) -> None:
     assert "'boehm'" in complaint("run", "--target", "boehm")
 
 
-def test_an_unknown_bug_is_named_with_the_known_ones(complaint: Complaint) -> None:
-    printed = complaint("run", "--target", "reference+typo")
+def test_an_unknown_bug_is_named_with_those_of_its_host(complaint: Complaint) -> None:
+    printed = complaint("run", "--target", "reference-jemalloc+typo")
     assert "'typo'" in printed
-    assert all(bug in printed for bug in KNOWN_BUGS)
+    of_host = [bug.id for bug in KNOWN_BUGS.values() if bug.host == "reference-jemalloc"]
+    assert [bug for bug in KNOWN_BUGS if bug in printed] == of_host
 
 
 def test_an_empty_target_is_bad_input(complaint: Complaint) -> None:
@@ -379,6 +381,24 @@ def test_targets_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None
     assert run_command_line(["targets"]) == CLEAN
     printed = capsys.readouterr().out
     assert [each.name for each in SETTINGS if each.name not in printed] == []
+
+
+@pytest.mark.parametrize("name", [name for name in REFERENCES if name != REFERENCE])
+def test_targets_lists_what_settings_a_kin_of_the_reference_has_of_its_own(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["targets"]) == CLEAN
+    (part,) = re.findall(rf"^{name}: (.*?)\n\n", capsys.readouterr().out, re.MULTILINE | re.DOTALL)
+    listed = set(re.findall(r"^(\w+) .* \d+ *$", part, re.MULTILINE))
+    settings = make_target(name).start({}).settings
+    assert listed == {each.name for each in settings if each not in SETTINGS}
+
+
+def test_targets_names_the_settings_that_a_kin_does_not_share(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command_line(["targets"]) == CLEAN
+    assert "the settings of reference but pin_while_sampling, and" in capsys.readouterr().out
 
 
 def test_targets_lists_every_bug_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from fuzz.trace import loads
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
 CULPRIT = "→"
+DOTNET = "reference-dotnet"
 
 
 def explained(*actions: str, target: str = "reference") -> list[list[str]]:
@@ -104,3 +107,93 @@ def test_explain_exits_like_replay(target: str, code: int, tmp_path: Path) -> No
 
 def test_explaining_what_cannot_be_read_is_bad_input(tmp_path: Path) -> None:
     assert run_command_line(["explain", str(tmp_path / "missing.jsonl")]) == BAD_INPUT
+
+
+# Targets without a nursery, or that do not show it.
+
+BLOCK_SAMPLED = '{"do": "malloc", "size_bytes": 100000}'
+
+
+def said(*actions: str, target: str) -> str:
+    """What is said of the last action, in one line."""
+    return " ".join(" ".join(explained(*actions, target=target)[-1]).split())
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("reference-jemalloc", "samples 1"),
+        ("reference-tcmalloc", "samples 1, weights "),
+        ("reference-gperftools", "samples 1"),
+    ],
+)
+def test_a_block_that_was_sampled_says_so(target: str, words: str) -> None:
+    assert f"bytes, {words}" in said(BLOCK_SAMPLED, target=target)
+
+
+def test_samples_are_said_once_where_their_order_is_known() -> None:
+    assert "samples" not in said(
+        '{"do": "enable_sampling", "period_bytes": 8}', NODE, target=DOTNET
+    )
+
+
+def test_the_bytes_that_were_drawn_are_told() -> None:
+    enable = '{"do": "enable_sampling", "period_bytes": 8}'
+    assert "events s, offsets " in said(enable, NODE, target=DOTNET)
+
+
+def test_a_profile_is_told_in_words() -> None:
+    words = said(BLOCK_SAMPLED, '{"do": "read_profile"}', target="reference-jemalloc")
+    assert words.endswith("profile of 1 object and 114,688 bytes")
+
+
+@pytest.mark.parametrize(
+    ("target", "drawn"), [("reference", True), (DOTNET, False), ("reference-jemalloc", False)]
+)
+def test_the_legend_stands_only_where_there_is_a_nursery_to_draw(
+    target: str, drawn: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    action = BLOCK_SAMPLED if target == "reference-jemalloc" else NODE
+    path = tmp_path / "trace.jsonl"
+    path.write_text(f'{{"gcfuzz": 1, "target": "{target}"}}\n{action}\n')
+    run_command_line(["explain", str(path)])
+    assert ("nursery_free" in capsys.readouterr().out) is drawn
+
+
+# A known bug's trace.
+
+KILLER = (
+    '{"gcfuzz": 1, "target": "reference", "kills": ["disable-before-enable"]}\n'
+    '{"do": "disable_sampling"}\n'
+)
+
+
+def test_a_known_bug_s_trace_that_passes_says_where_it_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(KILLER)
+    assert run_command_line(["explain", str(path)]) == CLEAN
+    last = capsys.readouterr().out.splitlines()[-1]
+    command = re.fullmatch("passes here; `gcfuzz (.*)` shows what it found", last)
+    assert command
+    assert run_command_line(shlex.split(command[1])) == MISMATCH
+
+
+def test_one_that_fails_says_nothing_of_where_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(KILLER)
+    target = planted("disable-before-enable")
+    assert run_command_line(["explain", str(path), "--target", target]) == MISMATCH
+    assert "passes here" not in capsys.readouterr().out
+
+
+def test_a_trace_may_name_a_bug_that_nobody_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(KILLER.replace("disable-before-enable", "some-other-bug"))
+    assert run_command_line(["explain", str(path)]) == CLEAN
+    assert "passes here" not in capsys.readouterr().out

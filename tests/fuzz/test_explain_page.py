@@ -52,6 +52,10 @@ def write(root: int, field: int, value: int | None) -> str:
     return json.dumps({"do": "write", "root": root, "field": field, "value": value})
 
 
+MALLOC = '{"do": "malloc", "size_bytes": 10, "thread": 1}'
+BLOCKS = "reference-jemalloc"
+
+
 def page_of(*actions: str, target: str = "reference", title: str = "a trace") -> Page:
     trace = loads(HEADER + "".join(action + "\n" for action in actions), "trace.jsonl")
     steps = replay_steps(make_target(target), trace, "trace.jsonl")
@@ -124,6 +128,31 @@ def test_a_target_without_pointers_has_no_nursery_to_draw(contract: Contract) ->
     action = action_from_data({"do": "check_heap"})
     step = Step(1, action, Observation(), contract, None, Shadow(contract))
     assert make_page("a trace", "all defaults", [step]).steps[0].nursery is None
+
+
+@pytest.mark.parametrize(
+    ("target", "action", "draws"),
+    [("reference", NODE, True), ("reference-dotnet", NODE, False), (BLOCKS, MALLOC, False)],
+)
+def test_a_page_says_whether_there_is_a_nursery_to_draw(
+    target: str, action: str, draws: bool
+) -> None:
+    assert page_of(action, target=target).draws_nursery is draws
+
+
+def test_a_block_says_what_was_asked_for_and_its_room() -> None:
+    (block,) = page_of(MALLOC, target=BLOCKS).steps[0].heap
+    assert (block.label, block.note) == ("block of 10", "room 16")
+
+
+def test_a_block_says_its_room_after_it_was_made_another_size() -> None:
+    realloc = '{"do": "realloc", "root": 0, "size_bytes": 17}'
+    (block,) = page_of(MALLOC, realloc, target=BLOCKS).steps[1].heap
+    assert (block.label, block.note) == ("block of 17", "room 32")
+
+
+def test_a_step_says_which_thread_it_was() -> None:
+    assert page_of(MALLOC, target=BLOCKS).steps[0].action == "malloc by thread 1 size_bytes=10"
 
 
 def test_a_step_says_whether_the_target_walked_its_heap() -> None:
@@ -442,6 +471,22 @@ def test_a_trace_that_passes_has_no_culprit(viewer: Viewer) -> None:
     viewer.open(page_of(NODE))
     assert viewer.texts(".culprit") == []
     assert viewer.find("#verdict").text == "no mismatch"
+
+
+def test_blocks_are_shown_without_nursery_ages_and_references(viewer: Viewer) -> None:
+    viewer.open(page_of(MALLOC, target=BLOCKS))
+    assert viewer.current() == "malloc by thread 1 size_bytes=10"
+    assert viewer.texts(".box text:not(.slot)") == ["block of 10", "#1 · room 16"]
+    shown = viewer.find("main").text.lower()
+    assert "room: those it can hold" in shown
+    assert [word for word in ("nursery", "young", "arrow", "weak") if word in shown] == []
+
+
+def test_a_collector_that_shows_no_pointers_has_references_and_no_nursery(viewer: Viewer) -> None:
+    viewer.open(page_of(NODE, target="reference-dotnet"))
+    assert not viewer.find("#nursery").is_displayed()
+    assert viewer.find("#objects").text.lower() == "objects and references"
+    assert "room:" not in viewer.find("main").text
 
 
 def test_a_trace_without_actions_says_so(viewer: Viewer) -> None:

@@ -479,9 +479,19 @@ def test_an_unknown_target_is_bad_input(name: str) -> None:
         make_target(name)
 
 
-@pytest.mark.parametrize("bug", ["", "no-such-bug", "one-sample-per-object+"])
-def test_an_unknown_bug_is_bad_input(bug: str) -> None:
+def test_an_unknown_bug_is_bad_input() -> None:
     with pytest.raises(BadInputError, match="unknown bug"):
+        make_target("reference+no-such-bug")
+
+
+def test_a_bug_s_name_that_is_nearly_right_is_put_right() -> None:
+    with pytest.raises(BadInputError, match=r"did you mean toggle-kills-sampling\?"):
+        make_target("reference-jemalloc+toggle-kill")
+
+
+@pytest.mark.parametrize("bug", ["", "one-sample-per-object+"])
+def test_a_plus_that_no_bug_follows_is_bad_input(bug: str) -> None:
+    with pytest.raises(BadInputError, match=r"names no bug after \+"):
         make_target(f"reference+{bug}")
 
 
