@@ -12,6 +12,8 @@ from typing import Literal
 
 import attrs
 
+from fuzz.problems import BadInputError
+
 Distances = Literal[
     "period", "unstated", "random", "geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools"
 ]
@@ -227,6 +229,30 @@ class Contract:
             return self
         left = tuple(action for action in self.actions if action not in actions)
         return attrs.evolve(self, actions=left)
+
+
+def layout_of_blocks(
+    object_bytes_max: int, size_classes: tuple[int, ...], page_bytes: int = 1
+) -> Layout:
+    """The layout of an allocator that knows blocks only."""
+    return Layout(
+        kinds={"block": KindLayout(type_index=1, fixed_bytes=0, item_bytes=1)},
+        large_object_bytes=1,
+        word_bytes=1,
+        object_bytes_max=object_bytes_max,
+        size_classes=size_classes,
+        page_bytes=page_bytes,
+    )
+
+
+def chosen_settings(
+    configuration: Mapping[str, int], settings: tuple[Setting, ...]
+) -> dict[str, int]:
+    """The value of every setting. Raises BadInputError for one that is not allowed."""
+    problem = problem_of_configuration(configuration, settings)
+    if problem:
+        raise BadInputError(problem)
+    return {setting.name: setting.default for setting in settings} | dict(configuration)
 
 
 def problem_of_configuration(

@@ -75,13 +75,13 @@ NO_OPTIONS = TargetOptions()
 def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     """The target of that name. Raises BadInputError if there is none."""
     base, *bugs = name.split("+")
+    if base not in (*REFERENCES, PROCESS, INCMINIMARK, JEMALLOC, *GPERFTOOLS):
+        raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
+    if options.command and base != PROCESS:
+        raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
     if base in REFERENCES:
         _check_bugs(name, base, bugs)
-        if options.command:
-            raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
         return make_reference(base, name, bugs, options.without)
-    if base not in (PROCESS, INCMINIMARK, JEMALLOC, *GPERFTOOLS):
-        raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
     if bugs:
         raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
     return ProcessTarget(name, _command_of(name, options), options.timeout_seconds, options.without)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import sys
 
+from fuzz.targets.stock_library import STATIC_STORAGE
+
 AS_BUILT, AS_DOCUMENTED = "gperftools", "gperftools-as-documented"
 DRIVER = "fuzz.targets.gperftools_driver"
-ENVIRONMENT = (
-    # The library's thread-local variables need static storage, and it is loaded late for that.
-    "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096",
+ENVIRONMENT = {
+    **STATIC_STORAGE,
     # What is allocated before it is loaded depends on the order of sets, and with it where it lies.
-    "PYTHONHASHSEED=0",
-)
+    "PYTHONHASHSEED": "0",
+}
 
 
 def driver_command(name: str) -> tuple[str, ...]:
     """The driver's command line, for the target of that name."""
-    return "env", *ENVIRONMENT, sys.executable, "-m", DRIVER, name
+    assignments = (f"{variable}={value}" for variable, value in ENVIRONMENT.items())
+    return "env", *assignments, sys.executable, "-m", DRIVER, name

@@ -16,35 +16,10 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
-from itertools import count
-from typing import TypeVar
 
 import attrs
 
-from fuzz.actions import (
-    Action,
-    Calloc,
-    Free,
-    Malloc,
-    PauseSampling,
-    Realloc,
-    ResumeSampling,
-    SetPeriod,
-    requested_bytes,
-)
-from fuzz.contract import (
-    Contract,
-    KindLayout,
-    Layout,
-    Range,
-    SamplingRule,
-    Setting,
-    problem_of_configuration,
-)
-from fuzz.observation import Observation
-from fuzz.problems import BadInputError
+from fuzz.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
 from fuzz.serve import serve
 from fuzz.targets.gperftools import AS_BUILT, AS_DOCUMENTED
 from fuzz.targets.gperftools_library import (
@@ -54,21 +29,16 @@ from fuzz.targets.gperftools_library import (
     Library,
     Sampler,
 )
+from fuzz.targets.stock_blocks import ACTIONS, OBSERVES, StockTarget
 from fuzz.targets.target import Target
-
-T = TypeVar("T")
 
 ASK = 0xFFFFFFFF
 ADDR_NO_RANDOMIZE = 0x0040000
 """See personality(2)."""
 PERIODS = Range(1, 2**40)
-ACTIONS = (
-    *("malloc", "calloc", "realloc", "free"),
-    *("set_period", "pause_sampling", "resume_sampling"),
-)
 SETTINGS = (
     Setting("sampler_seed", 1, Range(1, 2**32 - 1)),
-    Setting("initial_period_bytes", 4096, PERIODS),
+    Setting("period_bytes", 4096, PERIODS),
     Setting("threads", 1, Range(1, 3), choices=(1, 2, 3)),
     Setting("fresh_threads", 0, Range(0, 1)),
 )
@@ -76,88 +46,37 @@ SETTINGS = (
 makes it; one that is not has been through its first trigger."""
 BLOCK_BYTES_MAX = 20 << 20
 """More than the first distance of a fresh main thread."""
-STAMP_BYTES = 8
-"""Every block has room for so many."""
 
 
-class DamageError(Exception):
-    """A block's bytes are not what was written, or what calloc promises."""
+class StockGperftools(StockTarget[Library, Sampler]):
+    """See StockTarget."""
 
-
-@attrs.define
-class Block:
-    """A block that is not freed yet. Its `stamp` stands at both ends of its room."""
-
-    address: int
-    room_bytes: int
-    stamp: bytes
-    is_sampled: bool
-
-    def write(self) -> None:
-        """Write the stamp."""
-        for address in self._ends():
-            ctypes.memmove(address, self.stamp, STAMP_BYTES)
-
-    def check(self) -> None:
-        """Raises DamageError if the stamp is not there any more."""
-        for address in self._ends():
-            _check(address, self.stamp, "a block is damaged")
-
-    def _ends(self) -> tuple[int, int]:
-        return self.address, self.address + self.room_bytes - STAMP_BYTES
-
-
-class Threads:
-    """Threads that take turns; the first is the one that makes the others."""
-
-    def __init__(self) -> None:
-        self._others: list[ThreadPoolExecutor] = []
-
-    def run(self, thread: int, work: Callable[[], T]) -> T:
-        """What comes of some work in a thread, which is begun if it is new."""
-        if thread == 0:
-            return work()
-        while len(self._others) < thread:
-            self._others.append(ThreadPoolExecutor(max_workers=1))
-        return self._others[thread - 1].submit(work).result()
-
-
-class StockGperftools:
-    """The library as a target, in a process that uses it for nothing else."""
+    settings = SETTINGS
+    block_bytes_max = BLOCK_BYTES_MAX
 
     def __init__(self, name: str = AS_BUILT) -> None:
-        self.name = name
-        self.samplers: list[Sampler] = []
-        """Those of the threads that were needed until now."""
-        self.blocks: list[Block] = []
-        """A block for each root slot."""
-        self._threads = Threads()
-        self._stamps = count(1)
+        super().__init__(name)
+        self._sampled: set[int] = set()
+        """The addresses of the blocks that were sampled."""
         self._live_samples = 0
         self._period_bytes = 0
 
-    @cached_property
-    def library(self) -> Library:
-        """Loaded when it is needed. Raises BadInputError."""
+    def load(self) -> Library:
+        """See StockTarget."""
         return Library()
 
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        """See Target. Raises BadInputError also if there is no such library."""
-        problem = problem_of_configuration(configuration, SETTINGS)
-        if problem:
-            raise BadInputError(problem)
-        settings = {setting.name: setting.default for setting in SETTINGS} | dict(configuration)
-        for block in self.blocks:
-            self.library.free(block.address)
-        self.blocks, self._stamps, self._live_samples = [], count(1), 0
-        self._period_bytes = settings["initial_period_bytes"]
-        for thread in range(settings["threads"]):
-            if thread == len(self.samplers):
-                find = self.library.sampler_of_this_thread
-                self.samplers.append(self._threads.run(thread, find))
-            self._begin(thread, settings["sampler_seed"] + thread, bool(settings["fresh_threads"]))
-        addresses = [sampler.address for sampler in self.samplers[: settings["threads"]]]
-        as_built = contract_as_built(settings, addresses)
+    def find_sampler(self) -> Sampler:
+        """See StockTarget."""
+        return self.library.sampler_of_this_thread()
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        """See StockTarget."""
+        self._sampled, self._live_samples = set(), 0
+        self._period_bytes = chosen["period_bytes"]
+        samplers = self.samplers[: chosen["threads"]]
+        for thread in range(len(samplers)):
+            self._begin(thread, chosen["sampler_seed"] + thread, bool(chosen["fresh_threads"]))
+        as_built = contract_as_built(chosen, [sampler.address for sampler in samplers])
         return contract_as_documented(as_built) if self.name == AS_DOCUMENTED else as_built
 
     def _begin(self, thread: int, seed: int, is_fresh: bool) -> None:
@@ -171,80 +90,39 @@ class StockGperftools:
         self.samplers[thread].initialized = not is_fresh
         self.library.period_bytes = self._period_bytes
 
-    def perform(self, action: Action) -> Observation:
-        """See Target."""
-        try:
-            return self._threads.run(action.thread, lambda: self._perform(action))
-        except (DamageError, MemoryError) as problem:
-            return Observation(error=f"{type(problem).__name__}: {problem}")
-
-    def _perform(self, action: Action) -> Observation:
-        match action:
-            case Malloc() | Calloc():
-                return self._allocate(action)
-            case Realloc():
-                return self._reallocate(action)
-            case Free():
-                block = self.blocks.pop(action.root)
-                block.check()
-                self._forget(block)
-                self.library.free(block.address)
-            case SetPeriod():
-                self._period_bytes = action.period_bytes
-                if self.library.period_bytes:
-                    self.library.period_bytes = action.period_bytes
-            case PauseSampling():
-                self.library.period_bytes = 0
-            case ResumeSampling():
-                self.library.period_bytes = self._period_bytes
-            case _:
-                raise ValueError(f"{self.name} carries out no {type(action).__name__}")
-        return Observation()
-
-    def _allocate(self, action: Malloc | Calloc) -> Observation:
-        if isinstance(action, Malloc):
-            address = self.library.malloc(action.size_bytes)
-        else:
-            address = self.library.calloc(action.count, action.size_bytes)
-            _check(address, bytes(requested_bytes(action)), "calloc's block is not all zero")
-        samples = self._new_samples(action.thread, address)
-        block = self._block(address, samples)
-        self.blocks.append(block)
-        return Observation(samples=samples, size=block.room_bytes)
-
-    def _reallocate(self, action: Realloc) -> Observation:
-        old = self.blocks[action.root]
-        old.check()
-        address = self.library.realloc(old.address, action.size_bytes)
-        _check(address, old.stamp[: action.size_bytes], "realloc lost what was in the block")
-        if address != old.address:
-            self._forget(old)
-        samples = self._new_samples(action.thread, address)
-        stayed_sampled = address == old.address and old.is_sampled
-        new = self.blocks[action.root] = self._block(address, samples or stayed_sampled)
-        return Observation(samples=samples, size=new.room_bytes)
-
-    def _block(self, address: int, is_sampled: bool | int) -> Block:
-        """A block of which the library is asked how large it is, with a stamp of its own."""
-        stamp = next(self._stamps).to_bytes(STAMP_BYTES, "big")
-        block = Block(address, self.library.usable_bytes(address), stamp, bool(is_sampled))
-        block.write()
-        return block
-
-    def _forget(self, block: Block) -> None:
-        """The library must not list this block's sample any more."""
-        self._live_samples -= block.is_sampled
-
-    def _new_samples(self, thread: int, address: int) -> int:
-        """How many more samples the library lists, now that there is a block at `address`.
+    def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, int]:
+        """See StockTarget: how many more samples the library lists.
 
         A sampled block has its pages to itself, so it is not asked for every block.
         """
+        address = call()
         if address % PAGE_BYTES:
-            return 0
+            return address, 0
         before = self._live_samples
         self._live_samples = len(self.library.live_samples(self.samplers[thread]))
-        return self._live_samples - before
+        samples = self._live_samples - before
+        if samples:
+            self._sampled.add(address)
+        return address, samples
+
+    def forget(self, address: int) -> None:
+        """See StockTarget: the library must not list this block's sample any more."""
+        self._live_samples -= address in self._sampled
+        self._sampled.discard(address)
+
+    def pause(self) -> None:
+        """See StockTarget."""
+        self.library.period_bytes = 0
+
+    def resume(self) -> None:
+        """See StockTarget."""
+        self.library.period_bytes = self._period_bytes
+
+    def set_period(self, period_bytes: int) -> None:
+        """See StockTarget."""
+        self._period_bytes = period_bytes
+        if self.library.period_bytes:
+            self.library.period_bytes = period_bytes
 
 
 def contract_as_built(settings: Mapping[str, int], addresses: Sequence[int]) -> Contract:
@@ -253,14 +131,7 @@ def contract_as_built(settings: Mapping[str, int], addresses: Sequence[int]) -> 
     is_fresh = settings["fresh_threads"] == 1
     return Contract(
         nursery_bytes=0,
-        layout=Layout(
-            kinds={"block": KindLayout(type_index=1, fixed_bytes=0, item_bytes=1)},
-            large_object_bytes=1,
-            word_bytes=1,
-            object_bytes_max=BLOCK_BYTES_MAX,
-            size_classes=SIZE_CLASSES,
-            page_bytes=PAGE_BYTES,
-        ),
+        layout=layout_of_blocks(BLOCK_BYTES_MAX, SIZE_CLASSES, PAGE_BYTES),
         sampling=SamplingRule(
             period_bytes=PERIODS,
             counts="class_or_requested",
@@ -277,7 +148,7 @@ def contract_as_built(settings: Mapping[str, int], addresses: Sequence[int]) -> 
         ),
         settings=SETTINGS,
         actions=ACTIONS,
-        observes=("samples", "size"),
+        observes=OBSERVES,
     )
 
 
@@ -289,12 +160,6 @@ def contract_as_documented(as_built: Contract) -> Contract:
     """
     promised = attrs.evolve(as_built.sampling, counts="requested", first_bytes=(), reseeds=())
     return attrs.evolve(as_built, sampling=promised)
-
-
-def _check(address: int, expected: bytes, problem: str) -> None:
-    """Raises DamageError if something else is there in memory."""
-    if ctypes.string_at(address, len(expected)) != expected:
-        raise DamageError(problem)
 
 
 def serve_in_fixed_memory(target: Target) -> None:

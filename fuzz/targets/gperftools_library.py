@@ -15,10 +15,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
+from mmap import PAGESIZE
 from struct import Struct
-from typing import Any
 
 from fuzz.problems import BadInputError
+from fuzz.targets.stock_library import Allocator, declared, load, there
 
 LIBRARY = "libtcmalloc.so.4"
 HOW_TO_INSTALL = "apt install libgoogle-perftools4"
@@ -95,34 +96,26 @@ class ThreadCache(ctypes.Structure):
         return tuple(each.block_bytes for each in self.lists[1 : len(SIZE_CLASSES) + 1])
 
 
-class Library:
+class Library(Allocator):
     """The library. One that is not installed, or not as expected, is a BadInputError."""
 
-    def __init__(self) -> None:
-        try:
-            # Calls keep the interpreter's lock, so that the threads that share it take turns.
-            library = ctypes.PyDLL(LIBRARY)
-        except OSError as problem:
-            raise BadInputError(f"{LIBRARY} cannot be loaded: `{HOW_TO_INSTALL}`") from problem
+    def __init__(self, name: str = LIBRARY) -> None:
+        library = load(name, HOW_TO_INSTALL)
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         try:
+            super().__init__(library, "tc_", "tc_malloc_size")
             self._period = ctypes.c_int64.in_dll(library, FLAG)
-            self._malloc = _function(library, "tc_malloc", pointer, size)
-            self._calloc = _function(library, "tc_calloc", pointer, size, size)
-            self._realloc = _function(library, "tc_realloc", pointer, pointer, size)
-            self._free = _function(library, "tc_free", None, pointer)
-            self._usable = _function(library, "tc_malloc_size", size, pointer)
-            self._class = _function(library, "tc_nallocx", size, size, ctypes.c_int)
-            self._init = _function(
+            self._class = declared(library, "tc_nallocx", size, size, ctypes.c_int)
+            self._init = declared(
                 library, "_ZN8tcmalloc7Sampler4InitEm", None, pointer, ctypes.c_uint64
             )
-            self._pick = _function(
+            self._pick = declared(
                 library,
                 "_ZN8tcmalloc7Sampler21PickNextSamplingPointEv",
                 ctypes.c_ssize_t,
                 pointer,
             )
-            self._read = _function(
+            self._read = declared(
                 library,
                 "_ZN22TCMallocImplementation15ReadStackTracesEPi",
                 pointer,
@@ -130,7 +123,9 @@ class Library:
                 ctypes.POINTER(ctypes.c_int),
             )
         except (AttributeError, ValueError) as problem:
-            raise BadInputError(f"{LIBRARY} is not gperftools 2.10's: {problem}") from problem
+            raise BadInputError(
+                f"{name} is not gperftools 2.10's: {problem}; {HOW_TO_INSTALL}"
+            ) from problem
 
     @property
     def period_bytes(self) -> int:
@@ -140,26 +135,6 @@ class Library:
     @period_bytes.setter
     def period_bytes(self, period_bytes: int) -> None:
         self._period.value = period_bytes
-
-    def malloc(self, size_bytes: int) -> int:
-        """The address of a new block. Raises MemoryError, as do calloc and realloc."""
-        return _checked(self._malloc(size_bytes))
-
-    def calloc(self, count: int, size_bytes: int) -> int:
-        """The address of a new block of so many zeros."""
-        return _checked(self._calloc(count, size_bytes))
-
-    def realloc(self, address: int, size_bytes: int) -> int:
-        """Where the block is now that it has another size."""
-        return _checked(self._realloc(address, size_bytes))
-
-    def free(self, address: int) -> None:
-        """Give a block back."""
-        self._free(address)
-
-    def usable_bytes(self, address: int) -> int:
-        """So many bytes of a block may be used."""
-        return int(self._usable(address))
 
     def class_bytes(self, size_bytes: int) -> int:
         """What a request of so many bytes takes, as the library says."""
@@ -180,7 +155,7 @@ class Library:
         """
         before, sampler.bytes_until = sampler.bytes_until, UNREACHED
         try:
-            listed = _checked(self._read(None, ctypes.c_int()))
+            listed = there(self._read(None, ctypes.c_int()))
             try:
                 return list(_sizes_in(listed))
             finally:
@@ -196,7 +171,7 @@ class Library:
         if len(caches) != 1:
             raise BadInputError(
                 f"{LIBRARY} is not gperftools 2.10's on 64-bit Linux with glibc: of what this "
-                f"thread has, {len(caches)} places look like its cache"
+                f"thread has, {len(caches)} places look like its cache; {HOW_TO_INSTALL}"
             )
         return Sampler.from_address(caches.pop() + ThreadCache.sampler.offset)
 
@@ -208,7 +183,7 @@ def _caches_of_this_thread(memory: int) -> Iterator[int]:
     src/thread_cache.h. It is read through the kernel, since not all that is there is a pointer.
     """
     thread = threading.get_ident()
-    storage = os.pread(memory, TLS_BYTES, thread - TLS_BYTES)
+    storage = bytes_before(memory, thread)
     for first, second in pairwise(address for (address,) in POINTER.iter_unpack(storage)):
         if first == second:
             with suppress(OSError, OverflowError, ValueError):
@@ -218,6 +193,17 @@ def _caches_of_this_thread(memory: int) -> Iterator[int]:
                     yield first
 
 
+def bytes_before(memory: int, address: int) -> bytes:
+    """What can be read before an address, whole pages of it, as far as storage is searched."""
+    found = b""
+    with suppress(OSError, ValueError):
+        while len(found) < TLS_BYTES:
+            end = address - len(found)
+            start = (end - 1) // PAGESIZE * PAGESIZE
+            found = os.pread(memory, end - start, start) + found
+    return found
+
+
 def _sizes_in(listed: int) -> Iterator[int]:
     """The sizes in a list of samples, each a count, a size, a depth and so many frames."""
     word = POINTER.size
@@ -225,20 +211,3 @@ def _sizes_in(listed: int) -> Iterator[int]:
         yield ctypes.c_uint64.from_address(listed + word).value
         depth = ctypes.c_uint64.from_address(listed + 2 * word).value
         listed += (3 + depth) * word
-
-
-def _checked(address: int | None) -> int:
-    if address is None:
-        raise MemoryError
-    return address
-
-
-def _function(
-    library: ctypes.CDLL,
-    name: str,
-    result: type[ctypes._SimpleCData[Any]] | None,
-    *arguments: type[ctypes._SimpleCData[Any] | ctypes._Pointer[Any]],
-) -> ctypes._FuncPointer:
-    function = library[name]
-    function.restype, function.argtypes = result, arguments
-    return function

@@ -1,8 +1,7 @@
 """The stock libjemalloc.so.2 in this process, driven through ctypes.
 
-It is loaded beside the allocator that the process itself uses, so that only the calls made here
-reach it. What it keeps of a thread's sampling it shows nobody; `ThreadSampler` finds that by its
-pattern in the thread's own memory, where it can be read and set.
+What it keeps of a thread's sampling it shows nobody; `ThreadSampler` finds that by its pattern in
+the thread's own memory, where it can be read and set.
 
 Invariant: nothing here decides what is sampled. jemalloc counts, draws each distance, also the one
 that `begin` asks for, and says through its own hook what it records. (Source: jemalloc 5.3.0,
@@ -18,13 +17,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fuzz.problems import BadInputError
+from fuzz.targets.stock_library import STATIC_STORAGE, Allocator, declared, load
 
 LIBRARY = "libjemalloc.so.2"
 VERSION = "5.3.0"
 HOW_TO_INSTALL = "apt install libjemalloc2"
 ENVIRONMENT = {
-    # Its state of a thread is larger than what is kept free for libraries that are loaded late.
-    "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=4096",
+    **STATIC_STORAGE,
     # With a cache for each thread some calls would tick, and place blocks, for others.
     "MALLOC_CONF": "prof:true,prof_accum:true,tcache:false",
 }
@@ -41,24 +40,21 @@ STATE_BYTES_MAX = 1024
 Hook = ctypes.CFUNCTYPE(None, ctypes.POINTER(c_void_p), ctypes.POINTER(c_uint), c_uint)
 
 
-class Jemalloc:
-    """The library; every call concerns the thread that makes it. Addresses are integers.
+class Jemalloc(Allocator):
+    """The library; every call concerns the thread that makes it.
 
     Raises BadInputError where the library is not there, or is not the one whose state is known.
     """
 
     def __init__(self, name: str = LIBRARY) -> None:
-        library = _load(name)
+        library = load(name, HOW_TO_INSTALL)
         address, size = c_void_p, c_size_t
-        self._control = _declared(library.mallctl, c_int, c_char_p, *[address] * 3, size)
-        self._malloc = _declared(library.malloc, address, size)
-        self._calloc = _declared(library.calloc, address, size, size)
-        self._realloc = _declared(library.realloc, address, address, size)
-        self._xallocx = _declared(library.xallocx, size, address, size, size, c_int)
-        self.free: Callable[[int], None] = _declared(library.free, None, address)
-        self.usable_bytes: Callable[[int], int] = _declared(
-            library.malloc_usable_size, size, address
-        )
+        try:
+            super().__init__(library, "", "malloc_usable_size")
+            self._control = declared(library, "mallctl", c_int, c_char_p, *[address] * 3, size)
+            self._xallocx = declared(library, "xallocx", size, address, size, size, c_int)
+        except AttributeError as problem:
+            raise _unknown_build(str(problem)) from problem
         self._check()
         self.stack: Sequence[int] = STACK
         """The return addresses that samples are recorded under from here on, at most 128."""
@@ -71,10 +67,7 @@ class Jemalloc:
     def _check(self) -> None:
         version = (self._get("version", c_char_p) or b"").decode()
         if not version.startswith(f"{VERSION}-"):
-            raise BadInputError(
-                f"{LIBRARY} is jemalloc {version}, and the target knows {VERSION} only, as Debian "
-                f"12 has it: {HOW_TO_INSTALL}"
-            )
+            raise _unknown_build(f"is jemalloc {version}")
         if not self._get("opt.prof", c_bool) or self._get("opt.tcache", c_bool):
             wanted = ENVIRONMENT["MALLOC_CONF"]
             raise BadInputError(f"{LIBRARY} must be loaded under MALLOC_CONF={wanted}")
@@ -85,25 +78,9 @@ class Jemalloc:
             addresses[index] = address
         length[0] = len(self.stack)
 
-    # What a program calls.
-
-    def malloc(self, size_bytes: int) -> int:
-        """Raises MemoryError, like all that allocate."""
-        return _there(self._malloc(size_bytes))
-
-    def calloc(self, count: int, size_bytes: int) -> int:
-        """See `malloc`."""
-        return _there(self._calloc(count, size_bytes))
-
-    def realloc(self, block: int, size_bytes: int) -> int:
-        """See `malloc`. `size_bytes` must not be 0, which would free the block."""
-        return _there(self._realloc(block, size_bytes))
-
     def xallocx(self, block: int, size_bytes: int, extra_bytes: int) -> int:
         """Make a block so large where it lies, with up to so much more; its usable bytes then."""
         return int(self._xallocx(block, size_bytes, extra_bytes, 0))
-
-    # What a profiler calls.
 
     @property
     def is_active(self) -> bool:
@@ -131,39 +108,28 @@ class Jemalloc:
         value = kind()
         size = c_size_t(ctypes.sizeof(value))
         error = self._control(name.encode(), _at(value), _at(size), None, 0)
-        assert not error, f"{name}: error {error}"
+        _check_answer(name, error)
         return value.value
 
     def _set(self, name: str, value: Any) -> None:  # noqa: ANN401 - any value of ctypes
         error = self._control(name.encode(), None, None, _at(value), ctypes.sizeof(value))
-        assert not error, f"{name}: error {error}"
+        _check_answer(name, error)
 
 
-def _load(name: str) -> ctypes.PyDLL:
-    """Calls keep the interpreter's lock, for they are short, and a hook may run inside them."""
-    try:
-        return ctypes.PyDLL(name)
-    except OSError as problem:
-        if "static TLS" not in str(problem):
-            raise BadInputError(f"{problem}; {HOW_TO_INSTALL}") from problem
-        needed = ENVIRONMENT["GLIBC_TUNABLES"]
-        raise BadInputError(f"{problem}; start it with GLIBC_TUNABLES={needed}") from problem
-
-
-def _declared(function: Any, result: Any, *arguments: Any) -> Any:  # noqa: ANN401 - functions of ctypes
-    function.restype = result
-    function.argtypes = arguments
-    return function
+def _check_answer(name: str, error: int) -> None:
+    if error:
+        raise _unknown_build(f"mallctl answers {name} with error {error}")
 
 
 def _at(value: Any) -> int:  # noqa: ANN401 - any value of ctypes
     return ctypes.addressof(value)
 
 
-def _there(address: int | None) -> int:
-    if address is None:
-        raise MemoryError("jemalloc has no memory left")
-    return address
+def _unknown_build(what: str) -> BadInputError:
+    return BadInputError(
+        f"{LIBRARY}: {what}, and the target knows jemalloc {VERSION} with profiling only, as "
+        f"Debian 12 has it on x86-64: {HOW_TO_INSTALL}"
+    )
 
 
 class ThreadState(ctypes.Structure):
@@ -214,7 +180,7 @@ class ThreadSampler:
         self._allocated = c_uint64.from_address(address)
         state = next(_states_before(address), None)
         if state is None:
-            raise _unknown_layout()
+            raise _unknown_build("does not keep its state as expected")
         self.state = state
 
     @property
@@ -236,7 +202,7 @@ class ThreadSampler:
         state.thread_allocated_next_event = self.allocated_bytes + 1
         jemalloc.free(jemalloc.malloc(1))
         if state.prof_sample_last_event != self.allocated_bytes:
-            raise _unknown_layout()
+            raise _unknown_build("does not keep its state as expected")
         state.ticks = TICKS_LAST
         jemalloc.is_active = was_active
 
@@ -267,10 +233,3 @@ def _states_before(allocated_address: int) -> Iterator[ThreadState]:
         last, following = state.thread_allocated_last_event, state.thread_allocated_next_event
         if state.ticks_max == TICKS_MAX and last <= allocated_bytes < following:
             yield state
-
-
-def _unknown_layout() -> BadInputError:
-    return BadInputError(
-        f"{LIBRARY}: another build of jemalloc {VERSION}, which does not keep its state as Debian "
-        f"12's on x86-64 does: {HOW_TO_INSTALL} there"
-    )

@@ -48,10 +48,9 @@ from fuzz.contract import (
     Range,
     SamplingRule,
     Setting,
-    problem_of_configuration,
+    chosen_settings,
 )
 from fuzz.observation import Observation, Report
-from fuzz.problems import BadInputError
 from gcmodel import Configuration, Heap, HeapError, Parts
 from gcmodel.sampling import Sampling
 
@@ -87,16 +86,6 @@ def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:
     """As many pinned objects leave room between them for the largest that a nursery takes."""
     largest_bytes = -(-large_object_bytes // 8) * 8
     return max(nursery_bytes // largest_bytes - 1, 0) // 2
-
-
-def chosen_settings(
-    configuration: Mapping[str, int], settings: tuple[Setting, ...]
-) -> dict[str, int]:
-    """The value of every setting. Raises BadInputError for one that is not allowed."""
-    problem = problem_of_configuration(configuration, settings)
-    if problem:
-        raise BadInputError(problem)
-    return {setting.name: setting.default for setting in settings} | dict(configuration)
 
 
 class ReferenceTarget:

@@ -20,9 +20,15 @@ from fuzz.actions import (
     ResumeSampling,
     SetPeriod,
 )
-from fuzz.contract import Contract, KindLayout, Layout, Range, SamplingRule, Setting
+from fuzz.contract import (
+    Contract,
+    Range,
+    SamplingRule,
+    Setting,
+    chosen_settings,
+    layout_of_blocks,
+)
 from fuzz.observation import Observation
-from fuzz.targets.reference import chosen_settings
 from gcmodel import HeapError
 from gcmodel.blocks import Block, BlockParts
 
@@ -45,17 +51,6 @@ GPERFTOOLS_CLASSES = (
     *range(2**17 + PAGE_BYTES, 2**18 + 1, PAGE_BYTES),
 )
 """Eight for each doubling, but no further apart than pages, up to 256 KiB."""
-
-
-def _layout(size_classes: tuple[int, ...], page_bytes: int = 1) -> Layout:
-    return Layout(
-        kinds={"block": KindLayout(type_index=1, fixed_bytes=0, item_bytes=1)},
-        large_object_bytes=1,
-        word_bytes=1,
-        object_bytes_max=BLOCK_BYTES_MAX,
-        size_classes=size_classes,
-        page_bytes=page_bytes,
-    )
 
 
 class BlocksTarget(ABC):
@@ -142,7 +137,7 @@ class JemallocTarget(BlocksTarget):
         """See BlocksTarget."""
         return Contract(
             nursery_bytes=0,
-            layout=_layout(JEMALLOC_CLASSES),
+            layout=layout_of_blocks(BLOCK_BYTES_MAX, JEMALLOC_CLASSES),
             sampling=SamplingRule(
                 period_bytes=Range(1, 2**20),
                 periods=POWERS_OF_TWO,
@@ -171,7 +166,7 @@ class TcmallocTarget(BlocksTarget):
         """See BlocksTarget."""
         return Contract(
             nursery_bytes=0,
-            layout=_layout(GPERFTOOLS_CLASSES, PAGE_BYTES),
+            layout=layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES),
             sampling=SamplingRule(
                 period_bytes=Range(1, 2**30),
                 counts="requested_plus_one",
@@ -199,7 +194,7 @@ class GperftoolsTarget(BlocksTarget):
         """See BlocksTarget."""
         return Contract(
             nursery_bytes=0,
-            layout=_layout(GPERFTOOLS_CLASSES, PAGE_BYTES),
+            layout=layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES),
             sampling=SamplingRule(
                 period_bytes=Range(1, 2**30),
                 counts="class_or_requested",

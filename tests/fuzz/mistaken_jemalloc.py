@@ -8,7 +8,6 @@ import attrs
 from fuzz.contract import Contract
 from fuzz.serve import serve
 from fuzz.targets.jemalloc_driver import JemallocTarget
-from fuzz.targets.jemalloc_library import ThreadSampler
 
 MISTAKES = {
     "beyond": {"crosses": "beyond"},
@@ -43,7 +42,7 @@ class MistakenTarget(JemallocTarget):
 
     def _less(self, contract: Contract) -> dict[str, object]:
         """The first distance of the first thread is one byte less than it is."""
-        state = ThreadSampler(self.jemalloc).state
+        state = self.samplers[0].state
         _, *others = contract.sampling.seeds
         return {
             "seeds": (state.prng_state, *others),

@@ -9,6 +9,7 @@ import ctypes.util
 import json
 import random
 import shlex
+import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from fuzz import trace as traces
 from fuzz.actions import (
     Action,
     Calloc,
+    CollectMinor,
     Free,
     Malloc,
     PauseSampling,
@@ -34,12 +36,12 @@ from fuzz.problems import BadInputError
 from fuzz.targets import Target, make_target
 from fuzz.targets.jemalloc import driver_command
 from fuzz.targets.jemalloc_driver import SIZE_CLASSES, contract_under
-from fuzz.targets.jemalloc_library import HOW_TO_INSTALL, Jemalloc
+from fuzz.targets.jemalloc_library import HOW_TO_INSTALL, LIBRARY, Jemalloc
 from gcmodel.estimation import heap_v2
 from gcmodel.estimation.jemalloc import EIGHTHS, unbiased_bytes, unbiased_eighths
 from gcmodel.estimation.unbiased import Totals
 
-CLEAN, MISMATCH = range(2)
+CLEAN, MISMATCH, BAD_INPUT = range(3)
 ROOT = Path(str(fuzz.__file__)).parents[1]
 MISTAKEN = Path(__file__).with_name("mistaken_jemalloc.py")
 SECONDS = 120
@@ -101,6 +103,55 @@ print(json.dumps(answer))
 def test_a_library_that_is_not_there_is_bad_input_with_what_to_install() -> None:
     with pytest.raises(BadInputError, match=HOW_TO_INSTALL):
         Jemalloc("libjemalloc-of-nobody.so")
+
+
+@pytest.fixture
+def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a process finds the library, whatever is installed."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path / LIBRARY
+
+
+def test_without_the_library_a_run_ends_with_what_to_install(
+    instead: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instead.touch()
+    assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{LIBRARY}: file too short" in line
+    assert line.endswith(HOW_TO_INSTALL)
+
+
+def test_a_build_without_mallctl_is_bad_input_with_what_to_install() -> None:
+    with pytest.raises(BadInputError, match=f"mallctl.*{HOW_TO_INSTALL}"):
+        Jemalloc("libc.so.6")
+
+
+WITHOUT_PROFILING = """
+#include <string.h>
+int mallctl(const char *name, const char **old, size_t *length, void *new, size_t new_length)
+{
+    static const char *const version = "5.3.0-0-g0";
+    if (strcmp(name, "version") != 0)
+        return 2; /* ENOENT */
+    *old = version;
+    return 0;
+}
+size_t xallocx(void *block, size_t size, size_t extra, int flags) { return size; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="apt install gcc")
+def test_a_build_without_profiling_ends_a_run_with_what_to_install(
+    instead: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gcc = ["gcc", "-shared", "-fPIC", "-o", str(instead), "-xc", "-"]
+    subprocess.run(gcc, input=WITHOUT_PROFILING, text=True, timeout=SECONDS, check=True)
+    assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert "opt.prof" in line
+    assert line.endswith(HOW_TO_INSTALL)
 
 
 def test_a_new_thread_is_seeded_with_the_address_of_the_state_that_was_found(
@@ -299,6 +350,38 @@ def test_a_block_may_be_freed_by_another_thread(target: Target) -> None:
     assert target.perform(Free(0, thread=1)).error is None
 
 
+def test_whatever_is_asked_is_answered(target: Target) -> None:
+    target.start({"threads": 2})
+    target.perform(Malloc(8))
+    asked: list[Action] = [Malloc(2**62), Calloc(2**32, 2**32), Realloc(0, 0), Free(7)]
+    asked += [CollectMinor(), Malloc(8, thread=2)]
+    errors = [target.perform(action).error for action in asked]
+    assert None not in errors
+    assert "collect_minor" in str(errors[4])
+    assert target.perform(Free(0)).error is None
+
+
+DAMAGING = """
+import ctypes, json, sys
+from fuzz.actions import Free, Malloc
+from fuzz.targets.jemalloc_driver import JemallocTarget
+target = JemallocTarget()
+target.start({})
+target.perform(Malloc(8))
+target.perform(Malloc(100))
+ctypes.memset(target.blocks[1].address + 111, 7, 1)
+print(json.dumps([target.perform(Free(1)).error, target.perform(Free(0)).error]))
+"""
+
+
+@pytest.mark.usefixtures("_library")
+def test_a_damaged_block_is_an_error() -> None:
+    done = subprocess.run(
+        command("-c", DAMAGING), stdout=subprocess.PIPE, timeout=SECONDS, check=True
+    )
+    assert json.loads(done.stdout) == ["DamageError: a block is damaged", None]
+
+
 def test_a_trace_says_the_same_wherever_it_stands(target: Target) -> None:
     actions: list[Action] = [Malloc(100), Calloc(3, 2**16), Realloc(0, 5000), Malloc(2**20)] * 50
     settings = {"sampler_seed": SEED, "period_bytes": 4096}
@@ -417,7 +500,7 @@ def drawn_calls(source: random.Random, sites: int, count: int) -> Iterator[Call]
 
 def dump_of(
     calls: Sequence[Call], sites: Sequence[tuple[int, ...]], period_bytes: int
-) -> dict[tuple[int, ...], heap_v2.Stack]:
+) -> dict[tuple[str | int, ...], heap_v2.Stack]:
     """What each stack's samples stand for, by the distances of the seed."""
     layout = contract_under(1, (1,)).layout
     distances = Distances(1)

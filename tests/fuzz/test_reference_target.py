@@ -37,7 +37,7 @@ from fuzz.actions import (
 from fuzz.contract import Contract, Range, problem_of_configuration
 from fuzz.observation import Observation
 from fuzz.problems import BadInputError
-from fuzz.targets import Target, make_target
+from fuzz.targets import GPERFTOOLS, Target, TargetOptions, make_target
 from fuzz.targets.reference import ReferenceTarget
 from gcmodel import HeapError, Parts
 from gcmodel.barrier import Barrier
@@ -477,6 +477,14 @@ def test_a_target_bears_the_name_that_was_asked_for() -> None:
 def test_an_unknown_target_is_bad_input(name: str) -> None:
     with pytest.raises(BadInputError, match="unknown target"):
         make_target(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["reference", "reference-dotnet", "incminimark", "jemalloc", *GPERFTOOLS]
+)
+def test_only_a_process_has_a_command(name: str) -> None:
+    with pytest.raises(BadInputError, match=f"--command is the program of process; {name} needs"):
+        make_target(name, TargetOptions(command=("true",)))
 
 
 def test_an_unknown_bug_is_bad_input() -> None:

@@ -32,7 +32,7 @@ MISTAKES = (*WRONG_RULES, *WRONG_LAYOUTS, INTERVAL_LESS_ONE)
 
 SETTINGS = (
     Setting("sampler_seed", 1, Range(1, 2**32 - 1)),
-    Setting("initial_period_bytes", 4096, Range(1024, 2**40)),
+    Setting("period_bytes", 4096, Range(1024, 2**40)),
     Setting("fresh_threads", 0, Range(0, 1)),
 )
 """One thread, so that one seed is enough; and no period so short that a carried surplus is long."""

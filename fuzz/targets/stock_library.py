@@ -1,0 +1,79 @@
+"""A stock allocator's library in this process, beside the allocator that the process itself uses.
+
+It is loaded through ctypes and not preloaded, so that only the calls made here reach it. What is
+wrong with a library is a BadInputError that says what to install.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_size_t, c_void_p
+from typing import Any
+
+from fuzz.problems import BadInputError
+
+STATIC_STORAGE = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=4096"}
+"""A library's state of a thread is larger than what is kept free for those that are loaded late."""
+
+
+def load(name: str, how_to_install: str) -> ctypes.PyDLL:
+    """Calls keep the interpreter's lock, so that the threads that share it take turns."""
+    try:
+        return ctypes.PyDLL(name)
+    except OSError as problem:
+        remedy = how_to_install
+        if "static TLS" in str(problem):
+            [needed] = (f"{variable}={value}" for variable, value in STATIC_STORAGE.items())
+            remedy = f"start it with {needed}"
+        raise BadInputError(f"{problem}; {remedy}") from problem
+
+
+def declared(
+    library: ctypes.CDLL,
+    name: str,
+    result: type[ctypes._SimpleCData[Any]] | None,
+    *arguments: type[ctypes._SimpleCData[Any] | ctypes._Pointer[Any]],
+) -> ctypes._FuncPointer:
+    """A function of the library. Raises AttributeError if it has none of that name."""
+    function = library[name]
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def there(address: int | None) -> int:
+    """An address that is not null. Raises MemoryError."""
+    if address is None:
+        raise MemoryError("the allocator has no memory left")
+    return address
+
+
+class Allocator:
+    """What a program calls, under the names that the library gives it. Addresses are integers."""
+
+    def __init__(self, library: ctypes.CDLL, prefix: str, usable: str) -> None:
+        """Raises AttributeError if a function is missing."""
+        self._malloc = declared(library, f"{prefix}malloc", c_void_p, c_size_t)
+        self._calloc = declared(library, f"{prefix}calloc", c_void_p, c_size_t, c_size_t)
+        self._realloc = declared(library, f"{prefix}realloc", c_void_p, c_void_p, c_size_t)
+        self._free = declared(library, f"{prefix}free", None, c_void_p)
+        self._usable = declared(library, usable, c_size_t, c_void_p)
+
+    def malloc(self, size_bytes: int) -> int:
+        """The address of a new block. Raises MemoryError, as do calloc and realloc."""
+        return there(self._malloc(size_bytes))
+
+    def calloc(self, count: int, size_bytes: int) -> int:
+        """The address of a new block of so many zeros."""
+        return there(self._calloc(count, size_bytes))
+
+    def realloc(self, address: int, size_bytes: int) -> int:
+        """Where the block is now that it has another size. That must not be 0, which frees it."""
+        return there(self._realloc(address, size_bytes))
+
+    def free(self, address: int) -> None:
+        """Give a block back."""
+        self._free(address)
+
+    def usable_bytes(self, address: int) -> int:
+        """So many bytes of a block may be used."""
+        return int(self._usable(address))
