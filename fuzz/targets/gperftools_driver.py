@@ -142,7 +142,7 @@ def contract_as_built(settings: Mapping[str, int], addresses: Sequence[int]) -> 
             distances="gperftools",
             seeds=seeds,
             paused="placeholders",
-            initial_period_bytes=settings["initial_period_bytes"],
+            initial_period_bytes=settings["period_bytes"],
             first_bytes=(PLACEHOLDER_BYTES, *[None] * (len(seeds) - 1)) if is_fresh else (),
             reseeds=tuple(addresses) if is_fresh else (),
         ),
