@@ -161,6 +161,7 @@ def test_the_same_seed_gives_the_same_slices(make_engine: MakeEngine) -> None:
         assert recorded(make_engine, "7", number) == recorded(make_engine, "7", number)
 
 
+@pytest.mark.slow
 @both_engines
 def test_another_seed_gives_other_slices(make_engine: MakeEngine) -> None:
     for number in NUMBERS:
@@ -302,6 +303,7 @@ def comparable(trace: list[Action]) -> list[Action]:
     return [action for action in trace if not isinstance(action, (*SAMPLING, CollectMinor))]
 
 
+@pytest.mark.slow
 def test_the_machine_runs_some_traces_once_more_without_sampling() -> None:
     target = Recorder()
     for number in range(4):
@@ -414,6 +416,7 @@ def test_a_slice_of_the_machine_counts_its_traces() -> None:
     assert 1 < done.traces <= len(target.configurations)
 
 
+@pytest.mark.slow
 def test_the_machines_traces_grow_with_the_number_of_the_slice() -> None:
     target = make_target("reference")
     engine = MachineEngine(target, "7")
@@ -467,6 +470,7 @@ def test_the_machine_draws_from_scenarios_and_by_rules() -> None:
     assert {each for _, in_story in traces for each in in_story} == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "shrunk"),
     [

@@ -202,6 +202,7 @@ def test_a_fuzz_run_finds_nothing_in_a_target_that_draws_its_distances() -> None
     assert oracles_that_fail(UnstatedTarget(DrawnDistances), ACTIONS) == set()
 
 
+@pytest.mark.slow
 def test_a_fuzz_run_finds_by_invariance_alone_that_a_collection_changes_a_drawn_distance() -> None:
     assert oracles_that_fail(UnstatedTarget(RedrawnByCollections), ACTIONS) == {"invariance"}
 

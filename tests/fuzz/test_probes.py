@@ -234,6 +234,7 @@ def test_a_session_of_200000_actions_reaches_every_probe(reference: Target) -> N
     ] == []
 
 
+@pytest.mark.slow
 def test_the_smallest_trace_of_a_probe_reaches_it(reference: Target) -> None:
     reached = [each for each in reach(reference, seed=1, actions=100) if each.smallest]
     assert reached

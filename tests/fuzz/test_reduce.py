@@ -269,10 +269,9 @@ MORE_WHERE_DRAWN = 5
 since what is left out moves every later sample; and where only chance decides, most of all."""
 
 
-LONG_TO_REDUCE = {
-    *("fixed-stride-bias", "forced-large-sample", "arraycopy-clean-cards", "pinned-white-object"),
-    *("arraycopy-skips-barrier-while-marking", "arraycopy-prebuilt", "second-minor-reads-null"),
-    *("slow-path-counts-twice", "large-allocs-skew-counter"),
+QUICK_TO_REDUCE = {
+    *("disable-before-enable", "one-sample-per-object", "stale-limit-after-large"),
+    *("toggle-kills-sampling", "class-size-vs-request", "outside-tlab-desync"),
 }
 
 
@@ -287,7 +286,10 @@ def first_failure(target: Target) -> Failure:
 
 @pytest.mark.parametrize(
     "bug",
-    [pytest.param(bug, marks=[pytest.mark.slow] * (bug in LONG_TO_REDUCE)) for bug in KNOWN_BUGS],
+    [
+        pytest.param(bug, marks=[pytest.mark.slow] * (bug not in QUICK_TO_REDUCE))
+        for bug in KNOWN_BUGS
+    ],
 )
 def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
     target = make_target(planted(bug))

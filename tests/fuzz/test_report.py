@@ -117,6 +117,7 @@ def test_a_find_says_from_how_many_actions_it_was_reduced(
     assert re.search(r"found +by the random engine, reduced from \d+", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_a_long_message_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     run_command_line([*SESSION, "--target", "reference+forgotten-remembered-entry"])
     printed = capsys.readouterr().out

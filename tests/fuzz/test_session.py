@@ -238,6 +238,7 @@ def test_only_reduced_traces_stay(found: Result) -> None:
     assert [name for name in found.corpus if not name.endswith(".jsonl") or "-raw" in name] == []
 
 
+@pytest.mark.slow
 def test_a_session_changes_nothing_in_the_corpus(tmp_path: Path) -> None:
     first = run(tmp_path, *SHORT, "--target", PLANTED, "--workers", "2")
     (tmp_path / "corpus" / "notes.txt").write_text("mine")
@@ -343,6 +344,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         each.process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "engine"),
     [
@@ -413,6 +415,7 @@ def test_all_workers_search(start: Start) -> None:
     assert len(start("--time", "60s", "--workers", "3").searching_workers(3)) == 3
 
 
+@pytest.mark.slow
 def test_a_session_that_cannot_save_its_finds_is_not_clean(start: Start) -> None:
     session = start("--time", "2s", "--target", PLANTED)
     session.workers()
@@ -420,6 +423,7 @@ def test_a_session_that_cannot_save_its_finds_is_not_clean(start: Start) -> None
     assert session.end() not in {CLEAN, MISMATCH}
 
 
+@pytest.mark.slow
 def test_the_finds_of_a_killed_session_are_on_disk(start: Start) -> None:
     session = start("--time", "60s", "--target", PLANTED)
     session.searching_workers()
