@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.padding import Padding
@@ -131,7 +131,8 @@ def print_find(console: Console, number: int, find: Find, options: TargetOptions
         console.print(f"  alone     {escape(alone)}", soft_wrap=True)
     found = find.trace.header.found
     if found is not None:
-        was = f", reduced from {found.reduced_from} actions" if find.reproduced else ""
+        length = found.reduced_from
+        was = f", reduced from {counted(length, 'action')}" if length is not None else ""
         console.print(f"  found     by the {found.engine} engine{was}")
 
 
@@ -308,7 +309,7 @@ def print_bugs(console: Console, records: Sequence[Record], engine: str, seeds: 
     for record in records:
         length = len(record.reduced.actions) if record.reduced else "-"
         table.add_row(
-            f"{record.bug.id}\n  [dim]{escape(record.bug.source)}[/]",
+            Group(record.bug.id, Padding(f"[dim]{escape(record.bug.source)}[/]", (0, 0, 0, 2))),
             ", ".join(record.oracles) or "nobody",
             *(_figure(each) for each in (record.actions_median, record.actions_worst)),
             f"{length} ({record.bug.shortest})",
@@ -340,7 +341,7 @@ def print_bug_traces(console: Console, records: Sequence[Record]) -> None:
 def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:
     """A row a probe: how often it was reached, and the smallest trace that reaches it."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("probe", overflow="fold")
+    table.add_column("probe", no_wrap=True)
     table.add_column("times", justify="right")
     table.add_column("the smallest trace that reaches it", overflow="fold")
     for each in reached:

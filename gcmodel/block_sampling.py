@@ -18,8 +18,8 @@ from gcmodel.estimation.tcmalloc import weight_bytes
 class Hit:
     """A block is sampled.
 
-    `period_bytes` is the mean distance of now, and `weight_bytes` how many allocated bytes the
-    sample stands for, where the sampler says so.
+    `weight_bytes` is how many allocated bytes the sample stands for, where the sampler says so.
+    `period_bytes` is the mean distance of now, or with a weight the one that it was made with.
     """
 
     period_bytes: int
@@ -130,4 +130,5 @@ class TcmallocSampler(CountdownSampler):
 
     def hit(self) -> Hit | None:
         """See CountdownSampler. The period is the one with which the distance was drawn."""
-        return Hit(self.period_bytes, weight_bytes(self.left_bytes, self.picked_period_bytes))
+        period_bytes = self.picked_period_bytes
+        return Hit(period_bytes, weight_bytes(self.left_bytes, period_bytes))

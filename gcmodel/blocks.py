@@ -65,7 +65,9 @@ class BlockHeap:
         self._sizes = parts.sizes()
         self._profile = parts.profile()
         self._samplers = [parts.sampler(seed, period_bytes) for seed in sampler_seeds]
-        self._caches = [ThreadCache(self._new_address) for _ in sampler_seeds]
+        self._spans: dict[int, tuple[int, ...]] = {}
+        self._in_use: set[int] = set()
+        self._caches = [ThreadCache(self._new_address, self._spans) for _ in sampler_seeds]
         self._next_address = 0
 
     def malloc(self, requested_bytes: int) -> Block:
@@ -102,7 +104,17 @@ class BlockHeap:
         if block.sample is not None:
             self._profile.remove(block.sample)
         if block.class_bytes is not None:
+            self._in_use.remove(block.address)
             self._caches[self.thread].give(block.class_bytes, block.address)
+
+    def proxy_of(self, block: Block) -> Block | None:
+        """Another block of the class, which counts nothing; None if the block is not small."""
+        return self._take(block.usable_bytes) if self._is_small(block.usable_bytes) else None
+
+    def span_of(self, block: Block) -> tuple[int, int]:
+        """Of a block of the cache: how many lie where it does, and how many of them are in use."""
+        span = self._spans[block.address]
+        return len(span), len(self._in_use.intersection(span))
 
     def set_period(self, period_bytes: int) -> None:
         """Distances are drawn for `period_bytes` from here on; those that are under way stay.
@@ -136,10 +148,18 @@ class BlockHeap:
             sample = SampledBlock(hit, requested_bytes, counted_bytes, usable_bytes)
             self._profile.add(sample)
             return Block(self._new_address(usable_bytes), usable_bytes, None, sample)
-        if usable_bytes > self._sizes.SMALL_BYTES_MAX:
+        if not self._is_small(usable_bytes):
             return Block(self._new_address(usable_bytes), usable_bytes, None, None)
-        address = self._caches[self.thread].take(usable_bytes)
-        return Block(address, usable_bytes, usable_bytes, None)
+        return self._take(usable_bytes)
+
+    def _take(self, class_bytes: int) -> Block:
+        """A block of that class, of the thread's cache."""
+        address = self._caches[self.thread].take(class_bytes)
+        self._in_use.add(address)
+        return Block(address, class_bytes, class_bytes, None)
+
+    def _is_small(self, usable_bytes: int) -> bool:
+        return usable_bytes <= self._sizes.SMALL_BYTES_MAX
 
     def _new_address(self, size_bytes: int) -> int:
         """Where `size_bytes` are free that never were in use."""

@@ -16,8 +16,12 @@ class ThreadCache:
     FILL_COUNT = 4
     """How many blocks of a class are fetched at a time."""
 
-    def __init__(self, new_address: Callable[[int], int]) -> None:
+    def __init__(
+        self, new_address: Callable[[int], int], spans: dict[int, tuple[int, ...]]
+    ) -> None:
+        """`spans`, which all threads' caches share, has the addresses fetched with each."""
         self._new_address = new_address
+        self._spans = spans
         self._free: defaultdict[int, list[int]] = defaultdict(list)
 
     def take(self, class_bytes: int) -> int:
@@ -32,7 +36,8 @@ class ThreadCache:
 
     def _fill(self, class_bytes: int) -> None:
         """The slow path: fetch free blocks of that class."""
-        fetched = [self._new_address(class_bytes) for _ in range(self.FILL_COUNT)]
+        fetched = tuple(self._new_address(class_bytes) for _ in range(self.FILL_COUNT))
+        self._spans.update(dict.fromkeys(fetched, fetched))
         self._free[class_bytes].extend(reversed(fetched))
 
     def give(self, class_bytes: int, address: int) -> None:
