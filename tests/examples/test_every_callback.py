@@ -61,9 +61,13 @@ def talk(program: Path) -> Talk:
     return run
 
 
+OF_BLOCKS = {"malloc", "calloc", "realloc", "set_period", "read_profile"}
+"""The kit is for collectors, and these are for allocators whose mutator frees."""
+
+
 def test_an_adapter_with_all_callbacks_carries_out_all_actions(talk: Talk) -> None:
     (answer,), _ = talk()
-    assert {*answer["contract"]["actions"]} == {*ACTIONS}
+    assert {*answer["contract"]["actions"]} == {*ACTIONS} - OF_BLOCKS
 
 
 def test_immortal_objects_stand_in_the_contract(talk: Talk) -> None:
