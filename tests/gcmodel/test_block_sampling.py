@@ -40,7 +40,7 @@ def test_a_weight_is_reckoned_with_the_period_of_the_draw() -> None:
     sampler = TcmallocSampler(1, PERIOD)
     left_bytes = sampler.left_bytes
     sampler.period_bytes = 8
-    assert sampler.count(left_bytes + 1) == Hit(8, PERIOD)
+    assert sampler.count(left_bytes + 1) == Hit(PERIOD, PERIOD)
 
 
 @pytest.mark.parametrize("kind", [TcmallocSampler, GperftoolsSampler])
