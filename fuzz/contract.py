@@ -164,6 +164,11 @@ class SamplingRule:
     """Whether objects may be pinned while sampling is on. If excluded, neither begins beside the
     other (PyPy)."""
 
+    @property
+    def is_stated(self) -> bool:
+        """Whether each distance can be foretold."""
+        return self.distances == "period" or self.distances in DRAWN
+
     def why_illegal(self, period_bytes: int) -> str | None:
         """What is wrong with a period, in a sentence; None if it is legal."""
         if period_bytes not in self.period_bytes:

@@ -222,7 +222,7 @@ def _problems_of_distances(contract: Contract) -> Iterator[str]:
     samples = largest_bytes // max(rule.period_bytes.minimum, 1)
     if rule.distances in DRAWN and not single and samples > SAMPLES_MAX:
         yield f"an object could pass {samples} distances that are drawn; {SAMPLES_MAX} are the most"
-    if rule.distances in ZERO_FOR_ONE and not single and rule.period_bytes.minimum < 2:  # noqa: PLR2004
+    if rule.distances in ZERO_FOR_ONE and not single and 1 in rule.period_bytes:
         yield f"distances is {rule.distances}, which is 0 for a period of 1: {ONE_DRAW}"
     if rule.context_bytes and not (is_before and rule.distances in DRAWN):
         yield f"context_bytes means nothing unless distances are drawn: {BEFORE_ONE_BYTE}"
@@ -252,7 +252,7 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
         yield "weights is observed, but the rule says nothing of weights"
     if rule.weights == "passed" and rule.distances not in DRAWN:
         yield f"weights means nothing where distances is {rule.distances}"
-    if rule.estimates != "none" and rule.distances in ("unstated", "random"):
+    if rule.estimates != "none" and not rule.is_stated:
         yield f"estimates means nothing where distances is {rule.distances}"
     if rule.estimates != "none" and rule.samples_per_allocation != "one":
         yield "estimates means nothing unless samples_per_allocation is one"

@@ -253,7 +253,7 @@ def _features(contract: Contract) -> Iterator[str]:
     rule = contract.sampling
     if rule.samples_per_allocation == "all":
         yield "several samples"
-    if rule.distances not in ("unstated", "random"):
+    if rule.is_stated:
         yield "stated distances"
     if rule.distances in DRAWN:
         yield "drawn distances"

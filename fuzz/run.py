@@ -274,7 +274,8 @@ def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[s
     if target == trace.header.target and contract == made_under:
         return ALL
     has_callbacks = any(isinstance(action, SetCallback) for action in trace.actions)
-    is_stated = contract.sampling.distances == "period"
+    # Where a context ends depends on when a collection comes.
+    is_stated = contract.sampling.is_stated and not contract.sampling.context_bytes
     fields = DETERMINED_WITHOUT_CALLBACKS if is_stated and not has_callbacks else DETERMINED
     observed = {"error", *contract.observes} & {"error", *made_under.observes}
     return tuple(field for field in fields if field in observed)

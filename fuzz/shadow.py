@@ -320,6 +320,10 @@ class Shadow:
 
     # Questions.
 
+    def placed_by(self, action: Action) -> ShadowObject:
+        """What the last action, which allocated or resized, made or made anew."""
+        return self.roots[action.root if isinstance(action, Realloc) else -1]
+
     def reachable(self) -> set[ShadowObject]:
         """All objects that the mutator can reach."""
         reached = {*self.roots, *self.prebuilt}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
-from fuzz.actions import ALLOCATIONS, Action, EnableSampling, ReadProfile, Realloc, SetPeriod
+from fuzz.actions import ALLOCATIONS, Action, EnableSampling, ReadProfile, SetPeriod
 from fuzz.contract import Contract
 from fuzz.observation import Observation
 from fuzz.oracles.mismatch import Mismatch
@@ -65,7 +65,7 @@ class EstimateOracle:
         counted_bytes = self._sampling.counted_bytes
         if counted_bytes is None:
             return
-        block = self._shadow.roots[action.root if isinstance(action, Realloc) else -1]
+        block = self._shadow.placed_by(action)
         self._stands_for.pop(block, None)
         for hit in self._sampling.hits:
             if self._rule.estimates == "weight":
@@ -100,7 +100,7 @@ class EstimateOracle:
         counted_bytes = self._sampling.counted_bytes
         if counted_bytes is None and type(action) not in ALLOCATIONS:
             return
-        obj = self._shadow.roots[action.root if isinstance(action, Realloc) else -1]
+        obj = self._shadow.placed_by(action)
         size_bytes = obj.size_bytes if counted_bytes is None else counted_bytes
         period_bytes = self._sampling.period_bytes
         beside_callback = observation.minors and self._shadow.callback_bytes

@@ -35,7 +35,7 @@ class PointersOracle:
 
     def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
         self._end = contract.nursery_bytes
-        self._states_distances = contract.sampling.distances not in ("unstated", "random")
+        self._states_distances = contract.sampling.is_stated
         self._shadow = shadow
         self._sampling = sampling
 

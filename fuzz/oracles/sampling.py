@@ -57,7 +57,7 @@ class SamplingOracle:
         self._tells_hits = not self._observes.isdisjoint(("offsets", "weights"))
         self._nursery_bytes = contract.nursery_bytes
         self._shadow = shadow
-        self._is_stated = self._rule.distances not in ("unstated", "random")
+        self._is_stated = self._rule.is_stated
         self._is_drawn = self._rule.distances in DRAWN
         self.clocks = [Clock(self._rule, thread) for thread in range(contract.threads)]
         self.period_bytes = 0
@@ -123,7 +123,7 @@ class SamplingOracle:
         """What the new object cost is what the layout says."""
         if type(action) not in ALLOCATIONS and not isinstance(action, Realloc):
             return
-        obj = self._shadow.roots[action.root if isinstance(action, Realloc) else -1]
+        obj = self._shadow.placed_by(action)
         if "size" in self._observes and observation.size != obj.size_bytes:
             why = f"by the layout, a {obj.kind} of {obj.number}"
             raise SamplingMismatch("size", obj.size_bytes, observation.size, why)
