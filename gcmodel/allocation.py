@@ -45,7 +45,7 @@ class Allocation:
         address = nursery.nursery_free
         nursery.nursery_free += size_bytes
         # Only now: a report of the collection above must not speak of this object.
-        sampling.record(address, samples)
+        sampling.record(address, samples, size_bytes)
         return address
 
     def _collect(self, collections: int) -> int:

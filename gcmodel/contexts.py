@@ -138,7 +138,8 @@ class ContextSampling(Sampler):
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
         """See Sampler. A distance of its own judges it, and the context stays as it is."""
         if self.period_bytes:
-            self.record(obj, self.succeed(counted_bytes, self._draw(self._threads.thread)))
+            count = self.succeed(counted_bytes, self._draw(self._threads.thread))
+            self.record(obj, count, counted_bytes)
 
     def before_minor_collection(self) -> None:
         """Nothing: distances are not kept beyond a context."""
@@ -167,7 +168,7 @@ class ContextAllocation(Allocation):
         context.alloc_ptr += size_bytes
         sampling.draw_limit(nursery.thread)
         # Only now: a report of a collection above must not speak of this object.
-        sampling.record(address, samples)
+        sampling.record(address, samples, size_bytes)
         return address
 
     def _next_context(self, nursery: ContextNursery, size_bytes: int) -> Context:

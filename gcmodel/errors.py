@@ -19,3 +19,7 @@ class ConfigurationError(HeapError, ValueError):
 
 class DoubleFreeError(HeapError):
     """A block is freed that was freed before."""
+
+
+class RecordingError(ValueError):
+    """A profile's recording says something that no recorder wrote."""

@@ -1,7 +1,8 @@
 """What the collector says to whoever listens: samples, minor collections and reports, in order.
 
-The collector only ever appends; the listener takes all at once. Nothing here can allocate in the
-heap or change it.
+The collector only ever tells, and all that it tells is plain data: whoever listens has no heap to
+allocate in or to change. These events are kept until they are taken, all at once; a listener that
+hears them one by one is a subclass (the profile recorder is one).
 """
 
 from __future__ import annotations
@@ -59,6 +60,25 @@ class Events:
         """A minor collection reports the pending samples."""
         self.order += "R"
         self.reports.append(report)
+
+    # What follows is of no use to a mutator, and not kept.
+
+    def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
+        """An object of `counted_bytes` was sampled `count` times, and awaits the next report."""
+
+    def dropped(self) -> None:
+        """Whatever is pending will never be reported."""
+
+    def minor_collection_ended(
+        self, memory_used_bytes: int, arena_bytes: int, major_state: int
+    ) -> None:
+        """A minor collection is over, and has left the heap in this state. (Section 3.6.)"""
+
+    def major_step(self, state: int) -> None:
+        """A step of the major collection begins, in the phase `state`."""
+
+    def major_step_ended(self, state: int) -> None:
+        """It is over, and the next one will be in the phase `state`."""
 
     def take(self) -> tuple[str, list[Report]]:
         """The events since the last call, which are then forgotten."""

@@ -8,8 +8,6 @@ and lengths are the mutator's business: they must be in range, and are not check
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import attrs
 
 from gcmodel.allocation import Allocation
@@ -34,7 +32,6 @@ from gcmodel.minor import MinorCollection
 from gcmodel.nursery import Nursery
 from gcmodel.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, Object
 from gcmodel.pinning import Pinning
-from gcmodel.resident import resident_bytes
 from gcmodel.sampler import Sampler
 from gcmodel.sampling import Sampling
 from gcmodel.weakrefs import Weakrefs
@@ -57,20 +54,16 @@ class Parts:
 
 
 class Heap:
-    """A heap under one configuration.
-
-    `resident_bytes` is for a recorder to call; the heap itself never does.
-    """
+    """A heap under one configuration, which tells `events` what it does."""
 
     def __init__(
         self,
         configuration: Configuration,
         parts: Parts = Parts(),
-        resident_bytes: Callable[[], int] = resident_bytes,
+        events: Events | None = None,
     ) -> None:
         self.configuration = configuration
-        self.resident_bytes = resident_bytes
-        self.events = Events()
+        self.events = Events() if events is None else events
         self.roots: list[Object] = []
         self.allocation = parts.allocation(self)
         self.nursery = parts.nursery(

@@ -115,6 +115,7 @@ class MajorCollection:
 
     def step(self, reserve_bytes: int) -> None:
         """One step. A minor collection has just emptied the nursery."""
+        self._heap.events.major_step(self.state)
         self.made_old_limit_bytes += self._nursery_bytes // 2
         if self.state is State.SCANNING:
             self._scan_roots()
@@ -124,6 +125,7 @@ class MajorCollection:
             self._sweep(reserve_bytes)
         else:
             self.state = State.SCANNING
+        self._heap.events.major_step_ended(self.state)
 
     def _scan_roots(self) -> None:
         self.made_old_bytes = 0

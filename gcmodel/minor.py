@@ -59,6 +59,7 @@ class MinorCollection:
         heap.nursery.empty(heap.pinning.kept)
         heap.sampling.after_minor_collection()
         heap.major.made_old_bytes += self.surviving_bytes
+        heap.events.minor_collection_ended(*heap.statistics())
 
     def _drag_out_roots(self) -> None:
         roots = self._heap.roots

@@ -72,6 +72,7 @@ class Sampler(ABC):
     def disable(self) -> None:
         """Stop sampling, and drop the pending samples unreported. Harmless if it was off."""
         self.pending.clear()
+        self._events.dropped()
         self.period_bytes = 0
         self.paused_period_bytes = 0
         self.end()
@@ -91,9 +92,11 @@ class Sampler(ABC):
         """A forked process is not sampled, and the samples that are pending are its parent's."""
         self.disable()
 
-    def record(self, sampled: int | Object, count: int) -> None:
-        """Remember for the next report an object that was sampled `count` times."""
-        self.pending.extend([sampled] * count)
+    def record(self, sampled: int | Object, count: int, counted_bytes: int) -> None:
+        """Remember for the next report an object that was sampled `count` times, 0 or more."""
+        if count:
+            self.pending.extend([sampled] * count)
+            self._events.pending(count, counted_bytes, self.period_bytes)
 
     def report(self, statistics: Callable[[], tuple[int, int, int]]) -> None:
         """Say of each pending sample which kind of object it was, where, and if it survived.

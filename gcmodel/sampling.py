@@ -93,7 +93,8 @@ class Sampling(Sampler):
         """
         if self.period_bytes:
             self.sample_point -= counted_bytes
-            self.record(obj, self.pass_sample_points(self._nursery.nursery_free))
+            count = self.pass_sample_points(self._nursery.nursery_free)
+            self.record(obj, count, counted_bytes)
             self.set_limit()
 
     def jumped(self, jump_bytes: int) -> None:

@@ -1,0 +1,146 @@
+"""A profile in memory: what a recording says, with each sample joined to its fate.
+
+Invariant: whatever has a number (frames, stacks) is numbered by its place in its list, and a
+stack's caller comes before it. Times are microseconds since the recording began, and every list of
+moments is sorted by them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import attrs
+
+UNKNOWN_TYPE = "unknown type"
+"""The type of an object that no minor collection has reported: its header tells, not its sample."""
+
+
+class Fate(StrEnum):
+    """What became of a sampled object at the next minor collection. (Section 3.5.)"""
+
+    DIED_YOUNG = "died young"
+    SURVIVED = "survived"
+    UNKNOWN = "fate not known yet"
+
+
+@attrs.frozen(kw_only=True)
+class Header:
+    """How a recording was made."""
+
+    program: str
+    """What was profiled: a workload, a script, or a trace."""
+    period_bytes: int
+    is_random: bool
+    """Whether the distances between samples are random with the period as their mean."""
+    time_period_us: int | None
+    """How often the stack was sampled by time; None for never."""
+    began_unix_ms: int
+    pid: int
+    python: str
+    nursery_bytes: int
+    types: tuple[str, ...]
+    """The names of the types, by type id."""
+
+
+@attrs.frozen
+class Frame:
+    """A place in a program: a function, its file and first line, and the line that it was at."""
+
+    function: str
+    file: str
+    first_line: int
+    line: int
+
+
+@attrs.frozen
+class Stack:
+    """A frame and the stack of its caller, None at the outermost."""
+
+    caller: int | None
+    frame: int
+
+
+@attrs.define
+class Sample:
+    """An object that was sampled, `hits` times because it passed so many sample points."""
+
+    at_us: int
+    stack: int
+    hits: int
+    period_bytes: int
+    counted_bytes: int
+    """The size that the sampler counts for the object."""
+    type: str = UNKNOWN_TYPE
+    is_outside: bool | None = None
+    """Whether it lay outside the nursery; None as long as its fate is unknown."""
+    fate: Fate = Fate.UNKNOWN
+    judged_at_us: int | None = None
+    """When its fate became known."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """The allocated bytes that it stands for."""
+        return self.hits * self.period_bytes
+
+
+@attrs.frozen
+class TimeSample:
+    """What ran at a moment."""
+
+    at_us: int
+    stack: int
+
+
+@attrs.frozen
+class MinorCollection:
+    """A minor collection, and the state in which it left heap and process. (Section 3.6.)"""
+
+    began_us: int
+    ended_us: int
+    memory_used_bytes: int
+    arena_bytes: int
+    resident_bytes: int
+
+
+@attrs.frozen
+class Phase:
+    """A phase of a major collection, from its first step's beginning to its last step's end.
+
+    The program runs between the steps; `collecting_us` is the time that the steps took.
+    """
+
+    name: str
+    began_us: int
+    ended_us: int
+    steps: int
+    collecting_us: int
+
+
+@attrs.frozen(kw_only=True)
+class Profile:
+    """A recording as it was read."""
+
+    header: Header
+    frames: list[Frame]
+    stacks: list[Stack]
+    samples: list[Sample]
+    time_samples: list[TimeSample]
+    minor_collections: list[MinorCollection]
+    phases: list[Phase]
+    ended_us: int
+    is_complete: bool
+    """Whether the recorder came to its end; otherwise it was killed, or stopped at its limit."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """The allocated bytes that all samples stand for."""
+        return sum(sample.weight_bytes for sample in self.samples)
+
+    def frames_of(self, stack: int) -> list[Frame]:
+        """The frames of a stack, the innermost first."""
+        found = []
+        number: int | None = stack
+        while number is not None:
+            found.append(self.frames[self.stacks[number].frame])
+            number = self.stacks[number].caller
+        return found

@@ -1,0 +1,261 @@
+"""The raw recording: a header line, then what the recorder heard, a line each, in its order.
+
+    {"gcfuzz_profile": 1, "program": "gcbench", "period_bytes": 4096, …}
+    ["frame", function, file, first_line, line]                   frame 0, and so on
+    ["stack", caller or null, frame]                              stack 0, and so on
+    ["sample", at_us, stack, hits, period_bytes, counted_bytes]   an object is pending from here on
+    ["report", at_us, [entries]]                                  what was pending, the newest first
+    ["dropped", at_us]                                            it will never be reported
+    ["minor", at_us, began_us, memory_used_bytes, arena_bytes, resident_bytes]
+    ["step", at_us, began_us, phase, next_phase]                  a step of a major collection
+    ["time", at_us, stack]                                        what ran at that moment
+    ["end", at_us, hits, weight_bytes]                            the totals, if all went well
+
+Invariants: the moments `at_us` never go back, and a collection is written when it has ended. A line
+is written when it is known and never changed, so that a recording without its end says all up to
+there. What was being written when a process was killed is a last line without its line end, and is
+left out. The entries are those of `gcmodel.events.Report`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import cattrs
+
+from gcmodel.errors import RecordingError
+from gcmodel.major import State
+from gcmodel.profiling.profile import (
+    Fate,
+    Frame,
+    Header,
+    MinorCollection,
+    Phase,
+    Profile,
+    Sample,
+    Stack,
+    TimeSample,
+)
+from gcmodel.sampler import REPORT_KIND_SHIFT, REPORT_OUTSIDE, REPORT_SURVIVED
+
+VERSION_KEY = "gcfuzz_profile"
+VERSION = 1
+BUFFER_BYTES = 2**16
+
+SAMPLE_BYTES = 80
+"""What a sample may take in a recording: its line, and an entry for each of its hits."""
+COLLECTION_BYTES = 160
+"""The same of a minor collection, with a step of a major one and the frame of its report."""
+
+
+class RecordingWriter:
+    """A recording that is being written, of at most `max_bytes`: then `is_full`, and no line more.
+
+    Raises OSError where the file cannot be written.
+    """
+
+    def __init__(self, path: Path, header: Header, max_bytes: int) -> None:
+        self.path = path
+        self.is_full = False
+        self.written_bytes = 0
+        self._max_bytes = max_bytes
+        self._file = path.open("w", encoding="ascii", buffering=BUFFER_BYTES)
+        self.line(json.dumps({VERSION_KEY: VERSION, **attrs.asdict(header)}))
+
+    def line(self, text: str) -> None:
+        """Write a line of ASCII, without its end. The rest of a full recording is left out."""
+        self.is_full = self.is_full or self.written_bytes + len(text) >= self._max_bytes
+        if not self.is_full:
+            self.written_bytes += len(text) + 1
+            self._file.write(text + "\n")
+
+    def frame(self, frame: Frame) -> None:
+        """See StackLines."""
+        self.line(json.dumps(["frame", *attrs.astuple(frame)]))
+
+    def stack(self, caller: int | None, frame: int) -> None:
+        """See StackLines."""
+        self.line(json.dumps(["stack", caller, frame]))
+
+    def flush(self) -> None:
+        """What was written so far survives the process."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """No line will follow."""
+        self._file.close()
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a file begins like a recording. Raises OSError where it cannot be read."""
+    beginning = json.dumps({VERSION_KEY: VERSION})[: len(VERSION_KEY) + len('{"":')].encode()
+    with path.open("rb") as file:
+        return file.read(len(beginning)) == beginning
+
+
+def read(path: Path) -> Profile:
+    """The profile in a recording, whether it has come to its end or not.
+
+    Raises OSError where it cannot be read, and RecordingError, which names the file and the line.
+    """
+    lines = _lines(path)
+    reading = _Reading(_at(path, 1, _header, next(lines, "")))
+    for number, line in enumerate(lines, 2):
+        _at(path, number, reading.add, line)
+    return reading.profile()
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file that have an end, without it."""
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield line[:-1]
+
+
+def _at(path: Path, number: int, read_line: Any, line: str) -> Any:  # noqa: ANN401 - what it returns
+    try:
+        return read_line(line)
+    except (ValueError, IndexError) as problem:
+        raise RecordingError(f"{path}:{number}: {problem}") from problem
+
+
+def _header(line: str) -> Header:
+    data = json.loads(line) if line.startswith("{") else {}
+    if VERSION_KEY not in data:
+        raise ValueError(
+            f'a recording begins with a header line, {{"{VERSION_KEY}": {VERSION}, …}}'
+        )
+    version = data.pop(VERSION_KEY)
+    if version != VERSION:
+        raise ValueError(f"version {version!r} is unknown; this gcfuzz reads version {VERSION}")
+    try:
+        return cattrs.Converter(forbid_extra_keys=True).structure(data, Header)
+    except cattrs.BaseValidationError as problem:
+        what = "; ".join(cattrs.transform_error(problem))
+        raise ValueError(f"the header is wrong: {what}") from problem
+
+
+class _Reading:
+    """A profile as far as it was read."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._frames: list[Frame] = []
+        self._stacks: list[Stack] = []
+        self._samples: list[Sample] = []
+        self._time_samples: list[TimeSample] = []
+        self._minors: list[MinorCollection] = []
+        self._phases: list[Phase] = []
+        self._pending: list[Sample] = []
+        self._is_in_phase = False
+        self._now_us = 0
+        self._is_complete = False
+
+    def profile(self) -> Profile:
+        """What was read."""
+        return Profile(
+            header=self._header,
+            frames=self._frames,
+            stacks=self._stacks,
+            samples=self._samples,
+            time_samples=self._time_samples,
+            minor_collections=self._minors,
+            phases=self._phases,
+            ended_us=self._now_us,
+            is_complete=self._is_complete,
+        )
+
+    def add(self, line: str) -> None:
+        """Read a line after the header. Raises ValueError if it is none of those above."""
+        if self._is_complete:
+            raise ValueError("nothing may follow the end")
+        match json.loads(line):
+            case ["sample", int(at), int(stack), int(hits), int(period), int(counted)]:
+                self._sample(Sample(self._at(at), self._stack(stack), hits, period, counted))
+            case ["report", int(at), [*entries]] if all(type(each) is int for each in entries):
+                self._report(self._at(at), entries)
+            case ["dropped", int(at)]:
+                self._at(at)
+                self._pending.clear()
+            case ["time", int(at), int(stack)]:
+                self._time_samples.append(TimeSample(self._at(at), self._stack(stack)))
+            case other:
+                self._add_rare(other)
+
+    def _add_rare(self, fields: object) -> None:
+        match fields:
+            case ["minor", int(at), int(began), int(used), int(arenas), int(resident)]:
+                self._minors.append(MinorCollection(began, self._at(at), used, arenas, resident))
+            case ["step", int(at), int(began), int(phase), int(after)]:
+                self._step(began, self._at(at), State(phase), State(after))
+            case ["stack", int() | None as caller, int(frame)]:
+                in_range = 0 <= frame < len(self._frames)
+                if not in_range or (caller is not None and not 0 <= caller < len(self._stacks)):
+                    raise ValueError("a stack's frame and its caller come before it")
+                self._stacks.append(Stack(caller, frame))
+            case ["frame", str(function), str(file), int(first_line), int(line_number)]:
+                self._frames.append(Frame(function, file, first_line, line_number))
+            case ["end", int(at), int(hits), int(weight)]:
+                self._end(self._at(at), hits, weight)
+            case _:
+                raise ValueError(f"no line of a recording: {json.dumps(fields)[:60]}")
+
+    def _at(self, at_us: int) -> int:
+        """A moment, which is not before the last one."""
+        if at_us < self._now_us:
+            raise ValueError(f"{at_us} us is before {self._now_us} us, the line before it")
+        self._now_us = at_us
+        return at_us
+
+    def _stack(self, stack: int) -> int:
+        if not 0 <= stack < len(self._stacks):
+            raise ValueError(f"there is no stack {stack}")
+        return stack
+
+    def _sample(self, sample: Sample) -> None:
+        if min(sample.hits, sample.period_bytes, sample.counted_bytes) < 1:
+            raise ValueError("a sample's hits, period and size are 1 or more")
+        self._samples.append(sample)
+        self._pending.append(sample)
+
+    def _report(self, at_us: int, entries: list[int]) -> None:
+        if sum(sample.hits for sample in self._pending) != len(entries):
+            raise ValueError(f"{len(entries)} entries do not answer what is pending")
+        for sample in self._pending:
+            entry = entries[-1]
+            del entries[-sample.hits :]
+            sample.type = self._header.types[entry >> REPORT_KIND_SHIFT]
+            sample.is_outside = bool(entry & REPORT_OUTSIDE)
+            sample.fate = Fate.SURVIVED if entry & REPORT_SURVIVED else Fate.DIED_YOUNG
+            sample.judged_at_us = at_us
+        self._pending.clear()
+
+    def _step(self, began_us: int, ended_us: int, phase: State, after: State) -> None:
+        step = Phase(phase.name.lower(), began_us, ended_us, 1, ended_us - began_us)
+        if self._is_in_phase:
+            before = self._phases.pop()
+            step = attrs.evolve(
+                step,
+                began_us=before.began_us,
+                steps=before.steps + 1,
+                collecting_us=before.collecting_us + step.collecting_us,
+            )
+        self._phases.append(step)
+        self._is_in_phase = after is phase
+
+    def _end(self, at_us: int, hits: int, weight_bytes: int) -> None:
+        found = (
+            sum(sample.hits for sample in self._samples),
+            sum(sample.weight_bytes for sample in self._samples),
+        )
+        if found != (hits, weight_bytes):
+            raise ValueError(
+                f"the end says {hits} hits of {weight_bytes} bytes, the samples "
+                f"{found[0]} of {found[1]}"
+            )
+        self._is_complete = True
