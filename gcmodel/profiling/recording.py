@@ -46,10 +46,9 @@ VERSION_KEY = "gcfuzz_profile"
 VERSION = 1
 BUFFER_BYTES = 2**16
 
-SAMPLE_BYTES = 80
-"""What a sample may take in a recording: its line, and an entry for each of its hits."""
-COLLECTION_BYTES = 160
-"""The same of a minor collection, with a step of a major one and the frame of its report."""
+# What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
+# the lines of a minor collection with a step of a major one, and by that of a moment.
+SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
 
 
 class RecordingWriter:

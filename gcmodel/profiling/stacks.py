@@ -23,6 +23,7 @@ LEFT_OUT = Frame("(outer frames left out)", "", 0, 0)
 COLLECTOR = frozenset({"gcmodel", "gcmodel.profiling"})
 """The packages whose frames are the collector's and the recorder's own, and not the program's."""
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -86,11 +87,11 @@ class PythonStacks:
         self._codes: dict[int, CodeType] = {}
         self._root = self._table.number(None, self._program)
 
-    def run(self, program: Callable[[], T]) -> T:
+    def run(self, program: Callable[[A], T], argument: A) -> T:
         """Call a program, whose stacks begin here."""
         self._is_running = True
         try:
-            return program()
+            return program(argument)
         finally:
             self._is_running = False
 
