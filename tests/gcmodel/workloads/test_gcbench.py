@@ -1,0 +1,51 @@
+"""GCBench builds the trees that it should, and the long-lived data is whole at the end."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gcmodel import Heap, Kind
+from gcmodel.workloads.gcbench import (
+    Result,
+    Size,
+    count_nodes,
+    make_long_lived_array,
+    make_long_lived_tree,
+    make_tree,
+    run,
+    tree_size,
+)
+
+
+def test_the_long_lived_data_is_whole_at_the_end(large_heap: Heap) -> None:
+    size = Size(
+        stretch_depth=7,
+        long_lived_depth=5,
+        min_depth=2,
+        max_depth=5,
+        nodes_per_depth=700,
+        array_length=50,
+    )
+    # 350 nodes each way are 50 trees of 7 nodes, or 11 trees of 31 nodes; 0 + 1 + ... + 24 = 300.
+    assert run(large_heap, size) == Result(2 * (50 + 11), 63, 300)
+
+
+@pytest.mark.parametrize("make", [make_tree, make_long_lived_tree])
+@pytest.mark.parametrize(("depth", "nodes"), [(0, 1), (1, 3), (6, 127)])
+def test_a_tree_of_either_direction_is_complete(
+    heap: Heap, make: Callable[[Heap, int], int], depth: int, nodes: int
+) -> None:
+    assert count_nodes(heap, make(heap, depth)) == nodes == tree_size(depth)
+
+
+def test_trees_of_both_directions_are_equal(heap: Heap) -> None:
+    make_tree(heap, 4)
+    bottom_up = heap.walk()
+    heap.free(0)
+    make_long_lived_tree(heap, 4)
+    assert heap.walk() == bottom_up
+
+
+def test_the_second_half_of_the_array_stays_empty(heap: Heap) -> None:
+    make_long_lived_array(heap, 5)
+    assert heap.walk() == [[Kind.ARRAY, 5, 0, 1, 1, 2], [Kind.NODE, 0], [Kind.NODE, 1]]
