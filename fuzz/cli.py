@@ -303,7 +303,9 @@ def _write_page(path: Path, page: Page) -> int:
     help="Bytes from one sample to the next: 64, 4k, 1M.  [default: 4k; a trace's own]",
 )
 @click.option("--fixed", is_flag=True, help="Exactly so many bytes, not so many on average.")
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Of random distances.  [default: 1]")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), help="Of random distances.  [default: 1]"
+)
 @click.option(
     "--time-period",
     "time_period_seconds",

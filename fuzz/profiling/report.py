@@ -18,6 +18,7 @@ from rich.text import Text
 
 from fuzz.profiling.session import Outcome
 from fuzz.report import PLAIN_SECONDS, counted, short
+from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Fate, Profile
 from gcmodel.profiling.recorder import Recorder
 
@@ -32,8 +33,9 @@ class Progress:
     It is called on the profiled program's own time, so it looks at the clock and mostly returns.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, cost: Cost) -> None:
         self._console = console
+        self._allocated_bytes = max(cost.allocated_bytes, 1)
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._is_live = console.is_terminal
         self._next_seconds = 0.0
@@ -60,8 +62,9 @@ class Progress:
         if now < self._next_seconds:
             return
         self._next_seconds = now + (LIVE_SECONDS if self._is_live else PLAIN_SECONDS)
+        done = min(recorder.weight_bytes / self._allocated_bytes, 1)
         line = (
-            f"{now - self._began_seconds:.0f} s · {short(recorder.hits)} samples of "
+            f"{done:.0%} · {now - self._began_seconds:.0f} s · {short(recorder.hits)} samples of "
             f"{decimal(recorder.weight_bytes)} · {decimal(recorder.writer.written_bytes)} recorded"
         )
         if recorder.time_samples:
@@ -80,10 +83,10 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     if outcome.seconds is None:
         console.print(f"[yellow]interrupted after {profile.ended_us / MICROSECONDS:.1f} s[/]")
         return
+    took, took_before = outcome.seconds, outcome.cost.seconds
     console.print(
-        f"allocated {allocated} in {outcome.cost.seconds:.2f} s; sampled in {outcome.seconds:.2f} s: "
-        f"overhead {outcome.seconds / outcome.cost.seconds:.2f}; "
-        f"{decimal(outcome.recording_bytes)} recorded",
+        f"allocated {allocated} in {took_before:.2f} s; sampled in {took:.2f} s: "
+        f"overhead {took / took_before:.2f}; {decimal(outcome.recording_bytes)} recorded",
         soft_wrap=True,
     )
 
