@@ -39,6 +39,15 @@ class Cost:
     collections: int
     bytes_by_size: dict[int, int]
 
+    def times(self, repeat: int) -> Cost:
+        """The cost of the same, so many times."""
+        return Cost(
+            seconds=repeat * self.seconds,
+            allocated_bytes=repeat * self.allocated_bytes,
+            collections=repeat * self.collections,
+            bytes_by_size={size: repeat * total for size, total in self.bytes_by_size.items()},
+        )
+
     def recording_bytes(self, period_bytes: int, time_period_us: int | None) -> int:
         """How large the recording may become, about."""
         # An object that is larger than the period is one sample with several hits.

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import cattrs
@@ -52,25 +52,38 @@ SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
 
 
 class RecordingWriter:
-    """A recording that is being written, of at most `max_bytes`: then `is_full`, and no line more.
+    """A recording that is being written, of at most `max_bytes`. A context that closes it.
 
-    Raises OSError where the file cannot be written.
+    Raises OSError if the file cannot be made. What goes wrong later must not interrupt a collector:
+    then no line more is written, and `stopped_by` is a sentence that says why, None if all is well.
     """
 
     def __init__(self, path: Path, header: Header, max_bytes: int) -> None:
-        self.path = path
-        self.is_full = False
+        self.stopped_by: str | None = None
         self.written_bytes = 0
         self._max_bytes = max_bytes
         self._file = path.open("w", encoding="ascii", buffering=BUFFER_BYTES)
         self.line(json.dumps({VERSION_KEY: VERSION, **attrs.asdict(header)}))
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._file.close()
+        except OSError as problem:
+            self._stop(problem)
+
     def line(self, text: str) -> None:
-        """Write a line of ASCII, without its end. The rest of a full recording is left out."""
-        self.is_full = self.is_full or self.written_bytes + len(text) >= self._max_bytes
-        if not self.is_full:
+        """Write a line of ASCII, without its end."""
+        if self.written_bytes + len(text) >= self._max_bytes:
+            self.stopped_by = f"it would be larger than {self._max_bytes:,} bytes"
+        if self.stopped_by is None:
             self.written_bytes += len(text) + 1
-            self._file.write(text + "\n")
+            try:
+                self._file.write(text + "\n")
+            except OSError as problem:
+                self._stop(problem)
 
     def frame(self, frame: Frame) -> None:
         """See StackLines."""
@@ -82,11 +95,13 @@ class RecordingWriter:
 
     def flush(self) -> None:
         """What was written so far survives the process."""
-        self._file.flush()
+        try:
+            self._file.flush()
+        except OSError as problem:
+            self._stop(problem)
 
-    def close(self) -> None:
-        """No line will follow."""
-        self._file.close()
+    def _stop(self, problem: OSError) -> None:
+        self.stopped_by = self.stopped_by or f"it cannot be written: {problem.strerror}"
 
 
 def is_recording(path: Path) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Protocol, TypeVar
 
@@ -20,8 +21,9 @@ STACKS_MAX = 2**16
 DEPTH_MAX = 512
 """Of a deeper stack the innermost frames are kept, below one that says so."""
 LEFT_OUT = Frame("(outer frames left out)", "", 0, 0)
-COLLECTOR = frozenset({"gcmodel", "gcmodel.profiling"})
-"""The packages whose frames are the collector's and the recorder's own, and not the program's."""
+_FOLDERS = Path(__file__).parent, Path(__file__).parents[1]
+COLLECTOR = frozenset(str(path) for folder in _FOLDERS for path in folder.glob("*.py"))
+"""The files whose frames are the recorder's and the collector's own, and not the program's."""
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -98,7 +100,7 @@ class PythonStacks:
     def of_allocation(self) -> int:
         """The stack of the program that has just called the collector, which calls this."""
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to a caller
-        while frame and frame.f_globals.get("__name__", "").rpartition(".")[0] in COLLECTOR:
+        while frame and frame.f_code.co_filename in COLLECTOR:
             frame = frame.f_back
         return self._of_frame(frame)
 

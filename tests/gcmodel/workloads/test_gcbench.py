@@ -16,18 +16,26 @@ from gcmodel.workloads.gcbench import (
     tree_size,
 )
 
+# 350 nodes each way are 50 trees of 7 nodes, or 11 trees of 31 nodes.
+SMALL = Size(
+    stretch_depth=7,
+    long_lived_depth=5,
+    min_depth=2,
+    max_depth=4,
+    nodes_per_depth=700,
+    array_length=50,
+)
+
 
 def test_the_long_lived_data_is_whole_at_the_end(large_heap: Heap) -> None:
-    size = Size(
-        stretch_depth=7,
-        long_lived_depth=5,
-        min_depth=2,
-        max_depth=5,
-        nodes_per_depth=700,
-        array_length=50,
-    )
-    # 350 nodes each way are 50 trees of 7 nodes, or 11 trees of 31 nodes; 0 + 1 + ... + 24 = 300.
-    assert run(large_heap, size) == Result(2 * (50 + 11), 63, 300)
+    assert run(large_heap, SMALL) == Result(2 * (50 + 11), 63, sum(range(25)))
+
+
+def test_every_tree_is_built_once(large_heap: Heap) -> None:
+    run(large_heap, SMALL)
+    nodes = 255 + 63 + 25 + 2 * (50 * 7 + 11 * 31)
+    # All of it fits in the nursery, and an array of 50 has 16 bytes before its items.
+    assert large_heap.nursery.nursery_free == nodes * 32 + 16 + 50 * 8
 
 
 @pytest.mark.parametrize("make", [make_tree, make_long_lived_tree])

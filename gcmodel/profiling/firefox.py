@@ -1,0 +1,529 @@
+"""A profile as the Firefox Profiler shows it: allocations, collections, memory and time.
+
+    stack 0 … n - 1   the profile's stacks, under their own numbers
+    stack n …         the sampled ones among them, with the object's type and fate on top
+
+Invariant: each sample is one row whose weight is its own, so the viewer's totals are the
+recorder's. The profile's frames and stacks keep their numbers; what is added comes after them.
+
+The viewer upgrades what is older than itself and refuses what is newer, so the version is one that
+it has known for a while. (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage
+Collected Virtual Machine, section 4 and figure 1; the Firefox Profiler's `src/types/profile.ts`
+and `docs-developer/CHANGELOG-formats.md`.)
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+
+from gcmodel.profiling.profile import Fate, MinorCollection, Phase, Profile
+
+VERSION = 63
+GECKO_VERSION = 33
+"""The version of what Firefox itself writes; a profile that it did not make must have one too."""
+
+DEFAULT_INTERVAL_MS = 1.0
+"""The viewer divides by the interval of time samples, whether there are any or not."""
+
+CATEGORIES = {
+    "Other": "grey",  # The viewer looks for exactly this colour, and breaks without it.
+    "Python": "yellow",
+    "Garbage collector": "orange",
+    **{
+        fate.capitalize(): colour
+        for fate, colour in (
+            (Fate.DIED_YOUNG, "green"),
+            (Fate.SURVIVED, "red"),
+            (Fate.UNKNOWN, "lightblue"),
+        )
+    },
+}
+CATEGORY_NUMBERS = {name: number for number, name in enumerate(CATEGORIES)}
+FATES = tuple(Fate)
+
+INTERVAL_PHASE = 1
+"""The phase of a marker with both a beginning and an end."""
+NO_RESOURCE = -1
+NO_ADDRESS = -1
+MINOR_MARKER = "MinorCollection"
+MAJOR_MARKER = "MajorCollectionPhase"
+EVERYWHERE = ["marker-chart", "marker-table", "timeline-overview", "timeline-memory"]
+
+T = TypeVar("T")
+Json = dict[str, object]
+Rows = Iterable[Sequence[object]]
+Kind = tuple[str, Fate]
+"""A type and a fate."""
+
+
+@attrs.frozen
+class Track:
+    """A curve of bytes over time, with a value after each minor collection."""
+
+    name: str
+    description: str
+    colour: str
+    value_bytes: Callable[[MinorCollection], int]
+
+
+TRACKS = (
+    Track(
+        "total_size_of_arenas",
+        "Bytes in the arenas of the old space",
+        "blue",
+        attrgetter("arena_bytes"),
+    ),
+    Track(
+        "total_memory_used",
+        "Bytes of all objects outside the nursery",
+        "green",
+        attrgetter("memory_used_bytes"),
+    ),
+    Track("vmRSS", "Resident bytes of the process", "orange", attrgetter("resident_bytes")),
+)
+
+
+class _Strings:
+    """Numbers for texts."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def all(self) -> list[str]:
+        return list(self._numbers)
+
+
+class _Tops:
+    """What is put on top of the sampled stacks: the kinds in the profile, and stacks under them."""
+
+    def __init__(self, profile: Profile) -> None:
+        kinds = dict.fromkeys((sample.type, sample.fate) for sample in profile.samples)
+        self.kinds: dict[Kind, int] = {kind: number for number, kind in enumerate(kinds)}
+        pairs = [(each.stack, self.kinds[each.type, each.fate]) for each in profile.samples]
+        first = len(profile.stacks)
+        self.stacks = {pair: first + number for number, pair in enumerate(dict.fromkeys(pairs))}
+        self.stack_of_sample = [self.stacks[pair] for pair in pairs]
+
+
+def write(profile: Profile, path: Path) -> None:
+    """Write a file that the Firefox Profiler opens; compressed if its name ends in `.gz`.
+
+    Raises OSError where it cannot be written.
+    """
+    data = json.dumps(processed(profile), allow_nan=False, separators=(",", ":")).encode("ascii")
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def processed(profile: Profile) -> Json:
+    """The profile in the viewer's processed format."""
+    strings, tops = _Strings(), _Tops(profile)
+    threads = [_allocation_thread(profile, tops, strings)]
+    if profile.time_samples:
+        threads.append(_time_thread(profile))
+    return {
+        "meta": _meta(profile, len(threads)),
+        "libs": [],
+        "pages": [],
+        "profilerOverhead": [],
+        "counters": [_counter(profile, *track) for track in enumerate(TRACKS)]
+        if profile.minor_collections
+        else [],
+        "shared": _shared(profile, tops, strings),
+        "threads": threads,
+    }
+
+
+# What is said of the whole.
+
+
+def _meta(profile: Profile, threads: int) -> Json:
+    header = profile.header
+    return {
+        "interval": _interval_ms(profile),
+        "startTime": header.began_unix_ms,
+        "profilingStartTime": 0.0,
+        "profilingEndTime": _ended_ms(profile),
+        "processType": 0,
+        "stackwalk": 1,
+        "debug": False,
+        "version": GECKO_VERSION,
+        "preprocessedProfileVersion": VERSION,
+        "product": "gcfuzz",
+        "importedFrom": "gcfuzz",
+        "arguments": header.program,
+        "categories": [
+            {"name": name, "color": colour, "subcategories": ["Other"]}
+            for name, colour in CATEGORIES.items()
+        ],
+        "markerSchema": [_minor_schema(), _major_schema()],
+        "symbolicated": True,
+        "symbolicationNotSupported": True,
+        "usesOnlyOneStackType": True,
+        "sourceCodeIsNotOnSearchfox": True,
+        "initialVisibleThreads": list(range(threads)),
+        "initialSelectedThreads": [0],
+        "keepProfileThreadOrder": True,
+        "sampleUnits": {"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"},
+        "extra": [{"label": "Recording", "entries": _recording_entries(profile)}],
+    }
+
+
+def _interval_ms(profile: Profile) -> float:
+    period_us = profile.header.time_period_us
+    return DEFAULT_INTERVAL_MS if period_us is None else _ms(period_us)
+
+
+def _ended_ms(profile: Profile) -> float:
+    """When the profile ends. The viewer breaks where that is when it begins."""
+    return _ms(max(profile.ended_us, 1))
+
+
+def _recording_entries(profile: Profile) -> list[Json]:
+    header = profile.header
+    entries: list[tuple[str, str, object]] = [
+        ("Program", "string", header.program),
+        ("Sampling period", "bytes", header.period_bytes),
+        ("Distances between samples", "string", "random" if header.is_random else "equal"),
+        ("Sampled allocations", "integer", len(profile.samples)),
+        ("Allocated bytes that they stand for", "bytes", profile.weight_bytes),
+        ("Nursery", "bytes", header.nursery_bytes),
+        ("Python", "string", header.python),
+        ("Came to its end", "string", "yes" if profile.is_complete else "no"),
+    ]
+    return [{"label": label, "format": kind, "value": value} for label, kind, value in entries]
+
+
+# Markers.
+
+
+def _minor_schema() -> Json:
+    return {
+        "name": MINOR_MARKER,
+        "tooltipLabel": "{marker.name}",
+        "tableLabel": "{marker.data.memoryUsed} used, {marker.data.arenas} in arenas, "
+        "{marker.data.resident} resident",
+        "chartLabel": "{marker.name}",
+        "display": EVERYWHERE,
+        "description": "A minor collection, and the memory in use when it had ended.",
+        "fields": [
+            {"key": "memoryUsed", "label": "Memory used", "format": "bytes"},
+            {"key": "arenas", "label": "Size of arenas", "format": "bytes"},
+            {"key": "resident", "label": "Resident memory", "format": "bytes"},
+        ],
+    }
+
+
+def _major_schema() -> Json:
+    return {
+        "name": MAJOR_MARKER,
+        "tooltipLabel": "{marker.name}",
+        "tableLabel": "steps: {marker.data.steps}, collecting: {marker.data.collecting}",
+        "chartLabel": "{marker.name}",
+        "display": EVERYWHERE,
+        "description": "A phase of a major collection; the program runs between its steps.",
+        "fields": [
+            {"key": "steps", "label": "Steps", "format": "integer"},
+            {"key": "collecting", "label": "Time spent collecting", "format": "duration"},
+        ],
+    }
+
+
+def _markers(profile: Profile, strings: _Strings) -> Json:
+    spans: list[tuple[MinorCollection | Phase, str, Json]] = [
+        *((each, "minor collection", _minor_data(each)) for each in profile.minor_collections),
+        *((each, f"major: {each.name}", _major_data(each)) for each in profile.phases),
+    ]
+    spans.sort(key=lambda span: span[0].began_us)
+    category = CATEGORY_NUMBERS["Garbage collector"]
+    return _table(
+        ("data", "name", "startTime", "endTime", "phase", "category"),
+        (
+            (
+                data,
+                strings.number(name),
+                _ms(when.began_us),
+                _ms(when.ended_us),
+                INTERVAL_PHASE,
+                category,
+            )
+            for when, name, data in spans
+        ),
+    )
+
+
+def _minor_data(collection: MinorCollection) -> Json:
+    return {
+        "type": MINOR_MARKER,
+        "memoryUsed": collection.memory_used_bytes,
+        "arenas": collection.arena_bytes,
+        "resident": collection.resident_bytes,
+    }
+
+
+def _major_data(phase: Phase) -> Json:
+    return {
+        "type": MAJOR_MARKER,
+        "steps": phase.steps,
+        "collecting": _ms(phase.collecting_us),
+    }
+
+
+# Threads.
+
+
+def _thread(profile: Profile, number: int, name: str, tables: Json) -> Json:
+    ended_ms = _ended_ms(profile)
+    return {
+        "processType": "default",
+        "processName": profile.header.program,
+        "processStartupTime": 0.0,
+        "processShutdownTime": ended_ms,
+        "registerTime": 0.0,
+        "unregisterTime": ended_ms,
+        "pausedRanges": [],
+        "showMarkersInTimeline": True,
+        "name": name,
+        "isMainThread": number == 0,
+        "pid": str(profile.header.pid),
+        "tid": number,
+        **tables,
+    }
+
+
+def _allocation_thread(profile: Profile, tops: _Tops, strings: _Strings) -> Json:
+    tables: Json = {
+        "samples": _samples(
+            tops.stack_of_sample,
+            [sample.at_us for sample in profile.samples],
+            "bytes",
+            [sample.weight_bytes for sample in profile.samples],
+        ),
+        "markers": _markers(profile, strings),
+    }
+    # The viewer takes the first and the last row's time, so a table without rows must not be there.
+    if profile.samples:
+        tables["jsAllocations"] = _js_allocations(profile, tops)
+        tables["nativeAllocations"] = _native_allocations(profile, tops)
+    return _thread(profile, 0, "Allocations", tables)
+
+
+def _time_thread(profile: Profile) -> Json:
+    samples = profile.time_samples
+    stacks, times_us = [each.stack for each in samples], [each.at_us for each in samples]
+    tables: Json = {
+        "samples": _samples(stacks, times_us, "samples", None),
+        "markers": _table(("data", "name", "startTime", "endTime", "phase", "category"), ()),
+    }
+    return _thread(profile, 1, "Time", tables)
+
+
+def _samples(
+    stacks: list[int], times_us: list[int], weight_type: str, weights: list[int] | None
+) -> Json:
+    return {
+        "stack": stacks,
+        "time": list(map(_ms, times_us)),
+        "weight": weights,
+        "weightType": weight_type,
+        "length": len(stacks),
+    }
+
+
+def _js_allocations(profile: Profile, tops: _Tops) -> Json:
+    """The samples once more, each with its type in a column and whether it lay in the nursery."""
+    table = _table(
+        ("time", "className", "typeName", "coarseType", "weight", "inNursery", "stack"),
+        (
+            (
+                _ms(sample.at_us),
+                sample.type,
+                sample.type,
+                "Object",
+                sample.weight_bytes,
+                not sample.is_outside,
+                stack,
+            )
+            for sample, stack in zip(profile.samples, tops.stack_of_sample, strict=True)
+        ),
+    )
+    return {**table, "weightType": "bytes"}
+
+
+def _native_allocations(profile: Profile, tops: _Tops) -> Json:
+    """What came and what went, for the view of what is retained.
+
+    An object that died young is gone when its fate is known, with the stack that made it, since no
+    frame of the program frees objects. One that survived is never heard of again, and so retained.
+    """
+    rows = []
+    for address, (sample, stack) in enumerate(
+        zip(profile.samples, tops.stack_of_sample, strict=True)
+    ):
+        rows.append((sample.at_us, sample.weight_bytes, stack, address))
+        if sample.fate is Fate.DIED_YOUNG and sample.judged_at_us is not None:
+            rows.append((sample.judged_at_us, -sample.weight_bytes, stack, address))
+    # The sort is stable, so an object that dies in the microsecond of its birth dies after it.
+    rows.sort(key=lambda row: row[0])
+    table = _table(
+        ("time", "weight", "stack", "memoryAddress", "threadId"),
+        ((_ms(at_us), *rest, 0) for at_us, *rest in rows),
+    )
+    return {**table, "weightType": "bytes"}
+
+
+# Memory.
+
+
+def _counter(profile: Profile, number: int, track: Track) -> Json:
+    """A track. The viewer sets the first row to zero, so that one only says where it begins."""
+    values = [0, *map(track.value_bytes, profile.minor_collections)]
+    collections = profile.minor_collections
+    times_us = [collections[0].began_us, *(each.ended_us for each in collections)]
+    differences = [after - before for before, after in pairwise(values)]
+    return {
+        "name": track.name,
+        "category": "Memory",
+        "description": track.description,
+        "pid": str(profile.header.pid),
+        "mainThreadIndex": 0,
+        "samples": {
+            "time": list(map(_ms, times_us)),
+            "count": [0, *differences],
+            "length": len(times_us),
+        },
+        "display": _counter_display(number, track),
+    }
+
+
+def _counter_display(number: int, track: Track) -> Json:
+    return {
+        "graphType": "line-accumulated",
+        "unit": "bytes",
+        "color": track.colour,
+        "markerSchemaLocation": "timeline-memory",
+        "sortWeight": number,
+        "label": track.name,
+        "tooltipRows": [
+            {
+                "type": "value",
+                "source": source,
+                "format": {"unit": "bytes"},
+                "label": label,
+            }
+            for source, label in (
+                ("accumulated", "at this time (in a zoomed view: above its lowest point)"),
+                ("count-range", "range in graph"),
+            )
+        ],
+    }
+
+
+# Stacks, frames, functions and files.
+
+
+def _shared(profile: Profile, tops: _Tops, strings: _Strings) -> Json:
+    functions = _numbered((each.function, each.file, each.first_line) for each in profile.frames)
+    files = _numbered(each.file for each in profile.frames if each.file)
+    return {
+        "stackTable": _stack_table(profile, tops),
+        "frameTable": _frame_table(profile, tops, functions),
+        "funcTable": _func_table(functions, files, tops, strings),
+        "resourceTable": _table(
+            ("lib", "name", "host", "type"),
+            ((None, strings.number(fate), None, 0) for fate in FATES),
+        ),
+        "nativeSymbols": _table(("libIndex", "address", "name", "functionSize"), ()),
+        "sources": _table(
+            ("id", "filename", "startLine", "startColumn", "sourceMapURL"),
+            ((None, strings.number(file), 1, 1, None) for file in files),
+        ),
+        "stringArray": strings.all(),
+    }
+
+
+def _stack_table(profile: Profile, tops: _Tops) -> Json:
+    frames = [each.frame for each in profile.stacks]
+    on_top = [len(profile.frames) + kind for _, kind in tops.stacks]
+    prefixes = [each.caller for each in profile.stacks]
+    return {
+        "frame": frames + on_top,
+        "prefix": prefixes + [stack for stack, _ in tops.stacks],
+        "length": len(frames) + len(on_top),
+    }
+
+
+def _frame_table(profile: Profile, tops: _Tops, functions: dict[tuple[str, str, int], int]) -> Json:
+    """The lines at which the program was, and each kind."""
+    python = CATEGORY_NUMBERS["Python"]
+    places: list[tuple[int, int, int | None]] = [
+        (python, functions[each.function, each.file, each.first_line], each.line or None)
+        for each in profile.frames
+    ]
+    places += [
+        (CATEGORY_NUMBERS[fate.capitalize()], len(functions) + number, None)
+        for (_, fate), number in tops.kinds.items()
+    ]
+    table = _table(
+        ("category", "func", "line"),
+        places,
+    )
+    count = len(places)
+    return {
+        **table,
+        "address": [NO_ADDRESS] * count,
+        "inlineDepth": [0] * count,
+        "subcategory": [0] * count,
+        "nativeSymbol": [None] * count,
+        "innerWindowID": [0] * count,
+        "column": [None] * count,
+    }
+
+
+def _func_table(
+    functions: dict[tuple[str, str, int], int],
+    files: dict[str, int],
+    tops: _Tops,
+    strings: _Strings,
+) -> Json:
+    """The program's functions, and each kind: named by its type, from the resource of its fate."""
+    rows: list[tuple[int, int, int | None, int | None]] = [
+        (strings.number(name), NO_RESOURCE, files.get(file), first_line or None)
+        for name, file, first_line in functions
+    ]
+    rows += [
+        (strings.number(type_name), FATES.index(fate), None, None) for type_name, fate in tops.kinds
+    ]
+    table = _table(("name", "resource", "source", "lineNumber"), rows)
+    count = len(rows)
+    return {
+        **table,
+        "isJS": [False] * count,
+        "relevantForJS": [False] * count,
+        "columnNumber": [None] * count,
+    }
+
+
+def _numbered(things: Iterable[T]) -> dict[T, int]:
+    return {thing: number for number, thing in enumerate(dict.fromkeys(things))}
+
+
+def _table(columns: Sequence[str], rows: Rows) -> Json:
+    """A table as the viewer has it: a list for each column, and how long they all are."""
+    listed = list(rows)
+    values = zip(*listed, strict=True) if listed else ([] for _ in columns)
+    return {**dict(zip(columns, values, strict=True)), "length": len(listed)}
+
+
+def _ms(microseconds: int) -> float:
+    return microseconds / 1000
