@@ -1,0 +1,309 @@
+"""What profiling costs and how right it is: the runs behind `python benchmarks/profiling.py`.
+
+A speed is a ratio of two runs, one after the other, with a recorder and on a plain heap, so that
+what the machine does meanwhile is done to both. Seconds are those of the processor, which do not
+count who else uses it. Invariant: samples of allocations, and what is estimated from them, are the
+same in every run and on every machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import attrs
+
+from fuzz.profiling.programs import ProgramSource
+from fuzz.profiling.source import TYPES
+from gcmodel.configuration import PERIOD_BYTES_MAX
+from gcmodel.estimation.intervals import Interval, Span, interval
+from gcmodel.heap import Heap
+from gcmodel.profiling.cost import Cost, cost_of
+from gcmodel.profiling.estimates import bytes_by_type
+from gcmodel.profiling.exact import ExactHeap
+from gcmodel.profiling.profile import Profile
+from gcmodel.profiling.recording import read
+from gcmodel.profiling.run import PROFILED
+from gcmodel.workloads import Workload
+
+PERIODS_BYTES = tuple(128 * 4**power for power in range(6))
+RATES_PER_SECOND = (100, 250, 500, 1000, 2000)
+LOOP_BYTES = 2272
+"""Four rounds of the workload `allocate`, with which samples that are so far apart fall in step."""
+ESTIMATED_PERIODS_BYTES = (512, 2048, LOOP_BYTES, 8192, 32768, 131_072, 524_288)
+CONFIDENCE = 0.95
+NO_LIMIT_BYTES = 2**40
+KIB = 2**10
+
+
+# Speeds.
+
+
+@attrs.frozen(kw_only=True)
+class Variant:
+    """How a program is run. Without a recorder `period_bytes` is None."""
+
+    name: str
+    period_bytes: int | None = PERIOD_BYTES_MAX
+    time_period_us: int | None = None
+
+
+def named_bytes(size_bytes: int) -> str:
+    """So many bytes, a power of two, in KiB if there is one."""
+    return f"{size_bytes} B" if size_bytes < KIB else f"{size_bytes // KIB} KiB"
+
+
+PLAIN = Variant(name="no recorder", period_bytes=None)
+NO_SAMPLES = Variant(name="no samples")
+BY_PERIOD = tuple(
+    Variant(name=named_bytes(period_bytes), period_bytes=period_bytes)
+    for period_bytes in PERIODS_BYTES
+)
+# As in the paper, a run is sampled by allocation or by time, and not by both.
+BY_RATE = tuple(
+    Variant(name=f"{rate:,}/s", time_period_us=1_000_000 // rate) for rate in RATES_PER_SECOND
+)
+VARIANTS = (PLAIN, NO_SAMPLES, *BY_PERIOD, *BY_RATE)
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """One run of a workload beside one on a plain heap."""
+
+    workload: str
+    variant: Variant
+    seconds: float
+    plain_seconds: float
+    samples: int
+    """Of allocations and of moments together; an object that is hit twice is one sample."""
+    recording_bytes: int
+
+    @property
+    def overhead(self) -> float:
+        """The paper's: runtime_with_sampling / runtime_without_sampling."""
+        return self.seconds / self.plain_seconds
+
+    @property
+    def samples_per_second(self) -> float:
+        """Of the run that is sampled, as in the paper."""
+        return self.samples / self.seconds
+
+    @property
+    def paper_overhead_at_1000(self) -> float:
+        """The paper's formula, with its samples per second: 1 + (overhead - 1) / rate * 1000."""
+        return 1 + (self.overhead - 1) / self.samples_per_second * 1000
+
+    @property
+    def overhead_at_1000(self) -> float:
+        """What 1,000 samples for each second of the plain program cost, in terms of that second.
+
+        The paper divides what is added to a second of the plain program by the samples in a second
+        of the sampled one, which lasts longer: its figure is higher, by the factor `overhead`.
+        """
+        return 1 + (self.seconds - self.plain_seconds) / self.samples * 1000
+
+
+def runs_of(workload: Workload, repeats: int) -> Iterator[Run]:
+    """Every variant so often. Each plain run stands between the two that it is compared with."""
+    for repeat in range(repeats):
+        # In an order that differs, so that no variant is always behind the same other.
+        order = random.Random(repeat).sample(VARIANTS, len(VARIANTS))  # noqa: S311 - no secret
+        for first in range(0, len(order), 2):
+            before, *after = order[first : first + 2]
+            runs = [_run(workload, before)]
+            plain_seconds = _plain_seconds(workload)
+            runs += [_run(workload, variant) for variant in after]
+            yield from (attrs.evolve(run, plain_seconds=plain_seconds) for run in runs)
+
+
+def _run(workload: Workload, variant: Variant) -> Run:
+    """A run that has nothing beside it yet."""
+    samples = recording_bytes = 0
+    if variant.period_bytes is None:
+        seconds = _plain_seconds(workload)
+    else:
+        source = _source(workload, variant.period_bytes, time_period_us=variant.time_period_us)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "recording"
+            seconds = _processor_seconds(lambda: _record(source, path))
+            profile, recording_bytes = read(path), path.stat().st_size
+        samples = len(profile.samples) + len(profile.time_samples)
+    return Run(
+        workload=workload.name,
+        variant=variant,
+        seconds=seconds,
+        plain_seconds=seconds,
+        samples=samples,
+        recording_bytes=recording_bytes,
+    )
+
+
+def _source(
+    workload: Workload,
+    period_bytes: int,
+    *,
+    time_period_us: int | None = None,
+    seed: int | None = None,
+) -> ProgramSource:
+    """A workload as `gcfuzz profile` records it; with a seed, with random distances."""
+    return ProgramSource(
+        name=workload.name,
+        program=workload.run,
+        repeat=1,
+        is_random=seed is not None,
+        seed=seed or 0,
+        period_bytes=period_bytes,
+        time_period_us=time_period_us,
+    )
+
+
+def _record(source: ProgramSource, path: Path) -> None:
+    source.record(path, NO_LIMIT_BYTES, lambda _recorder: None)
+
+
+def _plain_seconds(workload: Workload) -> float:
+    return _processor_seconds(lambda: workload.run(Heap(PROFILED)))
+
+
+def _processor_seconds(work: Callable[[], object]) -> float:
+    gc.collect()  # What earlier runs left is no cost of this one.
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+# Estimates.
+
+
+@attrs.frozen(kw_only=True)
+class Estimated:
+    """The bytes of one type in one run, as estimated and as they are."""
+
+    workload: str
+    type: str
+    period_bytes: int
+    true_bytes: int
+    estimated_bytes: int
+    bounds: Interval | None
+    """None for fixed distances, which have none."""
+
+    @property
+    def ratio(self) -> float:
+        """Estimate to truth."""
+        return self.estimated_bytes / self.true_bytes
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the truth lies within the bounds."""
+        bounds = self.bounds
+        return bounds is not None and bounds.low_bytes <= self.true_bytes <= bounds.high_bytes
+
+
+def estimates_of(
+    workload: Workload, periods_bytes: Sequence[int], seeds: int
+) -> Iterator[Estimated]:
+    """Each period with fixed distances, and with so many sequences of random ones.
+
+    No two of these have the same seed: with one seed for all periods, if one estimate were too
+    high all would be. They are made on all processors at a time, since nothing of it is a speed.
+    """
+    heap = ExactHeap(PROFILED)
+    workload.run(heap)
+    sources = [_source(workload, period_bytes) for period_bytes in periods_bytes]
+    sources += [
+        _source(workload, period_bytes, seed=seed)
+        for index, period_bytes in enumerate(periods_bytes)
+        for seed in range(index * seeds, (index + 1) * seeds)
+    ]
+    with ProcessPoolExecutor() as pool:
+        waiting = [pool.submit(_estimated, source, heap.bytes_by_type) for source in sources]
+        for future in waiting:
+            yield from future.result()
+
+
+def _estimated(source: ProgramSource, true_bytes: Counter[str]) -> list[Estimated]:
+    """All types in one run, also those that no sample hit."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "recording"
+        _record(source, path)
+        profile = read(path)
+    bounds = _bounds(profile) if source.is_random else {}
+    weights: Counter[str] = Counter()
+    for sample in profile.samples:
+        weights[sample.type] += sample.weight_bytes
+    return [
+        Estimated(
+            workload=source.name,
+            type=each,
+            period_bytes=source.period_bytes,
+            true_bytes=true_bytes[each],
+            estimated_bytes=weights[each],
+            bounds=bounds.get(each),
+        )
+        for each in true_bytes
+    ]
+
+
+def _bounds(profile: Profile) -> dict[str, Interval]:
+    """The bounds of every type. One that was not hit may have had bytes all the same."""
+    not_hit = Span(
+        samples=0,
+        remaining_bytes=0,
+        period_bytes=profile.header.period_bytes,
+        unaligned_starts=1,
+        unaligned_ends=1,
+    )
+    found = bytes_by_type(profile, CONFIDENCE)
+    return dict.fromkeys(TYPES, interval(not_hit, CONFIDENCE)) | {
+        name: estimate.bounds for name, estimate in found.items()
+    }
+
+
+# All of it.
+
+
+@attrs.frozen(kw_only=True)
+class Evaluation:
+    """What was found, in the order of the workloads."""
+
+    began: date
+    commit: str
+    costs: dict[str, Cost]
+    """What each workload allocates, by its name."""
+    runs: list[Run]
+    estimates: list[Estimated]
+
+
+def evaluate(workloads: Sequence[Workload], repeats: int, seeds: int) -> Evaluation:
+    """Run everything."""
+    return Evaluation(
+        began=datetime.now(UTC).date(),
+        commit=_commit(),
+        costs={workload.name: cost_of(workload.run) for workload in workloads},
+        runs=[run for workload in workloads for run in runs_of(workload, repeats)],
+        estimates=[
+            each
+            for workload in workloads
+            for each in estimates_of(workload, ESTIMATED_PERIODS_BYTES, seeds)
+        ],
+    )
+
+
+def _commit() -> str:
+    """The commit that is measured, and whether something was changed since."""
+    ran = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],  # noqa: S607 - whichever git there is
+        cwd=Path(__file__).parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return ran.stdout.strip()
