@@ -1,0 +1,168 @@
+"""Estimates by type: their sums and bounds, and how often these hold what was really allocated."""
+
+from functools import partial
+from pathlib import Path
+
+import attrs
+import pytest
+from scipy.stats import binom
+
+from gcmodel import Kind
+from gcmodel.estimation.intervals import Interval, Span, interval
+from gcmodel.profiling.estimates import bytes_by_type
+from gcmodel.profiling.exact import ExactHeap
+from gcmodel.profiling.profile import Header, Profile, Sample
+from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recording import RecordingWriter, read
+from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
+from gcmodel.profiling.stacks import PythonStacks
+from gcmodel.workloads import allocate, gcbench
+
+CONFIDENCE = 0.95
+GCBENCH_SIZE = gcbench.Size(
+    stretch_depth=8,
+    long_lived_depth=7,
+    min_depth=2,
+    max_depth=6,
+    nodes_per_depth=4000,
+    array_length=400,
+)
+
+
+def header(period_bytes: int, *, is_random: bool) -> Header:
+    return Header(
+        program="test",
+        period_bytes=period_bytes,
+        is_random=is_random,
+        time_period_us=None,
+        began_unix_ms=0,
+        pid=1,
+        python="3.11",
+        nursery_bytes=PROFILED.nursery_bytes,
+        types=("", *(kind.name.lower() for kind in sorted(Kind))),
+    )
+
+
+def profile_of(hits: list[tuple[str, int]], *, is_random: bool = True) -> Profile:
+    """A profile with a period of 1,000 bytes and a sample for each type and number of hits."""
+    return Profile(
+        header=header(1000, is_random=is_random),
+        frames=[],
+        stacks=[],
+        samples=[Sample(0, 0, count, 1000, 5000, type=name) for name, count in hits],
+        time_samples=[],
+        minor_collections=[],
+        phases=[],
+        ended_us=0,
+        is_complete=True,
+    )
+
+
+def test_the_hits_of_all_samples_of_a_type_are_summed() -> None:
+    estimates = bytes_by_type(profile_of([("node", 1), ("string", 3), ("node", 1)]), CONFIDENCE)
+    assert {name: each.bytes for name, each in estimates.items()} == {"string": 3000, "node": 2000}
+
+
+def test_the_largest_type_comes_first() -> None:
+    assert list(bytes_by_type(profile_of([("node", 1), ("string", 3)]), 0.95)) == ["string", "node"]
+
+
+def test_a_profile_without_samples_has_no_types() -> None:
+    assert bytes_by_type(profile_of([]), CONFIDENCE) == {}
+
+
+@pytest.mark.parametrize("hits", [1, 2, 10, 1000])
+def test_the_estimate_lies_between_its_bounds(hits: int) -> None:
+    estimate = bytes_by_type(profile_of([("node", hits)]), CONFIDENCE)["node"]
+    assert estimate.bounds.low_bytes <= estimate.bytes <= estimate.bounds.high_bytes
+
+
+def test_more_hits_give_bounds_that_are_nearer_to_each_other() -> None:
+    few, many = (
+        bytes_by_type(profile_of([("node", hits)]), CONFIDENCE)["node"] for hits in (10, 1000)
+    )
+    widths = [(each.bounds.high_bytes - each.bounds.low_bytes) / each.bytes for each in (few, many)]
+    assert widths[1] < widths[0] / 5
+
+
+def test_fixed_distances_have_no_bounds() -> None:
+    with pytest.raises(ValueError, match="no matter of chance"):
+        bytes_by_type(profile_of([("node", 1)], is_random=False), CONFIDENCE)
+
+
+@pytest.mark.parametrize("confidence", [0, 1])
+def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence"):
+        bytes_by_type(profile_of([("node", 1)]), confidence)
+
+
+# What was really allocated.
+
+
+def recorded(program: Program, path: Path, period_bytes: int, seed: int) -> Profile:
+    """The profile of a program with random distances."""
+    with RecordingWriter(path, header(period_bytes, is_random=True), 10**9) as writer:
+        stacks = PythonStacks(writer, "test")
+        plan = SamplingPlan(
+            period_bytes=period_bytes,
+            configuration=attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(seed,)),
+        )
+        record(program, Recorder(writer, stacks), stacks, plan)
+    return read(path)
+
+
+def true_bytes_by_type(program: Program) -> dict[str, int]:
+    heap = ExactHeap(PROFILED)
+    program(heap)
+    return heap.bytes_by_type
+
+
+def types_held(profile: Profile, truth: dict[str, int]) -> list[bool]:
+    """For each type that was allocated, whether its bytes lie within the bounds.
+
+    A type that was not hit may have had whatever may pass before the first hit.
+    """
+    bounds = {name: each.bounds for name, each in bytes_by_type(profile, CONFIDENCE).items()}
+    not_hit = Span(
+        samples=0,
+        remaining_bytes=0,
+        period_bytes=profile.header.period_bytes,
+        unaligned_starts=1,
+        unaligned_ends=1,
+    )
+    return [
+        is_within(truth_bytes, bounds.get(name) or interval(not_hit, CONFIDENCE))
+        for name, truth_bytes in truth.items()
+    ]
+
+
+def is_within(truth_bytes: int, bounds: Interval) -> bool:
+    return bounds.low_bytes <= truth_bytes <= bounds.high_bytes
+
+
+@pytest.mark.parametrize("period_bytes", [64, 256, 1024, 4096, 16_384])
+def test_what_gcbench_allocates_lies_within_the_bounds(tmp_path: Path, period_bytes: int) -> None:
+    """The seed is the default one, so nothing is left to chance; see the next test for that."""
+    program = partial(gcbench.run, size=GCBENCH_SIZE)
+    profile = recorded(program, tmp_path / "recording", period_bytes, seed=0)
+    held = types_held(profile, true_bytes_by_type(program))
+    assert len(held) == 2
+    assert all(held)
+
+
+@pytest.mark.slow
+def test_the_bounds_hold_the_truth_at_least_as_often_as_they_promise(tmp_path: Path) -> None:
+    """If each is missed with a probability of 0.05, the test fails with one of 0.000001.
+
+    Four types in 300 runs have 1,200 bounds, which are independent of each other: no two runs have
+    a seed in common, and no two types a byte.
+    """
+    program = partial(allocate.run, rounds=200)
+    truth = true_bytes_by_type(program)
+    held: list[bool] = []
+    for index, period_bytes in enumerate((64, 256, 1024, 4096, 16_384)):
+        for seed in range(index * 60, (index + 1) * 60):
+            profile = recorded(program, tmp_path / "recording", period_bytes, seed)
+            held += types_held(profile, truth)
+    assert len(held) == 1200
+    assert held.count(False) <= binom.ppf(1 - 1e-6, len(held), 1 - CONFIDENCE)
