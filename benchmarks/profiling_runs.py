@@ -9,13 +9,15 @@ same in every run and on every machine.
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import random
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from datetime import UTC, date, datetime
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,6 +42,8 @@ LOOP_BYTES = 2272
 """Four rounds of the workload `allocate`, with which samples that are so far apart fall in step."""
 ESTIMATED_PERIODS_BYTES = (512, 2048, LOOP_BYTES, 8192, 32768, 131_072, 524_288)
 CONFIDENCE = 0.95
+COMMON_SHARE = 0.05
+"""Types with fewer of a workload's bytes are hit too seldom for long periods to be compared."""
 NO_LIMIT_BYTES = 2**40
 KIB = 2**10
 
@@ -71,6 +75,8 @@ BY_PERIOD = tuple(
 BY_RATE = tuple(
     Variant(name=f"{rate:,}/s", time_period_us=1_000_000 // rate) for rate in RATES_PER_SECOND
 )
+COMPARED = (*BY_PERIOD[:3], BY_RATE[RATES_PER_SECOND.index(1000)])
+"""What takes so many samples that the cost of one can be told from noise."""
 VARIANTS = (PLAIN, NO_SAMPLES, *BY_PERIOD, *BY_RATE)
 
 
@@ -113,9 +119,9 @@ class Run:
 
 def runs_of(workload: Workload, repeats: int) -> Iterator[Run]:
     """Every variant so often. Each plain run stands between the two that it is compared with."""
-    for repeat in range(repeats):
+    for turn in range(repeats):
         # In an order that differs, so that no variant is always behind the same other.
-        order = random.Random(repeat).sample(VARIANTS, len(VARIANTS))  # noqa: S311 - no secret
+        order = random.Random(turn).sample(VARIANTS, len(VARIANTS))  # noqa: S311 - no secret
         for first in range(0, len(order), 2):
             before, *after = order[first : first + 2]
             runs = [_run(workload, before)]
@@ -201,32 +207,33 @@ class Estimated:
         return self.estimated_bytes / self.true_bytes
 
     @property
+    def is_random(self) -> bool:
+        """Whether the distances between samples were random."""
+        return self.bounds is not None
+
+    @property
     def is_held(self) -> bool:
         """Whether the truth lies within the bounds."""
         bounds = self.bounds
         return bounds is not None and bounds.low_bytes <= self.true_bytes <= bounds.high_bytes
 
 
-def estimates_of(
-    workload: Workload, periods_bytes: Sequence[int], seeds: int
-) -> Iterator[Estimated]:
+def estimates_of(workload: Workload, seeds: int, pool: Executor) -> Iterator[Estimated]:
     """Each period with fixed distances, and with so many sequences of random ones.
 
     No two of these have the same seed: with one seed for all periods, if one estimate were too
-    high all would be. They are made on all processors at a time, since nothing of it is a speed.
+    high all would be. They are made by many processes, since nothing of it is a speed.
     """
     heap = ExactHeap(PROFILED)
     workload.run(heap)
-    sources = [_source(workload, period_bytes) for period_bytes in periods_bytes]
+    sources = [_source(workload, period_bytes) for period_bytes in ESTIMATED_PERIODS_BYTES]
     sources += [
         _source(workload, period_bytes, seed=seed)
-        for index, period_bytes in enumerate(periods_bytes)
+        for index, period_bytes in enumerate(ESTIMATED_PERIODS_BYTES)
         for seed in range(index * seeds, (index + 1) * seeds)
     ]
-    with ProcessPoolExecutor() as pool:
-        waiting = [pool.submit(_estimated, source, heap.bytes_by_type) for source in sources]
-        for future in waiting:
-            yield from future.result()
+    for estimates in pool.map(_estimated, sources, repeat(heap.bytes_by_type)):
+        yield from estimates
 
 
 def _estimated(source: ProgramSource, true_bytes: Counter[str]) -> list[Estimated]:
@@ -276,24 +283,42 @@ class Evaluation:
 
     began: date
     commit: str
+    repeats: int
+    seeds: int
     costs: dict[str, Cost]
     """What each workload allocates, by its name."""
     runs: list[Run]
     estimates: list[Estimated]
 
+    def runs_of(self, workload: str, variant: Variant) -> list[Run]:
+        """All runs of a workload in one way."""
+        return [run for run in self.runs if (run.workload, run.variant) == (workload, variant)]
+
+    def common_estimates(self, workload: str) -> list[Estimated]:
+        """The estimates for types that have COMMON_SHARE of a workload's bytes or more."""
+        fewest_bytes = COMMON_SHARE * self.costs[workload].allocated_bytes
+        return [
+            each
+            for each in self.estimates
+            if each.workload == workload and each.true_bytes >= fewest_bytes
+        ]
+
 
 def evaluate(workloads: Sequence[Workload], repeats: int, seeds: int) -> Evaluation:
     """Run everything."""
+    began, commit = datetime.now(UTC).date(), _commit()
+    costs = {workload.name: cost_of(workload.run) for workload in workloads}
+    runs = [run for workload in workloads for run in runs_of(workload, repeats)]
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        estimates = [each for workload in workloads for each in estimates_of(workload, seeds, pool)]
     return Evaluation(
-        began=datetime.now(UTC).date(),
-        commit=_commit(),
-        costs={workload.name: cost_of(workload.run) for workload in workloads},
-        runs=[run for workload in workloads for run in runs_of(workload, repeats)],
-        estimates=[
-            each
-            for workload in workloads
-            for each in estimates_of(workload, ESTIMATED_PERIODS_BYTES, seeds)
-        ],
+        began=began,
+        commit=commit,
+        repeats=repeats,
+        seeds=seeds,
+        costs=costs,
+        runs=runs,
+        estimates=estimates,
     )
 
 
