@@ -90,8 +90,9 @@ A forecast allows 64 KiB for the names of functions and their stacks, and 1 or m
 
 The bytes of each type as its samples tell, compared with a count. Random distances have a new seed
 in each of {evaluation.seeds} runs. "Within bounds" are the types and runs whose truth lies in the
-{CONFIDENCE:.0%} interval: that share should be {CONFIDENCE:.0%} or more. The errors are of types
-with {COMMON_SHARE:.0%} of their workload's bytes or more: the median, and the largest.
+{CONFIDENCE:.0%} interval: that share should be {CONFIDENCE:.0%} or more, but of a hundred chance
+alone moves it by two, and now and then by five. The errors are of types with {COMMON_SHARE:.0%} of
+their workload's bytes or more: the median, and the largest.
 
 The period of {LOOP_BYTES:,} B, "loop" in the plot, is four rounds of `allocate`. Fixed distances,
 which are the paper's, then hit the same object in every fourth round and no other ever, and nothing

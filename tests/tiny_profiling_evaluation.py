@@ -1,0 +1,21 @@
+"""The evaluation of the profiler with workloads of a moment: `tiny_profiling_evaluation.py FOLDER`.
+
+It needs the folder `benchmarks` on the path.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from profiling import write
+from profiling_runs import evaluate
+
+from gcmodel.workloads import Workload, allocate
+
+WORKLOADS = [
+    Workload(name, "a loop that allocates", partial(allocate.run, rounds=rounds))
+    for name, rounds in (("one", 400), ("two", 800))
+]
+
+if __name__ == "__main__":
+    write(evaluate(WORKLOADS, repeats=2, seeds=2), Path(sys.argv[1]))
