@@ -188,8 +188,8 @@ def _interval_ms(profile: Profile) -> float:
 
 
 def _ended_ms(profile: Profile) -> float:
-    """When the profile ends. The viewer breaks where that is when it begins."""
-    return _ms(max(profile.ended_us, 1))
+    """When the profile ends. What is at that very moment, the viewer leaves out."""
+    return _ms(profile.ended_us + 1)
 
 
 def _recording_entries(profile: Profile) -> list[Json]:

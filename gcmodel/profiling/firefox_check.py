@@ -193,16 +193,12 @@ def _places(data: Json, path: str) -> list[tuple[str, Json]]:
 
 def _contradictions(data: Json) -> Iterator[str]:
     meta, shared = data["meta"], data["shared"]
-    if meta["profilingEndTime"] <= meta["profilingStartTime"]:
-        yield "meta.profilingEndTime: is not after meta.profilingStartTime"
     yield from _about_extra(meta["extra"])
     yield from _about_categories(meta["categories"])
     yield from _about_schemas(meta["markerSchema"])
     yield from _about_stacks(shared["stackTable"]["prefix"])
     yield from _about_frames(shared["frameTable"], meta["categories"])
-    for path in SORTED:
-        for where, times in _places(data, path):
-            yield from _unsorted(where, times)
+    yield from _about_times(data, meta["profilingStartTime"], meta["profilingEndTime"])
     yield from _about_threads(data["threads"])
     schemas = {schema["name"]: schema for schema in meta["markerSchema"]}
     for number, thread in enumerate(data["threads"]):
@@ -264,6 +260,24 @@ def _about_frames(frames: Json, categories: list[Json]) -> Iterator[str]:
         "shared.frameTable.subcategory",
         wrong,
         lambda row: f"{_shown(pairs[row][1])} is no subcategory of category {pairs[row][0]}",
+    )
+
+
+def _about_times(data: Json, start: float, end: float) -> Iterator[str]:
+    if end <= start:
+        yield "meta.profilingEndTime: is not after meta.profilingStartTime"
+        return
+    for path in SORTED:
+        for where, times in _places(data, path):
+            yield from _unsorted(where, times)
+            yield from _outside(where, times, start, end)
+
+
+def _outside(where: str, times: list[float], start: float, end: float) -> Iterator[str]:
+    """Times that the viewer leaves out; its range begins with its start and ends before its end."""
+    outside = [row for row, each in enumerate(times) if not start <= each < end]
+    yield from _first_of(
+        where, outside, lambda row: f"{times[row]} is outside of the range, {start} to {end}"
     )
 
 

@@ -117,6 +117,7 @@ INDICES = [
 
 CONTRADICTIONS = [
     (put("meta.profilingEndTime", 0), "meta.profilingEndTime: is not after"),
+    (put("threads.1.samples.time.1", 3.001), "threads[1].samples.time[1]: 3.001 is outside"),
     (put("meta.extra.0.entries.1.value", "4 KB"), "meta.extra[0].entries[1].value: '4 KB' is not"),
     (put("meta.categories.0.color", "blue"), "meta.categories: one is the default"),
     (put("meta.categories.1.color", "grey"), "meta.categories: one is the default"),
@@ -135,7 +136,7 @@ CONTRADICTIONS = [
     (put("shared.frameTable.subcategory.1", None), "shared.frameTable.subcategory[1]: null is no"),
     (reverse("threads.0.samples.time"), "threads[0].samples.time[1]: 1.6 is before 2.5"),
     (reverse("threads.0.jsAllocations.time"), "threads[0].jsAllocations.time[1]: 1.6 is before"),
-    (put("threads.0.nativeAllocations.time.0", 9), "threads[0].nativeAllocations.time[1]: 0.2"),
+    (put("threads.0.nativeAllocations.time.0", 1), "threads[0].nativeAllocations.time[1]: 0.2"),
     (reverse("counters.2.samples.time"), "counters[2].samples.time[1]: 1.1 is before 2.1"),
     (put("threads.1.tid", 0), "threads: 2 have the tid 0"),
     (put("threads.0.samples.weight", None), "threads[0].samples.weight: bytes have weights"),
@@ -205,7 +206,7 @@ def test_a_profile_has_a_thread(data: Json) -> None:
 def test_allocations_are_left_out_rather_than_empty(name: str, data: Json) -> None:
     """The viewer's time range became NaN."""
     table = data["threads"][0][name]
-    columns = {key: [] for key, column in table.items() if isinstance(column, list)}
+    columns: Json = {key: [] for key, column in table.items() if isinstance(column, list)}
     data["threads"][0][name] = table | columns | {"length": 0}
     (problem,) = problems(data)
     assert problem.startswith(f"threads[0].{name}: is empty")
