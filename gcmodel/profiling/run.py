@@ -30,6 +30,8 @@ class SamplingPlan:
     """How a program is sampled."""
 
     period_bytes: int
+    repeat: int = 1
+    """How often the program is run, 1 or more."""
     time_period_us: int | None = None
     """How often the stack is sampled by time; None for never."""
     configuration: Configuration = PROFILED
@@ -49,7 +51,8 @@ def record(
     began = time.perf_counter()
     try:
         with timed:
-            stacks.run(program, heap)
+            for _ in range(sampling.repeat):
+                stacks.run(program, heap)
         return time.perf_counter() - began
     finally:
         heap.disable_sampling(report=True)
