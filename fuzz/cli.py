@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
@@ -32,18 +33,28 @@ from fuzz.hunt import SEEDS, hunt_all
 from fuzz.oracles import Bench
 from fuzz.probes import probes_for
 from fuzz.problems import BadInputError, HarnessError
+from fuzz.profiling.choice import SamplingOptions, source_of
+from fuzz.profiling.command import export_recording, make_profile
+from fuzz.profiling.session import check_outputs
 from fuzz.reach import reach
 from fuzz.rules import Situation
 from fuzz.run import Failure, Step, record, replay, replay_steps
 from fuzz.selfcheck import check_harness
 from fuzz.session import ENGINES, WORKERS_DIED, Plan, Session, Started
-from fuzz.target_options import Duration, TargetChoice, target_options, without_option
+from fuzz.target_options import (
+    Duration,
+    Size,
+    TargetChoice,
+    target_options,
+    without_option,
+)
 from fuzz.targets import KNOWN_BUGS, REFERENCES, make_target, planted
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
 SESSION_SEEDS = 2**32
 SEEDS_HUNTED_MAX = 1000
+RECORDING_BYTES = 2**30
 
 
 corpus_option = click.option(
@@ -270,6 +281,66 @@ def _write_page(path: Path, page: Page) -> int:
         path.write_text(render(page), encoding="utf-8")
     click.echo(f"{path}: open it in a browser to step through {page.title}")
     return MISMATCH if page.fails else CLEAN
+
+
+@cli.command("profile")
+@click.argument("what", metavar="WORKLOAD", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    metavar="FILE",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file to write: .json or .json.gz for the Firefox Profiler, .heap for jeprof, "
+    ".collapsed for flame graphs, .jsonl for the recording itself; several if given again.",
+)
+@click.option(
+    "--period",
+    "period_bytes",
+    type=Size(),
+    help="Bytes from one sample to the next: 64, 4k, 1M.  [default: 4k; a trace's own]",
+)
+@click.option("--fixed", is_flag=True, help="Exactly so many bytes, not so many on average.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), help="Of random distances.  [default: 1]"
+)
+@click.option(
+    "--time-period",
+    "time_period_seconds",
+    type=Duration(),
+    help="Sample the stack by time as well: 1ms, 10ms.",
+)
+@click.option("--repeat", type=click.IntRange(min=1), help="Run it so many times.  [default: 1]")
+@click.option(
+    "--max-size",
+    "max_bytes",
+    type=Size(),
+    default=RECORDING_BYTES,
+    show_default="1G",
+    help="How large the recording may become.",
+)
+def profile_command(
+    what: Path,
+    outputs: tuple[Path, ...],
+    max_bytes: int,
+    **sampling: Any,  # noqa: ANN401 - the options that are SamplingOptions
+) -> int:
+    """Profile what allocates, on the reference collector, for people to look at.
+
+    WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py, with a function
+    main(heap); a trace; or a recording, of which files are made without running anything.
+    """
+    check_outputs(outputs)
+    for output in outputs:
+        _check_other(output, what)
+    source = source_of(what, SamplingOptions(**sampling))
+    if source is None:
+        export_recording(what, outputs, report.Screen())
+        return CLEAN
+    outcome = make_profile(source, outputs, max_bytes, report.Screen())
+    return INCONCLUSIVE if outcome.seconds is None else CLEAN
 
 
 @cli.command("bugs")

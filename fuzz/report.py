@@ -254,13 +254,13 @@ def _progress_line(progress: Progress) -> str:
     totals = progress.totals
     speed = totals.actions / max(progress.seconds, 0.001)
     return (
-        f"{progress.seconds:.0f} s · {_short(totals.traces)} traces · {_short(speed)} actions/s · "
-        f"{_short(totals.samples)} samples · probes {len(totals.probes)}/{progress.probes} · "
+        f"{progress.seconds:.0f} s · {short(totals.traces)} traces · {short(speed)} actions/s · "
+        f"{short(totals.samples)} samples · probes {len(totals.probes)}/{progress.probes} · "
         f"{counted(progress.failures, 'failure')} · last new {progress.seconds_since_new:.0f} s ago"
     )
 
 
-def _short(number: float) -> str:
+def short(number: float) -> str:
     """A number in at most five characters."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= 10 * size:

@@ -26,11 +26,12 @@ from fuzz.targets import (
 
 TIMEOUT_SECONDS_MAX = 120.0
 """A session takes a worker that is silent for much longer for one that hangs itself."""
-SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600}
+SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+BYTES_PER_UNIT = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
 
 
 class Duration(click.ParamType[float]):
-    """A time like 30s, 10m or 2h; converts to seconds."""
+    """A time like 500ms, 30s, 10m or 2h; converts to seconds."""
 
     name = "TIME"
 
@@ -39,10 +40,26 @@ class Duration(click.ParamType[float]):
     ) -> float:
         if isinstance(value, float):
             return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(value))
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smh])", str(value))
         if not match or float(match[1]) == 0:
-            self.fail(f"{value!r} is no time; write 30s, 10m or 2h", param, ctx)
+            self.fail(f"{value!r} is no time; write 500ms, 30s, 10m or 2h", param, ctx)
         return float(match[1]) * SECONDS_PER_UNIT[match[2]]
+
+
+class Size(click.ParamType[int]):
+    """A size like 64, 4k, 1M or 2G; converts to bytes."""
+
+    name = "SIZE"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d+)([kMG]?)", value, re.ASCII)
+        if not match:
+            self.fail(f"{value!r} is no size; write 64, 4k, 1M or 2G", param, ctx)
+        return int(match[1]) * BYTES_PER_UNIT[match[2]]
 
 
 @attrs.frozen

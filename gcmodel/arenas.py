@@ -123,6 +123,7 @@ class PagedArenas:
         # _resting[n] holds the arenas with n free pages, as far as the last rehash knew.
         self._resting: list[list[Arena]] = [[] for _ in range(PAGES_PER_ARENA)]
         self._arena_count = 0
+        self._has_pages_back = False
 
     def _page_lists(self) -> list[list[Page]]:
         return [[] for _ in range(SIZE_CLASSES + 1)]
@@ -167,7 +168,16 @@ class PagedArenas:
         return Arena(total_pages=pages, untouched_pages=pages)
 
     def _rehash(self) -> None:
-        """Sort the resting arenas by their free pages anew, and give back the empty ones."""
+        """Sort the resting arenas by their free pages anew, and give back the empty ones.
+
+        Each list is turned round thereby. If no page came back since the last time, that is all: a
+        heap that only grows asks for that at each new arena.
+        """
+        if not self._has_pages_back:
+            for arenas in self._resting:
+                arenas.reverse()
+            return
+        self._has_pages_back = False
         resting, self._resting = self._resting, [[] for _ in range(PAGES_PER_ARENA)]
         for arenas in resting:
             for arena in reversed(arenas):
@@ -205,3 +215,4 @@ class PagedArenas:
             self._partial[size_class].append(page)
         else:
             page.arena.free_pages += 1
+            self._has_pages_back = True

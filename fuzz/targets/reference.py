@@ -51,7 +51,7 @@ from fuzz.contract import (
     chosen_settings,
 )
 from fuzz.observation import Observation, Report
-from gcmodel import Configuration, Heap, HeapError, Parts
+from gcmodel import Configuration, Events, Heap, HeapError, Parts
 from gcmodel.sampling import Sampling
 
 SETTINGS = (
@@ -92,6 +92,8 @@ class ReferenceTarget:
     """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
 
     settings: tuple[Setting, ...] = SETTINGS
+    make_events: Callable[[], Events] = Events
+    """Who hears what the next heap does, and keeps it until it is told."""
 
     def __init__(self, name: str, parts: Parts, without: Collection[str] = ()) -> None:
         self.name = name
@@ -132,7 +134,7 @@ class ReferenceTarget:
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """See Target. Raises BadInputError for a setting that the contract does not allow."""
         chosen = chosen_settings(configuration, self.settings)
-        self._heap = Heap(self.configuration_of(chosen), self._parts)
+        self._heap = Heap(self.configuration_of(chosen), self._parts, self.make_events())
         return self.contract_of(chosen).without(self._without)
 
     def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:

@@ -45,7 +45,7 @@ class Recorder(Events):
         self.hits = 0
         self.weight_bytes = 0
         self.time_samples = 0
-        self._writer = writer
+        self.writer = writer
         self._sites = sites
         self._listener = listener
         self._process = psutil.Process()
@@ -67,9 +67,7 @@ class Recorder(Events):
         """See Events."""
         self._is_writing = True
         stack = self._sites.of_allocation()
-        self._writer.line(
-            f'["sample",{self.now_us},{stack},{count},{period_bytes},{counted_bytes}]'
-        )
+        self.writer.line(f'["sample",{self.now_us},{stack},{count},{period_bytes},{counted_bytes}]')
         self.hits += count
         self.weight_bytes += count * period_bytes
         self._is_writing = False
@@ -93,7 +91,7 @@ class Recorder(Events):
         resident_bytes = self._process.memory_info().rss
         figures = memory_used_bytes, arena_bytes, resident_bytes
         self._line("minor", self._collection_began_us, *figures)
-        self._writer.flush()
+        self.writer.flush()
         self._listener()
 
     def major_step(self, state: int) -> None:
@@ -113,16 +111,15 @@ class Recorder(Events):
             self._is_writing = True
             stack = self._sites.of_moment(interrupted)
             if stack is not None:
-                self._writer.line(f'["time",{self.now_us},{stack}]')
+                self.writer.line(f'["time",{self.now_us},{stack}]')
                 self.time_samples += 1
             self._is_writing = False
 
     def end(self) -> None:
         """The recording is complete."""
         self._line("end", self.hits, self.weight_bytes)
-        self._writer.close()
 
     def _line(self, name: str, *fields: int | list[int]) -> None:
         self._is_writing = True
-        self._writer.line(json.dumps([name, self.now_us, *fields], separators=(",", ":")))
+        self.writer.line(json.dumps([name, self.now_us, *fields], separators=(",", ":")))
         self._is_writing = False

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import cattrs
@@ -46,32 +46,44 @@ VERSION_KEY = "gcfuzz_profile"
 VERSION = 1
 BUFFER_BYTES = 2**16
 
-SAMPLE_BYTES = 80
-"""What a sample may take in a recording: its line, and an entry for each of its hits."""
-COLLECTION_BYTES = 160
-"""The same of a minor collection, with a step of a major one and the frame of its report."""
+# What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
+# the lines of a minor collection with a step of a major one, and by that of a moment.
+SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
 
 
 class RecordingWriter:
-    """A recording that is being written, of at most `max_bytes`: then `is_full`, and no line more.
+    """A recording that is being written, of at most `max_bytes`. A context that closes it.
 
-    Raises OSError where the file cannot be written.
+    Raises OSError if the file cannot be made. What goes wrong later must not interrupt a collector:
+    then no line more is written, and `stopped_by` is a sentence that says why, None if all is well.
     """
 
     def __init__(self, path: Path, header: Header, max_bytes: int) -> None:
-        self.path = path
-        self.is_full = False
+        self.stopped_by: str | None = None
         self.written_bytes = 0
         self._max_bytes = max_bytes
         self._file = path.open("w", encoding="ascii", buffering=BUFFER_BYTES)
         self.line(json.dumps({VERSION_KEY: VERSION, **attrs.asdict(header)}))
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._file.close()
+        except OSError as problem:
+            self._stop(problem)
+
     def line(self, text: str) -> None:
-        """Write a line of ASCII, without its end. The rest of a full recording is left out."""
-        self.is_full = self.is_full or self.written_bytes + len(text) >= self._max_bytes
-        if not self.is_full:
+        """Write a line of ASCII, without its end."""
+        if self.written_bytes + len(text) >= self._max_bytes:
+            self.stopped_by = f"it would be larger than {self._max_bytes:,} bytes"
+        if self.stopped_by is None:
             self.written_bytes += len(text) + 1
-            self._file.write(text + "\n")
+            try:
+                self._file.write(text + "\n")
+            except OSError as problem:
+                self._stop(problem)
 
     def frame(self, frame: Frame) -> None:
         """See StackLines."""
@@ -83,11 +95,13 @@ class RecordingWriter:
 
     def flush(self) -> None:
         """What was written so far survives the process."""
-        self._file.flush()
+        try:
+            self._file.flush()
+        except OSError as problem:
+            self._stop(problem)
 
-    def close(self) -> None:
-        """No line will follow."""
-        self._file.close()
+    def _stop(self, problem: OSError) -> None:
+        self.stopped_by = self.stopped_by or f"it cannot be written: {problem.strerror}"
 
 
 def is_recording(path: Path) -> bool:
@@ -120,7 +134,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _at(path: Path, number: int, read_line: Any, line: str) -> Any:  # noqa: ANN401 - what it returns
     try:
         return read_line(line)
-    except (ValueError, IndexError) as problem:
+    except ValueError as problem:
         raise RecordingError(f"{path}:{number}: {problem}") from problem
 
 
@@ -223,13 +237,18 @@ class _Reading:
         self._samples.append(sample)
         self._pending.append(sample)
 
+    def _type(self, number: int) -> str:
+        if not 0 <= number < len(self._header.types):
+            raise ValueError(f"there is no type {number}")
+        return self._header.types[number]
+
     def _report(self, at_us: int, entries: list[int]) -> None:
         if sum(sample.hits for sample in self._pending) != len(entries):
             raise ValueError(f"{len(entries)} entries do not answer what is pending")
         for sample in self._pending:
             entry = entries[-1]
             del entries[-sample.hits :]
-            sample.type = self._header.types[entry >> REPORT_KIND_SHIFT]
+            sample.type = self._type(entry >> REPORT_KIND_SHIFT)
             sample.is_outside = bool(entry & REPORT_OUTSIDE)
             sample.fate = Fate.SURVIVED if entry & REPORT_SURVIVED else Fate.DIED_YOUNG
             sample.judged_at_us = at_us

@@ -9,8 +9,9 @@ it now and then, and what comes afterwards is written anew under other numbers.
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Protocol, TypeVar
 
@@ -20,9 +21,11 @@ STACKS_MAX = 2**16
 DEPTH_MAX = 512
 """Of a deeper stack the innermost frames are kept, below one that says so."""
 LEFT_OUT = Frame("(outer frames left out)", "", 0, 0)
-COLLECTOR = frozenset({"gcmodel", "gcmodel.profiling"})
-"""The packages whose frames are the collector's and the recorder's own, and not the program's."""
+_FOLDERS = Path(__file__).parent, Path(__file__).parents[1]
+COLLECTOR = frozenset(str(path) for folder in _FOLDERS for path in folder.glob("*.py"))
+"""The files whose frames are the recorder's and the collector's own, and not the program's."""
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -86,18 +89,18 @@ class PythonStacks:
         self._codes: dict[int, CodeType] = {}
         self._root = self._table.number(None, self._program)
 
-    def run(self, program: Callable[[], T]) -> T:
+    def run(self, program: Callable[[A], T], argument: A) -> T:
         """Call a program, whose stacks begin here."""
         self._is_running = True
         try:
-            return program()
+            return program(argument)
         finally:
             self._is_running = False
 
     def of_allocation(self) -> int:
         """The stack of the program that has just called the collector, which calls this."""
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to a caller
-        while frame and frame.f_globals.get("__name__", "").rpartition(".")[0] in COLLECTOR:
+        frame = inspect.currentframe()
+        while frame and frame.f_code.co_filename in COLLECTOR and frame.f_code is not _beginning():
             frame = frame.f_back
         return self._of_frame(frame)
 
@@ -131,9 +134,14 @@ class PythonStacks:
         self._root = self._table.number(None, self._program)
 
 
+def _beginning() -> CodeType:
+    """Whose frame is the caller of the program's outermost."""
+    return PythonStacks.run.__code__
+
+
 def _frames_from(innermost: FrameType | None) -> tuple[list[FrameType], bool]:
     """The program's frames, the innermost first, and whether these are all."""
-    beginning = PythonStacks.run.__code__
+    beginning = _beginning()
     frames: list[FrameType] = []
     frame = innermost
     while frame is not None and frame.f_code is not beginning:

@@ -1,5 +1,9 @@
 """A profile small enough to be checked by hand."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from gcmodel.profiling.profile import (
@@ -13,6 +17,10 @@ from gcmodel.profiling.profile import (
     Stack,
     TimeSample,
 )
+from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recording import RecordingWriter, read
+from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
+from gcmodel.profiling.stacks import PythonStacks
 
 PERIOD_BYTES = 4096
 
@@ -55,3 +63,37 @@ def profile() -> Profile:
         ended_us=3000,
         is_complete=True,
     )
+
+
+Recorded = Callable[..., Profile]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    """Records a program and reads the recording; the options are those of a plan."""
+
+    def record_and_read(
+        program: Program,
+        period_bytes: int,
+        max_bytes: int = 10**9,
+        **plan: Any,  # noqa: ANN401
+    ) -> Profile:
+        header = Header(
+            program="a program",
+            period_bytes=period_bytes,
+            is_random=False,
+            time_period_us=plan.get("time_period_us"),
+            began_unix_ms=1_700_000_000_000,
+            pid=4711,
+            python="3.11",
+            nursery_bytes=PROFILED.nursery_bytes,
+            types=("", "node", "weakref", "array", "string"),
+        )
+        path = tmp_path / "recording.jsonl"
+        with RecordingWriter(path, header, max_bytes) as writer:
+            stacks = PythonStacks(writer, "a program")
+            recorder = Recorder(writer, stacks)
+            record(program, recorder, stacks, SamplingPlan(period_bytes=period_bytes, **plan))
+        return read(path)
+
+    return record_and_read

@@ -40,7 +40,7 @@ pytestmark = [
 
 
 @attrs.frozen
-class Recorded:
+class Counted:
     """What the recorder counted, and the profile that was read."""
 
     weight_bytes: int
@@ -64,7 +64,7 @@ def program(heap: Heap) -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
     path = tmp_path_factory.mktemp("recorded") / "recording"
     header = Header(
         program="kept strings",
@@ -77,12 +77,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         nursery_bytes=PROFILED.nursery_bytes,
         types=("", "node", "weakref", "array", "string"),
     )
-    writer = RecordingWriter(path, header, max_bytes=10**8)
-    stacks = PythonStacks(writer, header.program)
-    recorder = Recorder(writer, stacks)
-    plan = SamplingPlan(period_bytes=PERIOD_BYTES, time_period_us=TIME_PERIOD_US)
-    record(program, recorder, stacks, plan)
-    return Recorded(recorder.weight_bytes, recorder.time_samples, read(path))
+    with RecordingWriter(path, header, max_bytes=10**8) as writer:
+        stacks = PythonStacks(writer, header.program)
+        recorder = Recorder(writer, stacks)
+        plan = SamplingPlan(period_bytes=PERIOD_BYTES, time_period_us=TIME_PERIOD_US)
+        record(program, recorder, stacks, plan)
+    return Counted(recorder.weight_bytes, recorder.time_samples, read(path))
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +127,9 @@ def loaded(viewer: Callable[..., str], profile: Profile, file: Path) -> Ask:
 
 @pytest.fixture(scope="module")
 def ask(
-    viewer: Callable[..., str], recorded: Recorded, tmp_path_factory: pytest.TempPathFactory
+    viewer: Callable[..., str], counted: Counted, tmp_path_factory: pytest.TempPathFactory
 ) -> Ask:
-    return loaded(viewer, recorded.profile, tmp_path_factory.mktemp("profile") / "recorded.json.gz")
+    return loaded(viewer, counted.profile, tmp_path_factory.mktemp("profile") / "recorded.json.gz")
 
 
 def total_bytes(ask: Ask, strategy: str) -> int:
@@ -139,57 +139,57 @@ def total_bytes(ask: Ask, strategy: str) -> int:
     return total
 
 
-def test_what_was_recorded_passes_the_checker(recorded: Recorded, tmp_path: Path) -> None:
-    write(recorded.profile, tmp_path / "profile.json")
+def test_what_was_recorded_passes_the_checker(counted: Counted, tmp_path: Path) -> None:
+    write(counted.profile, tmp_path / "profile.json")
     assert problems(json.loads((tmp_path / "profile.json").read_text())) == []
 
 
 @pytest.mark.parametrize("strategy", ["timing", "js-allocations", "native-allocations"])
-def test_the_viewer_s_total_is_the_recorder_s(strategy: str, ask: Ask, recorded: Recorded) -> None:
-    assert total_bytes(ask, strategy) == recorded.weight_bytes
+def test_the_viewer_s_total_is_the_recorder_s(strategy: str, ask: Ask, counted: Counted) -> None:
+    assert total_bytes(ask, strategy) == counted.weight_bytes
 
 
 def test_the_viewer_s_bytes_of_each_type_and_fate_are_the_samples(
-    ask: Ask, recorded: Recorded
+    ask: Ask, counted: Counted
 ) -> None:
     rows = ask("thread", "functions", "--thread", "t-0", "--limit", "0")["functions"]
     shown = {row["nameWithLibrary"]: row["selfSamples"] for row in rows if row["selfSamples"]}
     sampled: Counter[str] = Counter()
-    for sample in recorded.profile.samples:
+    for sample in counted.profile.samples:
         sampled[f"{sample.fate}!{sample.type}"] += sample.weight_bytes
     assert len(sampled) > 2
     assert shown == sampled
 
 
-def test_the_viewer_retains_all_but_what_died_young(ask: Ask, recorded: Recorded) -> None:
+def test_the_viewer_retains_all_but_what_died_young(ask: Ask, counted: Counted) -> None:
     retained = sum(
         sample.weight_bytes
-        for sample in recorded.profile.samples
+        for sample in counted.profile.samples
         if sample.fate is not Fate.DIED_YOUNG
     )
     assert total_bytes(ask, "native-retained-allocations") == retained > 0
 
 
-def test_the_viewer_has_as_many_samples_and_time_samples(ask: Ask, recorded: Recorded) -> None:
+def test_the_viewer_has_as_many_samples_and_time_samples(ask: Ask, counted: Counted) -> None:
     allocations, moments = (ask("thread", "info", "--thread", each) for each in ("t-0", "t-1"))
-    assert allocations["sampleCount"] == len(recorded.profile.samples) > 0
-    assert moments["sampleCount"] == recorded.time_samples > 0
+    assert allocations["sampleCount"] == len(counted.profile.samples) > 0
+    assert moments["sampleCount"] == counted.time_samples > 0
 
 
-def test_the_viewer_has_a_mark_for_each_collection_and_phase(ask: Ask, recorded: Recorded) -> None:
+def test_the_viewer_has_a_mark_for_each_collection_and_phase(ask: Ask, counted: Counted) -> None:
     groups = ask("thread", "markers", "--thread", "t-0", "--limit", "0")["byType"]
-    recorded_spans = Counter(f"major: {phase.name}" for phase in recorded.profile.phases)
-    recorded_spans["minor collection"] = len(recorded.profile.minor_collections)
+    recorded_spans = Counter(f"major: {phase.name}" for phase in counted.profile.phases)
+    recorded_spans["minor collection"] = len(counted.profile.minor_collections)
     assert len(recorded_spans) == 5
     assert {group["markerName"]: group["count"] for group in groups} == recorded_spans
 
 
 def test_the_viewer_says_what_memory_there_was_after_a_collection(
-    ask: Ask, recorded: Recorded
+    ask: Ask, counted: Counted
 ) -> None:
     rows = ask("thread", "markers", "--thread", "t-0", "--list", "--limit", "0")["flatMarkers"]
     shown = [row["data"]["memoryUsed"] for row in rows if row["name"] == "minor collection"]
-    assert shown == [each.memory_used_bytes for each in recorded.profile.minor_collections]
+    assert shown == [each.memory_used_bytes for each in counted.profile.minor_collections]
 
 
 @pytest.mark.parametrize(
@@ -201,26 +201,26 @@ def test_the_viewer_says_what_memory_there_was_after_a_collection(
     ],
 )
 def test_a_memory_track_rises_to_the_most_that_was_recorded(
-    counter: str, name: str, figure: str, ask: Ask, recorded: Recorded
+    counter: str, name: str, figure: str, ask: Ask, counted: Counted
 ) -> None:
     found = ask("counter", "info", counter)
-    most = max(getattr(each, figure) for each in recorded.profile.minor_collections)
+    most = max(getattr(each, figure) for each in counted.profile.minor_collections)
     assert found["name"] == name
     assert {row["source"]: row["value"] for row in found["stats"]}["count-range"] == most
 
 
 def test_the_viewer_shows_a_recording_that_ends_with_its_first_sample(
-    viewer: Callable[..., str], recorded: Recorded, tmp_path: Path
+    viewer: Callable[..., str], counted: Counted, tmp_path: Path
 ) -> None:
-    first = recorded.profile.samples[0]
-    ask = loaded(viewer, begun(recorded.profile, [first]), tmp_path / "begun.json")
+    first = counted.profile.samples[0]
+    ask = loaded(viewer, begun(counted.profile, [first]), tmp_path / "begun.json")
     assert total_bytes(ask, "timing") == first.weight_bytes
 
 
 def test_the_viewer_shows_a_recording_of_nothing(
-    viewer: Callable[..., str], recorded: Recorded, tmp_path: Path
+    viewer: Callable[..., str], counted: Counted, tmp_path: Path
 ) -> None:
-    ask = loaded(viewer, begun(recorded.profile, []), tmp_path / "empty.json")
+    ask = loaded(viewer, begun(counted.profile, []), tmp_path / "empty.json")
     assert ask("profile", "info")["threadCount"] == 1
     assert ask("thread", "info", "--thread", "t-0")["sampleCount"] == 0
 

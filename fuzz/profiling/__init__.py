@@ -1,0 +1,6 @@
+"""`gcfuzz profile`: what allocates, in a workload, a script or a trace, as a profile to look at.
+
+The reference collector is what runs, and `gcmodel.profiling` records it, reads the recording and
+exports it. Here is what the command line needs: what can be profiled (`programs`, `traces`), the
+way from there to the files (`session`), and what people read (`report`). Nothing here judges.
+"""

@@ -1,0 +1,117 @@
+"""What the command line's WORKLOAD is, and what was said of sampling it.
+
+Invariant: an option that would make no difference is refused, and never ignored.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from fuzz import trace as traces
+from fuzz.problems import BadInputError
+from fuzz.profiling.programs import ProgramSource, main_of
+from fuzz.profiling.source import Source
+from fuzz.profiling.traces import TraceSource, sampled_every
+from gcmodel import ConfigurationError
+from gcmodel.configuration import check_period
+from gcmodel.profiling.recording import is_recording
+from gcmodel.workloads import WORKLOADS
+
+PERIOD_BYTES = 4096
+SEED = 1
+TIME_PERIOD_US_MIN = 100
+MICROSECONDS = 1e6
+SCRIPT_SUFFIX = ".py"
+
+
+@attrs.frozen(kw_only=True)
+class SamplingOptions:
+    """The options that say how to sample; None, or False, for those that were not given."""
+
+    period_bytes: int | None
+    fixed: bool
+    seed: int | None
+    time_period_seconds: float | None
+    repeat: int | None
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that were given."""
+        values = attrs.asdict(self).items()
+        return [_NAMES[name] for name, value in values if value is not None and value is not False]
+
+
+_NAMES = {
+    "period_bytes": "--period",
+    "fixed": "--fixed",
+    "seed": "--seed",
+    "time_period_seconds": "--time-period",
+    "repeat": "--repeat",
+}
+
+
+def source_of(what: Path, options: SamplingOptions) -> Source | None:
+    """What is to be run, or None for a recording, which was. Raises BadInputError."""
+    _check(options)
+    if str(what) in WORKLOADS:
+        return _program(what, options)
+    if not what.is_file():
+        raise BadInputError(
+            f"{what}: is no workload ({', '.join(WORKLOADS)}), and no file: name a script, "
+            "a trace or a recording"
+        )
+    if what.suffix == SCRIPT_SUFFIX:
+        return _program(what, options)
+    if _is_recording(what):
+        _refuse(options.given, f"{what} is a recording already")
+        return None
+    _refuse([name for name in options.given if name != "--period"], f"{what} is a trace")
+    trace = traces.read(what)
+    if options.period_bytes is not None:
+        trace = sampled_every(trace, options.period_bytes)
+    return TraceSource(str(what), trace)
+
+
+def _program(what: Path, options: SamplingOptions) -> ProgramSource:
+    workload = WORKLOADS.get(str(what))
+    seconds = options.time_period_seconds
+    return ProgramSource(
+        name=str(what) if workload else what.name,
+        program=workload.run if workload else main_of(what),
+        script=None if workload else what,
+        repeat=options.repeat or 1,
+        is_random=not options.fixed,
+        seed=SEED if options.seed is None else options.seed,
+        period_bytes=options.period_bytes or PERIOD_BYTES,
+        time_period_us=None if seconds is None else round(seconds * MICROSECONDS),
+    )
+
+
+def _check(options: SamplingOptions) -> None:
+    if options.period_bytes is not None:
+        try:
+            check_period(options.period_bytes)
+        except ConfigurationError as problem:
+            raise BadInputError(f"--period: {problem}") from problem
+    if options.fixed and options.seed is not None:
+        raise BadInputError("--seed is of random distances, and --fixed has none; give one of them")
+    seconds = options.time_period_seconds
+    if seconds is not None and seconds * MICROSECONDS < TIME_PERIOD_US_MIN:
+        raise BadInputError(
+            f"--time-period is {seconds * MICROSECONDS:g} us; it must be "
+            f"at least {TIME_PERIOD_US_MIN} us, 0.1ms"
+        )
+
+
+def _refuse(names: list[str], why: str) -> None:
+    if names:
+        raise BadInputError(f"{why}; {', '.join(names)} would make no difference, leave that out")
+
+
+def _is_recording(path: Path) -> bool:
+    try:
+        return is_recording(path)
+    except OSError as problem:
+        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem

@@ -1,0 +1,38 @@
+"""What `gcfuzz profile` does, from a source to the files, and what it says meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from fuzz.profiling.report import Progress, print_outcome, print_profile, print_written
+from fuzz.profiling.session import Outcome, export, read, record, recording_path
+from fuzz.profiling.source import Source
+
+
+def make_profile(
+    source: Source, outputs: Sequence[Path], max_bytes: int, console: Console
+) -> Outcome:
+    """Run a source, record it and write the files. Raises BadInputError."""
+    # A refresh takes the program's time: one a second is enough to see that it works.
+    with console.status(f"{source.name}: once without sampling", refresh_per_second=1):
+        cost = source.cost()
+    path = recording_path(outputs)
+    with Progress(console, cost) as progress:
+        outcome = record(source, cost, path, max_bytes, progress)
+    print_outcome(console, outcome)
+    export(outcome.profile, outputs)
+    if path not in outputs:
+        path.unlink()
+    print_written(console, outputs)
+    return outcome
+
+
+def export_recording(recording: Path, outputs: Sequence[Path], console: Console) -> None:
+    """Write the files that a recording tells, and run nothing. Raises BadInputError."""
+    profile = read(recording)
+    print_profile(console, profile)
+    export(profile, outputs)
+    print_written(console, outputs)

@@ -1,0 +1,142 @@
+"""What people read while something is profiled, and when it is done. It listens only."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from fuzz.profiling.session import Outcome
+from fuzz.report import PLAIN_SECONDS, counted, short
+from gcmodel.profiling.cost import Cost
+from gcmodel.profiling.profile import Fate, Profile
+from gcmodel.profiling.recorder import Recorder
+
+LIVE_SECONDS = 0.25
+TYPES_SHOWN = 8
+MICROSECONDS = 1e6
+
+
+class Progress:
+    """A line while it works: live in a terminal, now and then elsewhere. A context, and a listener.
+
+    It is called on the profiled program's own time, so it looks at the clock and mostly returns.
+    """
+
+    def __init__(self, console: Console, cost: Cost) -> None:
+        self._console = console
+        self._allocated_bytes = max(cost.allocated_bytes, 1)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._is_live = console.is_terminal
+        self._next_seconds = 0.0
+        self._began_seconds = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        if self._is_live:
+            self._live.start()
+        self._began_seconds = time.perf_counter()
+        self._next_seconds = self._began_seconds + (0 if self._is_live else PLAIN_SECONDS)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def __call__(self, recorder: Recorder) -> None:
+        """A minor collection is over."""
+        now = time.perf_counter()
+        if now < self._next_seconds:
+            return
+        self._next_seconds = now + (LIVE_SECONDS if self._is_live else PLAIN_SECONDS)
+        done = min(recorder.weight_bytes / self._allocated_bytes, 1)
+        line = (
+            f"{done:.0%} · {now - self._began_seconds:.0f} s · {short(recorder.hits)} samples of "
+            f"{decimal(recorder.weight_bytes)} · {decimal(recorder.writer.written_bytes)} recorded"
+        )
+        if recorder.time_samples:
+            line += f" · {short(recorder.time_samples)} samples by time"
+        if self._is_live:
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+        else:
+            self._console.print(line, soft_wrap=True)
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """What was found, and what it took."""
+    profile = outcome.profile
+    print_profile(console, profile)
+    allocated = decimal(outcome.cost.allocated_bytes)
+    if outcome.seconds is None:
+        console.print(f"[yellow]interrupted after {profile.ended_us / MICROSECONDS:.1f} s[/]")
+        return
+    took, took_before = outcome.seconds, outcome.cost.seconds
+    console.print(
+        f"allocated {allocated} in {took_before:.2f} s; sampled in {took:.2f} s: "
+        f"overhead {took / took_before:.2f}; {decimal(outcome.recording_bytes)} recorded",
+        soft_wrap=True,
+    )
+
+
+def print_profile(console: Console, profile: Profile) -> None:
+    """The totals of a profile, and its types."""
+    header = profile.header
+    distances = "at random, on average" if header.is_random else "exactly"
+    hits = sum(sample.hits for sample in profile.samples)
+    console.print(
+        f"[bold]{escape(header.program)}[/]: {counted(hits, 'sample')}, {distances} "
+        f"{header.period_bytes:,} bytes apart, stand for {decimal(profile.weight_bytes)}; "
+        f"{counted(len(profile.minor_collections), 'minor collection')}",
+        soft_wrap=True,
+    )
+    if profile.time_samples:
+        console.print(f"{counted(len(profile.time_samples), 'sample')} by time")
+    if profile.samples:
+        console.print(_types(profile))
+    if not profile.is_complete:
+        console.print("[yellow]the recording ends early: it was interrupted or killed[/]")
+
+
+def _types(profile: Profile) -> Table:
+    """A row a type, the largest first."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("type", no_wrap=True)
+    for column in ("bytes", "share", *Fate):
+        table.add_column(str(column), justify="right", no_wrap=True)
+    by_type: Counter[str] = Counter()
+    by_fate: Counter[tuple[str, Fate]] = Counter()
+    for sample in profile.samples:
+        by_type[sample.type] += sample.weight_bytes
+        by_fate[sample.type, sample.fate] += sample.weight_bytes
+    for name, weight in by_type.most_common(TYPES_SHOWN):
+        fates = (f"{by_fate[name, fate] / weight:.0%}" for fate in Fate)
+        table.add_row(name, decimal(weight), f"{weight / profile.weight_bytes:.1%}", *fates)
+    return table
+
+
+def print_written(console: Console, paths: Sequence[Path]) -> None:
+    """Which files there are now, and what opens them."""
+    for path in paths:
+        console.print(f"{escape(str(path))}: {_OPENED_BY[path.suffix]}", soft_wrap=True)
+
+
+_OPENED_BY = {
+    ".json": "open it at https://profiler.firefox.com",
+    ".gz": "open it at https://profiler.firefox.com",
+    ".heap": "read it with `jeprof --text`",
+    ".collapsed": "a flame graph tool reads it, speedscope for instance",
+    ".jsonl": "the recording; `gcfuzz profile` makes the other formats of it",
+}

@@ -1,0 +1,75 @@
+"""What can be profiled: something that costs something, and that can be recorded.
+
+Invariant: what is recorded does the same as what `cost` has run before, with a recorder attached.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from gcmodel import Kind
+from gcmodel.profiling.cost import Cost
+from gcmodel.profiling.profile import Header
+from gcmodel.profiling.recorder import Recorder
+
+TYPES = "", *(kind.name.lower() for kind in sorted(Kind))
+"""The names of the types, by type id. No type has the first."""
+MILLISECONDS = 1000
+
+Listener = Callable[[Recorder], None]
+"""Who hears after each minor collection how far a recorder is."""
+
+
+@attrs.frozen
+class Recorded:
+    """How long what was recorded took, and what stopped the recording before its end, if any."""
+
+    seconds: float
+    stopped_by: str | None
+
+
+class Source(Protocol):
+    """A workload, a script or a trace, and how it is sampled."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+
+    @property
+    def period_bytes(self) -> int:
+        """The sampling period, the shortest if it has several."""
+
+    @property
+    def time_period_us(self) -> int | None:
+        """How often it is sampled by time; None for never."""
+
+    def cost(self) -> Cost:
+        """Run it without recording. Raises BadInputError for what cannot run."""
+
+    def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
+        """Run it and record it.
+
+        Raises BadInputError for what cannot run, and OSError where nothing can be written.
+        """
+
+
+def header_of(source: Source, *, is_random: bool, nursery_bytes: int) -> Header:
+    """The header of a recording that begins now."""
+    return Header(
+        program=source.name,
+        period_bytes=source.period_bytes,
+        is_random=is_random,
+        time_period_us=source.time_period_us,
+        began_unix_ms=round(time.time() * MILLISECONDS),
+        pid=os.getpid(),
+        python=platform.python_version(),
+        nursery_bytes=nursery_bytes,
+        types=TYPES,
+    )

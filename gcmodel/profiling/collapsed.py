@@ -1,0 +1,29 @@
+"""Collapsed stacks: a line a site, its frames from the outermost in, and the bytes allocated there.
+
+    gcbench;run gcbench.py:80;make_tree gcbench.py:31;node (died young) 1228800
+
+The format that flame graph tools read, speedscope among them; `time` samples are not in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from gcmodel.estimation.samples import Site
+from gcmodel.profiling.profile import Profile
+from gcmodel.profiling.sites import site_of
+
+
+def write(profile: Profile, path: Path) -> None:
+    """Write a profile. Raises OSError."""
+    weights: Counter[Site] = Counter()
+    for sample in profile.samples:
+        weights[site_of(profile, sample)] += sample.weight_bytes
+    lines = [f"{_line(site)} {weight}\n" for site, weight in sorted(weights.items())]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _line(site: Site) -> str:
+    # What separates frames and lines cannot stand in a name.
+    return ";".join(" ".join(str(name).replace(";", ":").split()) for name in reversed(site))

@@ -1,0 +1,116 @@
+"""What a program costs without being recorded, and how large its recording will be.
+
+The program is run once. Its bytes are counted for nothing, by the distance to a sample point; its
+sizes are estimated from samples that are so far apart that they cost next to nothing. So the
+overhead of recording has something to be measured against, and a period that would fill the disk is
+known before it does.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_left
+from collections import Counter
+
+import attrs
+
+from gcmodel.configuration import PERIOD_BYTES_MAX, PERIOD_BYTES_MIN, Configuration
+from gcmodel.events import Events
+from gcmodel.heap import Heap
+from gcmodel.layout import WORD_BYTES
+from gcmodel.profiling.recording import COLLECTION_BYTES, ENTRY_BYTES, SAMPLE_BYTES, TIME_BYTES
+from gcmodel.profiling.run import PROFILED, Program
+from gcmodel.sampling import Sampling
+
+SPARSE_PERIOD_BYTES = 65_544
+"""How far apart the samples of sizes are: no power of two, with which loops would fall in step."""
+TABLES_BYTES = 2**16
+"""What the header, the frames and the stacks of a program may take."""
+PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
+
+
+@attrs.frozen(kw_only=True)
+class Cost:
+    """What a program took. `bytes_by_size` is an estimate of what objects of each size take."""
+
+    seconds: float
+    allocated_bytes: int
+    collections: int
+    bytes_by_size: dict[int, int]
+
+    def times(self, repeat: int) -> Cost:
+        """The cost of the same, so many times."""
+        return Cost(
+            seconds=repeat * self.seconds,
+            allocated_bytes=repeat * self.allocated_bytes,
+            collections=repeat * self.collections,
+            bytes_by_size={size: repeat * total for size, total in self.bytes_by_size.items()},
+        )
+
+    def recording_bytes(self, period_bytes: int, time_period_us: int | None) -> int:
+        """How large the recording may become, about."""
+        # An object that is larger than the period is one sample with several hits.
+        samples = sum(
+            size_bytes / max(counted_bytes, period_bytes)
+            for counted_bytes, size_bytes in self.bytes_by_size.items()
+        )
+        samples += (self.allocated_bytes - sum(self.bytes_by_size.values())) / period_bytes
+        hits = self.allocated_bytes / period_bytes
+        moments = 0 if time_period_us is None else self.seconds * 1e6 / time_period_us
+        return math.ceil(
+            TABLES_BYTES
+            + self.collections * COLLECTION_BYTES
+            + samples * SAMPLE_BYTES
+            + hits * ENTRY_BYTES
+            + moments * TIME_BYTES
+        )
+
+    def period_that_fits(self, max_bytes: int, time_period_us: int | None) -> int | None:
+        """The shortest period whose recording takes at most so many bytes, if there is one."""
+        index = bisect_left(
+            PERIODS_BYTES,
+            -max_bytes,
+            key=lambda period_bytes: -self.recording_bytes(period_bytes, time_period_us),
+        )
+        return PERIODS_BYTES[index] if index < len(PERIODS_BYTES) else None
+
+
+class _Sizes(Events):
+    """Counts collections and the sizes of samples, and keeps nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits = 0
+        self.collections = 0
+        self.bytes_by_size: Counter[int] = Counter()
+
+    def sample(self, sample: object = None) -> None:
+        self.hits += 1
+
+    def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
+        self.bytes_by_size[counted_bytes] += count * period_bytes
+
+    def minor_collection(self) -> None:
+        self.collections += 1
+
+    def report(self, report: object) -> None:
+        pass
+
+
+def cost_of(program: Program, configuration: Configuration = PROFILED) -> Cost:
+    """Run a program without recording it. Raises whatever it raises."""
+    events = _Sizes()
+    heap = Heap(attrs.evolve(configuration, random_periods=False), events=events)
+    heap.enable_sampling(SPARSE_PERIOD_BYTES)
+    began = time.perf_counter()
+    program(heap)
+    seconds = time.perf_counter() - began
+    assert isinstance(heap.sampling, Sampling)
+    until_sample_bytes = heap.sampling.sample_point - heap.nursery.nursery_free
+    return Cost(
+        seconds=seconds,
+        allocated_bytes=(events.hits + 1) * SPARSE_PERIOD_BYTES - until_sample_bytes,
+        collections=events.collections,
+        bytes_by_size=dict(events.bytes_by_size),
+    )
