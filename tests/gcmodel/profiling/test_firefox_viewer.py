@@ -85,9 +85,58 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
     return Counted(recorder.weight_bytes, recorder.time_samples, read(path))
 
 
+class Viewer:
+    """The viewer's command line, which asks a process of the viewer that has loaded a profile.
+
+    Its own `load` gives such a process half a second to begin, which a busy machine may not have;
+    so the processes are started here, and there is one to be ended whatever happens.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._program = str(folder / "node_modules" / ".bin" / "profiler-cli")
+        self._environment = {**os.environ, "HOME": str(folder)}
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def load(self, profile: Profile, file: Path) -> Ask:
+        """Ask about a profile, once it is loaded from a file written for that."""
+        write(profile, file)
+        session = file.name.partition(".")[0]
+        command = [self._program, "--daemon", str(file), "--session", session]
+        self._processes.append(subprocess.Popen(command, env=self._environment))
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while (ran := self._run("profile", "info", "--session", session)).returncode != 0:
+            assert "load failed" not in ran.stderr, ran.stderr
+            assert time.monotonic() < deadline, ran.stderr
+        return lambda *words: self._answer(*words, "--session", session, "--json")
+
+    def close(self) -> None:
+        """End the processes."""
+        try:
+            self._run("stop", "--all")
+        finally:
+            for process in self._processes:
+                process.terminate()
+                process.wait()
+
+    def _answer(self, *words: str) -> Json:
+        ran = self._run(*words)
+        assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
+        return json.loads(ran.stdout)
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self._program, *words],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            env=self._environment,
+        )
+
+
 @pytest.fixture(scope="module")
-def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """The viewer's command line. Its sessions are kept in a folder of their own, and ended."""
+def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    """Installed in a folder, which is the home of what it keeps, too."""
     folder = tmp_path_factory.mktemp("viewer")
     subprocess.run(
         [
@@ -98,38 +147,14 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., s
         capture_output=True,
         timeout=TIMEOUT_SECONDS,
     )
-
-    def ask(*words: str) -> str:
-        ran = subprocess.run(
-            [str(folder / "node_modules" / ".bin" / "profiler-cli"), *words],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            env={**os.environ, "HOME": str(folder)},
-        )
-        said = ran.stdout + ran.stderr
-        assert ran.returncode == 0, said
-        assert "Error" not in ran.stderr, said
-        return ran.stdout
-
-    yield ask
-    ask("stop", "--all")
-
-
-def loaded(viewer: Callable[..., str], profile: Profile, file: Path) -> Ask:
-    """Asks about a profile, which the viewer has loaded and the checker found right."""
-    write(profile, file)
-    session = file.name.partition(".")[0]
-    viewer("load", str(file), "--session", session)
-    return lambda *words: json.loads(viewer(*words, "--session", session, "--json"))
+    viewer = Viewer(folder)
+    yield viewer
+    viewer.close()
 
 
 @pytest.fixture(scope="module")
-def ask(
-    viewer: Callable[..., str], counted: Counted, tmp_path_factory: pytest.TempPathFactory
-) -> Ask:
-    return loaded(viewer, counted.profile, tmp_path_factory.mktemp("profile") / "recorded.json.gz")
+def ask(viewer: Viewer, counted: Counted, tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    return viewer.load(counted.profile, tmp_path_factory.mktemp("profile") / "recorded.json.gz")
 
 
 def total_bytes(ask: Ask, strategy: str) -> int:
@@ -210,17 +235,17 @@ def test_a_memory_track_rises_to_the_most_that_was_recorded(
 
 
 def test_the_viewer_shows_a_recording_that_ends_with_its_first_sample(
-    viewer: Callable[..., str], counted: Counted, tmp_path: Path
+    viewer: Viewer, counted: Counted, tmp_path: Path
 ) -> None:
     first = counted.profile.samples[0]
-    ask = loaded(viewer, begun(counted.profile, [first]), tmp_path / "begun.json")
+    ask = viewer.load(begun(counted.profile, [first]), tmp_path / "begun.json")
     assert total_bytes(ask, "timing") == first.weight_bytes
 
 
 def test_the_viewer_shows_a_recording_of_nothing(
-    viewer: Callable[..., str], counted: Counted, tmp_path: Path
+    viewer: Viewer, counted: Counted, tmp_path: Path
 ) -> None:
-    ask = loaded(viewer, begun(counted.profile, []), tmp_path / "empty.json")
+    ask = viewer.load(begun(counted.profile, []), tmp_path / "empty.json")
     assert ask("profile", "info")["threadCount"] == 1
     assert ask("thread", "info", "--thread", "t-0")["sampleCount"] == 0
 
