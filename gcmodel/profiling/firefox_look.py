@@ -35,7 +35,9 @@ CATEGORY_OF_FATE = {fate: list(COLOURS).index(fate.capitalize()) for fate in Fat
 
 MINOR_MARKER = "MinorCollection"
 MAJOR_MARKER = "MajorCollectionPhase"
-EVERYWHERE = ["marker-chart", "marker-table", "timeline-overview", "timeline-memory"]
+# Marks lie above the allocations and phases above the memory, since they would cover each other.
+MINOR_PLACES = ["marker-chart", "marker-table", "timeline-overview"]
+MAJOR_PLACES = ["marker-chart", "marker-table", "timeline-memory"]
 
 MINOR_SCHEMA: Json = {
     "name": MINOR_MARKER,
@@ -43,7 +45,7 @@ MINOR_SCHEMA: Json = {
     "tableLabel": "{marker.data.memoryUsed} used, {marker.data.arenas} in arenas, "
     "{marker.data.resident} resident",
     "chartLabel": "{marker.name}",
-    "display": EVERYWHERE,
+    "display": MINOR_PLACES,
     "description": "A minor collection, and the memory in use when it had ended.",
     "fields": [
         {"key": "memoryUsed", "label": "Memory used", "format": "bytes"},
@@ -52,13 +54,12 @@ MINOR_SCHEMA: Json = {
     ],
 }
 
-
 MAJOR_SCHEMA: Json = {
     "name": MAJOR_MARKER,
     "tooltipLabel": "{marker.name}",
     "tableLabel": "steps: {marker.data.steps}, collecting: {marker.data.collecting}",
     "chartLabel": "{marker.name}",
-    "display": EVERYWHERE,
+    "display": MAJOR_PLACES,
     "description": "A phase of a major collection; the program runs between its steps.",
     "fields": [
         {"key": "steps", "label": "Steps", "format": "integer"},
