@@ -30,6 +30,9 @@ VERSION = 63
 GECKO_VERSION = 33
 """The version of what Firefox itself writes; a profile that it did not make must have one too."""
 
+GZIP_LEVEL = 6
+"""Files are a hundredth larger than at the highest level, in a quarter of its time."""
+
 DEFAULT_INTERVAL_MS = 1.0
 """The viewer divides by the interval of time samples, whether there are any or not."""
 
@@ -122,7 +125,7 @@ def write(profile: Profile, path: Path) -> None:
     Raises OSError where it cannot be written.
     """
     data = json.dumps(processed(profile), allow_nan=False, separators=(",", ":")).encode("ascii")
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    path.write_bytes(gzip.compress(data, GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else data)
 
 
 def processed(profile: Profile) -> Json:
@@ -185,8 +188,8 @@ def _interval_ms(profile: Profile) -> float:
 
 
 def _ended_ms(profile: Profile) -> float:
-    """When the profile ends. The viewer breaks where that is when it begins."""
-    return _ms(max(profile.ended_us, 1))
+    """When the profile ends. What is at that very moment, the viewer leaves out."""
+    return _ms(profile.ended_us + 1)
 
 
 def _recording_entries(profile: Profile) -> list[Json]:
