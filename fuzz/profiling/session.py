@@ -11,10 +11,10 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, HarnessError
 from fuzz.profiling.source import Listener, Source
 from gcmodel.errors import RecordingError
-from gcmodel.profiling import collapsed, firefox, heap_dump, recording
+from gcmodel.profiling import collapsed, firefox, firefox_check, heap_dump, recording
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Profile
 
@@ -81,7 +81,11 @@ def read(path: Path) -> Profile:
 
 
 def _write_firefox(profile: Profile, path: Path) -> None:
-    firefox.write(profile, path)
+    data = firefox.processed(profile)
+    problems = firefox_check.problems(data)
+    if problems:
+        raise HarnessError(f"{path}: {problems[0]}; what was recorded is kept")
+    firefox.write(data, path)
 
 
 EXPORTS: dict[str, Callable[[Profile, Path], None]] = {

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import fuzz
 from fuzz.cli import run_command_line
 from fuzz.corpus import shipped_traces
 from fuzz.trace import dumps
@@ -361,3 +367,50 @@ def test_a_broken_recording_is_named_with_its_line(
 def test_the_help_names_every_workload(capsys: pytest.CaptureFixture[str], name: str) -> None:
     run_command_line(["profile", "--help"])
     assert name in capsys.readouterr().out
+
+
+# A process of its own.
+
+
+@pytest.fixture
+def endless() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that profiles a program which never ends, after a short first run."""
+    Path("endless.py").write_text(
+        SCRIPT.replace("range(5000)", "itertools.count() if hasattr(main, 'ran') else [1]")
+        + "    main.ran = True\n"
+        + "import itertools\n"
+    )
+    command = [sys.executable, "-m", "fuzz", "profile", "endless.py", "--period", "64"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    process = subprocess.Popen(
+        [*command, "-o", "out.collapsed"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    recording = Path("out.collapsed.jsonl")
+    until = time.monotonic() + 60
+    while not (recording.exists() and recording.stat().st_size > 100_000):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_kill_leaves_a_recording_that_exports(
+    endless: subprocess.Popen[bytes], profiled: Profiled
+) -> None:
+    endless.kill()
+    endless.wait()
+    printed = profiled("out.collapsed.jsonl", "-o", "late.collapsed")
+    assert "the recording ends early" in printed
+    assert sum(collapsed("late.collapsed").values()) > 50_000
+
+
+def test_an_interrupt_writes_what_was_recorded(endless: subprocess.Popen[bytes]) -> None:
+    endless.send_signal(signal.SIGINT)
+    assert endless.wait(timeout=60) == INCONCLUSIVE
+    assert sum(collapsed().values()) > 50_000
+    assert not Path("out.collapsed.jsonl").exists()
