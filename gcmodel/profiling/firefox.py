@@ -85,17 +85,17 @@ class _Tops:
         self.stack_of_sample = [self.stacks[pair] for pair in pairs]
 
 
-def write(profile: Profile, path: Path) -> None:
-    """Write a file that the Firefox Profiler opens; compressed if its name ends in `.gz`.
+def write(data: Json, path: Path) -> None:
+    """Write a processed profile to a file; compressed if its name ends in `.gz`.
 
     Raises OSError where it cannot be written.
     """
-    data = json.dumps(processed(profile), allow_nan=False, separators=(",", ":")).encode("ascii")
-    path.write_bytes(gzip.compress(data, GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else data)
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii")
+    path.write_bytes(gzip.compress(text, GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else text)
 
 
 def processed(profile: Profile) -> Json:
-    """The profile in the viewer's processed format."""
+    """The profile in the viewer's processed format, as JSON would be parsed."""
     strings, tops = _Strings(), _Tops(profile)
     threads = [_allocation_thread(profile, tops, strings)]
     if profile.time_samples:
@@ -430,7 +430,7 @@ def _numbered(things: Iterable[T]) -> dict[T, int]:
 def _table(columns: Sequence[str], rows: Rows) -> Json:
     """A table as the viewer has it: a list for each column, and how long they all are."""
     listed = list(rows)
-    values = zip(*listed, strict=True) if listed else ([] for _ in columns)
+    values = map(list, zip(*listed, strict=True)) if listed else ([] for _ in columns)
     return {**dict(zip(columns, values, strict=True)), "length": len(listed)}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from gcmodel.profiling.firefox import write
+from gcmodel.profiling.firefox import processed, write
 from gcmodel.profiling.firefox_check import problems
 from gcmodel.profiling.profile import Fate, Profile
 
@@ -26,7 +26,7 @@ def read(tmp_path: Path) -> Read:
     """Writes a profile and reads the file."""
 
     def written(profile: Profile) -> Json:
-        write(profile, tmp_path / "profile.json")
+        write(processed(profile), tmp_path / "profile.json")
         return json.loads((tmp_path / "profile.json").read_text())
 
     return written
@@ -97,9 +97,13 @@ def test_a_profile_of_any_kind_is_written_without_a_problem(
     assert problems(read(made_less(profile))) == []
 
 
+def test_a_profile_can_be_checked_before_it_is_a_file(profile: Profile, data: Json) -> None:
+    assert processed(profile) == data
+
+
 def test_a_file_whose_name_says_so_is_compressed(profile: Profile, tmp_path: Path) -> None:
-    write(profile, tmp_path / "profile.json")
-    write(profile, tmp_path / "profile.json.gz")
+    write(processed(profile), tmp_path / "profile.json")
+    write(processed(profile), tmp_path / "profile.json.gz")
     packed = (tmp_path / "profile.json.gz").read_bytes()
     assert gzip.decompress(packed) == (tmp_path / "profile.json").read_bytes()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gcmodel.profiling.firefox import write
+from gcmodel.profiling.firefox import processed, write
 from gcmodel.profiling.firefox_check import problems
 from gcmodel.profiling.profile import Profile
 
@@ -19,7 +19,7 @@ Fault = Callable[[Json], None]
 
 @pytest.fixture
 def data(profile: Profile, tmp_path: Path) -> Json:
-    write(profile, tmp_path / "profile.json")
+    write(processed(profile), tmp_path / "profile.json")
     return json.loads((tmp_path / "profile.json").read_text())
 
 
