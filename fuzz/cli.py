@@ -339,8 +339,8 @@ def profile_command(
     if source is None:
         export_recording(what, outputs, report.Screen())
         return CLEAN
-    outcome = make_profile(source, outputs, max_bytes, report.Screen())
-    return INCONCLUSIVE if outcome.seconds is None else CLEAN
+    is_whole = make_profile(source, outputs, max_bytes, report.Screen())
+    return CLEAN if is_whole else INCONCLUSIVE
 
 
 @cli.command("bugs")

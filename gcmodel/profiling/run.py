@@ -1,7 +1,8 @@
 """A program on a heap, being recorded.
 
-Invariant: however the program ends, its end is recorded, and the samples that are pending then are
-reported by a last minor collection. So only a kill leaves a recording without its end.
+Invariant: a program that ends has all of its samples judged, by a last minor collection, and one
+that fails has all of them recorded. An interrupt comes anywhere, in the middle of a collection or
+of a line, so after it nothing more is asked of the heap or written, as after a kill.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def record(
         with timed:
             for _ in range(sampling.repeat):
                 stacks.run(program, heap)
-        return time.perf_counter() - began
-    finally:
-        heap.disable_sampling(report=True)
+    except Exception:
         recorder.end()
+        raise
+    seconds = time.perf_counter() - began
+    heap.disable_sampling(report=True)
+    recorder.end()
+    return seconds

@@ -246,6 +246,19 @@ def test_a_format_that_nobody_knows_is_named(script: str, complaint: Complaint) 
     )
 
 
+def test_two_files_for_one_recording_are_refused(script: str, complaint: Complaint) -> None:
+    line = complaint(script, "-o", "a.jsonl", "-o", "b.jsonl")
+    assert "b.jsonl: there is one recording; name one file for it" in line
+
+
+def test_a_recording_is_not_made_of_a_recording(
+    script: str, profiled: Profiled, complaint: Complaint
+) -> None:
+    profiled(script, "-o", "first.jsonl")
+    line = complaint("first.jsonl", "-o", "second.jsonl")
+    assert "second.jsonl: first.jsonl is the recording; copy that" in line
+
+
 def test_a_folder_that_is_not_there_is_named_before_the_run(
     script: str, complaint: Complaint
 ) -> None:
