@@ -272,7 +272,7 @@ def _say_who_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
 
 
 def _check_other(output: Path, trace: Path) -> None:
-    if output.exists() and output.samefile(trace):
+    if output.exists() and trace.exists() and output.samefile(trace):
         raise BadInputError(f"{output}: is the trace itself; name another file to write")
 
 

@@ -208,6 +208,12 @@ def test_the_recording_is_removed_when_all_is_written(script: str, profiled: Pro
     assert sorted(path.name for path in Path().iterdir()) == ["nodes.py", "out.collapsed"]
 
 
+def test_a_file_that_is_there_is_written_anew(profiled: Profiled) -> None:
+    Path("out.collapsed").write_text("old")
+    profiled("allocate", "--period", "64k", "-o", "out.collapsed")
+    assert collapsed()
+
+
 def test_the_recording_stays_where_it_is_asked_for(script: str, profiled: Profiled) -> None:
     profiled(script, "-o", "out.collapsed", "-o", "out.jsonl")
     assert read(Path("out.jsonl")).weight_bytes == sum(collapsed().values())
