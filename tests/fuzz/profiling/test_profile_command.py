@@ -89,12 +89,6 @@ def test_a_script_is_profiled_by_its_functions(script: str, profiled: Profiled) 
     assert sum(collapsed().values()) == ALLOCATED_BYTES - 64
 
 
-def test_a_workload_is_profiled(profiled: Profiled) -> None:
-    printed = profiled("allocate", "--period", "64k", "-o", "out.collapsed")
-    assert printed.startswith("allocate: ")
-    assert all(site.startswith("allocate;run allocate.py:") for site in collapsed())
-
-
 def test_a_trace_is_profiled_by_its_rules(profiled: Profiled) -> None:
     lines = [
         {"gcfuzz": 1, "target": "reference"},
@@ -208,10 +202,12 @@ def test_the_recording_is_removed_when_all_is_written(script: str, profiled: Pro
     assert sorted(path.name for path in Path().iterdir()) == ["nodes.py", "out.collapsed"]
 
 
-def test_a_file_that_is_there_is_written_anew(profiled: Profiled) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_is_profiled_over_a_file_that_is_there(profiled: Profiled, name: str) -> None:
     Path("out.collapsed").write_text("old")
-    profiled("allocate", "--period", "64k", "-o", "out.collapsed")
-    assert collapsed()
+    assert profiled(name, "--period", "64k", "-o", "out.collapsed").startswith(f"{name}: ")
+    assert all(site.startswith(f"{name};run {name}.py:") for site in collapsed())
 
 
 def test_the_recording_stays_where_it_is_asked_for(script: str, profiled: Profiled) -> None:
@@ -330,7 +326,7 @@ def test_a_recording_that_outgrows_its_forecast_ends_there_and_can_be_shown(
     complaint: Complaint, profiled: Profiled
 ) -> None:
     growing = SCRIPT.replace("range(5000)", "range(getattr(main, 'count', 0))")
-    Path("nodes.py").write_text(growing + "    main.count = 200_000\n")
+    Path("nodes.py").write_text(growing + "    main.count = 40_000\n")
     line = complaint("nodes.py", "--period", "64", "--max-size", "200k", "-o", "out.jsonl")
     assert "out.jsonl: it would be larger than 204,800 bytes; the recording ends there" in line
     profiled("out.jsonl", "-o", "out.collapsed")

@@ -159,7 +159,7 @@ def test_ever_new_stacks_do_not_fill_the_memory(
     monkeypatch.setattr(stacks, "STACKS_MAX", most)
     python = PythonStacks(NoLines(), "a program")
     tracemalloc.start()
-    for path in range(1, 5000):
+    for path in range(1, 3000):
         python.run(partial(zig, path), python)
     kept_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
