@@ -100,7 +100,7 @@ def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -
     )
     child.expect("nodes.py: once without sampling")
     child.expect(r"\d+% · \d+ s · \d+k? samples of [^\r\n]* recorded")
-    child.expect("stand for 959.9 kB")
+    child.expect(r"stand for [\d.]+ kB")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
