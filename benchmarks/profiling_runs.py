@@ -163,6 +163,7 @@ def _source(
     return ProgramSource(
         name=workload.name,
         program=workload.run,
+        script=None,
         repeat=1,
         is_random=seed is not None,
         seed=seed or 0,

@@ -272,7 +272,7 @@ def _say_who_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
 
 
 def _check_other(output: Path, trace: Path) -> None:
-    if output.exists() and output.samefile(trace):
+    if output.exists() and trace.exists() and output.samefile(trace):
         raise BadInputError(f"{output}: is the trace itself; name another file to write")
 
 
@@ -339,8 +339,8 @@ def profile_command(
     if source is None:
         export_recording(what, outputs, report.Screen())
         return CLEAN
-    outcome = make_profile(source, outputs, max_bytes, report.Screen())
-    return INCONCLUSIVE if outcome.seconds is None else CLEAN
+    is_whole = make_profile(source, outputs, max_bytes, report.Screen())
+    return CLEAN if is_whole else INCONCLUSIVE
 
 
 @cli.command("bugs")

@@ -1,7 +1,7 @@
 """What fuzzing alone reaches of the references: their branches, measured in a session of their own.
 
-The estimators, the history of blocks that they are made for, and the programs that a profile shows,
-are no part of what is fuzzed: no action of a session leads there.
+The estimators, the history of blocks that they are made for, and profiles with their programs are
+no part of what is fuzzed: no action of a session leads there.
 
 Whatever a session cannot reach is listed in unreached_branches.toml with the reason why.
 """
@@ -30,6 +30,7 @@ source_pkgs = gcmodel
 omit =
     */gcmodel/estimation/*
     */gcmodel/block_history.py
+    */gcmodel/profiling/*
     */gcmodel/workloads/*
 """
 Branch = tuple[str, str, str]

@@ -11,7 +11,7 @@ import attrs
 
 from fuzz import trace as traces
 from fuzz.problems import BadInputError
-from fuzz.profiling.programs import ProgramSource, script_program
+from fuzz.profiling.programs import ProgramSource, main_of
 from fuzz.profiling.source import Source
 from fuzz.profiling.traces import TraceSource, sampled_every
 from gcmodel import ConfigurationError
@@ -79,7 +79,8 @@ def _program(what: Path, options: SamplingOptions) -> ProgramSource:
     seconds = options.time_period_seconds
     return ProgramSource(
         name=str(what) if workload else what.name,
-        program=workload.run if workload else script_program(what),
+        program=workload.run if workload else main_of(what),
+        script=None if workload else what,
         repeat=options.repeat or 1,
         is_random=not options.fixed,
         seed=SEED if options.seed is None else options.seed,

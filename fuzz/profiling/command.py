@@ -7,32 +7,40 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.profiling.report import Progress, print_outcome, print_profile, print_written
-from fuzz.profiling.session import Outcome, export, read, record, recording_path
+from fuzz.profiling.report import Progress, print_costs, print_profile, print_written
+from fuzz.profiling.session import check_exports, export, read, record, recording_path
 from fuzz.profiling.source import Source
 
 
-def make_profile(
-    source: Source, outputs: Sequence[Path], max_bytes: int, console: Console
-) -> Outcome:
-    """Run a source, record it and write the files. Raises BadInputError."""
+def make_profile(source: Source, outputs: Sequence[Path], max_bytes: int, console: Console) -> bool:
+    """Run a source, record it and write the files; whether it came to its end.
+
+    Raises BadInputError.
+    """
     # A refresh takes the program's time: one a second is enough to see that it works.
     with console.status(f"{source.name}: once without sampling", refresh_per_second=1):
         cost = source.cost()
     path = recording_path(outputs)
     with Progress(console, cost) as progress:
-        outcome = record(source, cost, path, max_bytes, progress)
-    print_outcome(console, outcome)
-    export(outcome.profile, outputs)
+        seconds = record(source, cost, path, max_bytes, progress)
+    with console.status("reading the recording"):
+        profile = read(path)
+    print_profile(console, profile)
+    print_costs(console, profile, cost, seconds, path.stat().st_size)
+    with console.status("writing the files"):
+        export(profile, outputs)
     if path not in outputs:
         path.unlink()
     print_written(console, outputs)
-    return outcome
+    return seconds is not None
 
 
 def export_recording(recording: Path, outputs: Sequence[Path], console: Console) -> None:
     """Write the files that a recording tells, and run nothing. Raises BadInputError."""
-    profile = read(recording)
+    check_exports(recording, outputs)
+    with console.status("reading the recording"):
+        profile = read(recording)
     print_profile(console, profile)
-    export(profile, outputs)
+    with console.status("writing the files"):
+        export(profile, outputs)
     print_written(console, outputs)

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -16,7 +15,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.profiling.session import Outcome
 from fuzz.report import PLAIN_SECONDS, counted, short
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Fate, Profile
@@ -48,12 +46,7 @@ class Progress:
         self._next_seconds = self._began_seconds + (0 if self._is_live else PLAIN_SECONDS)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def __call__(self, recorder: Recorder) -> None:
@@ -75,18 +68,17 @@ class Progress:
             self._console.print(line, soft_wrap=True)
 
 
-def print_outcome(console: Console, outcome: Outcome) -> None:
-    """What was found, and what it took."""
-    profile = outcome.profile
-    print_profile(console, profile)
-    allocated = decimal(outcome.cost.allocated_bytes)
-    if outcome.seconds is None:
+def print_costs(
+    console: Console, profile: Profile, cost: Cost, seconds: float | None, recorded_bytes: int
+) -> None:
+    """What the profile took, in `seconds`, or None if it was interrupted."""
+    if seconds is None:
         console.print(f"[yellow]interrupted after {profile.ended_us / MICROSECONDS:.1f} s[/]")
         return
-    took, took_before = outcome.seconds, outcome.cost.seconds
     console.print(
-        f"allocated {allocated} in {took_before:.2f} s; sampled in {took:.2f} s: "
-        f"overhead {took / took_before:.2f}; {decimal(outcome.recording_bytes)} recorded",
+        f"allocated {decimal(cost.allocated_bytes)} in {cost.seconds:.2f} s; sampled in "
+        f"{seconds:.2f} s: overhead {seconds / cost.seconds:.2f}; "
+        f"{decimal(recorded_bytes)} recorded",
         soft_wrap=True,
     )
 

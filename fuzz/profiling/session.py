@@ -9,49 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import attrs
-
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, HarnessError
 from fuzz.profiling.source import Listener, Source
 from gcmodel.errors import RecordingError
-from gcmodel.profiling import collapsed, firefox, heap_dump, recording
+from gcmodel.profiling import collapsed, firefox, firefox_check, heap_dump, recording
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Profile
 
 
-@attrs.frozen
-class Outcome:
-    """A profile, and how it was made; `seconds` is None if that was interrupted."""
-
-    profile: Profile
-    cost: Cost
-    seconds: float | None
-    recording_bytes: int
-
-
-def record(source: Source, cost: Cost, path: Path, max_bytes: int, listener: Listener) -> Outcome:
-    """Record what costs so much. An interrupt ends it early, and is part of the outcome.
+def record(
+    source: Source, cost: Cost, path: Path, max_bytes: int, listener: Listener
+) -> float | None:
+    """Record what costs so much; returns the seconds that it took, None if it was interrupted.
 
     Raises BadInputError before it would need more than `max_bytes`, and whenever it cannot go on.
     """
     _check_fits(source, cost, max_bytes)
-    seconds = None
     try:
         recorded = source.record(path, max_bytes, listener)
     except KeyboardInterrupt:
-        pass
+        return None
     except OSError as problem:
         raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
     except BadInputError as problem:
         raise BadInputError(f"{problem}; what was recorded before that is in {path}") from problem
-    else:
-        if recorded.stopped_by is not None:
-            raise BadInputError(
-                f"{path}: {recorded.stopped_by}; the recording ends there, and "
-                f"`gcfuzz profile {path} -o FILE` shows it"
-            )
-        seconds = recorded.seconds
-    return Outcome(read(path), cost, seconds, path.stat().st_size)
+    if recorded.stopped_by is not None:
+        raise BadInputError(
+            f"{path}: {recorded.stopped_by}; the recording ends there, and "
+            f"`gcfuzz profile {path} -o FILE` shows it"
+        )
+    return recorded.seconds
 
 
 def _check_fits(source: Source, cost: Cost, max_bytes: int) -> None:
@@ -81,7 +68,11 @@ def read(path: Path) -> Profile:
 
 
 def _write_firefox(profile: Profile, path: Path) -> None:
-    firefox.write(profile, path)
+    data = firefox.processed(profile)
+    problems = firefox_check.problems(data)
+    if problems:
+        raise HarnessError(f"{path}: {problems[0]}; what was recorded is kept")
+    firefox.write(data, path)
 
 
 EXPORTS: dict[str, Callable[[Profile, Path], None]] = {
@@ -102,16 +93,18 @@ def check_outputs(paths: Sequence[Path]) -> None:
             raise BadInputError(f"{path}: unknown format; end the name in one of {endings}")
         if not path.parent.is_dir():
             raise BadInputError(f"{path}: cannot be written: there is no folder {path.parent}")
+    if len(recordings := _recordings_among(paths)) > 1:
+        raise BadInputError(f"{recordings[1]}: there is one recording; name one file for it")
 
 
 def recording_path(paths: Sequence[Path]) -> Path:
     """Where the recording goes: to the file asked for, or beside the first of the others."""
-    asked_for = [path for path in paths if _ending_of(path) == RECORDING_SUFFIX]
-    return asked_for[0] if asked_for else paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
+    beside = paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
+    return next(iter(_recordings_among(paths)), beside)
 
 
 def export(profile: Profile, paths: Sequence[Path]) -> None:
-    """Write the files, but for recordings. Raises BadInputError."""
+    """Write the files, but for the recording. Raises BadInputError."""
     for path in paths:
         write = EXPORTS.get(_ending_of(path) or "")
         if write is not None:
@@ -119,6 +112,16 @@ def export(profile: Profile, paths: Sequence[Path]) -> None:
                 write(profile, path)
             except OSError as problem:
                 raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
+
+
+def check_exports(recording: Path, paths: Sequence[Path]) -> None:
+    """Raise BadInputError if one of these is a recording, too."""
+    if recordings := _recordings_among(paths):
+        raise BadInputError(f"{recordings[0]}: {recording} is the recording; copy that")
+
+
+def _recordings_among(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if _ending_of(path) == RECORDING_SUFFIX]
 
 
 def _ending_of(path: Path) -> str | None:

@@ -16,79 +16,48 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-import attrs
-
+from gcmodel.profiling.firefox_look import (
+    CATEGORIES,
+    CATEGORY_OF_FATE,
+    COLLECTOR_CATEGORY,
+    MAJOR_MARKER,
+    MAJOR_SCHEMA,
+    MINOR_MARKER,
+    MINOR_SCHEMA,
+    PYTHON_CATEGORY,
+    TRACKS,
+    Track,
+    track_display,
+)
 from gcmodel.profiling.profile import Fate, MinorCollection, Phase, Profile
 
 VERSION = 63
 GECKO_VERSION = 33
 """The version of what Firefox itself writes; a profile that it did not make must have one too."""
 
+GZIP_LEVEL = 6
+"""Files are a hundredth larger than at the highest level, in a quarter of its time."""
+
 DEFAULT_INTERVAL_MS = 1.0
 """The viewer divides by the interval of time samples, whether there are any or not."""
 
-CATEGORIES = {
-    "Other": "grey",  # The viewer looks for exactly this colour, and breaks without it.
-    "Python": "yellow",
-    "Garbage collector": "orange",
-    **{
-        fate.capitalize(): colour
-        for fate, colour in (
-            (Fate.DIED_YOUNG, "green"),
-            (Fate.SURVIVED, "red"),
-            (Fate.UNKNOWN, "lightblue"),
-        )
-    },
-}
-CATEGORY_NUMBERS = {name: number for number, name in enumerate(CATEGORIES)}
 FATES = tuple(Fate)
-
+"""In the order of their resources, by whose names the viewer calls what others call libraries."""
 INTERVAL_PHASE = 1
 """The phase of a marker with both a beginning and an end."""
 NO_RESOURCE = -1
 NO_ADDRESS = -1
-MINOR_MARKER = "MinorCollection"
-MAJOR_MARKER = "MajorCollectionPhase"
-EVERYWHERE = ["marker-chart", "marker-table", "timeline-overview", "timeline-memory"]
 
 T = TypeVar("T")
 Json = dict[str, object]
 Rows = Iterable[Sequence[object]]
 Kind = tuple[str, Fate]
 """A type and a fate."""
-
-
-@attrs.frozen
-class Track:
-    """A curve of bytes over time, with a value after each minor collection."""
-
-    name: str
-    description: str
-    colour: str
-    value_bytes: Callable[[MinorCollection], int]
-
-
-TRACKS = (
-    Track(
-        "total_size_of_arenas",
-        "Bytes in the arenas of the old space",
-        "blue",
-        attrgetter("arena_bytes"),
-    ),
-    Track(
-        "total_memory_used",
-        "Bytes of all objects outside the nursery",
-        "green",
-        attrgetter("memory_used_bytes"),
-    ),
-    Track("vmRSS", "Resident bytes of the process", "orange", attrgetter("resident_bytes")),
-)
 
 
 class _Strings:
@@ -116,17 +85,17 @@ class _Tops:
         self.stack_of_sample = [self.stacks[pair] for pair in pairs]
 
 
-def write(profile: Profile, path: Path) -> None:
-    """Write a file that the Firefox Profiler opens; compressed if its name ends in `.gz`.
+def write(data: Json, path: Path) -> None:
+    """Write a processed profile to a file; compressed if its name ends in `.gz`.
 
     Raises OSError where it cannot be written.
     """
-    data = json.dumps(processed(profile), allow_nan=False, separators=(",", ":")).encode("ascii")
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii")
+    path.write_bytes(gzip.compress(text, GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else text)
 
 
 def processed(profile: Profile) -> Json:
-    """The profile in the viewer's processed format."""
+    """The profile in the viewer's processed format, as JSON would be parsed."""
     strings, tops = _Strings(), _Tops(profile)
     threads = [_allocation_thread(profile, tops, strings)]
     if profile.time_samples:
@@ -162,11 +131,8 @@ def _meta(profile: Profile, threads: int) -> Json:
         "product": "gcfuzz",
         "importedFrom": "gcfuzz",
         "arguments": header.program,
-        "categories": [
-            {"name": name, "color": colour, "subcategories": ["Other"]}
-            for name, colour in CATEGORIES.items()
-        ],
-        "markerSchema": [_minor_schema(), _major_schema()],
+        "categories": CATEGORIES,
+        "markerSchema": [MINOR_SCHEMA, MAJOR_SCHEMA],
         "symbolicated": True,
         "symbolicationNotSupported": True,
         "usesOnlyOneStackType": True,
@@ -185,8 +151,8 @@ def _interval_ms(profile: Profile) -> float:
 
 
 def _ended_ms(profile: Profile) -> float:
-    """When the profile ends. The viewer breaks where that is when it begins."""
-    return _ms(max(profile.ended_us, 1))
+    """When the profile ends. What is at that very moment, the viewer leaves out."""
+    return _ms(profile.ended_us + 1)
 
 
 def _recording_entries(profile: Profile) -> list[Json]:
@@ -207,45 +173,12 @@ def _recording_entries(profile: Profile) -> list[Json]:
 # Markers.
 
 
-def _minor_schema() -> Json:
-    return {
-        "name": MINOR_MARKER,
-        "tooltipLabel": "{marker.name}",
-        "tableLabel": "{marker.data.memoryUsed} used, {marker.data.arenas} in arenas, "
-        "{marker.data.resident} resident",
-        "chartLabel": "{marker.name}",
-        "display": EVERYWHERE,
-        "description": "A minor collection, and the memory in use when it had ended.",
-        "fields": [
-            {"key": "memoryUsed", "label": "Memory used", "format": "bytes"},
-            {"key": "arenas", "label": "Size of arenas", "format": "bytes"},
-            {"key": "resident", "label": "Resident memory", "format": "bytes"},
-        ],
-    }
-
-
-def _major_schema() -> Json:
-    return {
-        "name": MAJOR_MARKER,
-        "tooltipLabel": "{marker.name}",
-        "tableLabel": "steps: {marker.data.steps}, collecting: {marker.data.collecting}",
-        "chartLabel": "{marker.name}",
-        "display": EVERYWHERE,
-        "description": "A phase of a major collection; the program runs between its steps.",
-        "fields": [
-            {"key": "steps", "label": "Steps", "format": "integer"},
-            {"key": "collecting", "label": "Time spent collecting", "format": "duration"},
-        ],
-    }
-
-
 def _markers(profile: Profile, strings: _Strings) -> Json:
     spans: list[tuple[MinorCollection | Phase, str, Json]] = [
         *((each, "minor collection", _minor_data(each)) for each in profile.minor_collections),
         *((each, f"major: {each.name}", _major_data(each)) for each in profile.phases),
     ]
     spans.sort(key=lambda span: span[0].began_us)
-    category = CATEGORY_NUMBERS["Garbage collector"]
     return _table(
         ("data", "name", "startTime", "endTime", "phase", "category"),
         (
@@ -255,7 +188,7 @@ def _markers(profile: Profile, strings: _Strings) -> Json:
                 _ms(when.began_us),
                 _ms(when.ended_us),
                 INTERVAL_PHASE,
-                category,
+                COLLECTOR_CATEGORY,
             )
             for when, name, data in spans
         ),
@@ -341,7 +274,10 @@ def _samples(
 
 
 def _js_allocations(profile: Profile, tops: _Tops) -> Json:
-    """The samples once more, each with its type in a column and whether it lay in the nursery."""
+    """The samples once more, with the type in a column, and whether it lay in the nursery.
+
+    Where that is not known yet, the viewer wants an answer nevertheless: most objects do.
+    """
     table = _table(
         ("time", "className", "typeName", "coarseType", "weight", "inNursery", "stack"),
         (
@@ -402,30 +338,7 @@ def _counter(profile: Profile, number: int, track: Track) -> Json:
             "count": [0, *differences],
             "length": len(times_us),
         },
-        "display": _counter_display(number, track),
-    }
-
-
-def _counter_display(number: int, track: Track) -> Json:
-    return {
-        "graphType": "line-accumulated",
-        "unit": "bytes",
-        "color": track.colour,
-        "markerSchemaLocation": "timeline-memory",
-        "sortWeight": number,
-        "label": track.name,
-        "tooltipRows": [
-            {
-                "type": "value",
-                "source": source,
-                "format": {"unit": "bytes"},
-                "label": label,
-            }
-            for source, label in (
-                ("accumulated", "at this time (in a zoomed view: above its lowest point)"),
-                ("count-range", "range in graph"),
-            )
-        ],
+        "display": track_display(number, track),
     }
 
 
@@ -465,19 +378,15 @@ def _stack_table(profile: Profile, tops: _Tops) -> Json:
 
 def _frame_table(profile: Profile, tops: _Tops, functions: dict[tuple[str, str, int], int]) -> Json:
     """The lines at which the program was, and each kind."""
-    python = CATEGORY_NUMBERS["Python"]
     places: list[tuple[int, int, int | None]] = [
-        (python, functions[each.function, each.file, each.first_line], each.line or None)
+        (PYTHON_CATEGORY, functions[each.function, each.file, each.first_line], each.line or None)
         for each in profile.frames
     ]
     places += [
-        (CATEGORY_NUMBERS[fate.capitalize()], len(functions) + number, None)
+        (CATEGORY_OF_FATE[fate], len(functions) + number, None)
         for (_, fate), number in tops.kinds.items()
     ]
-    table = _table(
-        ("category", "func", "line"),
-        places,
-    )
+    table = _table(("category", "func", "line"), places)
     count = len(places)
     return {
         **table,
@@ -521,7 +430,7 @@ def _numbered(things: Iterable[T]) -> dict[T, int]:
 def _table(columns: Sequence[str], rows: Rows) -> Json:
     """A table as the viewer has it: a list for each column, and how long they all are."""
     listed = list(rows)
-    values = zip(*listed, strict=True) if listed else ([] for _ in columns)
+    values = map(list, zip(*listed, strict=True)) if listed else ([] for _ in columns)
     return {**dict(zip(columns, values, strict=True)), "length": len(listed)}
 
 

@@ -134,7 +134,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _at(path: Path, number: int, read_line: Any, line: str) -> Any:  # noqa: ANN401 - what it returns
     try:
         return read_line(line)
-    except (ValueError, IndexError) as problem:
+    except ValueError as problem:
         raise RecordingError(f"{path}:{number}: {problem}") from problem
 
 
@@ -237,13 +237,18 @@ class _Reading:
         self._samples.append(sample)
         self._pending.append(sample)
 
+    def _type(self, number: int) -> str:
+        if not 0 <= number < len(self._header.types):
+            raise ValueError(f"there is no type {number}")
+        return self._header.types[number]
+
     def _report(self, at_us: int, entries: list[int]) -> None:
         if sum(sample.hits for sample in self._pending) != len(entries):
             raise ValueError(f"{len(entries)} entries do not answer what is pending")
         for sample in self._pending:
             entry = entries[-1]
             del entries[-sample.hits :]
-            sample.type = self._header.types[entry >> REPORT_KIND_SHIFT]
+            sample.type = self._type(entry >> REPORT_KIND_SHIFT)
             sample.is_outside = bool(entry & REPORT_OUTSIDE)
             sample.fate = Fate.SURVIVED if entry & REPORT_SURVIVED else Fate.DIED_YOUNG
             sample.judged_at_us = at_us

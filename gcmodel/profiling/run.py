@@ -1,7 +1,8 @@
 """A program on a heap, being recorded.
 
-Invariant: however the program ends, its end is recorded, and the samples that are pending then are
-reported by a last minor collection. So only a kill leaves a recording without its end.
+Invariant: a program that ends has all of its samples judged, by a last minor collection, and one
+that fails has all of them recorded. An interrupt comes anywhere, in the middle of a collection or
+of a line, so after it nothing more is asked of the heap or written, as after a kill.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class SamplingPlan:
     """How a program is sampled."""
 
     period_bytes: int
+    repeat: int = 1
+    """How often the program is run, 1 or more."""
     time_period_us: int | None = None
     """How often the stack is sampled by time; None for never."""
     configuration: Configuration = PROFILED
@@ -49,8 +52,12 @@ def record(
     began = time.perf_counter()
     try:
         with timed:
-            stacks.run(program, heap)
-        return time.perf_counter() - began
-    finally:
-        heap.disable_sampling(report=True)
+            for _ in range(sampling.repeat):
+                stacks.run(program, heap)
+    except Exception:
         recorder.end()
+        raise
+    seconds = time.perf_counter() - began
+    heap.disable_sampling(report=True)
+    recorder.end()
+    return seconds

@@ -9,7 +9,7 @@ it now and then, and what comes afterwards is written anew under other numbers.
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
@@ -99,8 +99,8 @@ class PythonStacks:
 
     def of_allocation(self) -> int:
         """The stack of the program that has just called the collector, which calls this."""
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to a caller
-        while frame and frame.f_code.co_filename in COLLECTOR:
+        frame = inspect.currentframe()
+        while frame and frame.f_code.co_filename in COLLECTOR and frame.f_code is not _beginning():
             frame = frame.f_back
         return self._of_frame(frame)
 
@@ -134,9 +134,14 @@ class PythonStacks:
         self._root = self._table.number(None, self._program)
 
 
+def _beginning() -> CodeType:
+    """Whose frame is the caller of the program's outermost."""
+    return PythonStacks.run.__code__
+
+
 def _frames_from(innermost: FrameType | None) -> tuple[list[FrameType], bool]:
     """The program's frames, the innermost first, and whether these are all."""
-    beginning = PythonStacks.run.__code__
+    beginning = _beginning()
     frames: list[FrameType] = []
     frame = innermost
     while frame is not None and frame.f_code is not beginning:

@@ -89,7 +89,7 @@ def exit_code(*arguments: str, stdout: int = subprocess.DEVNULL) -> int:
 
 @pytest.mark.parametrize("time", ["soon", "0s", "10", "-1s", "0.0h", ""])
 def test_a_time_that_is_none_is_bad_input(time: str, complaint: Complaint) -> None:
-    assert "write 30s, 10m or 2h" in complaint("run", "--time", time)
+    assert "write 500ms, 30s, 10m or 2h" in complaint("run", "--time", time)
 
 
 @pytest.mark.parametrize(

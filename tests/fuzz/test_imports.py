@@ -35,6 +35,15 @@ REFERENCES_AND_BUGS = {
     "fuzz.targets.references",
     "fuzz.targets.sampler_bugs",
 }
+PROFILING = {
+    "fuzz.profiling.choice",
+    "fuzz.profiling.programs",
+    "fuzz.profiling.report",
+    "fuzz.profiling.session",
+    "fuzz.profiling.source",
+    "fuzz.profiling.traces",
+}
+"""It shows what the reference allocates, and judges nothing."""
 ORACLES = {name for name in SOURCES if name.startswith("fuzz.oracles.")}
 
 
@@ -113,9 +122,18 @@ def test_only_the_machine_imports_hypothesis() -> None:
     assert importers_of("hypothesis") == {"fuzz.engines.machine"}
 
 
-def test_only_the_reference_and_its_bugs_import_gcmodel() -> None:
+def test_only_the_reference_and_its_bugs_import_gcmodel_and_what_profiles_it() -> None:
     importers = {module for module in importers_of("gcmodel") if module.startswith("fuzz")}
-    assert importers == REFERENCES_AND_BUGS
+    assert importers == REFERENCES_AND_BUGS | PROFILING
+
+
+def test_only_the_command_line_imports_what_profiles() -> None:
+    importers = {
+        module
+        for module in SOURCES
+        if any(imported.startswith("fuzz.profiling") for imported in imports_of(module))
+    }
+    assert {each for each in importers if not each.startswith("fuzz.profiling")} == {"fuzz.cli"}
 
 
 def test_the_command_line_does_not_load_hypothesis() -> None:

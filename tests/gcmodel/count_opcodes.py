@@ -10,8 +10,10 @@ from __future__ import annotations
 import dis
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,10 @@ import attrs
 from gcmodel import Configuration, Heap, Parts
 from gcmodel.contexts import CONTEXTS
 from gcmodel.nursery import Nursery
+from gcmodel.profiling.profile import Header
+from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recording import RecordingWriter
+from gcmodel.profiling.stacks import PythonStacks
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -92,6 +98,21 @@ def measure(heap: Heap) -> dict[str, object]:
     return {"events": heap.events.take()[0], "opcodes": opcodes}
 
 
+def header() -> Header:
+    """Of a recording that is not read."""
+    return Header(
+        program="a program",
+        period_bytes=PERIOD_BYTES,
+        is_random=False,
+        time_period_us=None,
+        began_unix_ms=0,
+        pid=1,
+        python="",
+        nursery_bytes=NURSERY_BYTES,
+        types=(),
+    )
+
+
 def main() -> None:
     """All variants."""
     configuration = Configuration(nursery_bytes=NURSERY_BYTES)
@@ -108,8 +129,14 @@ def main() -> None:
     contexts = Heap(in_contexts, CONTEXTS)
     sampled_contexts = Heap(in_contexts, CONTEXTS)
     sampled_contexts.enable_sampling(LONG_PERIOD_BYTES)
+    # Nothing can be written to it any more: an allocation that fits must not try.
+    with RecordingWriter(Path(os.devnull), header(), sys.maxsize) as writer:
+        recorder = Recorder(writer, PythonStacks(writer, "a program"))
+    recorded = Heap(configuration, events=recorder)
+    recorded.enable_sampling(PERIOD_BYTES)
     variants = {
         "never": never,
+        "recorded": recorded,
         "enabled": enabled,
         "random": random,
         "disabled": disabled,

@@ -24,6 +24,7 @@ def measured() -> dict[str, Any]:
     variants: dict[str, Any] = json.loads(done.stdout)
     assert {name: each["events"] for name, each in variants.items()} == {
         "never": "",
+        "recorded": "",
         "enabled": "",
         "random": "",
         "disabled": "",
@@ -43,7 +44,7 @@ def test_the_measured_opcodes_are_those_of_an_allocation(measured: dict[str, Any
 @pytest.mark.parametrize(
     ("variant", "never"),
     [
-        *[(variant, "never") for variant in ("enabled", "random", "disabled")],
+        *[(variant, "never") for variant in ("recorded", "enabled", "random", "disabled")],
         ("sampled contexts", "contexts"),
     ],
 )

@@ -1,0 +1,431 @@
+"""`gcfuzz profile`: what can be profiled, what is written, and what each mistake gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fuzz
+from fuzz.cli import run_command_line
+from fuzz.corpus import shipped_traces
+from fuzz.trace import dumps
+from gcmodel.profiling.recording import read
+from gcmodel.workloads import WORKLOADS
+
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
+SCRIPT = """
+def make(heap, number):
+    heap.allocate_node(number)
+    heap.free(len(heap.roots) - 1)
+
+def main(heap):
+    for number in range(5000):
+        make(heap, number)
+"""
+ALLOCATED_BYTES = 5000 * 32
+
+Complaint = Callable[..., str]
+Profiled = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def script() -> str:
+    Path("nodes.py").write_text(SCRIPT)
+    return "nodes.py"
+
+
+@pytest.fixture
+def profiled(capsys: pytest.CaptureFixture[str]) -> Profiled:
+    """Profile something; returns what is printed."""
+
+    def run(*arguments: str) -> str:
+        assert run_command_line(["profile", *arguments]) == CLEAN
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def complaint(capsys: pytest.CaptureFixture[str]) -> Complaint:
+    """Profile something that is bad input; returns its one line on stderr."""
+
+    def run(*arguments: str) -> str:
+        assert run_command_line(["profile", *arguments]) == BAD_INPUT
+        printed = capsys.readouterr().err
+        assert printed.startswith("gcfuzz: ")
+        assert printed.count("\n") == 1
+        return printed
+
+    return run
+
+
+def collapsed(path: str = "out.collapsed") -> dict[str, int]:
+    lines = Path(path).read_text().splitlines()
+    return {site: int(weight) for site, _, weight in (line.rpartition(" ") for line in lines)}
+
+
+# What can be profiled.
+
+
+def test_a_script_is_profiled_by_its_functions(script: str, profiled: Profiled) -> None:
+    profiled(script, "--period", "64", "--fixed", "-o", "out.collapsed")
+    assert list(collapsed()) == [
+        "nodes.py;main nodes.py:8;make nodes.py:3;node (died young)",
+    ]
+    assert sum(collapsed().values()) == ALLOCATED_BYTES - 64
+
+
+def test_a_trace_is_profiled_by_its_rules(profiled: Profiled) -> None:
+    lines = [
+        {"gcfuzz": 1, "target": "reference"},
+        {"do": "enable_sampling", "period_bytes": 8},
+        {"do": "allocate_node", "number": 1},
+        {"do": "allocate_string", "length": 30},
+        {"do": "collect_minor"},
+    ]
+    Path("trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    profiled("trace.jsonl", "-o", "out.collapsed")
+    assert collapsed() == {
+        "trace.jsonl;allocate_node;node (survived)": 24,
+        "trace.jsonl;allocate_string;string (survived)": 56,
+    }
+
+
+def test_a_trace_can_be_sampled_with_a_period_of_ones_own(profiled: Profiled) -> None:
+    lines = [
+        {"gcfuzz": 1, "target": "reference"},
+        {"do": "allocate_node", "number": 1},
+        {"do": "enable_sampling", "period_bytes": 4096},
+        {"do": "allocate_node", "number": 2},
+        {"do": "disable_sampling", "report": True},
+        {"do": "allocate_node", "number": 3},
+    ]
+    Path("trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    profiled("trace.jsonl", "--period", "32", "-o", "out.collapsed")
+    # What the trace collects, it collects still: the last node is not judged.
+    assert collapsed() == {
+        "trace.jsonl;allocate_node;node (survived)": 32,
+        "trace.jsonl;allocate_node;unknown type (fate not known yet)": 32,
+    }
+
+
+@pytest.mark.parametrize("name", ["fork-keeps-young-samples", "paused-forgets-period"])
+def test_a_trace_of_the_corpus_is_profiled(profiled: Profiled, name: str) -> None:
+    heaps = [each for each in shipped_traces().values() if each.header.target == "reference"]
+    Path("trace.jsonl").write_text(dumps(heaps[len(name) % len(heaps)]))
+    assert "trace.jsonl: " in profiled("trace.jsonl", "-o", "out.jsonl")
+    assert read(Path("out.jsonl")).is_complete
+
+
+def test_every_trace_of_the_corpus_with_a_heap_leaves_a_recording(profiled: Profiled) -> None:
+    for trace in shipped_traces().values():
+        if trace.header.target in ("reference", "reference-geometric", "reference-dotnet"):
+            Path("trace.jsonl").write_text(dumps(trace))
+            profiled("trace.jsonl", "-o", "out.jsonl")
+            assert read(Path("out.jsonl")).is_complete
+
+
+def test_a_recording_is_exported_without_running_it(script: str, profiled: Profiled) -> None:
+    profiled(script, "-o", "first.jsonl", "-o", "first.collapsed")
+    Path(script).unlink()
+    printed = profiled("first.jsonl", "-o", "second.collapsed")
+    assert collapsed("second.collapsed") == collapsed("first.collapsed")
+    assert printed.startswith("nodes.py: ")
+
+
+def test_half_a_recording_is_exported_and_says_so(script: str, profiled: Profiled) -> None:
+    profiled(script, "--period", "64", "-o", "whole.jsonl")
+    content = Path("whole.jsonl").read_bytes()
+    Path("half.jsonl").write_bytes(content[: len(content) // 2])
+    printed = profiled("half.jsonl", "-o", "out.collapsed", "-o", "out.heap", "-o", "out.json")
+    assert "the recording ends early" in printed
+    assert 0 < sum(collapsed().values()) < ALLOCATED_BYTES
+
+
+# How it is sampled.
+
+
+def test_the_same_seed_samples_the_same(script: str, profiled: Profiled) -> None:
+    for name in ("one", "two"):
+        profiled(script, "--seed", "7", "-o", f"{name}.collapsed")
+    assert collapsed("one.collapsed") == collapsed("two.collapsed")
+
+
+def test_another_seed_samples_otherwise(script: str, profiled: Profiled) -> None:
+    for seed in ("7", "8"):
+        profiled(script, "--period", "64", "--seed", seed, "-o", f"{seed}.collapsed")
+    assert collapsed("7.collapsed") != collapsed("8.collapsed")
+
+
+def test_a_program_can_be_repeated(script: str, profiled: Profiled) -> None:
+    profiled(script, "--period", "64", "--fixed", "--repeat", "3", "-o", "out.collapsed")
+    assert sum(collapsed().values()) == 3 * ALLOCATED_BYTES - 64
+
+
+def test_time_is_sampled_beside_it(profiled: Profiled) -> None:
+    Path("slow.py").write_text("import time\ndef main(heap):\n    time.sleep(0.2)\n")
+    printed = profiled("slow.py", "--time-period", "10ms", "-o", "out.jsonl")
+    assert re.search(r"^\d+ samples by time$", printed, re.MULTILINE)
+    assert len(read(Path("out.jsonl")).time_samples) >= 5
+
+
+# What is printed and written.
+
+
+def test_period_samples_and_overhead_are_told_at_the_end(script: str, profiled: Profiled) -> None:
+    printed = profiled(script, "--period", "64", "--fixed", "-o", "out.collapsed")
+    assert "2,499 samples, exactly 64 bytes apart, stand for 159.9 kB" in printed
+    assert re.search(r"^allocated 160\.0 kB in .* overhead \d+\.\d\d;", printed, re.MULTILINE)
+
+
+def test_types_are_told_with_their_fates(script: str, profiled: Profiled) -> None:
+    printed = profiled(script, "--period", "64", "-o", "out.collapsed")
+    assert re.search(r"^node +\d+\.\d kB +100\.0% +100% +0% +0%$", printed, re.MULTILINE)
+
+
+def test_the_recording_is_removed_when_all_is_written(script: str, profiled: Profiled) -> None:
+    profiled(script, "-o", "out.collapsed")
+    assert sorted(path.name for path in Path().iterdir()) == ["nodes.py", "out.collapsed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_is_profiled_over_a_file_that_is_there(profiled: Profiled, name: str) -> None:
+    Path("out.collapsed").write_text("old")
+    assert profiled(name, "--period", "64k", "-o", "out.collapsed").startswith(f"{name}: ")
+    assert all(site.startswith(f"{name};run {name}.py:") for site in collapsed())
+
+
+def test_the_recording_stays_where_it_is_asked_for(script: str, profiled: Profiled) -> None:
+    profiled(script, "-o", "out.collapsed", "-o", "out.jsonl")
+    assert read(Path("out.jsonl")).weight_bytes == sum(collapsed().values())
+
+
+def test_several_files_are_written_of_one_run(script: str, profiled: Profiled) -> None:
+    names = ["a.json", "b.json.gz", "c.heap", "d.collapsed", "e.jsonl"]
+    printed = profiled(script, *(word for name in names for word in ("-o", name)))
+    assert all(Path(name).stat().st_size for name in names)
+    assert [line.partition(":")[0] for line in printed.splitlines()[-5:]] == names
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize("period", ["12", "0", str(2**64), "7", "1"])
+def test_a_period_that_cannot_be_is_named(complaint: Complaint, period: str) -> None:
+    line = complaint("gcbench", "--period", period, "-o", "out.json")
+    assert f"--period: period_bytes is {period}; it must be a multiple of 8" in line
+
+
+@pytest.mark.parametrize("period", ["-8", "4kB", "4.5k", "k", "", "8 8"])
+def test_a_period_that_is_no_size_is_named(complaint: Complaint, period: str) -> None:
+    line = complaint("gcbench", "--period", period, "-o", "out.json")
+    assert "is no size; write 64, 4k, 1M or 2G" in line
+
+
+def test_what_is_neither_a_workload_nor_a_file_is_named(complaint: Complaint) -> None:
+    line = complaint("gcbnech", "-o", "out.json")
+    assert "gcbnech: is no workload (gcbench, expressions, interpreter, allocate)" in line
+
+
+def test_a_format_that_nobody_knows_is_named(script: str, complaint: Complaint) -> None:
+    assert "out.svg: unknown format; end the name in one of .json" in complaint(
+        script, "-o", "out.svg"
+    )
+
+
+def test_two_files_for_one_recording_are_refused(script: str, complaint: Complaint) -> None:
+    line = complaint(script, "-o", "a.jsonl", "-o", "b.jsonl")
+    assert "b.jsonl: there is one recording; name one file for it" in line
+
+
+def test_a_recording_is_not_made_of_a_recording(
+    script: str, profiled: Profiled, complaint: Complaint
+) -> None:
+    profiled(script, "-o", "first.jsonl")
+    line = complaint("first.jsonl", "-o", "second.jsonl")
+    assert "second.jsonl: first.jsonl is the recording; copy that" in line
+
+
+def test_a_folder_that_is_not_there_is_named_before_the_run(
+    script: str, complaint: Complaint
+) -> None:
+    line = complaint(script, "-o", "nowhere/out.json")
+    assert "nowhere/out.json: cannot be written: there is no folder nowhere" in line
+
+
+def test_a_profile_does_not_overwrite_what_it_is_made_of(
+    script: str, profiled: Profiled, complaint: Complaint
+) -> None:
+    profiled(script, "-o", "out.jsonl")
+    assert "is the trace itself; name another file" in complaint("out.jsonl", "-o", "out.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def man(heap):\n    pass\n", "nodes.py: has no function main"),
+        ("def main(heap):\n    heap.free(3)\n", "nodes.py:2: IndexError: list assignment"),
+        ("def main(heap)\n", "nodes.py:1: SyntaxError: expected ':'"),
+        ("import sys\nsys.exit(3)\n", "nodes.py:2: SystemExit: 3"),
+        ("def main():\n    pass\n", "nodes.py: TypeError: main() takes 0 positional"),
+    ],
+)
+def test_a_script_that_fails_is_named_with_its_line(
+    complaint: Complaint, source: str, message: str
+) -> None:
+    Path("nodes.py").write_text(source)
+    assert message in complaint("nodes.py", "-o", "out.json")
+    assert not Path("out.json").exists()
+
+
+def test_a_script_that_fails_the_second_time_keeps_what_was_recorded(
+    complaint: Complaint, profiled: Profiled
+) -> None:
+    once = SCRIPT + "    if hasattr(main, 'ran'): raise ValueError('again')\n    main.ran = True\n"
+    Path("nodes.py").write_text(once)
+    line = complaint("nodes.py", "--period", "64", "-o", "out.json")
+    assert "nodes.py:9: ValueError: again; what was recorded before that is in out.json.jsonl" in (
+        line
+    )
+    assert read(Path("out.json.jsonl")).is_complete
+
+
+def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
+    script: str, complaint: Complaint, profiled: Profiled
+) -> None:
+    options = ["--repeat", "20", "--max-size", "200k", "-o", "out.jsonl"]
+    line = complaint(script, "--period", "64", *options)
+    found = re.search(r"--max-size is 204,800; --period (\d+) would fit", line)
+    assert found is not None
+    assert not Path("out.jsonl").exists()
+    profiled(script, "--period", found[1], *options)
+    assert Path("out.jsonl").stat().st_size <= 204_800
+
+
+def test_a_size_in_which_nothing_fits_says_so(script: str, complaint: Complaint) -> None:
+    line = complaint(script, "--max-size", "1k", "-o", "out.jsonl")
+    assert "raise --max-size" in line
+
+
+def test_a_recording_that_outgrows_its_forecast_ends_there_and_can_be_shown(
+    complaint: Complaint, profiled: Profiled
+) -> None:
+    growing = SCRIPT.replace("range(5000)", "range(getattr(main, 'count', 0))")
+    Path("nodes.py").write_text(growing + "    main.count = 40_000\n")
+    line = complaint("nodes.py", "--period", "64", "--max-size", "200k", "-o", "out.jsonl")
+    assert "out.jsonl: it would be larger than 204,800 bytes; the recording ends there" in line
+    profiled("out.jsonl", "-o", "out.collapsed")
+    assert sum(collapsed().values()) > 10_000
+
+
+def test_a_trace_takes_no_seed(complaint: Complaint) -> None:
+    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    line = complaint("trace.jsonl", "--seed", "3", "--repeat", "2", "-o", "out.json")
+    assert "trace.jsonl is a trace; --seed, --repeat would make no difference" in line
+
+
+def test_a_recording_takes_no_period(script: str, profiled: Profiled, complaint: Complaint) -> None:
+    profiled(script, "-o", "first.jsonl")
+    line = complaint("first.jsonl", "--period", "64", "-o", "out.json")
+    assert "first.jsonl is a recording already; --period would make no difference" in line
+
+
+def test_fixed_distances_take_no_seed(script: str, complaint: Complaint) -> None:
+    assert "--seed is of random distances" in complaint(
+        script, "--fixed", "--seed", "1", "-o", "out.json"
+    )
+
+
+def test_too_short_a_time_is_named(script: str, complaint: Complaint) -> None:
+    line = complaint(script, "--time-period", "0.01ms", "-o", "out.json")
+    assert "--time-period is 10 us; it must be at least 100 us" in line
+
+
+def test_a_trace_that_fails_is_not_profiled(complaint: Complaint) -> None:
+    lines = ['{"gcfuzz": 1, "target": "reference"}', '{"do": "free", "root": 3}']
+    Path("trace.jsonl").write_text("\n".join(lines) + "\n")
+    assert "trace.jsonl:2: free" in complaint("trace.jsonl", "-o", "out.json")
+
+
+def test_a_trace_of_blocks_has_no_heap(complaint: Complaint) -> None:
+    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference-jemalloc"}\n')
+    line = complaint("trace.jsonl", "-o", "out.json")
+    assert "trace.jsonl: is of reference-jemalloc, which has no heap" in line
+
+
+def test_a_broken_recording_is_named_with_its_line(
+    script: str, profiled: Profiled, complaint: Complaint
+) -> None:
+    profiled(script, "-o", "first.jsonl")
+    lines = Path("first.jsonl").read_text().splitlines()
+    lines[4] = '["sample", 1]'
+    Path("first.jsonl").write_text("\n".join(lines) + "\n")
+    assert "first.jsonl:5: no line of a recording" in complaint("first.jsonl", "-o", "out.json")
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_help_names_every_workload(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    run_command_line(["profile", "--help"])
+    assert name in capsys.readouterr().out
+
+
+# A process of its own.
+
+
+@pytest.fixture
+def endless() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that profiles a program which never ends, after a short first run."""
+    Path("endless.py").write_text(
+        SCRIPT.replace("range(5000)", "itertools.count() if hasattr(main, 'ran') else [1]")
+        + "    main.ran = True\n"
+        + "import itertools\n"
+    )
+    command = [sys.executable, "-m", "fuzz", "profile", "endless.py", "--period", "64"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    process = subprocess.Popen(
+        [*command, "-o", "out.collapsed"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    recording = Path("out.collapsed.jsonl")
+    until = time.monotonic() + 60
+    while not (recording.exists() and recording.stat().st_size > 100_000):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_kill_leaves_a_recording_that_exports(
+    endless: subprocess.Popen[bytes], profiled: Profiled
+) -> None:
+    endless.kill()
+    endless.wait()
+    printed = profiled("out.collapsed.jsonl", "-o", "late.collapsed")
+    assert "the recording ends early" in printed
+    assert sum(collapsed("late.collapsed").values()) > 50_000
+
+
+def test_an_interrupt_writes_what_was_recorded(endless: subprocess.Popen[bytes]) -> None:
+    endless.send_signal(signal.SIGINT)
+    assert endless.wait(timeout=60) == INCONCLUSIVE
+    assert sum(collapsed().values()) > 50_000
+    assert not Path("out.collapsed.jsonl").exists()

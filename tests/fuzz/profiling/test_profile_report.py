@@ -1,0 +1,106 @@
+"""What a person sees of a long profile: a line that says how far it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pexpect
+import pytest
+from rich.console import Console
+
+import fuzz
+from fuzz.profiling import report
+from fuzz.profiling.programs import ProgramSource
+from gcmodel import Heap
+from gcmodel.profiling.recorder import Recorder
+
+COLUMNS, LINES = 100, 30
+LINE = re.compile(
+    r"^(\d+)% · \d+ s · \d+k? samples of [\d.]+ \w+ · [\d.]+ \w+ recorded$", re.MULTILINE
+)
+LONG = """
+def main(heap):
+    for number in range(30_000):
+        heap.allocate_node(number)
+        heap.free(0)
+"""
+
+
+def allocate(heap: Heap) -> None:
+    for number in range(20_000):
+        heap.allocate_node(number)
+        heap.free(0)
+
+
+@pytest.fixture
+def source() -> ProgramSource:
+    return ProgramSource(
+        name="nodes",
+        program=allocate,
+        script=None,
+        repeat=1,
+        is_random=False,
+        seed=1,
+        period_bytes=64,
+        time_period_us=None,
+    )
+
+
+def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
+    """What a console shows while the source is recorded."""
+    output = StringIO()
+    console = Console(file=output, force_terminal=terminal, width=COLUMNS)
+    with report.Progress(console, source.cost()) as progress:
+        source.record(path, 10**8, progress)
+    return output.getvalue()
+
+
+def test_where_there_is_no_terminal_a_line_now_and_then_says_how_far_it_is(
+    source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "PLAIN_SECONDS", 0)
+    shares = list(map(int, LINE.findall(shown(source, tmp_path / "out.jsonl", terminal=False))))
+    # One after each of the collections, of which there is one in 2,048 nodes.
+    assert len(shares) >= 9
+    assert shares == sorted(shares)
+    assert shares[-1] >= 90
+
+
+def test_a_short_profile_prints_no_line(source: ProgramSource, tmp_path: Path) -> None:
+    assert shown(source, tmp_path / "out.jsonl", terminal=False) == ""
+
+
+def test_the_clock_is_looked_at_and_hardly_ever_more(source: ProgramSource, tmp_path: Path) -> None:
+    heard: list[Recorder] = []
+    count: Callable[[Recorder], None] = heard.append
+    source.record(tmp_path / "out.jsonl", 10**8, count)
+    lines = shown(source, tmp_path / "out.jsonl", terminal=True).count("samples of")
+    assert lines < len(heard)
+
+
+def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "nodes.py").write_text(LONG)
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "fuzz", "profile", "nodes.py", "--period", "64", "-o", "out.collapsed"],
+        cwd=str(tmp_path),
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
+            "TERM": "xterm-256color",
+        },
+        dimensions=(LINES, COLUMNS),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("nodes.py: once without sampling")
+    child.expect(r"\d+% · \d+ s · \d+k? samples of [^\r\n]* recorded")
+    child.expect(r"stand for [\d.]+ kB")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0

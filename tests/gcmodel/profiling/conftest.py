@@ -1,0 +1,99 @@
+"""A profile small enough to be checked by hand."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcmodel.profiling.profile import (
+    Fate,
+    Frame,
+    Header,
+    MinorCollection,
+    Phase,
+    Profile,
+    Sample,
+    Stack,
+    TimeSample,
+)
+from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recording import RecordingWriter, read
+from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
+from gcmodel.profiling.stacks import PythonStacks
+
+PERIOD_BYTES = 4096
+
+
+@pytest.fixture
+def profile() -> Profile:
+    """Three functions, four nodes and strings of any fate and one unknown, two collections."""
+    return Profile(
+        header=Header(
+            program="gcbench",
+            period_bytes=PERIOD_BYTES,
+            is_random=False,
+            time_period_us=1500,
+            began_unix_ms=1_700_000_000_000,
+            pid=4711,
+            python="3.11",
+            nursery_bytes=65536,
+            types=("", "node", "weakref", "array", "string"),
+        ),
+        frames=[
+            Frame("gcbench", "", 0, 0),
+            Frame("build", "/src/tree.py", 10, 12),
+            Frame("build", "/src/tree.py", 10, 14),
+            Frame("name", "/src/names.py", 3, 4),
+        ],
+        stacks=[Stack(None, 0), Stack(0, 1), Stack(1, 2), Stack(1, 3)],
+        samples=[
+            Sample(100, 1, 1, PERIOD_BYTES, 24, "node", False, Fate.SURVIVED, 1000),
+            Sample(200, 2, 2, PERIOD_BYTES, 5000, "node", False, Fate.DIED_YOUNG, 1000),
+            Sample(1500, 2, 1, PERIOD_BYTES, 24, "node", False, Fate.DIED_YOUNG, 2000),
+            Sample(1600, 3, 3, PERIOD_BYTES, 9000, "string", True, Fate.DIED_YOUNG, 2000),
+            Sample(2500, 3, 1, PERIOD_BYTES, 24),
+        ],
+        time_samples=[TimeSample(50, 1), TimeSample(1550, 3)],
+        minor_collections=[
+            MinorCollection(900, 1100, 1000, 4096, 50_000),
+            MinorCollection(1900, 2100, 700, 8192, 60_000),
+        ],
+        phases=[Phase("marking", 1200, 2300, 2, 150), Phase("sweeping", 2310, 2400, 1, 90)],
+        ended_us=3000,
+        is_complete=True,
+    )
+
+
+Recorded = Callable[..., Profile]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    """Records a program and reads the recording; the options are those of a plan."""
+
+    def record_and_read(
+        program: Program,
+        period_bytes: int,
+        max_bytes: int = 10**9,
+        **plan: Any,  # noqa: ANN401
+    ) -> Profile:
+        header = Header(
+            program="a program",
+            period_bytes=period_bytes,
+            is_random=False,
+            time_period_us=plan.get("time_period_us"),
+            began_unix_ms=1_700_000_000_000,
+            pid=4711,
+            python="3.11",
+            nursery_bytes=PROFILED.nursery_bytes,
+            types=("", "node", "weakref", "array", "string"),
+        )
+        path = tmp_path / "recording.jsonl"
+        with RecordingWriter(path, header, max_bytes) as writer:
+            stacks = PythonStacks(writer, "a program")
+            recorder = Recorder(writer, stacks)
+            record(program, recorder, stacks, SamplingPlan(period_bytes=period_bytes, **plan))
+        return read(path)
+
+    return record_and_read

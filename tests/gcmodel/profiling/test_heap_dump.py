@@ -1,0 +1,95 @@
+"""The dump for jeprof: the stock jeprof prints the recorder's totals, to the byte."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gcmodel import Heap
+from gcmodel.estimation.heap_v2 import read
+from gcmodel.profiling import heap_dump
+from gcmodel.profiling.profile import Fate, Profile
+
+Recorded = Callable[..., Profile]
+
+needs_jeprof = pytest.mark.skipif(
+    shutil.which("jeprof") is None, reason="needs jeprof: apt install libjemalloc-dev"
+)
+
+
+def jeprof(path: Path, *options: str) -> tuple[int, dict[str, int]]:
+    """The total that `jeprof --text` prints, and the figure of each name."""
+    command = ["jeprof", "--text", *options, str(path)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    total = re.search(r"^Total: (\d+)", ran.stdout, re.MULTILINE)
+    assert total is not None, ran.stdout + ran.stderr
+    rows = re.findall(r"^\s*(\d+)\s+\S+%\s+\S+%\s+\d+\s+\S+%\s+(.*?)\s*$", ran.stdout, re.MULTILINE)
+    return int(total[1]), {name: int(figure) for figure, name in rows}
+
+
+def weight_of(profile: Profile, type_name: str) -> int:
+    return sum(each.weight_bytes for each in profile.samples if each.type == type_name)
+
+
+def leave_some(heap: Heap) -> None:
+    """Strings die, and nodes stay."""
+    for number in range(3000):
+        heap.allocate_node(number)
+        heap.allocate_string(number % 500)
+        heap.free(len(heap.roots) - 1)
+
+
+@pytest.fixture
+def real(recorded: Recorded, tmp_path: Path) -> tuple[Profile, Path]:
+    profile = recorded(leave_some, 200)
+    heap_dump.write(profile, tmp_path / "real.heap")
+    return profile, tmp_path / "real.heap"
+
+
+@needs_jeprof
+def test_jeprof_prints_the_bytes_that_the_recorder_counted(real: tuple[Profile, Path]) -> None:
+    profile, path = real
+    total, by_name = jeprof(path, "--show_bytes", "--alloc_space")
+    assert total == profile.weight_bytes
+    assert by_name["node"] == weight_of(profile, "node")
+    assert by_name["string"] == weight_of(profile, "string")
+
+
+@needs_jeprof
+def test_what_jeprof_calls_in_use_has_survived(real: tuple[Profile, Path]) -> None:
+    profile, path = real
+    survived = sum(each.weight_bytes for each in profile.samples if each.fate is Fate.SURVIVED)
+    total, _ = jeprof(path, "--show_bytes", "--inuse_space")
+    assert 0 < total == survived < profile.weight_bytes
+
+
+@needs_jeprof
+def test_jeprof_prints_the_objects_that_samples_stand_for(real: tuple[Profile, Path]) -> None:
+    profile, path = real
+    total, by_name = jeprof(path, "--alloc_objects")
+    nodes = weight_of(profile, "node") / 32
+    assert by_name["node"] == pytest.approx(nodes, abs=2)
+    assert total == sum(by_name.values())
+
+
+@needs_jeprof
+def test_jeprof_shows_functions_by_their_names(real: tuple[Profile, Path]) -> None:
+    _, path = real
+    _, by_name = jeprof(path, "--show_bytes", "--alloc_space", "--cum")
+    assert [name for name in by_name if name.startswith("leave_some test_heap_dump.py:")]
+
+
+def test_a_sample_that_is_not_judged_may_be_alive(profile: Profile, tmp_path: Path) -> None:
+    heap_dump.write(profile, tmp_path / "out.heap")
+    dump = read((tmp_path / "out.heap").read_text().partition("--- heap\n")[2])
+    alive = [each for each in profile.samples if each.fate is not Fate.DIED_YOUNG]
+    assert dump.head.live.bytes == sum(each.weight_bytes for each in alive)
+
+
+def test_a_sample_with_several_hits_is_one_large_object_still(profile: Profile) -> None:
+    # Three hits of 4,096 bytes in a string of 9,000: a third more bytes, and so of objects.
+    string = profile.samples[3]
+    assert heap_dump.stands_for(string).objects == pytest.approx(3 * 4096 / 9000)

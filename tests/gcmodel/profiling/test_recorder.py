@@ -1,0 +1,188 @@
+"""What the recorder writes of a program: every sample, its place and fate, and the collections."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from gcmodel import Configuration, Heap
+from gcmodel.profiling.profile import Fate, Profile
+from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.run import PROFILED
+
+Recorded = Callable[..., Profile]
+TINY = Configuration(prebuilt_nodes=0, prebuilt_arrays=0)
+
+
+def make_node(heap: Heap) -> None:
+    heap.allocate_node(7)
+
+
+def make_nodes(heap: Heap, count: int = 100) -> None:
+    for _ in range(count):
+        make_node(heap)
+
+
+def test_every_sample_has_the_stack_of_its_allocation(recorded: Recorded) -> None:
+    profile = recorded(make_nodes, 64)
+    functions = [frame.function for frame in profile.frames_of(profile.samples[0].stack)]
+    assert functions == ["make_node", "make_nodes", "a program"]
+
+
+def test_the_samples_stand_for_what_is_allocated(recorded: Recorded) -> None:
+    profile = recorded(make_nodes, 64)
+    # 100 nodes of 32 bytes; the last sample point is reached and not passed.
+    assert profile.weight_bytes == 100 * 32 - 64
+
+
+def test_a_sample_says_what_the_sampler_counts(recorded: Recorded) -> None:
+    profile = recorded(lambda heap: heap.allocate_string(9001), 1024)
+    (sample,) = profile.samples
+    assert (sample.counted_bytes, sample.hits, sample.period_bytes) == (9026, 8, 1024)
+
+
+def test_what_dies_young_and_what_survives_are_told_apart(recorded: Recorded) -> None:
+    def keep_the_array(heap: Heap) -> None:
+        heap.allocate_array(6)
+        heap.allocate_string(39)
+        heap.free(1)
+
+    profile = recorded(keep_the_array, 64)
+    assert [(each.type, each.fate) for each in profile.samples] == [("string", Fate.DIED_YOUNG)]
+    profile = recorded(keep_the_array, 8)
+    assert {(each.type, each.fate) for each in profile.samples} == {
+        ("array", Fate.SURVIVED),
+        ("string", Fate.DIED_YOUNG),
+    }
+
+
+def test_an_object_outside_the_nursery_says_so(recorded: Recorded) -> None:
+    def inside_and_outside(heap: Heap) -> None:
+        heap.allocate_node(1)
+        heap.allocate_array(2000)
+
+    profile = recorded(inside_and_outside, 8)
+    assert [(each.type, each.is_outside) for each in profile.samples] == [
+        ("node", False),
+        ("array", True),
+    ]
+
+
+def test_a_sample_beside_a_collection_has_its_own_fate(recorded: Recorded) -> None:
+    def collect_while_allocating(heap: Heap) -> None:
+        for number in range(100):
+            heap.allocate_string(number % 30)
+            heap.allocate_node(number)
+            heap.free(0)
+
+    # The nursery has 256 bytes, so that every fifth allocation or so collects and is sampled.
+    profile = recorded(collect_while_allocating, 8, configuration=TINY)
+    assert [sample.type for sample in profile.samples] == ["string", "node"] * 100
+
+
+def test_a_callbacks_allocations_do_not_take_anothers_fate(recorded: Recorded) -> None:
+    def with_a_callback(heap: Heap) -> None:
+        heap.set_callback(30)
+        for number in range(100):
+            heap.allocate_node(number)
+            heap.free(0)
+
+    profile = recorded(with_a_callback, 8, configuration=TINY)
+    assert {(each.type, each.counted_bytes) for each in profile.samples} == {
+        ("node", 32),
+        ("string", 56),
+    }
+
+
+def test_samples_that_are_dropped_have_no_fate(recorded: Recorded) -> None:
+    def stop_in_the_middle(heap: Heap) -> None:
+        heap.allocate_node(1)
+        heap.disable_sampling(report=False)
+        heap.enable_sampling(8)
+        heap.allocate_string(3)
+
+    profile = recorded(stop_in_the_middle, 8)
+    assert [(each.type, each.fate) for each in profile.samples] == [
+        ("unknown type", Fate.UNKNOWN),
+        ("string", Fate.SURVIVED),
+    ]
+
+
+def test_another_period_is_another_weight(recorded: Recorded) -> None:
+    def change_the_period(heap: Heap) -> None:
+        heap.allocate_string(1000)
+        heap.enable_sampling(256)
+        heap.allocate_string(1000)
+
+    profile = recorded(change_the_period, 512)
+    assert [each.weight_bytes for each in profile.samples] == [2 * 512, 4 * 256]
+
+
+def test_each_minor_collection_has_the_heap_that_it_left(recorded: Recorded) -> None:
+    def grow(heap: Heap) -> None:
+        make_nodes(heap)
+        heap.collect_minor()
+        make_nodes(heap)
+
+    profile = recorded(grow, 4096)
+    used = [each.memory_used_bytes for each in profile.minor_collections]
+    assert used == [3200, 6400]  # The second one is the recorder's, at the end.
+    assert all(each.arena_bytes >= each.memory_used_bytes for each in profile.minor_collections)
+    assert all(each.resident_bytes > 10**6 for each in profile.minor_collections)
+
+
+def test_a_major_collection_is_a_span_for_each_of_its_phases(recorded: Recorded) -> None:
+    profile = recorded(lambda heap: heap.collect_full(), 4096)
+    names = [phase.name for phase in profile.phases]
+    assert names == ["scanning", "marking", "sweeping", "finalizing"]
+    assert all(a.ended_us <= b.began_us for a, b in pairwise(profile.phases))
+
+
+def test_a_phase_of_several_steps_is_one_span(recorded: Recorded) -> None:
+    def mark_step_by_step(heap: Heap) -> None:
+        make_nodes(heap)
+        heap.collect_full()
+
+    configuration = Configuration(nursery_bytes=256)
+    profile = recorded(mark_step_by_step, 4096, configuration=configuration)
+    marking = next(phase for phase in profile.phases if phase.name == "marking")
+    assert marking.steps > 1
+    assert marking.collecting_us <= marking.ended_us - marking.began_us
+
+
+def test_a_program_that_fails_leaves_a_complete_recording(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    def fail(heap: Heap) -> None:
+        make_nodes(heap)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        recorded(fail, 64)
+    last = (tmp_path / "recording.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)[0] == "end"
+    assert json.loads(last)[2:] == [49, 49 * 64]
+
+
+def test_the_recorder_has_no_heap() -> None:
+    parameters = Recorder.__init__.__annotations__
+    assert set(parameters) == {"writer", "sites", "listener", "return"}
+
+
+def test_the_heap_is_the_same_with_and_without_a_recorder(recorded: Recorded) -> None:
+    graphs = []
+
+    def remember_the_graph(heap: Heap) -> None:
+        make_nodes(heap)
+        for number in range(200):
+            heap.free(number % 90)
+            heap.allocate_string(number)
+        heap.collect_step()
+        graphs.append((heap.walk(), heap.nursery.nursery_free, heap.memory_used_bytes()))
+
+    recorded(remember_the_graph, 4096)
+    heap = Heap(PROFILED)
+    remember_the_graph(heap)
+    assert graphs[0] == graphs[1]

@@ -1,0 +1,187 @@
+"""The raw recording: what is written is read, and what is broken is named, with its line."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gcmodel import Heap
+from gcmodel.errors import RecordingError
+from gcmodel.profiling.profile import Fate, Header, Profile
+from gcmodel.profiling.recording import RecordingWriter, is_recording, read
+
+Recorded = Callable[..., Profile]
+
+
+def allocate(heap: Heap) -> None:
+    for number in range(100):
+        heap.allocate_node(number)
+        heap.allocate_string(number)
+        heap.free(0)
+    heap.collect_full()
+
+
+@pytest.fixture
+def header(profile: Profile) -> Header:
+    return profile.header
+
+
+@pytest.fixture
+def path(recorded: Recorded, tmp_path: Path) -> Path:
+    """A whole recording."""
+    recorded(allocate, 64)
+    return tmp_path / "recording.jsonl"
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def test_a_whole_recording_is_complete(path: Path) -> None:
+    assert read(path).is_complete
+
+
+def test_it_lasts_as_long_as_its_last_moment(path: Path) -> None:
+    assert read(path).ended_us == json.loads(lines_of(path)[-1])[1]
+
+
+def test_what_was_being_written_is_left_out(path: Path) -> None:
+    text = path.read_text()
+    path.write_text(text[: text.rindex("\n", 0, -1) + 10])
+    profile = read(path)
+    assert not profile.is_complete
+    assert len(profile.samples) > 50
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8])
+def test_wherever_it_ends_it_can_be_read(path: Path, share: float) -> None:
+    whole = read(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    part = read(path)
+    assert not part.is_complete
+    assert len(part.samples) < len(whole.samples)
+    judged = [each for each in part.samples if each.fate is not Fate.UNKNOWN]
+    assert judged == whole.samples[: len(judged)]
+
+
+def test_a_file_with_a_header_only_is_an_empty_profile(header: Header, tmp_path: Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    with RecordingWriter(path, header, 10_000):
+        pass
+    profile = read(path)
+    assert profile.header == header
+    assert profile.samples == []
+
+
+def test_a_recording_is_known_by_its_beginning(path: Path) -> None:
+    assert is_recording(path)
+
+
+def test_a_trace_is_not_taken_for_one(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    assert not is_recording(trace)
+
+
+# What is broken.
+
+
+BROKEN = {
+    "no header": (0, "", "begins with a header line"),
+    "another version": (0, '{"gcfuzz_profile": 2}', "version 2 is unknown"),
+    "no fields": (0, '{"gcfuzz_profile": 1}', "header is wrong"),
+    "no JSON": (9, "[", "Expecting"),
+    "no list": (9, '{"sample": 1}', "no line of a recording"),
+    "unknown name": (9, '["sampel", 1, 0, 1, 64, 32]', "no line of a recording"),
+    "too few": (9, '["sample", 1, 0, 1, 64]', "no line of a recording"),
+    "a text for a number": (9, '["sample", 1, 0, 1, "64", 32]', "no line of a recording"),
+    "an unknown stack": (-1, '["time", 99999999, 77]', "no stack 77"),
+    "a negative stack": (-1, '["time", 99999999, -1]', "no stack -1"),
+    "no hits": (-1, '["sample", 99999999, 0, 0, 64, 32]', "1 or more"),
+    "a negative size": (-1, '["sample", 99999999, 0, 1, 64, -32]', "1 or more"),
+    "before the line before": (-1, '["dropped", 0]', "0 us is before"),
+    "a stack before its caller": (-1, '["stack", 999, 0]', "come before it"),
+    "a stack without a frame": (-1, '["stack", null, 999]', "come before it"),
+    "a negative type": (-1, '["report", 99999999, [-4]]', "entries do not answer"),
+    "a report of nothing": (-1, '["report", 99999999, [5]]', "1 entries do not answer"),
+    "a phase of no collection": (-1, '["step", 99999999, 0, 9, 0]', "9 is not a valid State"),
+    "another total": (-1, '["end", 99999999, 1, 64]', "the end says 1 hits"),
+}
+
+
+@pytest.mark.parametrize(("number", "line", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_line_is_named(path: Path, number: int, line: str, message: str) -> None:
+    lines = lines_of(path)
+    lines[number] = line
+    path.write_text("\n".join(lines) + "\n")
+    number = number % len(lines) + 1
+    with pytest.raises(RecordingError, match=rf"{path.name}:{number}: .*{message}"):
+        read(path)
+
+
+def test_a_type_that_is_not_in_the_table_is_named(path: Path) -> None:
+    lines = lines_of(path)
+    header = json.loads(lines[0])
+    header["types"] = ["", "node"]
+    path.write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
+    with pytest.raises(RecordingError, match="no type 4"):
+        read(path)
+
+
+def test_nothing_follows_the_end(path: Path) -> None:
+    with path.open("a") as file:
+        file.write('["dropped", 99999999]\n')
+    with pytest.raises(RecordingError, match="nothing may follow the end"):
+        read(path)
+
+
+def test_a_file_of_other_bytes_is_no_recording(tmp_path: Path) -> None:
+    path = tmp_path / "random.jsonl"
+    path.write_bytes(os.urandom(1000) + b"\n")
+    with pytest.raises(RecordingError, match=r"random.jsonl:1: a recording begins with"):
+        read(path)
+
+
+# What stops it.
+
+
+def test_a_full_recording_ends_at_a_line(header: Header, tmp_path: Path) -> None:
+    path = tmp_path / "full.jsonl"
+    with RecordingWriter(path, header, 1000) as writer:
+        for number in range(100):
+            writer.line(f'["dropped",{number}]')
+    assert writer.stopped_by == "it would be larger than 1,000 bytes"
+    assert path.stat().st_size == writer.written_bytes <= 1000
+    assert read(path).ended_us > 10
+
+
+def test_a_recording_that_stops_does_not_stop_the_program(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    done = []
+
+    def program(heap: Heap) -> None:
+        allocate(heap)
+        done.append(heap.walk())
+
+    profile = recorded(program, 8, max_bytes=5000)
+    assert done
+    assert not profile.is_complete
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_a_disk_that_is_full_is_told_at_the_end(header: Header) -> None:
+    with RecordingWriter(Path("/dev/full"), header, 10**6) as writer:
+        for number in range(100):
+            writer.line(f'["dropped",{number}]')
+        writer.flush()
+        writer.line('["dropped",100]')
+    assert writer.stopped_by == "it cannot be written: No space left on device"
+
+
+def test_a_folder_that_is_not_there_is_an_error_at_once(header: Header, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        RecordingWriter(tmp_path / "nowhere" / "recording.jsonl", header, 10**6)

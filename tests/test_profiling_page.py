@@ -1,0 +1,40 @@
+"""The page on profiles: its script is run by its command, and prints what it says."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fuzz
+from fuzz.profiling.session import EXPORTS, RECORDING_SUFFIX
+from gcmodel.workloads import WORKLOADS
+
+PAGE = (Path(__file__).parents[1] / "docs" / "profiling.md").read_text()
+
+
+def block(language: str, containing: str) -> str:
+    blocks = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return next(each for each in blocks if containing in each)
+
+
+def test_its_script_prints_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(block("python", "def main(heap)"))
+    _, *words = shlex.split(block("sh", "server.py"))
+    ran = subprocess.run(
+        [sys.executable, "-m", "fuzz", *words],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
+    )
+    assert ran.stdout.startswith(block("text", "server.py: "))
+
+
+@pytest.mark.parametrize("name", [*WORKLOADS, *EXPORTS, RECORDING_SUFFIX])
+def test_it_names_every_workload_and_every_format(name: str) -> None:
+    assert f"`{name}`" in PAGE
