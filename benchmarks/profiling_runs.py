@@ -24,14 +24,12 @@ from tempfile import TemporaryDirectory
 import attrs
 
 from fuzz.profiling.programs import ProgramSource
-from fuzz.profiling.source import TYPES
 from gcmodel.configuration import PERIOD_BYTES_MAX
-from gcmodel.estimation.intervals import Interval, Span, interval
+from gcmodel.estimation.intervals import Interval
 from gcmodel.heap import Heap
 from gcmodel.profiling.cost import Cost, cost_of
 from gcmodel.profiling.estimates import bytes_by_type
 from gcmodel.profiling.exact import ExactHeap
-from gcmodel.profiling.profile import Profile
 from gcmodel.profiling.recording import read
 from gcmodel.profiling.run import PROFILED
 from gcmodel.workloads import Workload
@@ -243,7 +241,7 @@ def _estimated(source: ProgramSource, true_bytes: Counter[str]) -> list[Estimate
         path = Path(folder) / "recording"
         _record(source, path)
         profile = read(path)
-    bounds = _bounds(profile) if source.is_random else {}
+    estimates = bytes_by_type(profile, CONFIDENCE) if source.is_random else {}
     weights: Counter[str] = Counter()
     for sample in profile.samples:
         weights[sample.type] += sample.weight_bytes
@@ -254,25 +252,10 @@ def _estimated(source: ProgramSource, true_bytes: Counter[str]) -> list[Estimate
             period_bytes=source.period_bytes,
             true_bytes=true_bytes[each],
             estimated_bytes=weights[each],
-            bounds=bounds.get(each),
+            bounds=estimates[each].bounds if source.is_random else None,
         )
         for each in true_bytes
     ]
-
-
-def _bounds(profile: Profile) -> dict[str, Interval]:
-    """The bounds of every type. One that was not hit may have had bytes all the same."""
-    not_hit = Span(
-        samples=0,
-        remaining_bytes=0,
-        period_bytes=profile.header.period_bytes,
-        unaligned_starts=1,
-        unaligned_ends=1,
-    )
-    found = bytes_by_type(profile, CONFIDENCE)
-    return dict.fromkeys(TYPES, interval(not_hit, CONFIDENCE)) | {
-        name: estimate.bounds for name, estimate in found.items()
-    }
 
 
 # All of it.

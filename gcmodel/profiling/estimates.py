@@ -25,14 +25,14 @@ class Estimate:
 
 
 def bytes_by_type(profile: Profile, confidence: float) -> dict[str, Estimate]:
-    """An estimate for each type that was sampled, the largest first.
+    """An estimate for each type that there is, sampled or not, the largest first.
 
     Raises ValueError for a profile of fixed distances, of which nothing is known by chance, and
     for a confidence outside 0 to 1.
     """
     if not profile.header.is_random:
         raise ValueError("fixed distances have no bounds: what they hit is no matter of chance")
-    hits: Counter[str] = Counter()
+    hits = Counter(dict.fromkeys(filter(None, profile.header.types), 0))
     for sample in profile.samples:
         hits[sample.type] += sample.hits
     period_bytes = profile.header.period_bytes
