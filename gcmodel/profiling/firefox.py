@@ -27,11 +27,14 @@ from gcmodel.profiling.firefox_look import (
     COLLECTOR_CATEGORY,
     MAJOR_MARKER,
     MAJOR_SCHEMA,
+    MINOR_COLOUR,
     MINOR_MARKER,
     MINOR_SCHEMA,
-    PYTHON_CATEGORY,
+    OTHER_PHASE_COLOUR,
+    PHASE_COLOURS,
     TRACKS,
     Track,
+    category_of,
     track_display,
 )
 from gcmodel.profiling.profile import Fate, MinorCollection, Phase, Profile
@@ -125,10 +128,9 @@ def _meta(profile: Profile, threads: int) -> Json:
         "profilingEndTime": _ended_ms(profile),
         "processType": 0,
         "stackwalk": 1,
-        "debug": False,
         "version": GECKO_VERSION,
         "preprocessedProfileVersion": VERSION,
-        "product": "gcfuzz",
+        "product": f"gcfuzz: {header.program}",
         "importedFrom": "gcfuzz",
         "arguments": header.program,
         "categories": CATEGORIES,
@@ -161,7 +163,8 @@ def _recording_entries(profile: Profile) -> list[Json]:
         ("Program", "string", header.program),
         ("Sampling period", "bytes", header.period_bytes),
         ("Distances between samples", "string", "random" if header.is_random else "equal"),
-        ("Sampled allocations", "integer", len(profile.samples)),
+        ("Sampled objects", "integer", len(profile.samples)),
+        ("Samples", "integer", sum(sample.hits for sample in profile.samples)),
         ("Allocated bytes that they stand for", "bytes", profile.weight_bytes),
         ("Nursery", "bytes", header.nursery_bytes),
         ("Python", "string", header.python),
@@ -176,7 +179,7 @@ def _recording_entries(profile: Profile) -> list[Json]:
 def _markers(profile: Profile, strings: _Strings) -> Json:
     spans: list[tuple[MinorCollection | Phase, str, Json]] = [
         *((each, "minor collection", _minor_data(each)) for each in profile.minor_collections),
-        *((each, f"major: {each.name}", _major_data(each)) for each in profile.phases),
+        *((each, "major collection", _major_data(each)) for each in profile.phases),
     ]
     spans.sort(key=lambda span: span[0].began_us)
     return _table(
@@ -198,6 +201,7 @@ def _markers(profile: Profile, strings: _Strings) -> Json:
 def _minor_data(collection: MinorCollection) -> Json:
     return {
         "type": MINOR_MARKER,
+        "colour": MINOR_COLOUR,
         "memoryUsed": collection.memory_used_bytes,
         "arenas": collection.arena_bytes,
         "resident": collection.resident_bytes,
@@ -207,6 +211,8 @@ def _minor_data(collection: MinorCollection) -> Json:
 def _major_data(phase: Phase) -> Json:
     return {
         "type": MAJOR_MARKER,
+        "colour": PHASE_COLOURS.get(phase.name, OTHER_PHASE_COLOUR),
+        "phase": phase.name,
         "steps": phase.steps,
         "collecting": _ms(phase.collecting_us),
     }
@@ -246,7 +252,6 @@ def _allocation_thread(profile: Profile, tops: _Tops, strings: _Strings) -> Json
     }
     # The viewer takes the first and the last row's time, so a table without rows must not be there.
     if profile.samples:
-        tables["jsAllocations"] = _js_allocations(profile, tops)
         tables["nativeAllocations"] = _native_allocations(profile, tops)
     return _thread(profile, 0, "Allocations", tables)
 
@@ -271,29 +276,6 @@ def _samples(
         "weightType": weight_type,
         "length": len(stacks),
     }
-
-
-def _js_allocations(profile: Profile, tops: _Tops) -> Json:
-    """The samples once more, with the type in a column, and whether it lay in the nursery.
-
-    Where that is not known yet, the viewer wants an answer nevertheless: most objects do.
-    """
-    table = _table(
-        ("time", "className", "typeName", "coarseType", "weight", "inNursery", "stack"),
-        (
-            (
-                _ms(sample.at_us),
-                sample.type,
-                sample.type,
-                "Object",
-                sample.weight_bytes,
-                not sample.is_outside,
-                stack,
-            )
-            for sample, stack in zip(profile.samples, tops.stack_of_sample, strict=True)
-        ),
-    )
-    return {**table, "weightType": "bytes"}
 
 
 def _native_allocations(profile: Profile, tops: _Tops) -> Json:
@@ -322,10 +304,13 @@ def _native_allocations(profile: Profile, tops: _Tops) -> Json:
 
 
 def _counter(profile: Profile, number: int, track: Track) -> Json:
-    """A track. The viewer sets the first row to zero, so that one only says where it begins."""
+    """A track. The viewer sets the first row to zero, so that one only says where it begins.
+
+    That is where the first value is known: from an earlier moment, the curve would climb to it.
+    """
     values = [0, *map(track.value_bytes, profile.minor_collections)]
     collections = profile.minor_collections
-    times_us = [collections[0].began_us, *(each.ended_us for each in collections)]
+    times_us = [collections[0].ended_us, *(each.ended_us for each in collections)]
     differences = [after - before for before, after in pairwise(values)]
     return {
         "name": track.name,
@@ -378,9 +363,14 @@ def _stack_table(profile: Profile, tops: _Tops) -> Json:
 
 def _frame_table(profile: Profile, tops: _Tops, functions: dict[tuple[str, str, int], int]) -> Json:
     """The lines at which the program was, and each kind."""
-    places: list[tuple[int, int, int | None]] = [
-        (PYTHON_CATEGORY, functions[each.function, each.file, each.first_line], each.line or None)
-        for each in profile.frames
+    outermost = {each.frame for each in profile.stacks if each.caller is None}
+    places: list[tuple[int | None, int, int | None]] = [
+        (
+            category_of(each, number in outermost),
+            functions[each.function, each.file, each.first_line],
+            each.line or None,
+        )
+        for number, each in enumerate(profile.frames)
     ]
     places += [
         (CATEGORY_OF_FATE[fate], len(functions) + number, None)

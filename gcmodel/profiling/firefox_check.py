@@ -18,6 +18,7 @@ from typing import Any
 
 from gcmodel.profiling.firefox_shapes import (
     COUNT,
+    GRAPH_COLOUR,
     INTERVAL,
     NUMBER,
     NUMBER_FORMATS,
@@ -237,6 +238,8 @@ def _about_schemas(schemas: list[Json]) -> Iterator[str]:
             named = set(re.findall(r"\{marker\.data\.(\w+)\}", schema[label]))
             for key in sorted(named - keys):
                 yield f"{where}.{label}: there is no field {key}"
+        if "colorField" in schema and schema["colorField"] not in keys:
+            yield f"{where}.colorField: there is no field {schema['colorField']}"
 
 
 def _about_stacks(prefixes: list[int | None]) -> Iterator[str]:
@@ -325,7 +328,9 @@ def _about_payload(where: str, data: dict[str, Json], schema: Json) -> Iterator[
     for key in sorted(data.keys() - formats.keys() - {"type"}):
         yield f"{where}.{key}: is no field of the schema {schema['name']}"
     for key in sorted(formats.keys() & data.keys()):
-        yield from _misshapen(f"{where}.{key}", data[key], _of_format(formats[key]))
+        is_colour = key == schema.get("colorField")
+        shape = GRAPH_COLOUR if is_colour else _of_format(formats[key])
+        yield from _misshapen(f"{where}.{key}", data[key], shape)
 
 
 def _of_format(name: str) -> Value:

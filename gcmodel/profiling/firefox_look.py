@@ -1,7 +1,8 @@
 """How the Firefox Profiler is told to show a profile: colours, marks and tracks, as plain data.
 
 Invariant: what looks different has different numbers here, and each fate has a colour of its own:
-green for what died young and red for what survived, as in the paper's figure 1.
+green for what died young and red for what survived, as in the paper's figure 1. An outermost frame
+has a category; any other has one too, or its caller's.
 (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine.)
 """
 
@@ -9,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
+from pathlib import PurePath
 
 import attrs
 
-from gcmodel.profiling.profile import Fate, MinorCollection
+from gcmodel.profiling.profile import Fate, Frame, MinorCollection
 
 Json = dict[str, object]
 
 COLOURS = {
     "Other": "grey",  # The viewer looks for exactly this colour, and breaks without it.
     "Python": "yellow",
+    "Heap": "blue",
     "Garbage collector": "orange",
+    "Sampling": "purple",
     Fate.DIED_YOUNG.capitalize(): "green",
     Fate.SURVIVED.capitalize(): "red",
     Fate.UNKNOWN.capitalize(): "lightblue",
@@ -28,42 +32,82 @@ COLOURS = {
 CATEGORIES: list[Json] = [
     {"name": name, "color": colour, "subcategories": ["Other"]} for name, colour in COLOURS.items()
 ]
-PYTHON_CATEGORY, COLLECTOR_CATEGORY = (
-    list(COLOURS).index(name) for name in ("Python", "Garbage collector")
-)
-CATEGORY_OF_FATE = {fate: list(COLOURS).index(fate.capitalize()) for fate in Fate}
+CATEGORY_NUMBERS = {name: number for number, name in enumerate(COLOURS)}
+COLLECTOR_CATEGORY = CATEGORY_NUMBERS["Garbage collector"]
+CATEGORY_OF_FATE = {fate: CATEGORY_NUMBERS[fate.capitalize()] for fate in Fate}
+CATEGORY_OF_FILE = {
+    "gcmodel/heap.py": CATEGORY_NUMBERS["Heap"],
+    "gcmodel/minor.py": COLLECTOR_CATEGORY,
+    "gcmodel/major.py": COLLECTOR_CATEGORY,
+    "gcmodel/sampler.py": CATEGORY_NUMBERS["Sampling"],
+    "gcmodel/sampling.py": CATEGORY_NUMBERS["Sampling"],
+    "gcmodel/profiling/*.py": CATEGORY_NUMBERS["Sampling"],
+}
+"""What says where time goes, by the end of a path; whatever it calls belongs to it."""
+CALLED_BACK = frozenset({"Heap.place_old", "Heap.statistics", "Heap.memory_used_bytes"})
+"""What the collector and the sampler call in the heap: time in it is theirs."""
+
+
+def category_of(frame: Frame, is_outermost: bool) -> int | None:
+    """The category of a frame; None for its caller's, so a helper belongs to what called it.
+
+    Whoever else has no caller is the program; without a category, the viewer would show it grey.
+    """
+    if frame.function not in CALLED_BACK:
+        path = PurePath(frame.file)
+        for pattern, category in CATEGORY_OF_FILE.items():
+            if path.match(pattern):
+                return category
+    return CATEGORY_NUMBERS["Python"] if is_outermost else None
+
 
 MINOR_MARKER = "MinorCollection"
-MAJOR_MARKER = "MajorCollectionPhase"
-# Marks lie above the allocations and phases above the memory, since they would cover each other.
-MINOR_PLACES = ["marker-chart", "marker-table", "timeline-overview"]
-MAJOR_PLACES = ["marker-chart", "marker-table", "timeline-memory"]
+MAJOR_MARKER = "GC Interrupt"
+"""The viewer knows this name: it paints such marks orange, in a row below the black ones."""
+# Not above the memory, where the paper's figure 1 has no marks.
+MARKER_PLACES = ["marker-chart", "marker-table", "timeline-overview"]
+MINOR_COLOUR = "grey"
+PHASE_COLOURS = {
+    "scanning": "purple",
+    "marking": "orange",
+    "sweeping": "blue",
+    "finalizing": "magenta",
+}
+OTHER_PHASE_COLOUR = "teal"
+COLOUR_FIELD: Json = {"key": "colour", "label": "Colour", "format": "string", "hidden": True}
+"""It is there for the marker chart to paint with, and not to be read."""
 
 MINOR_SCHEMA: Json = {
     "name": MINOR_MARKER,
     "tooltipLabel": "{marker.name}",
     "tableLabel": "{marker.data.memoryUsed} used, {marker.data.arenas} in arenas, "
     "{marker.data.resident} resident",
-    "chartLabel": "{marker.name}",
-    "display": MINOR_PLACES,
+    "chartLabel": "{marker.data.memoryUsed}",
+    "colorField": "colour",
+    "display": MARKER_PLACES,
     "description": "A minor collection, and the memory in use when it had ended.",
     "fields": [
         {"key": "memoryUsed", "label": "Memory used", "format": "bytes"},
         {"key": "arenas", "label": "Size of arenas", "format": "bytes"},
         {"key": "resident", "label": "Resident memory", "format": "bytes"},
+        COLOUR_FIELD,
     ],
 }
 
 MAJOR_SCHEMA: Json = {
     "name": MAJOR_MARKER,
-    "tooltipLabel": "{marker.name}",
-    "tableLabel": "steps: {marker.data.steps}, collecting: {marker.data.collecting}",
-    "chartLabel": "{marker.name}",
-    "display": MAJOR_PLACES,
+    "tooltipLabel": "{marker.name}: {marker.data.phase}",
+    "tableLabel": "{marker.data.phase}, steps: {marker.data.steps}, "
+    "collecting: {marker.data.collecting}",
+    "chartLabel": "{marker.data.phase}",
+    "colorField": "colour",
+    "display": MARKER_PLACES,
     "description": "A phase of a major collection; the program runs between its steps.",
     "fields": [
+        {"key": "phase", "label": "Phase", "format": "string"},
         {"key": "steps", "label": "Steps", "format": "integer"},
         {"key": "collecting", "label": "Time spent collecting", "format": "duration"},
+        COLOUR_FIELD,
     ],
 }
 
@@ -101,7 +145,7 @@ def track_display(number: int, track: Track) -> Json:
         "graphType": "line-accumulated",
         "unit": "bytes",
         "color": track.colour,
-        "markerSchemaLocation": "timeline-memory",
+        "markerSchemaLocation": None,
         "sortWeight": number,
         "label": track.name,
         "tooltipRows": [
@@ -112,8 +156,9 @@ def track_display(number: int, track: Track) -> Json:
                 "label": label,
             }
             for source, label in (
-                ("accumulated", "at this time (in a zoomed view: above its lowest point)"),
-                ("count-range", "range in graph"),
+                ("accumulated", f"{track.name} above the lowest in view"),
+                ("count", "change since the collection before"),
+                ("count-range", "from the lowest to the highest in view"),
             )
         ],
     }

@@ -1,8 +1,8 @@
 """What the Firefox Profiler's processed format is made of, field by field, as plain data.
 
 Invariant: the shapes are those of version 63 of the viewer's `src/types/profile.ts`, less what
-gcfuzz never writes: deltas instead of times, markers with an end only, libraries, pages. So what is
-no field here is a mistake. They say nothing of what values have to do with each other.
+gcfuzz has never written: deltas instead of times, markers with an end only, libraries, pages. So
+what is no field here is a mistake. They say nothing of what values have to do with each other.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ META: dict[str, Shape] = {
     "profilingEndTime": TIME,
     "processType": COUNT,
     "stackwalk": _among(0, 1),
-    "debug": TRUTH,
+    "debug?": TRUTH,
     "version": COUNT,
     "preprocessedProfileVersion": _among(VERSION),
     "product": TEXT,
@@ -127,7 +127,8 @@ META: dict[str, Shape] = {
             "chartLabel": TEXT,
             "display": Each(_among(*MARKER_PLACES)),
             "description": TEXT,
-            "fields": Each({"key": TEXT, "label": TEXT, "format": FORMAT}),
+            "colorField?": TEXT,
+            "fields": Each({"key": TEXT, "label": TEXT, "format": FORMAT, "hidden?": TRUTH}),
         }
     ),
     "symbolicated": TRUTH,

@@ -11,12 +11,22 @@ from typing import Any
 import attrs
 import pytest
 
+import gcmodel
+from gcmodel.heap import Heap
 from gcmodel.profiling.firefox import processed, write
 from gcmodel.profiling.firefox_check import problems
-from gcmodel.profiling.profile import Fate, Profile
+from gcmodel.profiling.firefox_look import CALLED_BACK, CATEGORY_OF_FILE
+from gcmodel.profiling.profile import Fate, Frame, Phase, Profile, Stack, TimeSample
 
 PERIOD_BYTES = 4096
+ROOT = "gcbench", ""
+GCBENCH = "gcbench", "/src/gcmodel/workloads/gcbench.py"
+ALLOCATE = "Heap.allocate_node", "/src/gcmodel/heap.py"
+COLLECT = "MinorCollection.collect", "/src/gcmodel/minor.py"
+REPORT = "Sampler.report", "/src/gcmodel/sampler.py"
 Json = Any
+Place = tuple[str, str]
+"""A function and its file."""
 Read = Callable[[Profile], Json]
 Change = Callable[[Profile], Profile]
 
@@ -47,22 +57,28 @@ def rows(table: Json) -> list[dict[str, Json]]:
 
 def frames_of(data: Json, stack: int) -> list[tuple[str, str, int | None, str]]:
     """Name, file, line and category's colour of each frame of a stack, the innermost first."""
-    shared, texts, found = data["shared"], data["shared"]["stringArray"], []
-    number: int | None = stack
-    while number is not None:
-        frame = rows(shared["frameTable"])[shared["stackTable"]["frame"][number]]
-        func = rows(shared["funcTable"])[frame["func"]]
-        file = "" if func["source"] is None else shared["sources"]["filename"][func["source"]]
-        found.append(
-            (
-                texts[func["name"]],
-                file and texts[file],
-                frame["line"],
-                data["meta"]["categories"][frame["category"]]["color"],
-            )
-        )
-        number = shared["stackTable"]["prefix"][number]
-    return found
+    shared, texts = data["shared"], data["shared"]["stringArray"]
+    frame = rows(shared["frameTable"])[shared["stackTable"]["frame"][stack]]
+    func = rows(shared["funcTable"])[frame["func"]]
+    file = "" if func["source"] is None else texts[shared["sources"]["filename"][func["source"]]]
+    caller = shared["stackTable"]["prefix"][stack]
+    outer = [] if caller is None else frames_of(data, caller)
+    if frame["category"] is not None:
+        colour = data["meta"]["categories"][frame["category"]]["color"]
+    else:
+        colour = outer[0][-1] if outer else "grey"  # As the viewer does it.
+    return [(texts[func["name"]], file, frame["line"], colour), *outer]
+
+
+def a_moment_in(profile: Profile, places: list[Place]) -> Profile:
+    """A profile whose only stack is that of some places, the outermost first."""
+    return attrs.evolve(
+        profile,
+        frames=[Frame(*place, 1, 2) for place in places],
+        stacks=[Stack(number - 1 if number else None, number) for number in range(len(places))],
+        samples=[],
+        time_samples=[TimeSample(50, len(places) - 1)],
+    )
 
 
 def nothing(profile: Profile) -> Profile:
@@ -109,9 +125,23 @@ def test_a_file_whose_name_says_so_is_compressed(profile: Profile, tmp_path: Pat
 
 
 def test_the_period_and_whether_it_came_to_its_end_are_told(profile: Profile, read: Read) -> None:
-    (recording,) = read(attrs.evolve(profile, is_complete=False))["meta"]["extra"]
-    told = {entry["label"]: entry["value"] for entry in recording["entries"]}
+    told = told_of(read(attrs.evolve(profile, is_complete=False)))
     assert (told["Sampling period"], told["Came to its end"]) == (PERIOD_BYTES, "no")
+
+
+def test_an_object_that_was_sampled_twice_is_one_object_and_two_samples(data: Json) -> None:
+    told = told_of(data)
+    assert (told["Sampled objects"], told["Samples"]) == (5, 8)
+
+
+def told_of(data: Json) -> dict[str, Json]:
+    (recording,) = data["meta"]["extra"]
+    return {entry["label"]: entry["value"] for entry in recording["entries"]}
+
+
+def test_the_viewer_s_title_names_the_program_and_it_knows_of_no_build(data: Json) -> None:
+    assert data["meta"]["product"] == "gcfuzz: gcbench"
+    assert "debug" not in data["meta"]
 
 
 # Samples.
@@ -180,6 +210,78 @@ def test_without_time_samples_there_is_one_thread(profile: Profile, read: Read) 
     assert len(read(attrs.evolve(profile, time_samples=[]))["threads"]) == 1
 
 
+# What a frame belongs to.
+
+
+@pytest.mark.parametrize(
+    ("places", "colours"),
+    [
+        pytest.param([ROOT, ("main", "/me/server.py")], "yellow yellow", id="a script"),
+        pytest.param([ROOT, ("main", "/me/heap.py")], "yellow yellow", id="a script named heap"),
+        pytest.param([ROOT, ("(outer frames left out)", "")], "yellow yellow", id="no file"),
+        pytest.param([ROOT, GCBENCH, ALLOCATE], "yellow yellow blue", id="the heap"),
+        pytest.param(
+            [ROOT, GCBENCH, ALLOCATE, ("Nursery.allocate", "/src/gcmodel/nursery.py")],
+            "yellow yellow blue blue",
+            id="a helper of the heap",
+        ),
+        pytest.param(
+            [ROOT, ALLOCATE, COLLECT, ("_first", "/src/gcmodel/arenas.py")],
+            "yellow blue orange orange",
+            id="a minor collection",
+        ),
+        pytest.param(
+            [ROOT, ALLOCATE, ("MajorCollection.step", "/src/gcmodel/major.py")],
+            "yellow blue orange",
+            id="a major collection",
+        ),
+        pytest.param(
+            [ROOT, ALLOCATE, COLLECT, ("Heap.place_old", "/src/gcmodel/heap.py")],
+            "yellow blue orange orange",
+            id="the heap called by the collector",
+        ),
+        pytest.param(
+            [ROOT, ALLOCATE, COLLECT, REPORT, ("Heap.statistics", "/src/gcmodel/heap.py")],
+            "yellow blue orange purple purple",
+            id="the heap called by the sampler",
+        ),
+        pytest.param(
+            [ROOT, COLLECT, ("Heap.memory_used_bytes", "/src/gcmodel/heap.py")],
+            "yellow orange orange",
+            id="a figure of the heap's asked by the collector",
+        ),
+        pytest.param(
+            [ROOT, ALLOCATE, ("Sampling.set_limit", "/src/gcmodel/sampling.py")],
+            "yellow blue purple",
+            id="the sampler",
+        ),
+        pytest.param(
+            [ROOT, COLLECT, ("Recorder._line", "/src/gcmodel/profiling/recorder.py"), ("x", "/x")],
+            "yellow orange purple purple",
+            id="the recorder and a library",
+        ),
+        pytest.param([GCBENCH, ALLOCATE], "yellow blue", id="a program without a root"),
+        pytest.param([ALLOCATE, COLLECT], "blue orange", id="a heap without a program"),
+        pytest.param([("x", "/src/gcmodel/arenas.py")], "yellow", id="a helper without a caller"),
+    ],
+)
+def test_time_is_the_program_s_the_heap_s_the_collector_s_or_the_sampler_s(
+    places: list[Place], colours: str, profile: Profile, read: Read
+) -> None:
+    data = read(a_moment_in(profile, places))
+    (stack,) = data["threads"][1]["samples"]["stack"]
+    assert [colour for *_, colour in reversed(frames_of(data, stack))] == colours.split()
+    assert problems(data) == []
+
+
+def test_what_the_categories_are_told_by_is_there() -> None:
+    source = Path(gcmodel.__file__).parents[1]
+    assert [pattern for pattern in CATEGORY_OF_FILE if not [*source.glob(pattern)]] == []
+    assert {function.__qualname__ for function in vars(Heap).values() if callable(function)} > (
+        CALLED_BACK
+    )
+
+
 # Allocations as the viewer's other views want them.
 
 
@@ -204,13 +306,10 @@ def test_an_object_may_die_in_the_microsecond_of_its_birth(profile: Profile, rea
     assert problems(data) == []
 
 
-def test_an_allocation_has_its_type_and_its_place(data: Json) -> None:
-    allocations = rows(data["threads"][0]["jsAllocations"])
-    assert [(row["className"], row["inNursery"]) for row in allocations[2:]] == [
-        ("node", True),
-        ("string", False),
-        ("unknown type", True),
-    ]
+def test_the_samples_are_not_repeated_as_allocations_of_javascript(data: Json) -> None:
+    """The viewer would offer the same totals under a second name."""
+    assert "nativeAllocations" in data["threads"][0]
+    assert "jsAllocations" not in data["threads"][0]
 
 
 # Collections and memory.
@@ -221,24 +320,62 @@ def test_a_minor_collection_is_a_mark_with_the_memory_after_it(data: Json) -> No
     first = markers[0]
     assert data["shared"]["stringArray"][first["name"]] == "minor collection"
     assert (first["startTime"], first["endTime"], first["phase"]) == (0.9, 1.1, 1)
-    figures = {key: value for key, value in first["data"].items() if key != "type"}
-    assert figures == {"memoryUsed": 1000, "arenas": 4096, "resident": 50_000}
+    figures = {"memoryUsed": 1000, "arenas": 4096, "resident": 50_000}
+    assert first["data"] == {"type": "MinorCollection", "colour": "grey", **figures}
+    assert schema_of(data, first)["chartLabel"] == "{marker.data.memoryUsed}"
 
 
 def test_a_phase_is_a_span_with_its_steps_and_the_time_that_they_took(data: Json) -> None:
     marking = rows(data["threads"][0]["markers"])[1]
-    assert data["shared"]["stringArray"][marking["name"]] == "major: marking"
     assert (marking["startTime"], marking["endTime"]) == (1.2, 2.3)
+    assert marking["data"]["phase"] == "marking"
     assert (marking["data"]["steps"], marking["data"]["collecting"]) == (2, 0.15)
+    assert schema_of(data, marking)["chartLabel"] == "{marker.data.phase}"
+
+
+def test_phases_are_orange_above_the_allocations(data: Json) -> None:
+    """The viewer paints marks by their names, then by their types; it knows one, not the other."""
+    _, marking, _, sweeping = rows(data["threads"][0]["markers"])
+    assert marking["data"]["type"] == sweeping["data"]["type"] == "GC Interrupt"
+    assert marking["name"] == sweeping["name"]
+
+
+def test_each_phase_has_a_colour_of_its_own_in_the_marker_chart(
+    profile: Profile, read: Read
+) -> None:
+    names = ["scanning", "marking", "sweeping", "finalizing", "a phase of another collector"]
+    phases = [Phase(name, 10, 20, 1, 5) for name in names]
+    data = read(attrs.evolve(profile, phases=phases, minor_collections=[]))
+    markers = rows(data["threads"][0]["markers"])
+    assert len({marker["data"]["colour"] for marker in markers}) == len(names)
+    assert problems(data) == []
+
+
+def test_colours_are_for_painting_and_not_shown(data: Json) -> None:
+    for schema in data["meta"]["markerSchema"]:
+        hidden = [field["key"] for field in schema["fields"] if field.get("hidden")]
+        assert hidden == [schema["colorField"]]
+
+
+def test_there_are_no_marks_above_the_memory(data: Json) -> None:
+    """As in the paper's figure 1: they would cover the curves."""
+    assert {track["display"]["markerSchemaLocation"] for track in data["counters"]} == {None}
+    places = [schema["display"] for schema in data["meta"]["markerSchema"]]
+    assert places == [["marker-chart", "marker-table", "timeline-overview"]] * 2
+
+
+def schema_of(data: Json, marker: Json) -> Json:
+    schemas = {schema["name"]: schema for schema in data["meta"]["markerSchema"]}
+    return schemas[marker["data"]["type"]]
 
 
 def test_marks_and_spans_come_in_the_order_of_time(data: Json) -> None:
     texts = data["shared"]["stringArray"]
     assert [texts[row["name"]] for row in rows(data["threads"][0]["markers"])] == [
         "minor collection",
-        "major: marking",
+        "major collection",
         "minor collection",
-        "major: sweeping",
+        "major collection",
     ]
 
 
@@ -255,7 +392,15 @@ def test_a_memory_track_adds_up_to_the_memory_after_each_collection(
 ) -> None:
     (track,) = (each for each in data["counters"] if each["name"] == name)
     assert list(accumulate(track["samples"]["count"])) == values_bytes
-    assert track["samples"]["time"] == [0.9, 1.1, 2.1]
+    # It rises at once where the first value is known, and does not climb from an earlier moment.
+    assert track["samples"]["time"] == [1.1, 1.1, 2.1]
+
+
+def test_a_memory_track_s_tooltip_says_whose_bytes_they_are(data: Json) -> None:
+    for track in data["counters"]:
+        labels = {row["source"]: row["label"] for row in track["display"]["tooltipRows"]}
+        assert list(labels) == ["accumulated", "count", "count-range"]
+        assert track["name"] in labels["accumulated"]
 
 
 def test_without_minor_collections_there_are_no_memory_tracks(profile: Profile, read: Read) -> None:
