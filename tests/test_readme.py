@@ -27,6 +27,7 @@ def test_the_readme_s_command_is_run_by_ci(command: str) -> None:
     assert f"    {command}" in (ROOT / ".ci" / "run").read_text()
 
 
+@pytest.mark.slow
 def test_the_readme_s_failure_report_is_what_its_command_prints(tmp_path: Path) -> None:
     command = re.search(r"^gcfuzz (run .*stale-limit-after-large)$", README, re.MULTILINE)
     report = re.search(r"```text\n(FAILURE 1.*?)```", README, re.DOTALL)

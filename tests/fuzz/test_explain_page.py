@@ -358,6 +358,7 @@ def viewer(chrome: Chrome, tmp_path: Path) -> Iterator[Viewer]:
     assert viewer.complaints() == []
 
 
+@pytest.mark.slow
 def test_the_page_begins_with_the_trace_and_its_first_action(viewer: Viewer) -> None:
     viewer.open(page_of(ENABLE, NODE, title="some.jsonl on reference"))
     assert viewer.find("#title").text == "some.jsonl on reference"
@@ -366,6 +367,7 @@ def test_the_page_begins_with_the_trace_and_its_first_action(viewer: Viewer) -> 
     assert viewer.current() == viewer.find("#action").text == "enable_sampling period_bytes=128"
 
 
+@pytest.mark.slow
 def test_the_arrow_keys_step_and_stop_at_the_ends(viewer: Viewer) -> None:
     viewer.open(page_of(ENABLE, NODE, ARRAY))
     shown = []
@@ -375,6 +377,7 @@ def test_the_arrow_keys_step_and_stop_at_the_ends(viewer: Viewer) -> None:
     assert shown == ["allocate_node", "allocate_array", "allocate_array", "allocate_node"]
 
 
+@pytest.mark.slow
 def test_home_and_end_jump(viewer: Viewer) -> None:
     viewer.open(page_of(ENABLE, NODE, ARRAY))
     viewer.press(Keys.END)
@@ -383,6 +386,7 @@ def test_home_and_end_jump(viewer: Viewer) -> None:
     assert viewer.current() == "enable_sampling period_bytes=128"
 
 
+@pytest.mark.slow
 def test_the_buttons_and_the_actions_can_be_clicked(viewer: Viewer) -> None:
     viewer.open(page_of(ENABLE, NODE, ARRAY))
     shown = []
@@ -392,6 +396,7 @@ def test_the_buttons_and_the_actions_can_be_clicked(viewer: Viewer) -> None:
     assert shown == [f"step {number} of 3" for number in (2, 3, 2, 1, 3)]
 
 
+@pytest.mark.slow
 def test_the_nursery_is_drawn_to_scale(viewer: Viewer) -> None:
     viewer.open(page_of(NODE, NODE, ARRAY))
     viewer.press(Keys.END)
@@ -400,6 +405,7 @@ def test_the_nursery_is_drawn_to_scale(viewer: Viewer) -> None:
     assert viewer.span("free") == pytest.approx((96, TOP))
 
 
+@pytest.mark.slow
 def test_the_pointers_stand_where_they_point(viewer: Viewer) -> None:
     viewer.open(page_of(ENABLE, NODE))
     viewer.press(Keys.END)
@@ -407,12 +413,14 @@ def test_the_pointers_stand_where_they_point(viewer: Viewer) -> None:
     assert where == pytest.approx([32, 128, 128, TOP])
 
 
+@pytest.mark.slow
 def test_a_sample_point_beyond_the_top_is_shown_beyond_it(viewer: Viewer) -> None:
     viewer.open(page_of(ENABLE_BEYOND))
     assert viewer.marked("sample_point") > TOP
     assert viewer.texts(".marker.sample_point text") == ["sample point 512", "256 beyond the top"]
 
 
+@pytest.mark.slow
 def test_the_nursery_names_its_objects_until_they_are_collected(viewer: Viewer) -> None:
     viewer.open(page_of(NODE, ARRAY, FREE, COLLECT))
     viewer.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
@@ -421,6 +429,7 @@ def test_the_nursery_names_its_objects_until_they_are_collected(viewer: Viewer) 
     assert viewer.texts(".nursery .inside") == []
 
 
+@pytest.mark.slow
 def test_the_objects_are_shown_with_their_slots(viewer: Viewer) -> None:
     viewer.open(page_of(NODE, ARRAY))
     viewer.press(Keys.END)
@@ -428,6 +437,7 @@ def test_the_objects_are_shown_with_their_slots(viewer: Viewer) -> None:
     assert viewer.texts(".box text.slot") == ["root 0", "root 1"]
 
 
+@pytest.mark.slow
 def test_a_reference_is_an_arrow_with_its_field(viewer: Viewer) -> None:
     viewer.open(page_of(NODE, ARRAY, write(1, 1, 0), WEAKREF))
     assert viewer.texts(".edge") == []
@@ -435,6 +445,7 @@ def test_a_reference_is_an_arrow_with_its_field(viewer: Viewer) -> None:
     assert viewer.texts(".edge text") == ["1", "weak"]
 
 
+@pytest.mark.slow
 def test_what_is_new_in_a_step_stands_out(viewer: Viewer) -> None:
     viewer.open(page_of(NODE, ARRAY, write(1, 1, 0)))
     viewer.press(Keys.ARROW_RIGHT)
@@ -444,6 +455,7 @@ def test_what_is_new_in_a_step_stands_out(viewer: Viewer) -> None:
     assert viewer.texts(".edge.new text") == ["1"]
 
 
+@pytest.mark.slow
 def test_the_culprit_is_marked_and_what_it_did_told(viewer: Viewer) -> None:
     viewer.open(page_of(*STALE_LIMIT, target="reference+stale-limit-after-large"))
     assert viewer.texts("#actions .culprit .words") == ["allocate_node number=0 nonmovable"]
@@ -453,6 +465,7 @@ def test_the_culprit_is_marked_and_what_it_did_told(viewer: Viewer) -> None:
     assert viewer.texts("#mismatch dd")[:3] == ["pointers", "limit 256", "limit 31"]
 
 
+@pytest.mark.slow
 def test_a_wrong_pointer_is_shown_with_where_it_belongs(viewer: Viewer) -> None:
     viewer.open(page_of(*STALE_LIMIT, target="reference+stale-limit-after-large"))
     viewer.press(Keys.END)
@@ -460,6 +473,7 @@ def test_a_wrong_pointer_is_shown_with_where_it_belongs(viewer: Viewer) -> None:
     assert viewer.marked("expected") == pytest.approx(TOP)
 
 
+@pytest.mark.slow
 def test_the_expected_heap_and_the_one_found_are_both_shown(viewer: Viewer) -> None:
     viewer.open(page_of(*NUMBER_LOST, target="reference+shadow-keeps-number"))
     viewer.press(Keys.END)
@@ -467,12 +481,14 @@ def test_the_expected_heap_and_the_one_found_are_both_shown(viewer: Viewer) -> N
     assert viewer.texts(".box.differs .label") == ["node 1", "node 0"]
 
 
+@pytest.mark.slow
 def test_a_trace_that_passes_has_no_culprit(viewer: Viewer) -> None:
     viewer.open(page_of(NODE))
     assert viewer.texts(".culprit") == []
     assert viewer.find("#verdict").text == "no mismatch"
 
 
+@pytest.mark.slow
 def test_blocks_are_shown_without_nursery_ages_and_references(viewer: Viewer) -> None:
     viewer.open(page_of(MALLOC, target=BLOCKS))
     assert viewer.current() == "malloc by thread 1 size_bytes=10"
@@ -482,6 +498,7 @@ def test_blocks_are_shown_without_nursery_ages_and_references(viewer: Viewer) ->
     assert [word for word in ("nursery", "young", "arrow", "weak") if word in shown] == []
 
 
+@pytest.mark.slow
 def test_a_collector_that_shows_no_pointers_has_references_and_no_nursery(viewer: Viewer) -> None:
     viewer.open(page_of(NODE, target="reference-dotnet"))
     assert not viewer.find("#nursery").is_displayed()
@@ -489,12 +506,14 @@ def test_a_collector_that_shows_no_pointers_has_references_and_no_nursery(viewer
     assert "room:" not in viewer.find("main").text
 
 
+@pytest.mark.slow
 def test_a_trace_without_actions_says_so(viewer: Viewer) -> None:
     viewer.open(page_of())
     viewer.press(Keys.ARROW_RIGHT)
     assert viewer.find("#action").text == "The trace has no actions."
 
 
+@pytest.mark.slow
 def test_there_is_a_light_and_a_dark_scheme(viewer: Viewer) -> None:
     viewer.open(page_of(NODE))
     seen = []

@@ -7,6 +7,8 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Set as AbstractSet
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,8 @@ PROFILING = {
 ORACLES = {name for name in SOURCES if name.startswith("fuzz.oracles.")}
 
 
-def imports_of(module: str) -> set[str]:
+@cache
+def imports_of(module: str) -> frozenset[str]:
     """The modules that a module imports, wherever in it, in full."""
     package = module.rpartition(".")[0]
     found = set()
@@ -60,18 +63,18 @@ def imports_of(module: str) -> set[str]:
             members = {f"{origin}.{alias.name}" for alias in node.names}
             modules = {member for member in members if member in SOURCES}
             found |= modules | ({origin} if modules != members else set())
-    return found
+    return frozenset(found)
 
 
 def importers_of(package: str) -> set[str]:
     return {module for module in SOURCES if package in top_level(imports_of(module))}
 
 
-def top_level(modules: set[str]) -> set[str]:
+def top_level(modules: AbstractSet[str]) -> set[str]:
     return {module.partition(".")[0] for module in modules}
 
 
-def ours(modules: set[str]) -> set[str]:
+def ours(modules: AbstractSet[str]) -> set[str]:
     return {module for module in modules if module.partition(".")[0] in OURS}
 
 

@@ -199,7 +199,7 @@ def test_types_are_told_with_their_fates(script: str, profiled: Profiled) -> Non
 
 def test_the_recording_is_removed_when_all_is_written(script: str, profiled: Profiled) -> None:
     profiled(script, "-o", "out.collapsed")
-    assert sorted(path.name for path in Path().iterdir()) == ["nodes.py", "out.collapsed"]
+    assert [path.name for path in Path().glob("out*")] == ["out.collapsed"]
 
 
 @pytest.mark.slow
