@@ -39,7 +39,11 @@ STEPS = 20
 SAMPLING = (EnableSampling, DisableSampling, PauseSampling, ResumeSampling)
 MakeEngine = Callable[[Target, str], Engine]
 both_engines = pytest.mark.parametrize(
-    "make_engine", [RandomEngine, MachineEngine], ids=["random", "machine"]
+    "make_engine",
+    [
+        pytest.param(RandomEngine, id="random"),
+        pytest.param(MachineEngine, id="machine", marks=pytest.mark.slow),
+    ],
 )
 
 

@@ -271,7 +271,7 @@ since what is left out moves every later sample; and where only chance decides, 
 
 QUICK_TO_REDUCE = {
     *("disable-before-enable", "one-sample-per-object", "stale-limit-after-large"),
-    *("toggle-kills-sampling", "class-size-vs-request", "outside-tlab-desync"),
+    *("toggle-kills-sampling", "class-size-vs-request"),
 }
 
 
