@@ -55,6 +55,7 @@ WORKERS_MAX = 256
 SESSION_SEEDS = 2**32
 SEEDS_HUNTED_MAX = 1000
 RECORDING_BYTES = 2**30
+REPEATS_MAX = 1_000_000
 
 
 corpus_option = click.option(
@@ -312,7 +313,9 @@ def _write_page(path: Path, page: Page) -> int:
     type=Duration(),
     help="Sample the stack by time as well: 1ms, 10ms.",
 )
-@click.option("--repeat", type=click.IntRange(min=1), help="Run it so many times.  [default: 1]")
+@click.option(
+    "--repeat", type=click.IntRange(1, REPEATS_MAX), help="Run it so many times.  [default: 1]"
+)
 @click.option(
     "--max-size",
     "max_bytes",

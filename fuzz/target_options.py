@@ -40,7 +40,7 @@ class Duration(click.ParamType[float]):
     ) -> float:
         if isinstance(value, float):
             return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smh])", str(value))
+        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ms|[smh])", str(value), re.ASCII)
         if not match or float(match[1]) == 0:
             self.fail(f"{value!r} is no time; write 500ms, 30s, 10m or 2h", param, ctx)
         return float(match[1]) * SECONDS_PER_UNIT[match[2]]
@@ -56,7 +56,7 @@ class Size(click.ParamType[int]):
     ) -> int:
         if isinstance(value, int):
             return value
-        match = re.fullmatch(r"(\d+)([kMG]?)", value, re.ASCII)
+        match = re.fullmatch(r"(\d{1,20})([kMG]?)", value, re.ASCII)
         if not match:
             self.fail(f"{value!r} is no size; write 64, 4k, 1M or 2G", param, ctx)
         return int(match[1]) * BYTES_PER_UNIT[match[2]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from fuzz.profiling.session import EXPORTS, RECORDING_SUFFIX
+from fuzz.profiling.session import FORMATS
 from gcmodel.workloads import WORKLOADS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "profiling.md").read_text()
@@ -35,6 +35,6 @@ def test_its_script_prints_what_it_says(tmp_path: Path) -> None:
     assert ran.stdout.startswith(block("text", "server.py: "))
 
 
-@pytest.mark.parametrize("name", [*WORKLOADS, *EXPORTS, RECORDING_SUFFIX])
+@pytest.mark.parametrize("name", [*WORKLOADS, *FORMATS])
 def test_it_names_every_workload_and_every_format(name: str) -> None:
     assert f"`{name}`" in PAGE

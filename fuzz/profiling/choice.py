@@ -21,7 +21,7 @@ from gcmodel.workloads import WORKLOADS
 
 PERIOD_BYTES = 4096
 SEED = 1
-TIME_PERIOD_US_MIN = 100
+TIME_PERIOD_US_MIN, TIME_PERIOD_US_MAX = 100, 3_600_000_000
 MICROSECONDS = 1e6
 SCRIPT_SUFFIX = ".py"
 
@@ -65,9 +65,10 @@ def source_of(what: Path, options: SamplingOptions) -> Source | None:
     if what.suffix == SCRIPT_SUFFIX:
         return _program(what, options)
     if _is_recording(what):
-        _refuse(options.given, f"{what} is a recording already")
+        _refuse(options.given, f"{what} is a recording already; say nothing of sampling")
         return None
-    _refuse([name for name in options.given if name != "--period"], f"{what} is a trace")
+    others = [name for name in options.given if name != "--period"]
+    _refuse(others, f"{what} is a trace, and not a program")
     trace = traces.read(what)
     if options.period_bytes is not None:
         trace = sampled_every(trace, options.period_bytes)
@@ -98,16 +99,15 @@ def _check(options: SamplingOptions) -> None:
     if options.fixed and options.seed is not None:
         raise BadInputError("--seed is of random distances, and --fixed has none; give one of them")
     seconds = options.time_period_seconds
-    if seconds is not None and seconds * MICROSECONDS < TIME_PERIOD_US_MIN:
-        raise BadInputError(
-            f"--time-period is {seconds * MICROSECONDS:g} us; it must be "
-            f"at least {TIME_PERIOD_US_MIN} us, 0.1ms"
-        )
+    if seconds is None:
+        return
+    if not TIME_PERIOD_US_MIN <= seconds * MICROSECONDS <= TIME_PERIOD_US_MAX:
+        raise BadInputError(f"--time-period is {seconds:g} s; it must be from 0.1ms to 1h")
 
 
 def _refuse(names: list[str], why: str) -> None:
     if names:
-        raise BadInputError(f"{why}; {', '.join(names)} would make no difference, leave that out")
+        raise BadInputError(f"{why}; leave out {', '.join(names)}")
 
 
 def _is_recording(path: Path) -> bool:

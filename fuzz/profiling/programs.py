@@ -6,17 +6,18 @@ whatever a script raises is bad input, and the message names the line that raise
 
 from __future__ import annotations
 
-import importlib.util
+import inspect
+import runpy
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import attrs
 
 from fuzz.problems import BadInputError
-from fuzz.profiling.source import Listener, Recorded, header_of
+from fuzz.profiling.source import Listener, Recorded, Stopped, header_of
 from gcmodel.profiling.cost import Cost, cost_of
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter
@@ -24,6 +25,8 @@ from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
 from gcmodel.profiling.stacks import PythonStacks
 
 MAIN = "main"
+MODULE = "gcfuzz_profiled"
+"""The name of a script's module, whatever its file is called."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,15 +46,16 @@ class ProgramSource:
 
     def cost(self) -> Cost:
         """See Source. The program is run once, and the rest is arithmetic."""
-        with _errors_of(self.script):
-            return cost_of(self.program).times(self.repeat)
+        with _running(self.script):
+            cost = cost_of(self.program)
+        return cost.times(self.repeat)
 
     def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
         """See Source."""
         header = header_of(self, is_random=self.is_random, nursery_bytes=PROFILED.nursery_bytes)
         writer = RecordingWriter(path, header, max_bytes)
         stacks = PythonStacks(writer, self.name)
-        recorder = Recorder(writer, stacks, lambda: listener(recorder))
+        recorder = Recorder(writer, stacks.of_allocation, lambda: listener(recorder))
         plan = SamplingPlan(
             period_bytes=self.period_bytes,
             repeat=self.repeat,
@@ -60,49 +64,51 @@ class ProgramSource:
                 PROFILED, random_periods=self.is_random, sampler_seeds=(self.seed,)
             ),
         )
-        with writer, _errors_of(self.script):
+        with writer, _running(self.script):
             seconds = record(self.program, recorder, stacks, plan)
         return Recorded(seconds, writer.stopped_by)
 
 
 def main_of(path: Path) -> Program:
     """The function `main` of a script. Raises BadInputError."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent))
-    with _errors_of(path):
-        spec.loader.exec_module(module)
-    main: Program | None = getattr(module, MAIN, None)
+    with _running(path):
+        names = runpy.run_path(str(path.absolute()), run_name=MODULE)
+    main: Program | None = names.get(MAIN)
     if not callable(main):
         raise BadInputError(
             f"{path}: has no function {MAIN}; write `def {MAIN}(heap)`, which allocates in "
             "the gcmodel.Heap that it is given"
         )
+    if inspect.iscoroutinefunction(main) or inspect.isgeneratorfunction(main):
+        raise BadInputError(
+            f"{path}: {MAIN} does nothing when it is called; write a plain function"
+        )
     return main
 
 
 @contextmanager
-def _errors_of(script: Path | None) -> Iterator[None]:
-    """What a script raises is bad input. Whatever else raises is not told apart here."""
-    try:
-        yield
-    except (Exception, SystemExit) as problem:
-        if script is None:
+def _running(script: Path | None) -> Iterator[None]:
+    """A program runs, wherever it goes. What a script raises is bad input."""
+    with chdir(Path.cwd()):
+        try:
+            yield
+        except (KeyboardInterrupt, Stopped):
             raise
-        raise BadInputError(_where_and_what(script, problem)) from problem
+        except BaseException as problem:
+            if script is None:
+                raise
+            raise BadInputError(_where_and_what(script, problem)) from problem
 
 
-def _where_and_what(path: Path, problem: BaseException) -> str:
+def _where_and_what(script: Path, problem: BaseException) -> str:
     """What a script raised, in one line, with the line of the script that it came from."""
-    if isinstance(problem, SyntaxError):
-        lines = [problem.lineno or 1]
-    else:
-        frames = traceback.extract_tb(problem.__traceback__)
-        script = str(path.absolute())
-        lines = [frame.lineno or 1 for frame in frames if frame.filename == script]
-    text = " ".join(str(problem).split())
-    place = f"{path}:{lines[-1]}" if lines else str(path)
-    return f"{place}: {type(problem).__name__}{': ' if text else ''}{text}"
+    name = str(script.absolute())
+    frames = traceback.extract_tb(problem.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == name]
+    if isinstance(problem, SyntaxError) and problem.filename == name:
+        lines = [problem.lineno]
+    # The last line is the error itself, and says what its own text cannot be made of.
+    *_, what = traceback.format_exception_only(problem)
+    place = f"{script}:{lines[-1]}" if lines else str(script)
+    return f"{place}: {' '.join(what.split())}"

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fuzz.profiling.session import format_of
 from fuzz.report import PLAIN_SECONDS, counted, short
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Fate, Profile
@@ -75,12 +76,14 @@ def print_costs(
     if seconds is None:
         console.print(f"[yellow]interrupted after {profile.ended_us / MICROSECONDS:.1f} s[/]")
         return
-    console.print(
-        f"allocated {decimal(cost.allocated_bytes)} in {cost.seconds:.2f} s; sampled in "
-        f"{seconds:.2f} s: overhead {seconds / cost.seconds:.2f}; "
-        f"{decimal(recorded_bytes)} recorded",
-        soft_wrap=True,
+    allocated, recorded = decimal(cost.allocated_bytes), decimal(recorded_bytes)
+    overhead = (
+        f" in {cost.seconds:.2f} s; sampled in {seconds:.2f} s: "
+        f"overhead {seconds / cost.seconds:.2f}"
+        if cost.seconds
+        else ""
     )
+    console.print(f"allocated {allocated}{overhead}; {recorded} recorded", soft_wrap=True)
 
 
 def print_profile(console: Console, profile: Profile) -> None:
@@ -122,13 +125,6 @@ def _types(profile: Profile) -> Table:
 def print_written(console: Console, paths: Sequence[Path]) -> None:
     """Which files there are now, and what opens them."""
     for path in paths:
-        console.print(f"{escape(str(path))}: {_OPENED_BY[path.suffix]}", soft_wrap=True)
-
-
-_OPENED_BY = {
-    ".json": "open it at https://profiler.firefox.com",
-    ".gz": "open it at https://profiler.firefox.com",
-    ".heap": "read it with `jeprof --text`",
-    ".collapsed": "a flame graph tool reads it, speedscope for instance",
-    ".jsonl": "the recording; `gcfuzz profile` makes the other formats of it",
-}
+        its_format = format_of(path)
+        assert its_format is not None, "the outputs were checked"
+        console.print(f"{escape(str(path))}: {its_format.opened_by}", soft_wrap=True)

@@ -35,6 +35,10 @@ class Recorded:
     stopped_by: str | None
 
 
+class Stopped(BaseException):
+    """The recording has stopped for good, so it is no use to run the program on."""
+
+
 class Source(Protocol):
     """A workload, a script or a trace, and how it is sampled."""
 
@@ -56,7 +60,8 @@ class Source(Protocol):
     def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
         """Run it and record it.
 
-        Raises BadInputError for what cannot run, and OSError where nothing can be written.
+        Raises BadInputError for what cannot run, OSError where nothing can be written, and whatever
+        the listener raises.
         """
 
 

@@ -20,10 +20,5 @@ def write(profile: Profile, path: Path) -> None:
     weights: Counter[Site] = Counter()
     for sample in profile.samples:
         weights[site_of(profile, sample)] += sample.weight_bytes
-    lines = [f"{_line(site)} {weight}\n" for site, weight in sorted(weights.items())]
+    lines = [f"{';'.join(map(str, reversed(site)))} {weights[site]}\n" for site in sorted(weights)]
     path.write_text("".join(lines), encoding="utf-8")
-
-
-def _line(site: Site) -> str:
-    # What separates frames and lines cannot stand in a name.
-    return ";".join(" ".join(str(name).replace(";", ":").split()) for name in reversed(site))

@@ -25,14 +25,20 @@ from gcmodel.sampling import Sampling
 
 SPARSE_PERIOD_BYTES = 65_544
 """How far apart the samples of sizes are: no power of two, with which loops would fall in step."""
-TABLES_BYTES = 2**16
-"""What the header, the frames and the stacks of a program may take."""
+HEADER_BYTES = 512
+STACK_BYTES = 1024
+"""What the first sample at a site may take, with all frames of its stack."""
+STACKS_BYTES = 2**16
+"""What all stacks of a program may take, about."""
 PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
 
 
 @attrs.frozen(kw_only=True)
 class Cost:
-    """What a program took. `bytes_by_size` is an estimate of what objects of each size take."""
+    """What a program took; no `seconds` if these would say nothing of its collector.
+
+    `bytes_by_size` is an estimate of what objects of each size take.
+    """
 
     seconds: float
     allocated_bytes: int
@@ -59,7 +65,8 @@ class Cost:
         hits = self.allocated_bytes / period_bytes
         moments = 0 if time_period_us is None else self.seconds * 1e6 / time_period_us
         return math.ceil(
-            TABLES_BYTES
+            HEADER_BYTES
+            + min(samples * STACK_BYTES, STACKS_BYTES)
             + self.collections * COLLECTION_BYTES
             + samples * SAMPLE_BYTES
             + hits * ENTRY_BYTES
@@ -81,12 +88,11 @@ class _Sizes(Events):
 
     def __init__(self) -> None:
         super().__init__()
-        self.hits = 0
         self.collections = 0
         self.bytes_by_size: Counter[int] = Counter()
 
     def sample(self, sample: object = None) -> None:
-        self.hits += 1
+        pass
 
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
         self.bytes_by_size[counted_bytes] += count * period_bytes
@@ -108,9 +114,11 @@ def cost_of(program: Program, configuration: Configuration = PROFILED) -> Cost:
     seconds = time.perf_counter() - began
     assert isinstance(heap.sampling, Sampling)
     until_sample_bytes = heap.sampling.sample_point - heap.nursery.nursery_free
+    # A program that switches sampling itself may have left it off.
+    since_sample_bytes = max(heap.sampling.period_bytes - until_sample_bytes, 0)
     return Cost(
         seconds=seconds,
-        allocated_bytes=(events.hits + 1) * SPARSE_PERIOD_BYTES - until_sample_bytes,
+        allocated_bytes=events.bytes_by_size.total() + since_sample_bytes,
         collections=events.collections,
         bytes_by_size=dict(events.bytes_by_size),
     )

@@ -25,19 +25,21 @@ class Fate(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Header:
-    """How a recording was made."""
+    """How a recording was made. Raises ValueError for a figure outside its range."""
 
     program: str
     """What was profiled: a workload, a script, or a trace."""
-    period_bytes: int
+    period_bytes: int = attrs.field(validator=attrs.validators.ge(1))
     is_random: bool
     """Whether the distances between samples are random with the period as their mean."""
-    time_period_us: int | None
+    time_period_us: int | None = attrs.field(
+        validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
     """How often the stack was sampled by time; None for never."""
-    began_unix_ms: int
+    began_unix_ms: int = attrs.field(validator=attrs.validators.ge(0))
     pid: int
     python: str
-    nursery_bytes: int
+    nursery_bytes: int = attrs.field(validator=attrs.validators.ge(1))
     types: tuple[str, ...]
     """The names of the types, by type id."""
 

@@ -1,17 +1,16 @@
 """The recorder: it hears what the collector does and writes it down, with the caller's stack.
 
-Invariant: it has no heap, only plain data, so it cannot allocate in it; and it keeps nothing but
+Invariants: it has no heap, only plain data, so it cannot allocate in it; and it keeps nothing but
 the numbers of stacks, which are bounded, so it may go on for ever. The collector speaks to it on
-its slow paths alone: an allocation that passes no limit does not know that it exists.
+its slow paths alone: an allocation that passes no limit does not know that it exists. While it
+hears anything, no moment is sampled by time: a signal's handler must not write into a line, and
+what the recorder does is not the program's time. If anything is raised meanwhile, it stops there.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from types import FrameType
-from typing import Protocol
 
 import psutil
 
@@ -19,26 +18,17 @@ from gcmodel.events import Events, Report, Sample
 from gcmodel.profiling.recording import RecordingWriter
 
 
-class Sites(Protocol):
-    """Who tells where the program is."""
-
-    def of_allocation(self) -> int:
-        """The number of the stack that has just called the collector, which calls this."""
-
-    def of_moment(self, interrupted: FrameType | None) -> int | None:
-        """The number of the stack that a signal interrupted; None if it is not the program's."""
-
-
 class Recorder(Events):
     """Writes what it hears. `hits`, `weight_bytes` and `time_samples` are the totals so far.
 
-    `listener` is called after each minor collection, when all so far is safe from a kill.
+    `site` tells the number of the stack that has just called the collector. `listener` is called
+    after each minor collection, when all so far is safe from a kill.
     """
 
     def __init__(
         self,
         writer: RecordingWriter,
-        sites: Sites,
+        site: Callable[[], int],
         listener: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
@@ -46,14 +36,14 @@ class Recorder(Events):
         self.weight_bytes = 0
         self.time_samples = 0
         self.writer = writer
-        self._sites = sites
+        self._site = site
         self._listener = listener
         self._process = psutil.Process()
+        self._hearing = _Hearing(writer)
         self._began_ns = time.perf_counter_ns()
         self._collection_began_us = 0
         self._step_began_us = 0
         self._phase = 0
-        self._is_writing = False
 
     @property
     def now_us(self) -> int:
@@ -65,12 +55,10 @@ class Recorder(Events):
 
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
         """See Events."""
-        self._is_writing = True
-        stack = self._sites.of_allocation()
-        self.writer.line(f'["sample",{self.now_us},{stack},{count},{period_bytes},{counted_bytes}]')
-        self.hits += count
-        self.weight_bytes += count * period_bytes
-        self._is_writing = False
+        with self._hearing:
+            self._line("sample", self._site(), count, period_bytes, counted_bytes)
+            self.hits += count
+            self.weight_bytes += count * period_bytes
 
     def minor_collection(self) -> None:
         """See Events."""
@@ -78,21 +66,25 @@ class Recorder(Events):
 
     def report(self, report: Report) -> None:
         """See Events."""
-        self._line("report", report.entries)
+        with self._hearing:
+            entries = ",".join(map(str, report.entries))
+            self.writer.line(f'["report",{self.now_us},[{entries}]]')
 
     def dropped(self) -> None:
         """See Events."""
-        self._line("dropped")
+        with self._hearing:
+            self._line("dropped")
 
     def minor_collection_ended(
         self, memory_used_bytes: int, arena_bytes: int, major_state: int
     ) -> None:
         """See Events. What was written so far is safe from here on."""
-        resident_bytes = self._process.memory_info().rss
-        figures = memory_used_bytes, arena_bytes, resident_bytes
-        self._line("minor", self._collection_began_us, *figures)
-        self.writer.flush()
-        self._listener()
+        with self._hearing:
+            resident_bytes = self._process.memory_info().rss
+            figures = memory_used_bytes, arena_bytes, resident_bytes
+            self._line("minor", self._collection_began_us, *figures)
+            self.writer.flush()
+            self._listener()
 
     def major_step(self, state: int) -> None:
         """See Events."""
@@ -100,26 +92,48 @@ class Recorder(Events):
 
     def major_step_ended(self, state: int) -> None:
         """See Events."""
-        self._line("step", self._step_began_us, self._phase, state)
+        with self._hearing:
+            self._line("step", self._step_began_us, self._phase, state)
 
-    def moment(self, interrupted: FrameType | None) -> None:
-        """A moment to sample by time, in a signal's handler.
+    def moment(self, stack: Callable[[], int | None]) -> None:
+        """A moment to sample by time, in a signal's handler; `stack` tells where the program is.
 
-        One in which the recorder itself was interrupted is no moment of the program's.
+        One at which the recorder itself was interrupted is left out.
         """
-        if not self._is_writing:
-            self._is_writing = True
-            stack = self._sites.of_moment(interrupted)
-            if stack is not None:
-                self.writer.line(f'["time",{self.now_us},{stack}]')
+        if self._hearing.is_in_progress:
+            return
+        with self._hearing:
+            number = stack()
+            if number is not None:
+                self._line("time", number)
                 self.time_samples += 1
-            self._is_writing = False
 
     def end(self) -> None:
         """The recording is complete."""
-        self._line("end", self.hits, self.weight_bytes)
+        with self._hearing:
+            self._line("end", self.hits, self.weight_bytes)
 
-    def _line(self, name: str, *fields: int | list[int]) -> None:
-        self._is_writing = True
-        self.writer.line(json.dumps([name, self.now_us, *fields], separators=(",", ":")))
-        self._is_writing = False
+    def _line(self, name: str, *numbers: int) -> None:
+        self.writer.line(f'["{name}",{",".join(map(str, (self.now_us, *numbers)))}]')
+
+
+class _Hearing:
+    """Something is being heard. What is raised meanwhile ends the recording: half of it is done.
+
+    A program whose stack or memory is full goes on, as it would without a recorder. Everything
+    else is somebody's who interrupts the program, and goes on to it.
+    """
+
+    def __init__(self, writer: RecordingWriter) -> None:
+        self.is_in_progress = False
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        self.is_in_progress = True
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        self.is_in_progress = False
+        if kind is None:
+            return False
+        self._writer.stop(f"{kind.__name__} was raised while it was written")
+        return issubclass(kind, (RecursionError, MemoryError))

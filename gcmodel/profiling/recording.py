@@ -20,7 +20,7 @@ left out. The entries are those of `gcmodel.events.Report`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,6 +45,7 @@ from gcmodel.sampler import REPORT_KIND_SHIFT, REPORT_OUTSIDE, REPORT_SURVIVED
 VERSION_KEY = "gcfuzz_profile"
 VERSION = 1
 BUFFER_BYTES = 2**16
+NUMBERS = 2**63
 
 # What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
 # the lines of a minor collection with a step of a major one, and by that of a moment.
@@ -72,18 +73,18 @@ class RecordingWriter:
         try:
             self._file.close()
         except OSError as problem:
-            self._stop(problem)
+            self._stop_for(problem)
 
     def line(self, text: str) -> None:
         """Write a line of ASCII, without its end."""
         if self.written_bytes + len(text) >= self._max_bytes:
-            self.stopped_by = f"it would be larger than {self._max_bytes:,} bytes"
+            self.stop(f"it would be larger than {self._max_bytes:,} bytes")
         if self.stopped_by is None:
             self.written_bytes += len(text) + 1
             try:
                 self._file.write(text + "\n")
             except OSError as problem:
-                self._stop(problem)
+                self._stop_for(problem)
 
     def frame(self, frame: Frame) -> None:
         """See StackLines."""
@@ -98,10 +99,14 @@ class RecordingWriter:
         try:
             self._file.flush()
         except OSError as problem:
-            self._stop(problem)
+            self._stop_for(problem)
 
-    def _stop(self, problem: OSError) -> None:
-        self.stopped_by = self.stopped_by or f"it cannot be written: {problem.strerror}"
+    def stop(self, why: str) -> None:
+        """No line will follow, for the reason in this sentence."""
+        self.stopped_by = self.stopped_by or why
+
+    def _stop_for(self, problem: OSError) -> None:
+        self.stop(f"it cannot be written: {problem.strerror}")
 
 
 def is_recording(path: Path) -> bool:
@@ -134,7 +139,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _at(path: Path, number: int, read_line: Any, line: str) -> Any:  # noqa: ANN401 - what it returns
     try:
         return read_line(line)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise RecordingError(f"{path}:{number}: {problem}") from problem
 
 
@@ -152,6 +157,22 @@ def _header(line: str) -> Header:
     except cattrs.BaseValidationError as problem:
         what = "; ".join(cattrs.transform_error(problem))
         raise ValueError(f"the header is wrong: {what}") from problem
+
+
+def _check_numbers(fields: object) -> None:
+    """All numbers of a line, the entries of a report among them, are 0 or more, and small."""
+    for field in fields if isinstance(fields, list) else ():
+        if isinstance(field, list):
+            _check_numbers(field)
+        elif isinstance(field, bool) or (isinstance(field, int) and not 0 <= field < NUMBERS):
+            raise ValueError(f"{str(field)[:20]} is no number from 0 to below 2**63")
+
+
+def _check_span(began_us: int, ended_us: int, before: Sequence[MinorCollection | Phase]) -> None:
+    """A collection begins before it ends, and after the last one of its kind has ended."""
+    earliest_us = before[-1].ended_us if before else 0
+    if not earliest_us <= began_us <= ended_us:
+        raise ValueError(f"a collection that ends at {ended_us} us began at {began_us} us")
 
 
 class _Reading:
@@ -188,7 +209,9 @@ class _Reading:
         """Read a line after the header. Raises ValueError if it is none of those above."""
         if self._is_complete:
             raise ValueError("nothing may follow the end")
-        match json.loads(line):
+        fields = json.loads(line)
+        _check_numbers(fields)
+        match fields:
             case ["sample", int(at), int(stack), int(hits), int(period), int(counted)]:
                 self._sample(Sample(self._at(at), self._stack(stack), hits, period, counted))
             case ["report", int(at), [*entries]] if all(type(each) is int for each in entries):
@@ -204,12 +227,14 @@ class _Reading:
     def _add_rare(self, fields: object) -> None:
         match fields:
             case ["minor", int(at), int(began), int(used), int(arenas), int(resident)]:
-                self._minors.append(MinorCollection(began, self._at(at), used, arenas, resident))
+                _check_span(began, self._at(at), self._minors)
+                self._minors.append(MinorCollection(began, at, used, arenas, resident))
             case ["step", int(at), int(began), int(phase), int(after)]:
-                self._step(began, self._at(at), State(phase), State(after))
+                _check_span(began, self._at(at), self._phases)
+                self._step(began, at, State(phase), State(after))
             case ["stack", int() | None as caller, int(frame)]:
-                in_range = 0 <= frame < len(self._frames)
-                if not in_range or (caller is not None and not 0 <= caller < len(self._stacks)):
+                is_frame = frame < len(self._frames)
+                if not is_frame or (caller is not None and caller >= len(self._stacks)):
                     raise ValueError("a stack's frame and its caller come before it")
                 self._stacks.append(Stack(caller, frame))
             case ["frame", str(function), str(file), int(first_line), int(line_number)]:
@@ -227,7 +252,7 @@ class _Reading:
         return at_us
 
     def _stack(self, stack: int) -> int:
-        if not 0 <= stack < len(self._stacks):
+        if stack >= len(self._stacks):
             raise ValueError(f"there is no stack {stack}")
         return stack
 
@@ -238,7 +263,7 @@ class _Reading:
         self._pending.append(sample)
 
     def _type(self, number: int) -> str:
-        if not 0 <= number < len(self._header.types):
+        if number >= len(self._header.types):
             raise ValueError(f"there is no type {number}")
         return self._header.types[number]
 

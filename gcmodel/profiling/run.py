@@ -1,8 +1,8 @@
 """A program on a heap, being recorded.
 
-Invariant: a program that ends has all of its samples judged, by a last minor collection, and one
-that fails has all of them recorded. An interrupt comes anywhere, in the middle of a collection or
-of a line, so after it nothing more is asked of the heap or written, as after a kill.
+Invariant: a program that ends has all of its samples judged, by a last minor collection. One that
+fails or is interrupted may do so anywhere, in the middle of a collection or of a line, so nothing
+more is asked of the heap or written then: the recording has no end, as after a kill.
 """
 
 from __future__ import annotations
@@ -48,15 +48,13 @@ def record(
     heap = Heap(sampling.configuration, events=recorder)
     heap.enable_sampling(sampling.period_bytes)
     period_us = sampling.time_period_us
-    timed = nullcontext() if period_us is None else sampling_time(recorder, period_us)
+    timed = nullcontext() if period_us is None else sampling_time(recorder, stacks, period_us)
     began = time.perf_counter()
-    try:
-        with timed:
-            for _ in range(sampling.repeat):
-                stacks.run(program, heap)
-    except Exception:
-        recorder.end()
-        raise
+    with timed:
+        for _ in range(sampling.repeat):
+            # What one run keeps is no cost of the next.
+            del heap.roots[:]
+            stacks.run(program, heap)
     seconds = time.perf_counter() - began
     heap.disable_sampling(report=True)
     recorder.end()

@@ -275,6 +275,48 @@ def test_a_profile_does_not_overwrite_what_it_is_made_of(
     assert "is the trace itself; name another file" in complaint("out.jsonl", "-o", "out.jsonl")
 
 
+def test_a_trace_that_lies_where_the_recording_would_go_is_not_lost(complaint: Complaint) -> None:
+    Path("find.json.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    line = complaint("find.json.jsonl", "-o", "find.json")
+    assert "find.json.jsonl: is there already, and the recording would replace it" in line
+    assert Path("find.json.jsonl").read_text().startswith('{"gcfuzz": 1')
+
+
+def test_a_recording_of_a_killed_run_is_not_lost_to_the_next(
+    script: str, complaint: Complaint
+) -> None:
+    Path("out.json.jsonl").write_text("of a killed run")
+    assert "if a profile was killed, export it" in complaint(script, "-o", "out.json")
+    assert Path("out.json.jsonl").read_text() == "of a killed run"
+
+
+def test_a_pipe_is_no_place_for_a_recording(script: str, complaint: Complaint) -> None:
+    os.mkfifo("out.jsonl")
+    assert "out.jsonl: is no regular file" in complaint(script, "-o", "out.jsonl")
+
+
+def test_a_file_named_twice_is_refused(script: str, complaint: Complaint) -> None:
+    line = complaint(script, "-o", "a.heap", "-o", "a.heap")
+    assert "a.heap: is named twice" in line
+
+
+@pytest.mark.parametrize("name", [".json", ".json.gz", ".heap", ".collapsed", ".jsonl"])
+def test_a_name_that_is_only_an_ending_is_refused(
+    script: str, complaint: Complaint, name: str
+) -> None:
+    assert f"{name}: unknown format" in complaint(script, "-o", name)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_an_export_that_fails_keeps_the_recording_and_says_where(
+    script: str, complaint: Complaint
+) -> None:
+    Path("full.heap").symlink_to("/dev/full")
+    line = complaint(script, "-o", "full.heap")
+    assert "full.heap: cannot be written: No space left on device; the recording is kept in" in line
+    assert read(Path("full.heap.jsonl")).is_complete
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -283,6 +325,13 @@ def test_a_profile_does_not_overwrite_what_it_is_made_of(
         ("def main(heap)\n", "nodes.py:1: SyntaxError: expected ':'"),
         ("import sys\nsys.exit(3)\n", "nodes.py:2: SystemExit: 3"),
         ("def main():\n    pass\n", "nodes.py: TypeError: main() takes 0 positional"),
+        ("class Stop(BaseException): pass\ndef main(heap):\n    raise Stop", "nodes.py:3: "),
+        ("def main(heap):\n    eval('1 +')\n", "nodes.py:2: SyntaxError"),
+        ("class E(Exception):\n    __str__ = None\ndef main(heap):\n    raise E", "nodes.py:4: "),
+        ("async def main(heap):\n    pass\n", "nodes.py: main does nothing when it is called"),
+        ("def main(heap):\n    yield\n", "nodes.py: main does nothing when it is called"),
+        ("", "nodes.py: has no function main"),
+        ("\x00", "nodes.py"),
     ],
 )
 def test_a_script_that_fails_is_named_with_its_line(
@@ -302,7 +351,62 @@ def test_a_script_that_fails_the_second_time_keeps_what_was_recorded(
     assert "nodes.py:9: ValueError: again; what was recorded before that is in out.json.jsonl" in (
         line
     )
-    assert read(Path("out.json.jsonl")).is_complete
+    assert read(Path("out.json.jsonl")).weight_bytes > ALLOCATED_BYTES // 2
+
+
+@pytest.mark.parametrize("name", ["rich.py", "my--script.py", "a b;c é.py", "gcmodel.py"])
+def test_a_script_may_have_any_name(profiled: Profiled, name: str) -> None:
+    Path(name).write_text(SCRIPT)
+    profiled(name, "-o", "out.heap", "-o", "out.collapsed", "-o", "out.json")
+    assert sum(collapsed().values()) > ALLOCATED_BYTES // 2
+
+
+def test_a_script_imports_what_lies_beside_it(profiled: Profiled) -> None:
+    Path("beside").mkdir()
+    Path("beside/nodes.py").write_text("from helper import main\n")
+    Path("beside/helper.py").write_text(SCRIPT)
+    profiled("beside/nodes.py", "-o", "out.collapsed")
+    assert all(";make helper.py:3;" in site for site in collapsed())
+
+
+def test_a_script_that_changes_its_folder_changes_no_output(profiled: Profiled) -> None:
+    Path("elsewhere").mkdir()
+    Path("nodes.py").write_text("import os\n" + SCRIPT + "    os.chdir('elsewhere')\n")
+    profiled("nodes.py", "-o", "out.collapsed")
+    assert Path("out.collapsed").exists()
+
+
+def test_a_script_that_samples_by_itself_has_its_own_periods(profiled: Profiled) -> None:
+    Path("nodes.py").write_text(
+        SCRIPT.replace("def main(heap):", "def main(heap):\n    heap.enable_sampling(64)")
+    )
+    printed = profiled("nodes.py", "-o", "out.collapsed")
+    assert "allocated 160.0 kB" in printed
+
+
+def test_one_run_does_not_pay_for_what_the_last_one_kept(profiled: Profiled) -> None:
+    keeping = (
+        "def main(heap):\n    for number in range(3000):\n        heap.allocate_node(number)\n"
+    )
+    Path("nodes.py").write_text(keeping)
+    profiled("nodes.py", "--repeat", "5", "-o", "out.jsonl")
+    used = [each.memory_used_bytes for each in read(Path("out.jsonl")).minor_collections]
+    # Most of one run's nodes, and those of the last that no major collection has freed yet.
+    assert max(used) < 3 * 3000 * 32
+
+
+def test_a_program_whose_stack_is_full_goes_on_without_a_recorder(complaint: Complaint) -> None:
+    Path("nodes.py").write_text(
+        "def main(heap):\n"
+        "    try:\n"
+        "        heap.allocate_string(9000)\n"
+        "        main(heap)\n"
+        "    except RecursionError:\n"
+        "        pass\n"
+    )
+    line = complaint("nodes.py", "--period", "8", "-o", "out.jsonl")
+    assert "out.jsonl: RecursionError was raised while it was written" in line
+    assert read(Path("out.jsonl")).weight_bytes > 0
 
 
 def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
@@ -318,7 +422,7 @@ def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
 
 
 def test_a_size_in_which_nothing_fits_says_so(script: str, complaint: Complaint) -> None:
-    line = complaint(script, "--max-size", "1k", "-o", "out.jsonl")
+    line = complaint(script, "--max-size", "500", "-o", "out.jsonl")
     assert "raise --max-size" in line
 
 
@@ -326,9 +430,11 @@ def test_a_recording_that_outgrows_its_forecast_ends_there_and_can_be_shown(
     complaint: Complaint, profiled: Profiled
 ) -> None:
     growing = SCRIPT.replace("range(5000)", "range(getattr(main, 'count', 0))")
-    Path("nodes.py").write_text(growing + "    main.count = 40_000\n")
+    ended = "    if hasattr(main, 'count'): open('ended', 'w')\n"
+    Path("nodes.py").write_text(growing + ended + "    main.count = 40_000\n")
     line = complaint("nodes.py", "--period", "64", "--max-size", "200k", "-o", "out.jsonl")
     assert "out.jsonl: it would be larger than 204,800 bytes; the recording ends there" in line
+    assert not Path("ended").exists()
     profiled("out.jsonl", "-o", "out.collapsed")
     assert sum(collapsed().values()) > 10_000
 
@@ -336,13 +442,13 @@ def test_a_recording_that_outgrows_its_forecast_ends_there_and_can_be_shown(
 def test_a_trace_takes_no_seed(complaint: Complaint) -> None:
     Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
     line = complaint("trace.jsonl", "--seed", "3", "--repeat", "2", "-o", "out.json")
-    assert "trace.jsonl is a trace; --seed, --repeat would make no difference" in line
+    assert "trace.jsonl is a trace, and not a program; leave out --seed, --repeat" in line
 
 
 def test_a_recording_takes_no_period(script: str, profiled: Profiled, complaint: Complaint) -> None:
     profiled(script, "-o", "first.jsonl")
     line = complaint("first.jsonl", "--period", "64", "-o", "out.json")
-    assert "first.jsonl is a recording already; --period would make no difference" in line
+    assert "first.jsonl is a recording already; say nothing of sampling; leave out --period" in line
 
 
 def test_fixed_distances_take_no_seed(script: str, complaint: Complaint) -> None:
@@ -351,9 +457,29 @@ def test_fixed_distances_take_no_seed(script: str, complaint: Complaint) -> None
     )
 
 
-def test_too_short_a_time_is_named(script: str, complaint: Complaint) -> None:
-    line = complaint(script, "--time-period", "0.01ms", "-o", "out.json")
-    assert "--time-period is 10 us; it must be at least 100 us" in line
+@pytest.mark.parametrize("period", ["0.01ms", "2h", "999999999h"])
+def test_a_time_that_is_too_short_or_too_long_is_named(
+    script: str, complaint: Complaint, period: str
+) -> None:
+    line = complaint(script, "--time-period", period, "-o", "out.json")
+    assert "it must be from 0.1ms to 1h" in line
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--time-period", f"{'9' * 400}h"),
+        ("--max-size", "9" * 5000),
+        ("--period", "9" * 5000),
+        ("--repeat", "9" * 300),
+        ("--repeat", "0"),
+        ("--seed", "-1"),
+    ],
+)
+def test_a_number_that_is_far_too_large_is_one_line(
+    script: str, complaint: Complaint, option: str, value: str
+) -> None:
+    assert option in complaint(script, option, value, "-o", "out.json")
 
 
 def test_a_trace_that_fails_is_not_profiled(complaint: Complaint) -> None:
@@ -366,6 +492,12 @@ def test_a_trace_of_blocks_has_no_heap(complaint: Complaint) -> None:
     Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference-jemalloc"}\n')
     line = complaint("trace.jsonl", "-o", "out.json")
     assert "trace.jsonl: is of reference-jemalloc, which has no heap" in line
+
+
+def test_a_find_of_another_collector_has_no_heap(complaint: Complaint) -> None:
+    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "incminimark"}\n')
+    line = complaint("trace.jsonl", "-o", "out.json")
+    assert "trace.jsonl: is of incminimark, which has no heap" in line
 
 
 def test_a_broken_recording_is_named_with_its_line(

@@ -98,7 +98,7 @@ def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -
         encoding="utf-8",
         timeout=60,
     )
-    child.expect("nodes.py: once without sampling")
+    child.expect("nodes.py: once without a recorder")
     child.expect(r"\d+% · \d+ s · \d+k? samples of [^\r\n]* recorded")
     child.expect(r"stand for [\d.]+ kB")
     child.expect(pexpect.EOF)

@@ -116,7 +116,7 @@ def recorded(program: Program, path: Path, period_bytes: int, seed: int) -> Prof
             period_bytes=period_bytes,
             configuration=attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(seed,)),
         )
-        record(program, Recorder(writer, stacks), stacks, plan)
+        record(program, Recorder(writer, stacks.of_allocation), stacks, plan)
     return read(path)
 
 

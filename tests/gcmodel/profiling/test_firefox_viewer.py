@@ -80,7 +80,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
     )
     with RecordingWriter(path, header, max_bytes=10**8) as writer:
         stacks = PythonStacks(writer, header.program)
-        recorder = Recorder(writer, stacks)
+        recorder = Recorder(writer, stacks.of_allocation)
         plan = SamplingPlan(period_bytes=PERIOD_BYTES, time_period_us=TIME_PERIOD_US)
         record(program, recorder, stacks, plan)
     return Counted(recorder.weight_bytes, recorder.time_samples, read(path))

@@ -6,12 +6,13 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from gcmodel import Heap
 from gcmodel.estimation.heap_v2 import read
 from gcmodel.profiling import heap_dump
-from gcmodel.profiling.profile import Fate, Profile
+from gcmodel.profiling.profile import Fate, Frame, Profile
 
 Recorded = Callable[..., Profile]
 
@@ -80,6 +81,16 @@ def test_jeprof_shows_functions_by_their_names(real: tuple[Profile, Path]) -> No
     _, path = real
     _, by_name = jeprof(path, "--show_bytes", "--alloc_space", "--cum")
     assert [name for name in by_name if name.startswith("leave_some test_heap_dump.py:")]
+
+
+@needs_jeprof
+def test_jeprof_reads_whatever_a_function_is_called(profile: Profile, tmp_path: Path) -> None:
+    names = ("", "--- heap", "a\nb")
+    frames = [Frame(name, "", 0, 0) for name in names]
+    odd = attrs.evolve(profile, frames=[profile.frames[0], *frames])
+    heap_dump.write(odd, tmp_path / "odd.heap")
+    total, _ = jeprof(tmp_path / "odd.heap", "--show_bytes", "--alloc_space")
+    assert total == profile.weight_bytes
 
 
 def test_a_sample_that_is_not_judged_may_be_alive(profile: Profile, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """What the recorder writes of a program: every sample, its place and fate, and the collections."""
 
-import json
+import signal
+import sys
 from collections.abc import Callable
-from itertools import pairwise
+from contextlib import suppress
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from gcmodel import Configuration, Heap
 from gcmodel.profiling.profile import Fate, Profile
 from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recording import RecordingWriter, read
 from gcmodel.profiling.run import PROFILED
 
 Recorded = Callable[..., Profile]
@@ -152,7 +155,7 @@ def test_a_phase_of_several_steps_is_one_span(recorded: Recorded) -> None:
     assert marking.collecting_us <= marking.ended_us - marking.began_us
 
 
-def test_a_program_that_fails_leaves_a_complete_recording(
+def test_a_program_that_fails_leaves_a_recording_without_an_end(
     recorded: Recorded, tmp_path: Path
 ) -> None:
     def fail(heap: Heap) -> None:
@@ -161,14 +164,66 @@ def test_a_program_that_fails_leaves_a_complete_recording(
 
     with pytest.raises(ZeroDivisionError):
         recorded(fail, 64)
-    last = (tmp_path / "recording.jsonl").read_text().splitlines()[-1]
-    assert json.loads(last)[0] == "end"
-    assert json.loads(last)[2:] == [49, 49 * 64]
+    profile = read(tmp_path / "recording.jsonl")
+    assert not profile.is_complete
+    assert profile.weight_bytes == 49 * 64
 
 
 def test_the_recorder_has_no_heap() -> None:
     parameters = Recorder.__init__.__annotations__
-    assert set(parameters) == {"writer", "sites", "listener", "return"}
+    assert set(parameters) == {"writer", "site", "listener", "return"}
+
+
+class Timeout(Exception):  # noqa: N818 - what a program may call it
+    pass
+
+
+@pytest.mark.parametrize("call", range(1, 200, 7))
+def test_an_interrupt_anywhere_leaves_a_recording_that_can_be_read(
+    recorded: Recorded, tmp_path: Path, call: int
+) -> None:
+    """The interrupt comes with the n-th call of a function, wherever that is."""
+    calls = count(1)
+
+    def interrupt(_frame: object, event: str, _argument: object) -> None:
+        if event == "call" and next(calls) == call:
+            raise Timeout
+
+    def be_interrupted(heap: Heap) -> None:
+        sys.setprofile(interrupt)
+        try:
+            make_nodes(heap)
+            heap.collect_minor()
+        finally:
+            sys.setprofile(None)
+
+    with suppress(Timeout):
+        recorded(be_interrupted, 8)
+    assert read(tmp_path / "recording.jsonl").weight_bytes < 100 * 32
+
+
+def test_a_moment_while_something_is_heard_is_left_out(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush = RecordingWriter.flush
+
+    def interrupted_flush(writer: RecordingWriter) -> None:
+        # The recorder's own collection at the end is not timed any more.
+        if callable(signal.getsignal(signal.SIGALRM)):
+            signal.raise_signal(signal.SIGALRM)
+        flush(writer)
+
+    monkeypatch.setattr(RecordingWriter, "flush", interrupted_flush)
+    profile = recorded(lambda heap: heap.collect_minor(), 64, time_period_us=10_000_000)
+    assert profile.minor_collections
+    assert profile.time_samples == []
+
+
+def test_a_moment_of_the_program_is_written(recorded: Recorded) -> None:
+    def program(heap: Heap) -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+    assert len(recorded(program, 64, time_period_us=10_000_000).time_samples) == 1
 
 
 def test_the_heap_is_the_same_with_and_without_a_recorder(recorded: Recorded) -> None:

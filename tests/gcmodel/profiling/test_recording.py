@@ -89,6 +89,21 @@ def test_a_trace_is_not_taken_for_one(tmp_path: Path) -> None:
 # What is broken.
 
 
+HEADER_OF_ZEROS = json.dumps(
+    {
+        "gcfuzz_profile": 1,
+        "program": "",
+        "period_bytes": 0,
+        "is_random": False,
+        "time_period_us": 0,
+        "began_unix_ms": 0,
+        "pid": 0,
+        "python": "",
+        "nursery_bytes": 0,
+        "types": [],
+    }
+)
+
 BROKEN = {
     "no header": (0, "", "begins with a header line"),
     "another version": (0, '{"gcfuzz_profile": 2}', "version 2 is unknown"),
@@ -99,15 +114,24 @@ BROKEN = {
     "too few": (9, '["sample", 1, 0, 1, 64]', "no line of a recording"),
     "a text for a number": (9, '["sample", 1, 0, 1, "64", 32]', "no line of a recording"),
     "an unknown stack": (-1, '["time", 99999999, 77]', "no stack 77"),
-    "a negative stack": (-1, '["time", 99999999, -1]', "no stack -1"),
+    "a negative stack": (-1, '["time", 99999999, -1]', "-1 is no number from 0"),
+    "a truth": (-1, '["sample", 99999999, 0, true, 64, 32]', "True is no number"),
+    "a huge number": (-1, f'["sample", 99999999, 0, {10**400}, 64, 32]', "is no number from 0"),
+    "a huge entry": (-1, f'["report", 99999999, [{10**400}]]', "is no number from 0"),
+    "deep": (-1, "[" * 20_000, "recursion"),
+    "no order": (-1, '["minor", 99999999, 999999999, 1, 1, 1]', "began at 999999999"),
+    "an overlap": (-1, '["minor", 99999999, 1, 1, 1, 1]', "began at 1 us"),
+    "an overlap of steps": (-1, '["step", 99999999, 1, 1, 1]', "began at 1 us"),
+    "a header of zeros": (0, HEADER_OF_ZEROS, "header is wrong"),
+    "a deep header": (0, '{"gcfuzz_profile": ' + "[" * 20_000, "recursion"),
     "no hits": (-1, '["sample", 99999999, 0, 0, 64, 32]', "1 or more"),
-    "a negative size": (-1, '["sample", 99999999, 0, 1, 64, -32]', "1 or more"),
+    "a negative size": (-1, '["sample", 99999999, 0, 1, 64, -32]', "-32 is no number from 0"),
+    "no size": (-1, '["sample", 99999999, 0, 1, 64, 0]', "1 or more"),
     "before the line before": (-1, '["dropped", 0]', "0 us is before"),
     "a stack before its caller": (-1, '["stack", 999, 0]', "come before it"),
     "a stack without a frame": (-1, '["stack", null, 999]', "come before it"),
-    "a negative type": (-1, '["report", 99999999, [-4]]', "entries do not answer"),
     "a report of nothing": (-1, '["report", 99999999, [5]]', "1 entries do not answer"),
-    "a phase of no collection": (-1, '["step", 99999999, 0, 9, 0]', "9 is not a valid State"),
+    "a phase of none": (-1, '["step", 99999999, 99999998, 9, 0]', "9 is not a valid State"),
     "another total": (-1, '["end", 99999999, 1, 64]', "the end says 1 hits"),
 }
 
