@@ -21,6 +21,7 @@ def block(language: str, containing: str) -> str:
     return next(each for each in blocks if containing in each)
 
 
+@pytest.mark.slow
 def test_its_script_prints_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(block("python", "def main(heap)"))
     _, *words = shlex.split(block("sh", "server.py"))

@@ -30,6 +30,7 @@ def test_the_counter_samples_as_it_promises(tmp_path: Path, engine: str) -> None
     assert fuzz(tmp_path, engine=engine) == CLEAN
 
 
+@pytest.mark.slow
 def test_the_off_by_one_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fuzz(tmp_path, "--off-by-one") == MISMATCH
     printed = capsys.readouterr().out

@@ -252,6 +252,7 @@ def test_a_probe_that_was_not_reached_has_no_trace(reference: Target) -> None:
     assert [each.smallest for each in missed] == [None] * len(missed)
 
 
+@pytest.mark.slow
 def test_the_probes_are_printed_with_their_smallest_traces(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

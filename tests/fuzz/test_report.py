@@ -94,6 +94,7 @@ def test_a_replay_s_command_reproduces_it(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == REPORT
 
 
+@pytest.mark.slow
 def test_a_session_s_commands_reproduce_its_finds(capsys: pytest.CaptureFixture[str]) -> None:
     run_command_line([*SESSION, "--target", f"reference+{BUG}"])
     printed = capsys.readouterr().out
@@ -102,6 +103,7 @@ def test_a_session_s_commands_reproduce_its_finds(capsys: pytest.CaptureFixture[
     assert set(codes) == {MISMATCH}
 
 
+@pytest.mark.slow
 def test_the_command_reproduces_a_find_in_a_folder_with_a_space(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -158,6 +160,7 @@ def test_the_end_counts_the_failures(
 # Where it is shown.
 
 
+@pytest.mark.slow
 def test_without_a_terminal_there_are_no_escape_codes() -> None:
     command = [sys.executable, "-m", "fuzz", *SESSION, "--target", f"reference+{BUG}"]
     ran = subprocess.run(command, env=environment(), check=False, capture_output=True, text=True)

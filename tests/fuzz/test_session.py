@@ -106,7 +106,7 @@ def test_a_failure_is_listed_once(found: Result) -> None:
 @pytest.mark.parametrize(
     ("engine", "workers", "actions"),
     [
-        ("random", 1, 1000),
+        pytest.param("random", 1, 1000, marks=pytest.mark.slow),
         pytest.param("random", 2, 3000, marks=pytest.mark.slow),
         pytest.param("machine", 1, 400, marks=pytest.mark.slow),
         pytest.param("machine", 2, 400, marks=pytest.mark.slow),
