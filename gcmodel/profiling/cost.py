@@ -27,7 +27,7 @@ SPARSE_PERIOD_BYTES = 65_544
 """How far apart the samples of sizes are: no power of two, with which loops would fall in step."""
 HEADER_BYTES = 512
 STACK_BYTES = 1024
-"""What the first sample at a site may take, with all frames of its stack."""
+"""What the first sample at a site, or of a moment, may take, with all frames of its stack."""
 STACKS_BYTES = 2**16
 """What all stacks of a program may take, about."""
 PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
@@ -66,7 +66,7 @@ class Cost:
         moments = 0 if time_period_us is None else self.seconds * 1e6 / time_period_us
         return math.ceil(
             HEADER_BYTES
-            + min(samples * STACK_BYTES, STACKS_BYTES)
+            + min((samples + moments) * STACK_BYTES, STACKS_BYTES)
             + self.collections * COLLECTION_BYTES
             + samples * SAMPLE_BYTES
             + hits * ENTRY_BYTES

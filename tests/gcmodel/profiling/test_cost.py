@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gcmodel import Heap
-from gcmodel.profiling.cost import Cost, cost_of
+from gcmodel.profiling.cost import STACKS_BYTES, Cost, cost_of
 from gcmodel.profiling.profile import Profile
 from gcmodel.profiling.recording import TIME_BYTES
 from gcmodel.workloads import WORKLOADS
@@ -76,7 +76,18 @@ def test_the_forecast_of_a_workload_is_not_exceeded(
 def test_samples_by_time_are_forecast_too() -> None:
     cost = Cost(seconds=2, allocated_bytes=0, collections=0, bytes_by_size={})
     more = cost.recording_bytes(4096, 1000) - cost.recording_bytes(4096, None)
-    assert more == 2000 * TIME_BYTES
+    assert more == 2000 * TIME_BYTES + STACKS_BYTES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_forecast_with_samples_by_time_is_not_exceeded(
+    recorded: Recorded, tmp_path: Path, name: str
+) -> None:
+    program = WORKLOADS[name].run
+    recorded(program, 4096, time_period_us=5000)
+    taken_bytes = (tmp_path / "recording.jsonl").stat().st_size
+    assert taken_bytes <= cost_of(program).recording_bytes(4096, 5000)
 
 
 @pytest.mark.parametrize("max_bytes", [100_000, 200_000, 1_000_000])
