@@ -460,8 +460,13 @@ def test_a_mistake_about_pausing_is_found(run: Run, mistake: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("defect", ["requested", "no_placeholder", "never_reseeded"])
+@pytest.mark.parametrize("defect", ["requested", "no_placeholder"])
 def test_a_defect_is_reduced_to_few_actions(run: Run, defect: str, tmp_path: Path) -> None:
+    """A contract that says nothing of reseeding is not among these.
+
+    Its samples depend on where the library's memory lies. That is elsewhere in each process, so
+    such a find may need any number of its actions.
+    """
     program = shlex.join((sys.executable, str(WRONG_DRIVER), defect))
     run("--target", "process", "--command", program, *SHORT)
     found = [len(traces.read(path).actions) for path in tmp_path.glob("*.jsonl")]
