@@ -369,6 +369,7 @@ def test_a_reader_that_leaves_is_no_mismatch(failing: str) -> None:
         os.close(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 def test_a_summary_on_a_full_disk_is_bad_input(complaint: Complaint) -> None:
     assert "/dev/full" in complaint("run", "--actions", "10", "--summary", "/dev/full")

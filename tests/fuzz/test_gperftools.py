@@ -387,6 +387,7 @@ def test_the_first_trigger_begins_anew_from_the_samplers_address(target: StockGp
 # The finds.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_a_find_is_one_under_what_is_documented(path: Path, library: Library) -> None:
     trace = traces.read(path)

@@ -112,6 +112,7 @@ def test_the_command_reproduces_a_find_in_a_folder_with_a_space(
     assert set(codes) == {MISMATCH}
 
 
+@pytest.mark.slow
 def test_a_find_says_from_how_many_actions_it_was_reduced(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -138,6 +139,7 @@ def test_probes_that_were_not_reached_are_named(capsys: pytest.CaptureFixture[st
     assert set(line.split(", ")) <= set(OF_REFERENCE)
 
 
+@pytest.mark.slow
 def test_reaching_all_probes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     target = "reference-jemalloc"
     run_command_line(["run", "--actions", "8000", "--seed", "1", "--target", target])
@@ -145,6 +147,7 @@ def test_reaching_all_probes_is_said(capsys: pytest.CaptureFixture[str]) -> None
     assert f"all {len(probes)} probes reached" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "count"), [("reference", "0 failures"), (f"reference+{BUG}", "")]
 )
@@ -169,6 +172,7 @@ def test_without_a_terminal_there_are_no_escape_codes() -> None:
     assert "\r" not in ran.stdout
 
 
+@pytest.mark.slow
 def test_an_output_that_is_not_unicode_gets_the_report_too() -> None:
     Path("failing.jsonl").write_text(TRACE)
     command = [sys.executable, "-m", "fuzz", "replay", "failing.jsonl"]
@@ -205,6 +209,7 @@ def live_lines(screen: str) -> list[str]:
     return [line.strip() for line in plain.split("\r") if " · " in line]
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_live_line_that_is_renewed(live_lines: list[str]) -> None:
     seconds = [line.partition(" s · ")[0] for line in live_lines]
     assert sorted({*seconds}) == ["0", "1", "2"]

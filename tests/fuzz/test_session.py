@@ -35,6 +35,9 @@ SEARCHING_SECONDS = {"random": 0.8, "machine": 5.0}
 WORKER = "--multiprocessing-fork"
 """Stands in the command line of a worker process."""
 
+# Each starts processes and waits for them.
+pytestmark = pytest.mark.slow
+
 Summary = dict[str, Any]
 Corpus = dict[str, bytes]
 
