@@ -17,8 +17,9 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
-from fuzz.profiling.source import Listener, Recorded, Stopped, header_of
+from fuzz.profiling.source import Listener, Recorded, Stopped
 from gcmodel.profiling.cost import Cost, cost_of
+from gcmodel.profiling.profile import Header
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
@@ -52,7 +53,13 @@ class ProgramSource:
 
     def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
         """See Source."""
-        header = header_of(self, is_random=self.is_random, nursery_bytes=PROFILED.nursery_bytes)
+        header = Header.of_now(
+            self.name,
+            period_bytes=self.period_bytes,
+            is_random=self.is_random,
+            nursery_bytes=PROFILED.nursery_bytes,
+            time_period_us=self.time_period_us,
+        )
         writer = RecordingWriter(path, header, max_bytes)
         stacks = PythonStacks(writer, self.name)
         recorder = Recorder(writer, stacks.of_allocation, lambda: listener(recorder))

@@ -116,9 +116,10 @@ def _types(profile: Profile) -> Table:
     for sample in profile.samples:
         by_type[sample.type] += sample.weight_bytes
         by_fate[sample.type, sample.fate] += sample.weight_bytes
+    total = by_type.total()
     for name, weight in by_type.most_common(TYPES_SHOWN):
         fates = (f"{by_fate[name, fate] / weight:.0%}" for fate in Fate)
-        table.add_row(name, decimal(weight), f"{weight / profile.weight_bytes:.1%}", *fates)
+        table.add_row(name, decimal(weight), f"{weight / total:.1%}", *fates)
     return table
 
 

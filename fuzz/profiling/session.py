@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError, HarnessError
-from fuzz.profiling.source import Listener, Recorded, Source, Stopped
+from fuzz.profiling.source import Listener, Source, Stopped
 from gcmodel.errors import RecordingError
 from gcmodel.profiling import collapsed, firefox, firefox_check, heap_dump, recording
 from gcmodel.profiling.cost import Cost
@@ -41,17 +41,20 @@ def record(
     except KeyboardInterrupt:
         return None
     except Stopped as stopped:
-        recorded = Recorded(0, str(stopped))
+        raise _ends_early(path, str(stopped)) from stopped
     except OSError as problem:
         raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
     except BadInputError as problem:
         raise BadInputError(f"{problem}; what was recorded before that is in {path}") from problem
     if recorded.stopped_by is not None:
-        raise BadInputError(
-            f"{path}: {recorded.stopped_by}; the recording ends there, and "
-            f"`gcfuzz profile {path} -o FILE` shows it"
-        )
+        raise _ends_early(path, recorded.stopped_by)
     return recorded.seconds
+
+
+def _ends_early(path: Path, why: str) -> BadInputError:
+    return BadInputError(
+        f"{path}: {why}; the recording ends there, and `gcfuzz profile {path} -o FILE` shows it"
+    )
 
 
 def _check_fits(source: Source, cost: Cost, max_bytes: int) -> None:

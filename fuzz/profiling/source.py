@@ -5,23 +5,14 @@ Invariant: what is recorded does the same as what `cost` has run before, with a 
 
 from __future__ import annotations
 
-import os
-import platform
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 import attrs
 
-from gcmodel import Kind
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.profile import Header
 from gcmodel.profiling.recorder import Recorder
-
-TYPES = "", *(kind.name.lower() for kind in sorted(Kind))
-"""The names of the types, by type id. No type has the first."""
-MILLISECONDS = 1000
 
 Listener = Callable[[Recorder], None]
 """Who hears after each minor collection how far a recorder is."""
@@ -63,18 +54,3 @@ class Source(Protocol):
         Raises BadInputError for what cannot run, OSError where nothing can be written, and whatever
         the listener raises.
         """
-
-
-def header_of(source: Source, *, is_random: bool, nursery_bytes: int) -> Header:
-    """The header of a recording that begins now."""
-    return Header(
-        program=source.name,
-        period_bytes=source.period_bytes,
-        is_random=is_random,
-        time_period_us=source.time_period_us,
-        began_unix_ms=round(time.time() * MILLISECONDS),
-        pid=os.getpid(),
-        python=platform.python_version(),
-        nursery_bytes=nursery_bytes,
-        types=TYPES,
-    )

@@ -18,7 +18,7 @@ import attrs
 from fuzz.actions import NAMES, EnableSampling
 from fuzz.oracles.transparency import TransparencyOracle
 from fuzz.problems import BadInputError
-from fuzz.profiling.source import Listener, Recorded, header_of
+from fuzz.profiling.source import Listener, Recorded
 from fuzz.run import Step, replay_steps
 from fuzz.targets import REFERENCES, make_target
 from fuzz.targets.reference import ReferenceTarget
@@ -27,7 +27,7 @@ from gcmodel import Events, Report
 from gcmodel.configuration import PERIOD_BYTES_MAX
 from gcmodel.events import Sample
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.profile import Frame
+from gcmodel.profiling.profile import Frame, Header
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import StackTable
@@ -93,8 +93,12 @@ class TraceSource:
     def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
         """See Source."""
         contract = self._target().start(self.trace.header.config)
-        is_random = contract.sampling.distances != "period"
-        header = header_of(self, is_random=is_random, nursery_bytes=contract.nursery_bytes)
+        header = Header.of_now(
+            self.name,
+            period_bytes=self.period_bytes,
+            is_random=contract.sampling.distances != "period",
+            nursery_bytes=contract.nursery_bytes,
+        )
         writer = RecordingWriter(path, header, max_bytes)
         stacks = RuleStacks(writer, self.name)
         recorder = HeardRecorder(writer, stacks.of_allocation, lambda: listener(recorder))

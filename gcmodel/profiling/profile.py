@@ -7,9 +7,18 @@ moments is sorted by them.
 
 from __future__ import annotations
 
+import os
+import platform
+import time
 from enum import StrEnum
+from typing import Self
 
 import attrs
+
+from gcmodel.layout import Kind
+
+TYPES = "", *(kind.name.lower() for kind in sorted(Kind))
+"""The names of the types, by type id. No type has the first."""
 
 UNKNOWN_TYPE = "unknown type"
 """The type of an object that no minor collection has reported: its header tells, not its sample."""
@@ -42,6 +51,29 @@ class Header:
     nursery_bytes: int = attrs.field(validator=attrs.validators.ge(1))
     types: tuple[str, ...]
     """The names of the types, by type id."""
+
+    @classmethod
+    def of_now(
+        cls,
+        program: str,
+        *,
+        period_bytes: int,
+        is_random: bool,
+        nursery_bytes: int,
+        time_period_us: int | None = None,
+    ) -> Self:
+        """The header of a recording that begins now, in this process."""
+        return cls(
+            program=program,
+            period_bytes=period_bytes,
+            is_random=is_random,
+            time_period_us=time_period_us,
+            began_unix_ms=time.time_ns() // 10**6,
+            pid=os.getpid(),
+            python=platform.python_version(),
+            nursery_bytes=nursery_bytes,
+            types=TYPES,
+        )
 
 
 @attrs.frozen

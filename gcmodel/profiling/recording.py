@@ -20,9 +20,9 @@ left out. The entries are those of `gcmodel.events.Report`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypeVar
 
 import attrs
 import cattrs
@@ -42,8 +42,11 @@ from gcmodel.profiling.profile import (
 )
 from gcmodel.sampler import REPORT_KIND_SHIFT, REPORT_OUTSIDE, REPORT_SURVIVED
 
+T = TypeVar("T")
+
 VERSION_KEY = "gcfuzz_profile"
 VERSION = 1
+BEGINNING = f'{{"{VERSION_KEY}":'.encode()
 BUFFER_BYTES = 2**16
 NUMBERS = 2**63
 
@@ -111,9 +114,8 @@ class RecordingWriter:
 
 def is_recording(path: Path) -> bool:
     """Whether a file begins like a recording. Raises OSError where it cannot be read."""
-    beginning = json.dumps({VERSION_KEY: VERSION})[: len(VERSION_KEY) + len('{"":')].encode()
     with path.open("rb") as file:
-        return file.read(len(beginning)) == beginning
+        return file.read(len(BEGINNING)) == BEGINNING
 
 
 def read(path: Path) -> Profile:
@@ -136,7 +138,7 @@ def _lines(path: Path) -> Iterator[str]:
                 yield line[:-1]
 
 
-def _at(path: Path, number: int, read_line: Any, line: str) -> Any:  # noqa: ANN401 - what it returns
+def _at(path: Path, number: int, read_line: Callable[[str], T], line: str) -> T:
     try:
         return read_line(line)
     except (ValueError, RecursionError) as problem:

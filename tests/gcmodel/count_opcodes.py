@@ -98,21 +98,6 @@ def measure(heap: Heap) -> dict[str, object]:
     return {"events": heap.events.take()[0], "opcodes": opcodes}
 
 
-def header() -> Header:
-    """Of a recording that is not read."""
-    return Header(
-        program="a program",
-        period_bytes=PERIOD_BYTES,
-        is_random=False,
-        time_period_us=None,
-        began_unix_ms=0,
-        pid=1,
-        python="",
-        nursery_bytes=NURSERY_BYTES,
-        types=(),
-    )
-
-
 def main() -> None:
     """All variants."""
     configuration = Configuration(nursery_bytes=NURSERY_BYTES)
@@ -130,7 +115,10 @@ def main() -> None:
     sampled_contexts = Heap(in_contexts, CONTEXTS)
     sampled_contexts.enable_sampling(LONG_PERIOD_BYTES)
     # Nothing can be written to it any more: an allocation that fits must not try.
-    with RecordingWriter(Path(os.devnull), header(), sys.maxsize) as writer:
+    header = Header.of_now(
+        "a program", period_bytes=PERIOD_BYTES, is_random=False, nursery_bytes=NURSERY_BYTES
+    )
+    with RecordingWriter(Path(os.devnull), header, sys.maxsize) as writer:
         recorder = Recorder(writer, PythonStacks(writer, "a program").of_allocation)
     recorded = Heap(configuration, events=recorder)
     recorded.enable_sampling(PERIOD_BYTES)

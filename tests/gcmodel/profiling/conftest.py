@@ -78,16 +78,12 @@ def recorded(tmp_path: Path) -> Recorded:
         max_bytes: int = 10**9,
         **plan: Any,  # noqa: ANN401
     ) -> Profile:
-        header = Header(
-            program="a program",
+        header = Header.of_now(
+            "a program",
             period_bytes=period_bytes,
             is_random=False,
-            time_period_us=plan.get("time_period_us"),
-            began_unix_ms=1_700_000_000_000,
-            pid=4711,
-            python="3.11",
             nursery_bytes=PROFILED.nursery_bytes,
-            types=("", "node", "weakref", "array", "string"),
+            time_period_us=plan.get("time_period_us"),
         )
         path = tmp_path / "recording.jsonl"
         with RecordingWriter(path, header, max_bytes) as writer:

@@ -8,7 +8,6 @@ import attrs
 import pytest
 from scipy.stats import binom
 
-from gcmodel import Kind
 from gcmodel.profiling.estimates import bytes_by_type
 from gcmodel.profiling.exact import ExactHeap
 from gcmodel.profiling.profile import Header, Profile, Sample
@@ -30,16 +29,11 @@ GCBENCH_SIZE = gcbench.Size(
 
 
 def header(period_bytes: int, *, is_random: bool) -> Header:
-    return Header(
-        program="test",
+    return Header.of_now(
+        "test",
         period_bytes=period_bytes,
         is_random=is_random,
-        time_period_us=None,
-        began_unix_ms=0,
-        pid=1,
-        python="3.11",
         nursery_bytes=PROFILED.nursery_bytes,
-        types=("", *(kind.name.lower() for kind in sorted(Kind))),
     )
 
 

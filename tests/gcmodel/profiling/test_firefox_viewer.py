@@ -67,16 +67,12 @@ def program(heap: Heap) -> None:
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
     path = tmp_path_factory.mktemp("recorded") / "recording"
-    header = Header(
-        program="kept strings",
+    header = Header.of_now(
+        "kept strings",
         period_bytes=PERIOD_BYTES,
         is_random=False,
-        time_period_us=TIME_PERIOD_US,
-        began_unix_ms=int(time.time() * 1000),
-        pid=os.getpid(),
-        python="3",
         nursery_bytes=PROFILED.nursery_bytes,
-        types=("", "node", "weakref", "array", "string"),
+        time_period_us=TIME_PERIOD_US,
     )
     with RecordingWriter(path, header, max_bytes=10**8) as writer:
         stacks = PythonStacks(writer, header.program)
