@@ -1,9 +1,12 @@
 """A target, a contract that no target made, and sources that leave nothing to chance."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import fuzz
 from fuzz.actions import ACTIONS
 from fuzz.contract import Contract, KindLayout, Layout, Prebuilt, Range, SamplingRule, Setting
 from fuzz.oracles import Bench
@@ -38,6 +41,18 @@ def simplest() -> Source:
 @pytest.fixture
 def last() -> Source:
     return Same(2**62)
+
+
+@pytest.fixture
+def unmeasured() -> dict[str, str]:
+    """The environment of a process that a test interrupts, and in which no coverage is measured.
+
+    An interrupt that is raised while coverage.py holds its lock leaves it locked, and the process
+    waits for it for ever. The command line is found in it wherever it works.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    environment.pop("COVERAGE_PROCESS_CONFIG", None)
+    return environment
 
 
 @pytest.fixture

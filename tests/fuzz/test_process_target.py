@@ -337,12 +337,14 @@ def test_a_session_ends_though_the_program_hangs(
     assert "got       error hang: no answer within 2 s" in capsys.readouterr().out
 
 
-def start_hanging_session(corpus: Path) -> tuple[subprocess.Popen[bytes], psutil.Process]:
+def start_hanging_session(
+    corpus: Path, environment: dict[str, str]
+) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     """A session whose program hangs, and that program."""
     command = shlex.join(command_of("hang"))
     options = ["--command", command, "--timeout", "2m", "--seed", "1", "--corpus", str(corpus)]
     session = subprocess.Popen(
-        [sys.executable, "-m", "fuzz", "run", *options], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "fuzz", "run", *options], env=environment, stdout=subprocess.DEVNULL
     )
     for _ in range(600):
         # The first one only shakes hands with the session itself.
@@ -354,22 +356,28 @@ def start_hanging_session(corpus: Path) -> tuple[subprocess.Popen[bytes], psutil
 
 
 @pytest.mark.slow
-def test_a_program_goes_with_a_session_that_is_killed(tmp_path: Path) -> None:
-    session, _ = start_hanging_session(tmp_path)
+def test_a_program_goes_with_a_session_that_is_killed(
+    tmp_path: Path, unmeasured: dict[str, str]
+) -> None:
+    session, _ = start_hanging_session(tmp_path, unmeasured)
     session.kill()
     assert session.wait(10) == -signal.SIGKILL
 
 
 @pytest.mark.slow
-def test_a_program_goes_with_a_worker_that_is_killed(tmp_path: Path) -> None:
-    session, adapter = start_hanging_session(tmp_path)
+def test_a_program_goes_with_a_worker_that_is_killed(
+    tmp_path: Path, unmeasured: dict[str, str]
+) -> None:
+    session, adapter = start_hanging_session(tmp_path, unmeasured)
     adapter.parent().kill()
     assert session.wait(30) == INCONCLUSIVE
 
 
 @pytest.mark.slow
-def test_a_program_goes_with_a_session_that_is_interrupted(tmp_path: Path) -> None:
-    session, _ = start_hanging_session(tmp_path)
+def test_a_program_goes_with_a_session_that_is_interrupted(
+    tmp_path: Path, unmeasured: dict[str, str]
+) -> None:
+    session, _ = start_hanging_session(tmp_path, unmeasured)
     session.send_signal(signal.SIGINT)
     session.wait(60)
 
@@ -383,11 +391,15 @@ def test_what_a_program_started_ends_with_it(target_that: MakeTarget) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_goes_with_a_replay_that_is_terminated(tmp_path: Path) -> None:
+def test_a_program_goes_with_a_replay_that_is_terminated(
+    tmp_path: Path, unmeasured: dict[str, str]
+) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"gcfuzz": 1, "target": "process"}\n{"do": "collect_full"}\n')
     options = ["--command", shlex.join(command_of("hang")), "--timeout", "2m"]
-    replay = subprocess.Popen([sys.executable, "-m", "fuzz", "replay", str(trace), *options])
+    replay = subprocess.Popen(
+        [sys.executable, "-m", "fuzz", "replay", str(trace), *options], env=unmeasured
+    )
     for _ in range(600):
         if adapters():
             break

@@ -19,7 +19,6 @@ import attrs
 import psutil
 import pytest
 
-import fuzz
 from fuzz import trace as traces
 from fuzz.cli import run_command_line
 from fuzz.corpus import shipped_traces
@@ -321,18 +320,17 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Start]:
     """Start a session in a process group of its own; what it leaves running is killed."""
     started: list[Running] = []
 
     def start(*options: str) -> Running:
-        environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
         command = [sys.executable, "-m", "fuzz", "run", "--summary", "summary.json", *options]
         with (tmp_path / "printed").open("wb") as printed:
             process = subprocess.Popen(
                 command,
                 cwd=tmp_path,
-                env=environment,
+                env=unmeasured,
                 stdout=printed,
                 stderr=printed,
                 start_new_session=True,
@@ -352,9 +350,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
     ("number", "engine"),
     [
         (signal.SIGINT, "random"),
-        pytest.param(signal.SIGTERM, "random", marks=pytest.mark.slow),
-        pytest.param(signal.SIGINT, "machine", marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, "machine", marks=pytest.mark.slow),
+        (signal.SIGTERM, "random"),
+        (signal.SIGINT, "machine"),
+        (signal.SIGTERM, "machine"),
     ],
 )
 def test_a_signal_ends_a_session_early(number: signal.Signals, engine: str, start: Start) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import fuzz
 from fuzz.cli import run_command_line
 from fuzz.corpus import shipped_traces
 from fuzz.trace import dumps
@@ -520,7 +519,7 @@ def test_the_help_names_every_workload(capsys: pytest.CaptureFixture[str], name:
 
 
 @pytest.fixture
-def endless() -> Iterator[subprocess.Popen[bytes]]:
+def endless(unmeasured: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process that profiles a program which never ends, after a short first run."""
     Path("endless.py").write_text(
         SCRIPT.replace("range(5000)", "itertools.count() if hasattr(main, 'ran') else [1]")
@@ -528,10 +527,9 @@ def endless() -> Iterator[subprocess.Popen[bytes]]:
         + "import itertools\n"
     )
     command = [sys.executable, "-m", "fuzz", "profile", "endless.py", "--period", "64"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     process = subprocess.Popen(
         [*command, "-o", "out.collapsed"],
-        env=environment,
+        env=unmeasured,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
