@@ -32,7 +32,7 @@ from fuzz.explain_page import Page, make_page, render
 from fuzz.hunt import SEEDS, hunt_all
 from fuzz.oracles import Bench
 from fuzz.probes import probes_for
-from fuzz.problems import BadInputError, HarnessError
+from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.profiling.choice import SamplingOptions, source_of
 from fuzz.profiling.command import export_recording, make_profile
 from fuzz.profiling.session import check_outputs
@@ -436,6 +436,8 @@ def run_command_line(arguments: list[str]) -> int:
         code = _complain(str(problem), BAD_INPUT)
     except HarnessError as problem:
         code = _complain(f"the harness is broken: {problem}", HARNESS_BUG)
+    except InterruptedWorkError as problem:
+        code = _complain(f"interrupted; {problem}", INCONCLUSIVE)
     except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", INCONCLUSIVE)
     except Exception:  # noqa: BLE001 - whatever is left is a bug of ours, and says so

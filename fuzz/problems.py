@@ -1,4 +1,4 @@
-"""What is not a mismatch: input that nobody can use, and results that prove nothing."""
+"""What is not a mismatch: what nobody can use, what proves nothing, and what is not done."""
 
 
 class BadInputError(Exception):
@@ -7,3 +7,7 @@ class BadInputError(Exception):
 
 class HarnessError(Exception):
     """The harness itself is broken: what it says of a target proves nothing."""
+
+
+class InterruptedWorkError(Exception):
+    """Somebody ended it before its end. The message says what is left of it."""

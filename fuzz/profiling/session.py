@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.problems import BadInputError, HarnessError
+from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.profiling.source import Listener, Source, Stopped
 from gcmodel.errors import RecordingError
 from gcmodel.profiling import collapsed, firefox, firefox_check, heap_dump, recording
@@ -163,11 +163,13 @@ def export(profile: Profile, paths: Sequence[Path]) -> None:
 
 @contextmanager
 def keeping(recording: Path) -> Iterator[None]:
-    """Whatever is wrong with what is made of a recording, the message says where that is."""
+    """Whatever keeps its files from being made of a recording, the message says where that is."""
     try:
         yield
     except (BadInputError, HarnessError) as problem:
         raise type(problem)(f"{problem}; the recording is kept in {recording}") from problem
+    except KeyboardInterrupt as interrupt:
+        raise InterruptedWorkError(f"the recording is kept in {recording}") from interrupt
 
 
 def check_exports(recording: Path, paths: Sequence[Path]) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from fuzz.cli import run_command_line
 from fuzz.corpus import shipped_traces
+from fuzz.problems import InterruptedWorkError
+from fuzz.profiling.session import keeping
 from fuzz.trace import dumps
 from gcmodel.profiling.recording import read
 from gcmodel.workloads import WORKLOADS
@@ -513,6 +515,12 @@ def test_a_broken_recording_is_named_with_its_line(
 def test_the_help_names_every_workload(capsys: pytest.CaptureFixture[str], name: str) -> None:
     run_command_line(["profile", "--help"])
     assert name in capsys.readouterr().out
+
+
+def test_an_interrupt_while_the_files_are_made_keeps_the_recording_and_says_where() -> None:
+    recording = Path("out.json.jsonl")
+    with pytest.raises(InterruptedWorkError, match=f"is kept in {recording}"), keeping(recording):
+        signal.raise_signal(signal.SIGINT)
 
 
 # A process of its own.
