@@ -33,7 +33,7 @@ from fuzz.hunt import SEEDS, hunt_all
 from fuzz.oracles import Bench
 from fuzz.probes import probes_for
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
-from fuzz.profiling.choice import SamplingOptions, source_of
+from fuzz.profiling.choice import RecordingOptions, source_of
 from fuzz.profiling.command import export_recording, make_profile
 from fuzz.profiling.session import check_outputs
 from fuzz.reach import reach
@@ -54,7 +54,6 @@ CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
 SESSION_SEEDS = 2**32
 SEEDS_HUNTED_MAX = 1000
-RECORDING_BYTES = 2**30
 REPEATS_MAX = 1_000_000
 
 
@@ -320,15 +319,12 @@ def _write_page(path: Path, page: Page) -> int:
     "--max-size",
     "max_bytes",
     type=Size(),
-    default=RECORDING_BYTES,
-    show_default="1G",
-    help="How large the recording may become.",
+    help="How large the recording may become.  [default: 100M]",
 )
 def profile_command(
     what: Path,
     outputs: tuple[Path, ...],
-    max_bytes: int,
-    **sampling: Any,  # noqa: ANN401 - the options that are SamplingOptions
+    **recording: Any,  # noqa: ANN401 - the options that are RecordingOptions
 ) -> int:
     """Profile what allocates, on the reference collector, for people to look at.
 
@@ -338,11 +334,12 @@ def profile_command(
     check_outputs(outputs)
     for output in outputs:
         _check_other(output, what)
-    source = source_of(what, SamplingOptions(**sampling))
+    options = RecordingOptions(**recording)
+    source = source_of(what, options)
     if source is None:
         export_recording(what, outputs, report.Screen())
         return CLEAN
-    is_whole = make_profile(source, outputs, max_bytes, report.Screen())
+    is_whole = make_profile(source, outputs, options.recording_bytes, report.Screen())
     return CLEAN if is_whole else INCONCLUSIVE
 
 

@@ -12,29 +12,37 @@ import attrs
 from fuzz import trace as traces
 from fuzz.problems import BadInputError
 from fuzz.profiling.programs import ProgramSource, main_of
+from fuzz.profiling.session import is_recording
 from fuzz.profiling.source import Source
 from fuzz.profiling.traces import TraceSource, sampled_every
 from gcmodel import ConfigurationError
 from gcmodel.configuration import check_period
-from gcmodel.profiling.recording import is_recording
 from gcmodel.workloads import WORKLOADS
 
 PERIOD_BYTES = 4096
 SEED = 1
+RECORDING_BYTES = 100 * 2**20
+"""Two million samples. What is made of them needs thirty times as much memory as the recording."""
 TIME_PERIOD_US_MIN, TIME_PERIOD_US_MAX = 100, 3_600_000_000
 MICROSECONDS = 1e6
 SCRIPT_SUFFIX = ".py"
 
 
 @attrs.frozen(kw_only=True)
-class SamplingOptions:
-    """The options that say how to sample; None, or False, for those that were not given."""
+class RecordingOptions:
+    """The options that say how to record; None, or False, for those that were not given."""
 
     period_bytes: int | None
     fixed: bool
     seed: int | None
     time_period_seconds: float | None
     repeat: int | None
+    max_bytes: int | None
+
+    @property
+    def recording_bytes(self) -> int:
+        """How large the recording may become."""
+        return RECORDING_BYTES if self.max_bytes is None else self.max_bytes
 
     @property
     def given(self) -> list[str]:
@@ -49,10 +57,11 @@ _NAMES = {
     "seed": "--seed",
     "time_period_seconds": "--time-period",
     "repeat": "--repeat",
+    "max_bytes": "--max-size",
 }
 
 
-def source_of(what: Path, options: SamplingOptions) -> Source | None:
+def source_of(what: Path, options: RecordingOptions) -> Source | None:
     """What is to be run, or None for a recording, which was. Raises BadInputError."""
     _check(options)
     if str(what) in WORKLOADS:
@@ -64,10 +73,10 @@ def source_of(what: Path, options: SamplingOptions) -> Source | None:
         )
     if what.suffix == SCRIPT_SUFFIX:
         return _program(what, options)
-    if _is_recording(what):
-        _refuse(options.given, f"{what} is a recording already; say nothing of sampling")
+    if is_recording(what):
+        _refuse(options.given, f"{what} is a recording already; nothing is recorded")
         return None
-    others = [name for name in options.given if name != "--period"]
+    others = [name for name in options.given if name not in {"--period", "--max-size"}]
     _refuse(others, f"{what} is a trace, and not a program")
     trace = traces.read(what)
     if options.period_bytes is not None:
@@ -75,7 +84,7 @@ def source_of(what: Path, options: SamplingOptions) -> Source | None:
     return TraceSource(str(what), trace)
 
 
-def _program(what: Path, options: SamplingOptions) -> ProgramSource:
+def _program(what: Path, options: RecordingOptions) -> ProgramSource:
     workload = WORKLOADS.get(str(what))
     seconds = options.time_period_seconds
     return ProgramSource(
@@ -90,7 +99,7 @@ def _program(what: Path, options: SamplingOptions) -> ProgramSource:
     )
 
 
-def _check(options: SamplingOptions) -> None:
+def _check(options: RecordingOptions) -> None:
     if options.period_bytes is not None:
         try:
             check_period(options.period_bytes)
@@ -108,10 +117,3 @@ def _check(options: SamplingOptions) -> None:
 def _refuse(names: list[str], why: str) -> None:
     if names:
         raise BadInputError(f"{why}; leave out {', '.join(names)}")
-
-
-def _is_recording(path: Path) -> bool:
-    try:
-        return is_recording(path)
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem

@@ -7,12 +7,12 @@ whatever a script raises is bad input, and the message names the line that raise
 from __future__ import annotations
 
 import inspect
-import runpy
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import attrs
 
@@ -79,9 +79,12 @@ class ProgramSource:
 def main_of(path: Path) -> Program:
     """The function `main` of a script. Raises BadInputError."""
     sys.path.insert(0, str(path.parent))
+    module = sys.modules[MODULE] = ModuleType(MODULE)
+    module.__file__ = str(path.absolute())
     with _running(path):
-        names = runpy.run_path(str(path.absolute()), run_name=MODULE)
-    main: Program | None = names.get(MAIN)
+        code = compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True)
+        exec(code, vars(module))  # noqa: S102 - what the user asks for
+    main: Program | None = getattr(module, MAIN, None)
     if not callable(main):
         raise BadInputError(
             f"{path}: has no function {MAIN}; write `def {MAIN}(heap)`, which allocates in "
@@ -97,6 +100,7 @@ def main_of(path: Path) -> Program:
 @contextmanager
 def _running(script: Path | None) -> Iterator[None]:
     """A program runs, wherever it goes. What a script raises is bad input."""
+    file = "" if script is None else str(script.absolute())
     with chdir(Path.cwd()):
         try:
             yield
@@ -105,17 +109,18 @@ def _running(script: Path | None) -> Iterator[None]:
         except BaseException as problem:
             if script is None:
                 raise
-            raise BadInputError(_where_and_what(script, problem)) from problem
+            raise BadInputError(_where_and_what(script, file, problem)) from problem
 
 
-def _where_and_what(script: Path, problem: BaseException) -> str:
-    """What a script raised, in one line, with the line of the script that it came from."""
-    name = str(script.absolute())
+def _where_and_what(script: Path, file: str, problem: BaseException) -> str:
+    """What a script, the code of that file, raised, with the line that it came from: one line."""
     frames = traceback.extract_tb(problem.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == name]
-    if isinstance(problem, SyntaxError) and problem.filename == name:
+    lines = [frame.lineno for frame in frames if frame.filename == file]
+    if isinstance(problem, SyntaxError) and problem.filename == file:
         lines = [problem.lineno]
+    described = traceback.TracebackException.from_exception(problem, limit=0)
+    described.__notes__ = []
     # The last line is the error itself, and says what its own text cannot be made of.
-    *_, what = traceback.format_exception_only(problem)
+    *_, what = described.format_exception_only()
     place = f"{script}:{lines[-1]}" if lines else str(script)
     return f"{place}: {' '.join(what.split())}"

@@ -1,8 +1,8 @@
 """From a source to a recording, and from a recording to the files that people open.
 
 Invariant: a recording is never lost to what happens after it, be it an export that fails, an
-interrupt, a kill, or the next profile. It is removed only when every file that was asked for is
-written.
+interrupt, a kill, or the next profile, unless that is told to write to its very file. It is removed
+only when every file that was asked for is written.
 """
 
 from __future__ import annotations
@@ -73,6 +73,14 @@ def _check_fits(source: Source, cost: Cost, max_bytes: int) -> None:
     )
 
 
+def is_recording(path: Path) -> bool:
+    """Whether a file is a recording. Raises BadInputError where it cannot be read."""
+    try:
+        return recording.is_recording(path)
+    except OSError as problem:
+        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem
+
+
 def read(path: Path) -> Profile:
     """The profile in a recording. Raises BadInputError."""
     try:
@@ -140,13 +148,17 @@ def recording_path(paths: Sequence[Path]) -> Path:
     """
     asked_for = _recordings_among(paths)
     path = asked_for[0] if asked_for else paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
-    if path.exists() and not path.is_file():
+    if not path.exists():
+        return path
+    if not path.is_file():
         raise BadInputError(f"{path}: is no regular file, from which a recording could be read")
-    if path.exists() and not asked_for:
+    if not asked_for:
         raise BadInputError(
             f"{path}: is there already, and the recording would replace it; if a profile was "
             "killed, export it, and otherwise move it away"
         )
+    if path.stat().st_size and not is_recording(path):
+        raise BadInputError(f"{path}: is there already, and no recording; name another file")
     return path
 
 

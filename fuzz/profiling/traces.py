@@ -24,7 +24,6 @@ from fuzz.targets import REFERENCES, make_target
 from fuzz.targets.reference import ReferenceTarget
 from fuzz.trace import Trace
 from gcmodel import Events, Report
-from gcmodel.configuration import PERIOD_BYTES_MAX
 from gcmodel.events import Sample
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Frame, Header
@@ -72,8 +71,7 @@ class TraceSource:
     @property
     def period_bytes(self) -> int:
         """See Source."""
-        enabled = [each for each in self.trace.actions if isinstance(each, EnableSampling)]
-        return min((each.period_bytes for each in enabled), default=PERIOD_BYTES_MAX)
+        return min(self._periods_bytes)
 
     def cost(self) -> Cost:
         """See Source."""
@@ -114,13 +112,27 @@ class TraceSource:
             recorder.end()
         return Recorded(seconds, writer.stopped_by)
 
+    @property
+    def _periods_bytes(self) -> list[int]:
+        enabled = (each for each in self.trace.actions if isinstance(each, EnableSampling))
+        return [each.period_bytes for each in enabled]
+
     def _target(self) -> ReferenceTarget:
+        """The trace's own target. Raises BadInputError unless it can be profiled there."""
         base = self.trace.header.target.partition("+")[0]
         target = make_target(base) if base in REFERENCES else None
         if not isinstance(target, ReferenceTarget):
             raise BadInputError(
                 f"{self.name}: is of {base}, which has no heap that can be profiled"
             )
+        # Such a sample stands for as many bytes as the object's chance to be sampled says.
+        if target.start({}).sampling.samples_per_allocation == "one":
+            raise BadInputError(
+                f"{self.name}: is of {base}, which samples an object once however large it is, "
+                "so its samples have no weight here; name a trace of another target"
+            )
+        if not self._periods_bytes:
+            raise BadInputError(f"{self.name}: never enables sampling; give a --period")
         return target
 
     def _steps(self, make_events: Callable[[], Events]) -> Iterator[Step]:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from gcmodel.estimation.samples import Site
 from gcmodel.profiling.profile import Profile
-from gcmodel.profiling.sites import site_of
+from gcmodel.profiling.sites import Sites
 
 
 def write(profile: Profile, path: Path) -> None:
     """Write a profile. Raises OSError."""
     weights: Counter[Site] = Counter()
+    sites = Sites(profile)
     for sample in profile.samples:
-        weights[site_of(profile, sample)] += sample.weight_bytes
+        weights[sites.of(sample)] += sample.weight_bytes
     lines = [f"{';'.join(map(str, reversed(site)))} {weights[site]}\n" for site in sorted(weights)]
     path.write_text("".join(lines), encoding="utf-8")

@@ -1,9 +1,9 @@
 """What a program costs without being recorded, and how large its recording will be.
 
 The program is run once. Its bytes are counted for nothing, by the distance to a sample point; its
-sizes are estimated from samples that are so far apart that they cost next to nothing. So the
-overhead of recording has something to be measured against, and a period that would fill the disk is
-known before it does.
+sizes and stacks are estimated from samples that are so far apart that they cost next to nothing. So
+the overhead of recording has something to be measured against, and a period that would fill the
+disk is known before it does.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ from collections import Counter
 
 import attrs
 
-from gcmodel.configuration import PERIOD_BYTES_MAX, PERIOD_BYTES_MIN, Configuration
+from gcmodel.configuration import PERIOD_BYTES_MAX, PERIOD_BYTES_MIN
 from gcmodel.events import Events
 from gcmodel.heap import Heap
 from gcmodel.layout import WORD_BYTES
-from gcmodel.profiling.recording import COLLECTION_BYTES, ENTRY_BYTES, SAMPLE_BYTES, TIME_BYTES
-from gcmodel.profiling.run import PROFILED, Program
+from gcmodel.profiling.profile import Frame
+from gcmodel.profiling.recording import (
+    COLLECTION_BYTES,
+    ENTRY_BYTES,
+    SAMPLE_BYTES,
+    TIME_BYTES,
+    frame_line,
+    stack_line,
+)
+from gcmodel.profiling.run import PROFILED, Program, headroom
+from gcmodel.profiling.stacks import PythonStacks
 from gcmodel.sampling import Sampling
 
 SPARSE_PERIOD_BYTES = 65_544
@@ -29,7 +38,7 @@ HEADER_BYTES = 512
 STACK_BYTES = 1024
 """What the first sample at a site, or of a moment, may take, with all frames of its stack."""
 STACKS_BYTES = 2**16
-"""What all stacks of a program may take, about."""
+"""What the stacks of a program that has only so many may take, about."""
 PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
 
 
@@ -37,17 +46,20 @@ PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTE
 class Cost:
     """What a program took; no `seconds` if these would say nothing of its collector.
 
-    `bytes_by_size` is an estimate of what objects of each size take.
+    `bytes_by_size` is an estimate of what objects of each size take, and `new_stack_bytes` of what
+    each sample writes for a stack that no sample before it had.
     """
 
     seconds: float
     allocated_bytes: int
     collections: int
     bytes_by_size: dict[int, int]
+    new_stack_bytes: float = 0
 
     def times(self, repeat: int) -> Cost:
         """The cost of the same, so many times."""
-        return Cost(
+        return attrs.evolve(
+            self,
             seconds=repeat * self.seconds,
             allocated_bytes=repeat * self.allocated_bytes,
             collections=repeat * self.collections,
@@ -67,6 +79,7 @@ class Cost:
         return math.ceil(
             HEADER_BYTES
             + min((samples + moments) * STACK_BYTES, STACKS_BYTES)
+            + (samples + moments) * self.new_stack_bytes
             + self.collections * COLLECTION_BYTES
             + samples * SAMPLE_BYTES
             + hits * ENTRY_BYTES
@@ -83,19 +96,48 @@ class Cost:
         return PERIODS_BYTES[index] if index < len(PERIODS_BYTES) else None
 
 
-class _Sizes(Events):
-    """Counts collections and the sizes of samples, and keeps nothing else."""
+class _StackBytes:
+    """Counts the bytes of the lines of stacks."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def frame(self, frame: Frame) -> None:
+        """See StackLines."""
+        self.total += len(frame_line(frame)) + 1
+
+    def stack(self, caller: int | None, frame: int) -> None:
+        """See StackLines."""
+        self.total += len(stack_line(caller, frame)) + 1
+
+
+class _Sparse(Events):
+    """Counts collections, and of the sparse samples their sizes and what their stacks take."""
 
     def __init__(self) -> None:
         super().__init__()
         self.collections = 0
         self.bytes_by_size: Counter[int] = Counter()
+        self._lines = _StackBytes()
+        self.stacks = PythonStacks(self._lines, "")
+        self._stack_bytes: list[int] = []
+
+    @property
+    def new_stack_bytes(self) -> float:
+        """What a sample of the second half wrote for new stacks, on average.
+
+        The first half does not count: in it, every program's stacks are new.
+        """
+        half = self._stack_bytes[(len(self._stack_bytes) - 1) // 2 :]
+        return (half[-1] - half[0]) / (len(half) - 1) if half[1:] else 0
 
     def sample(self, sample: object = None) -> None:
         pass
 
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
         self.bytes_by_size[counted_bytes] += count * period_bytes
+        self.stacks.of_allocation()
+        self._stack_bytes.append(self._lines.total)
 
     def minor_collection(self) -> None:
         self.collections += 1
@@ -104,21 +146,28 @@ class _Sizes(Events):
         pass
 
 
-def cost_of(program: Program, configuration: Configuration = PROFILED) -> Cost:
+def cost_of(program: Program) -> Cost:
     """Run a program without recording it. Raises whatever it raises."""
-    events = _Sizes()
-    heap = Heap(attrs.evolve(configuration, random_periods=False), events=events)
+    events = _Sparse()
+    heap = Heap(PROFILED, events=events)
     heap.enable_sampling(SPARSE_PERIOD_BYTES)
     began = time.perf_counter()
-    program(heap)
+    with headroom():
+        events.stacks.run(program, heap)
     seconds = time.perf_counter() - began
-    assert isinstance(heap.sampling, Sampling)
-    until_sample_bytes = heap.sampling.sample_point - heap.nursery.nursery_free
-    # A program that switches sampling itself may have left it off.
-    since_sample_bytes = max(heap.sampling.period_bytes - until_sample_bytes, 0)
     return Cost(
         seconds=seconds,
-        allocated_bytes=events.bytes_by_size.total() + since_sample_bytes,
+        allocated_bytes=events.bytes_by_size.total() + _bytes_since_sample(heap),
         collections=events.collections,
         bytes_by_size=dict(events.bytes_by_size),
+        new_stack_bytes=events.new_stack_bytes,
     )
+
+
+def _bytes_since_sample(heap: Heap) -> int:
+    """What was allocated since the last sample; nothing, where a program has left sampling off."""
+    assert isinstance(heap.sampling, Sampling)
+    if not heap.sampling.period_bytes:
+        return 0
+    until_sample_bytes = heap.sampling.sample_point - heap.nursery.nursery_free
+    return heap.sampling.period_bytes - until_sample_bytes

@@ -27,15 +27,21 @@ class Estimate:
 def bytes_by_type(profile: Profile, confidence: float) -> dict[str, Estimate]:
     """An estimate for each type that there is, sampled or not, the largest first.
 
-    Raises ValueError for a profile of fixed distances, of which nothing is known by chance, and
-    for a confidence outside 0 to 1.
+    Raises ValueError for a profile of fixed distances, of which nothing is known by chance, for one
+    whose program has changed the period, and for a confidence outside 0 to 1.
     """
     if not profile.header.is_random:
         raise ValueError("fixed distances have no bounds: what they hit is no matter of chance")
+    period_bytes = profile.header.period_bytes
+    for sample in profile.samples:
+        if sample.period_bytes != period_bytes:
+            raise ValueError(
+                f"a sample has the period {sample.period_bytes}, and not the profile's "
+                f"{period_bytes}: bytes of several periods have no bounds here"
+            )
     hits = Counter(dict.fromkeys(filter(None, profile.header.types), 0))
     for sample in profile.samples:
         hits[sample.type] += sample.hits
-    period_bytes = profile.header.period_bytes
     return {
         type_name: Estimate(count * period_bytes, interval(_span(count, period_bytes), confidence))
         for type_name, count in hits.most_common()

@@ -57,7 +57,6 @@ INDICES = (
     ("shared.sources.filename", "shared.stringArray"),
     ("shared.sources.sourceMapURL", "shared.stringArray"),
     ("threads[].samples.stack", "shared.stackTable"),
-    ("threads[].jsAllocations.stack", "shared.stackTable"),
     ("threads[].nativeAllocations.stack", "shared.stackTable"),
     ("threads[].markers.name", "shared.stringArray"),
     ("threads[].markers.category", "meta.categories"),
@@ -66,7 +65,6 @@ INDICES = (
 
 SORTED = (
     "threads[].samples.time",
-    "threads[].jsAllocations.time",
     "threads[].nativeAllocations.time",
     "threads[].markers.startTime",
     "counters[].samples.time",
@@ -338,11 +336,12 @@ def _of_format(name: str) -> Value:
 
 
 def _about_allocations(where: str, thread: Json) -> Iterator[str]:
-    for name in ("jsAllocations", "nativeAllocations"):
-        if name in thread and not thread[name]["length"]:
-            yield f"{where}.{name}: is empty, where the viewer takes the times of its ends"
-    if "nativeAllocations" in thread:
-        yield from _unbalanced(f"{where}.nativeAllocations", thread["nativeAllocations"])
+    if "nativeAllocations" not in thread:
+        return
+    allocations = thread["nativeAllocations"]
+    if not allocations["length"]:
+        yield f"{where}.nativeAllocations: is empty, where the viewer takes the times of its ends"
+    yield from _unbalanced(f"{where}.nativeAllocations", allocations)
 
 
 def _unbalanced(where: str, allocations: Json) -> Iterator[str]:

@@ -13,7 +13,7 @@ from gcmodel.estimation.heap_v2 import Stack, write_with_names
 from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
 from gcmodel.profiling.profile import Fate, Profile, Sample
-from gcmodel.profiling.sites import site_of
+from gcmodel.profiling.sites import Sites
 
 UNBIASED_PERIOD_BYTES = 1
 
@@ -22,8 +22,9 @@ def write(profile: Profile, path: Path) -> None:
     """Write a profile. Raises OSError."""
     live: dict[Site, Totals] = {}
     allocated: dict[Site, Totals] = {}
+    sites = Sites(profile)
     for sample in profile.samples:
-        site = site_of(profile, sample)
+        site = sites.of(sample)
         allocated[site] = allocated.get(site, Totals()) + stands_for(sample)
         if sample.fate is not Fate.DIED_YOUNG:
             live[site] = live.get(site, Totals()) + stands_for(sample)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Self
 
@@ -19,6 +20,9 @@ from gcmodel.layout import Kind
 
 TYPES = "", *(kind.name.lower() for kind in sorted(Kind))
 """The names of the types, by type id. No type has the first."""
+
+NUMBERS = 2**52
+"""All figures are below this one, so that a floating-point number carries each of them exactly."""
 
 UNKNOWN_TYPE = "unknown type"
 """The type of an object that no minor collection has reported: its header tells, not its sample."""
@@ -32,23 +36,25 @@ class Fate(StrEnum):
     UNKNOWN = "fate not known yet"
 
 
+def _figure(least: int) -> Callable[[object, attrs.Attribute[int], int], object]:
+    return attrs.validators.and_(attrs.validators.ge(least), attrs.validators.lt(NUMBERS))
+
+
 @attrs.frozen(kw_only=True)
 class Header:
     """How a recording was made. Raises ValueError for a figure outside its range."""
 
     program: str
     """What was profiled: a workload, a script, or a trace."""
-    period_bytes: int = attrs.field(validator=attrs.validators.ge(1))
+    period_bytes: int = attrs.field(validator=_figure(1))
     is_random: bool
     """Whether the distances between samples are random with the period as their mean."""
-    time_period_us: int | None = attrs.field(
-        validator=attrs.validators.optional(attrs.validators.ge(1))
-    )
+    time_period_us: int | None = attrs.field(validator=attrs.validators.optional(_figure(1)))
     """How often the stack was sampled by time; None for never."""
-    began_unix_ms: int = attrs.field(validator=attrs.validators.ge(0))
-    pid: int
+    began_unix_ms: int = attrs.field(validator=_figure(0))
+    pid: int = attrs.field(validator=_figure(0))
     python: str
-    nursery_bytes: int = attrs.field(validator=attrs.validators.ge(1))
+    nursery_bytes: int = attrs.field(validator=_figure(1))
     types: tuple[str, ...]
     """The names of the types, by type id."""
 

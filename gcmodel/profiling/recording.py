@@ -26,10 +26,12 @@ from typing import Self, TypeVar
 
 import attrs
 import cattrs
+from cattrs.v import format_exception
 
 from gcmodel.errors import RecordingError
 from gcmodel.major import State
 from gcmodel.profiling.profile import (
+    NUMBERS,
     Fate,
     Frame,
     Header,
@@ -48,11 +50,20 @@ VERSION_KEY = "gcfuzz_profile"
 VERSION = 1
 BEGINNING = f'{{"{VERSION_KEY}":'.encode()
 BUFFER_BYTES = 2**16
-NUMBERS = 2**63
 
 # What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
 # the lines of a minor collection with a step of a major one, and by that of a moment.
 SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
+
+
+def frame_line(frame: Frame) -> str:
+    """The line of a frame, without its end."""
+    return json.dumps(["frame", *attrs.astuple(frame)])
+
+
+def stack_line(caller: int | None, frame: int) -> str:
+    """The line of a stack, without its end."""
+    return json.dumps(["stack", caller, frame])
 
 
 class RecordingWriter:
@@ -68,6 +79,7 @@ class RecordingWriter:
         self._max_bytes = max_bytes
         self._file = path.open("w", encoding="ascii", buffering=BUFFER_BYTES)
         self.line(json.dumps({VERSION_KEY: VERSION, **attrs.asdict(header)}))
+        self.flush()
 
     def __enter__(self) -> Self:
         return self
@@ -91,11 +103,11 @@ class RecordingWriter:
 
     def frame(self, frame: Frame) -> None:
         """See StackLines."""
-        self.line(json.dumps(["frame", *attrs.astuple(frame)]))
+        self.line(frame_line(frame))
 
     def stack(self, caller: int | None, frame: int) -> None:
         """See StackLines."""
-        self.line(json.dumps(["stack", caller, frame]))
+        self.line(stack_line(caller, frame))
 
     def flush(self) -> None:
         """What was written so far survives the process."""
@@ -141,6 +153,9 @@ def _lines(path: Path) -> Iterator[str]:
 def _at(path: Path, number: int, read_line: Callable[[str], T], line: str) -> T:
     try:
         return read_line(line)
+    except json.JSONDecodeError as problem:
+        what = f"no line of JSON: {problem.msg} in column {problem.colno}"
+        raise RecordingError(f"{path}:{number}: {what}") from problem
     except (ValueError, RecursionError) as problem:
         raise RecordingError(f"{path}:{number}: {problem}") from problem
 
@@ -157,8 +172,13 @@ def _header(line: str) -> Header:
     try:
         return cattrs.Converter(forbid_extra_keys=True).structure(data, Header)
     except cattrs.BaseValidationError as problem:
-        what = "; ".join(cattrs.transform_error(problem))
+        what = "; ".join(cattrs.transform_error(problem, format_exception=_told))
         raise ValueError(f"the header is wrong: {what}") from problem
+
+
+def _told(problem: BaseException, kind: type | None) -> str:
+    """What is wrong with a figure is what its validator says."""
+    return str(problem) if isinstance(problem, ValueError) else format_exception(problem, kind)
 
 
 def _check_numbers(fields: object) -> None:
@@ -167,7 +187,7 @@ def _check_numbers(fields: object) -> None:
         if isinstance(field, list):
             _check_numbers(field)
         elif isinstance(field, bool) or (isinstance(field, int) and not 0 <= field < NUMBERS):
-            raise ValueError(f"{str(field)[:20]} is no number from 0 to below 2**63")
+            raise ValueError(f"{str(field)[:20]} is no number from 0 to below 2**52")
 
 
 def _check_span(began_us: int, ended_us: int, before: Sequence[MinorCollection | Phase]) -> None:

@@ -7,9 +7,10 @@ more is asked of the heap or written then: the recording has no end, as after a 
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import attrs
 
@@ -24,6 +25,21 @@ Program = Callable[[Heap], object]
 
 PROFILED = Configuration(nursery_bytes=65536, large_object_bytes=8192, card_items=32)
 """The heap of a profile: as large a nursery as there is, and cards and large objects to match."""
+
+
+HEADROOM_FRAMES = 200
+"""What a recorder and its listener may need above the deepest frame of a program."""
+
+
+@contextmanager
+def headroom() -> Iterator[None]:
+    """A program that ends without a recorder does not reach the recursion limit with one."""
+    frames = sys.getrecursionlimit()
+    sys.setrecursionlimit(frames + HEADROOM_FRAMES)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(frames)
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +66,7 @@ def record(
     period_us = sampling.time_period_us
     timed = nullcontext() if period_us is None else sampling_time(recorder, stacks, period_us)
     began = time.perf_counter()
-    with timed:
+    with headroom(), timed:
         for _ in range(sampling.repeat):
             # What one run keeps is no cost of the next.
             del heap.roots[:]

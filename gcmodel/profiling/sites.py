@@ -1,13 +1,16 @@
-"""A sample's site as names, the innermost first: the type and its fate on top of the call stack.
+"""The site of a sample: its type and fate on top of its call stack.
 
     node (died young) ◄ make_tree gcbench.py:31 ◄ … ◄ gcbench
 
-The names are what text formats have; lines tell recursive calls of one function apart.
+The names are what text formats have. Invariant: frames of two functions, lines or files have two
+names: of a file's path there is as much as tells it from the other files.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import PurePath
 
 from gcmodel.estimation.samples import Site
@@ -16,16 +19,42 @@ from gcmodel.profiling.profile import Frame, Profile, Sample
 NO_NAME = "(no name)"
 
 
-def site_of(profile: Profile, sample: Sample) -> Site:
-    """The site of a sample."""
-    frames = map(name_of, profile.frames_of(sample.stack))
-    return _carried(f"{sample.type} ({sample.fate})"), *frames
+class Sites:
+    """The sites of a profile's samples."""
+
+    def __init__(self, profile: Profile) -> None:
+        files = _short_names(frame.file for frame in profile.frames)
+        self._names = {frame: _name_of(frame, files[frame.file]) for frame in profile.frames}
+        self._profile = profile
+        self._stacks: dict[int, Site] = {}
+
+    def of(self, sample: Sample) -> Site:
+        """The site of a sample."""
+        stack = self._stacks.get(sample.stack)
+        if stack is None:
+            frames = self._profile.frames_of(sample.stack)
+            stack = self._stacks[sample.stack] = tuple(self._names[frame] for frame in frames)
+        return _carried(f"{sample.type} ({sample.fate})"), *stack
 
 
-def name_of(frame: Frame) -> str:
+def _name_of(frame: Frame, file: str) -> str:
     """A frame as one name: function, file and line, if it has these."""
-    file = PurePath(frame.file).name
     return _carried(f"{frame.function} {file}:{frame.line}" if file else frame.function)
+
+
+def _short_names(files: Iterable[str]) -> dict[str, str]:
+    """The end of each file's path, long enough to tell it from the others'."""
+    names: dict[str, str] = {}
+    alike = {file: PurePath(file).parts for file in files}
+    length = 1
+    while alike:
+        ends = Counter(parts[-length:] for parts in alike.values())
+        for file, parts in alike.items():
+            if ends[parts[-length:]] == 1 or length >= len(parts):
+                names[file] = str(PurePath(*parts[-length:])) if file else ""
+        alike = {file: parts for file, parts in alike.items() if file not in names}
+        length += 1
+    return names
 
 
 def _carried(name: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.actions import EnableSampling
 from fuzz.cli import run_command_line
 from fuzz.corpus import shipped_traces
 from fuzz.problems import InterruptedWorkError
@@ -124,17 +125,12 @@ def test_a_trace_can_be_sampled_with_a_period_of_ones_own(profiled: Profiled) ->
     }
 
 
-@pytest.mark.parametrize("name", ["fork-keeps-young-samples", "paused-forgets-period"])
-def test_a_trace_of_the_corpus_is_profiled(profiled: Profiled, name: str) -> None:
-    heaps = [each for each in shipped_traces().values() if each.header.target == "reference"]
-    Path("trace.jsonl").write_text(dumps(heaps[len(name) % len(heaps)]))
-    assert "trace.jsonl: " in profiled("trace.jsonl", "-o", "out.jsonl")
-    assert read(Path("out.jsonl")).is_complete
-
-
-def test_every_trace_of_the_corpus_with_a_heap_leaves_a_recording(profiled: Profiled) -> None:
+def test_every_trace_of_the_corpus_that_samples_a_heap_leaves_a_recording(
+    profiled: Profiled,
+) -> None:
     for trace in shipped_traces().values():
-        if trace.header.target in ("reference", "reference-geometric", "reference-dotnet"):
+        samples = any(isinstance(each, EnableSampling) for each in trace.actions)
+        if samples and trace.header.target in ("reference", "reference-geometric"):
             Path("trace.jsonl").write_text(dumps(trace))
             profiled("trace.jsonl", "-o", "out.jsonl")
             assert read(Path("out.jsonl")).is_complete
@@ -296,6 +292,12 @@ def test_a_pipe_is_no_place_for_a_recording(script: str, complaint: Complaint) -
     assert "out.jsonl: is no regular file" in complaint(script, "-o", "out.jsonl")
 
 
+def test_a_trace_is_not_replaced_by_a_recording(script: str, complaint: Complaint) -> None:
+    Path("find.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    line = complaint(script, "-o", "find.jsonl")
+    assert "find.jsonl: is there already, and no recording" in line
+
+
 def test_a_file_named_twice_is_refused(script: str, complaint: Complaint) -> None:
     line = complaint(script, "-o", "a.heap", "-o", "a.heap")
     assert "a.heap: is named twice" in line
@@ -377,6 +379,54 @@ def test_a_script_that_changes_its_folder_changes_no_output(profiled: Profiled) 
     assert Path("out.collapsed").exists()
 
 
+def test_an_error_in_another_folder_has_its_line(complaint: Complaint) -> None:
+    Path("nodes.py").write_text("import os\n\ndef main(heap):\n    os.chdir('/')\n    1 / 0\n")
+    assert "nodes.py:5: ZeroDivisionError" in complaint("nodes.py", "-o", "out.json")
+
+
+def test_an_error_with_a_note_is_told_itself(complaint: Complaint) -> None:
+    raising = "    error = ValueError('the error')\n    error.add_note('a note')\n    raise error\n"
+    Path("nodes.py").write_text(f"def main(heap):\n{raising}")
+    assert complaint("nodes.py", "-o", "out.json") == "gcfuzz: nodes.py:4: ValueError: the error\n"
+
+
+def test_a_scripts_module_can_be_imported_while_it_runs(profiled: Profiled) -> None:
+    pickling = "    import pickle\n    pickle.loads(pickle.dumps(make))\n"
+    Path("nodes.py").write_text(SCRIPT + pickling)
+    profiled("nodes.py", "-o", "out.collapsed")
+    assert collapsed()
+
+
+def test_files_of_one_name_are_told_apart(profiled: Profiled) -> None:
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        Path(name, "__init__.py").write_text(SCRIPT)
+    Path("both.py").write_text(
+        "import one, two\n\ndef main(heap):\n    for each in (one, two): each.main(heap)\n"
+    )
+    profiled("both.py", "--period", "64", "--fixed", "-o", "out.collapsed")
+    assert [site.split(";")[3] for site in collapsed()] == [
+        "make one/__init__.py:3",
+        "make two/__init__.py:3",
+    ]
+
+
+def test_a_program_near_the_recursion_limit_is_sampled_by_time(profiled: Profiled) -> None:
+    Path("nodes.py").write_text(
+        "import sys, time\n\n"
+        "def dive(frames):\n"
+        "    if frames: return dive(frames - 1)\n"
+        "    until = time.perf_counter() + 0.1\n"
+        "    while time.perf_counter() < until: pass\n\n"
+        "def main(heap):\n"
+        "    frame, used = sys._getframe(), 0\n"
+        "    while frame: frame, used = frame.f_back, used + 1\n"
+        f"    dive({sys.getrecursionlimit()} - used - 4)\n"
+    )
+    profiled("nodes.py", "--time-period", "1ms", "-o", "out.jsonl")
+    assert read(Path("out.jsonl")).time_samples
+
+
 def test_a_script_that_samples_by_itself_has_its_own_periods(profiled: Profiled) -> None:
     Path("nodes.py").write_text(
         SCRIPT.replace("def main(heap):", "def main(heap):\n    heap.enable_sampling(64)")
@@ -440,6 +490,13 @@ def test_a_recording_that_outgrows_its_forecast_ends_there_and_can_be_shown(
     assert sum(collapsed().values()) > 10_000
 
 
+def test_a_trace_that_never_samples_needs_a_period(complaint: Complaint) -> None:
+    trace = '{"gcfuzz": 1, "target": "reference"}\n{"do": "allocate_node", "number": 1}\n'
+    Path("trace.jsonl").write_text(trace)
+    line = complaint("trace.jsonl", "-o", "out.json")
+    assert "trace.jsonl: never enables sampling; give a --period" in line
+
+
 def test_a_trace_takes_no_seed(complaint: Complaint) -> None:
     Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
     line = complaint("trace.jsonl", "--seed", "3", "--repeat", "2", "-o", "out.json")
@@ -449,7 +506,12 @@ def test_a_trace_takes_no_seed(complaint: Complaint) -> None:
 def test_a_recording_takes_no_period(script: str, profiled: Profiled, complaint: Complaint) -> None:
     profiled(script, "-o", "first.jsonl")
     line = complaint("first.jsonl", "--period", "64", "-o", "out.json")
-    assert "first.jsonl is a recording already; say nothing of sampling; leave out --period" in line
+    assert "first.jsonl is a recording already; nothing is recorded; leave out --period" in line
+
+
+def test_a_recording_takes_no_size(script: str, profiled: Profiled, complaint: Complaint) -> None:
+    profiled(script, "-o", "first.jsonl")
+    assert "leave out --max-size" in complaint("first.jsonl", "--max-size", "1", "-o", "out.json")
 
 
 def test_fixed_distances_take_no_seed(script: str, complaint: Complaint) -> None:
@@ -484,15 +546,25 @@ def test_a_number_that_is_far_too_large_is_one_line(
 
 
 def test_a_trace_that_fails_is_not_profiled(complaint: Complaint) -> None:
-    lines = ['{"gcfuzz": 1, "target": "reference"}', '{"do": "free", "root": 3}']
+    lines = [
+        '{"gcfuzz": 1, "target": "reference"}',
+        '{"do": "enable_sampling", "period_bytes": 64}',
+        '{"do": "free", "root": 3}',
+    ]
     Path("trace.jsonl").write_text("\n".join(lines) + "\n")
-    assert "trace.jsonl:2: free" in complaint("trace.jsonl", "-o", "out.json")
+    assert "trace.jsonl:3: free" in complaint("trace.jsonl", "-o", "out.json")
 
 
 def test_a_trace_of_blocks_has_no_heap(complaint: Complaint) -> None:
     Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference-jemalloc"}\n')
     line = complaint("trace.jsonl", "-o", "out.json")
     assert "trace.jsonl: is of reference-jemalloc, which has no heap" in line
+
+
+def test_a_trace_whose_samples_have_another_weight_is_refused(complaint: Complaint) -> None:
+    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference-dotnet"}\n')
+    line = complaint("trace.jsonl", "--period", "64", "-o", "out.json")
+    assert "is of reference-dotnet, which samples an object once however large it is" in line
 
 
 def test_a_find_of_another_collector_has_no_heap(complaint: Complaint) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -71,6 +72,51 @@ def test_the_forecast_of_a_workload_is_not_exceeded(
     taken_bytes = (tmp_path / "recording.jsonl").stat().st_size
     forecast_bytes = cost_of(program).recording_bytes(128, None)
     assert taken_bytes <= forecast_bytes < 2 * taken_bytes
+
+
+def test_the_forecast_of_a_short_program_is_not_exceeded(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    def a_few_nodes(heap: Heap) -> None:
+        for number in range(1_500):  # Less than one sparse period.
+            heap.allocate_node(number)
+
+    recorded(a_few_nodes, 8)
+    taken_bytes = (tmp_path / "recording.jsonl").stat().st_size
+    assert taken_bytes <= cost_of(a_few_nodes).recording_bytes(8, None)
+
+
+def test_the_forecast_of_ever_new_stacks_is_not_exceeded(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    def either(heap: Heap, turns: list[int]) -> None:
+        if not turns:
+            heap.allocate_string(2000)
+            heap.free(0)
+        elif turns[0]:
+            either(heap, turns[1:])
+        else:
+            either(heap, turns[1:])
+
+    def wander(heap: Heap) -> None:
+        random = Random(1)
+        for _ in range(1000):
+            either(heap, random.choices((0, 1), k=50))
+
+    recorded(wander, 512)
+    taken_bytes = (tmp_path / "recording.jsonl").stat().st_size
+    assert taken_bytes <= cost_of(wander).recording_bytes(512, None) < 3 * taken_bytes
+
+
+def test_what_a_program_does_not_sample_is_not_counted() -> None:
+    def stop(heap: Heap) -> None:
+        heap.enable_sampling(8)
+        heap.allocate_string(1000)
+        heap.disable_sampling(report=True)
+        heap.allocate_node(1)
+
+    # 128 samples; nothing after them is counted.
+    assert cost_of(stop).allocated_bytes == 128 * 8
 
 
 def test_samples_by_time_are_forecast_too() -> None:

@@ -88,6 +88,13 @@ def test_more_hits_give_bounds_that_are_nearer_to_each_other() -> None:
     assert widths[1] < widths[0] / 5
 
 
+def test_samples_of_another_period_have_no_bounds() -> None:
+    profile = profile_of([("node", 1)])
+    profile.samples.append(Sample(0, 0, 1, 64, 32, type="node"))
+    with pytest.raises(ValueError, match="a sample has the period 64, and not the profile's 1000"):
+        bytes_by_type(profile, CONFIDENCE)
+
+
 def test_fixed_distances_have_no_bounds() -> None:
     with pytest.raises(ValueError, match="no matter of chance"):
         bytes_by_type(profile_of([("node", 1)], is_random=False), CONFIDENCE)

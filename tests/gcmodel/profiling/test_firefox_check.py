@@ -19,16 +19,9 @@ Fault = Callable[[Json], None]
 
 @pytest.fixture
 def data(profile: Profile, tmp_path: Path) -> Json:
-    """A file with all that is known, whether gcfuzz writes it or not."""
+    """A file with all that is known."""
     write(processed(profile), tmp_path / "profile.json")
-    data = json.loads((tmp_path / "profile.json").read_text())
-    data["meta"]["debug"] = False
-    samples = copy.deepcopy(data["threads"][0]["samples"])
-    of_all = {"className": "node", "typeName": "node", "coarseType": "Object", "inNursery": True}
-    data["threads"][0]["jsAllocations"] = samples | {
-        name: [value] * samples["length"] for name, value in of_all.items()
-    }
-    return data
+    return json.loads((tmp_path / "profile.json").read_text())
 
 
 def place(data: Json, path: str) -> tuple[Json, Json]:
@@ -77,7 +70,7 @@ SHAPES = [
     (put("meta.interval", 0), "meta.interval: 0 is not a number above 0"),
     (put("meta.preprocessedProfileVersion", 62), "meta.preprocessedProfileVersion: 62 is not 63"),
     (put("meta.stackwalk", True), "meta.stackwalk: True is not 0 or 1"),
-    (put("meta.debug", 0), "meta.debug: 0 is not true or false"),
+    (put("meta.symbolicated", 0), "meta.symbolicated: 0 is not true or false"),
     (put("meta.colour", "red"), "meta.colour: is no field of version 63"),
     (put("meta.categories.1.color", "pink"), "meta.categories[1].color: 'pink' is not "),
     (put("meta.markerSchema.0.display.0", "chart"), "meta.markerSchema[0].display[0]: 'chart'"),
@@ -103,7 +96,7 @@ SHAPES = [
     (put("threads.0.samples.stack.0", 1.0), "threads[0].samples.stack[0]: 1.0 is not an index"),
     (put("threads.0.markers.phase.0", 4), "threads[0].markers.phase[0]: 4 is not 0 or 1"),
     (put("threads.0.markers.data.0", {}), "threads[0].markers.data[0]: {} is not an object with"),
-    (put("threads.0.jsAllocations.weight.0", 0), "threads[0].jsAllocations.weight[0]: 0 is not"),
+    (put("threads.0.jsAllocations", {}), "threads[0].jsAllocations: is no field of version 63"),
     (leave_out("threads.0.nativeAllocations.weightType"), "threads[0].nativeAllocations.weightTyp"),
     (put("counters.0.display.graphType", "line"), "counters[0].display.graphType: 'line' is not"),
     (leave_out("counters.1.display.tooltipRows"), "counters[1].display.tooltipRows: is missing"),
@@ -147,7 +140,6 @@ CONTRADICTIONS = [
     (put("shared.frameTable.subcategory.0", 1), "shared.frameTable.subcategory[0]: 1 is no"),
     (put("shared.frameTable.subcategory.0", None), "shared.frameTable.subcategory[0]: null is no"),
     (reverse("threads.0.samples.time"), "threads[0].samples.time[1]: 1.6 is before 2.5"),
-    (reverse("threads.0.jsAllocations.time"), "threads[0].jsAllocations.time[1]: 1.6 is before"),
     (put("threads.0.nativeAllocations.time.0", 1), "threads[0].nativeAllocations.time[1]: 0.2"),
     (reverse("counters.2.samples.time"), "counters[2].samples.time[1]: 1.1 is before 2.1"),
     (put("threads.1.tid", 0), "threads: 2 have the tid 0"),
@@ -173,7 +165,7 @@ CONTRADICTIONS = [
 
 
 def test_some_of_what_is_known_may_be_missing(data: Json) -> None:
-    del data["meta"]["debug"], data["threads"][0]["jsAllocations"]
+    del data["threads"][0]["nativeAllocations"]
     for schema in data["meta"]["markerSchema"]:
         del schema["colorField"], schema["fields"][-1]["hidden"]
     assert problems(data) == []
@@ -225,14 +217,13 @@ def test_a_profile_has_a_thread(data: Json) -> None:
     assert problems(data) == ["threads: there is none"]
 
 
-@pytest.mark.parametrize("name", ["jsAllocations", "nativeAllocations"])
-def test_allocations_are_left_out_rather_than_empty(name: str, data: Json) -> None:
+def test_allocations_are_left_out_rather_than_empty(data: Json) -> None:
     """The viewer's time range became NaN."""
-    table = data["threads"][0][name]
+    table = data["threads"][0]["nativeAllocations"]
     columns: Json = {key: [] for key, column in table.items() if isinstance(column, list)}
-    data["threads"][0][name] = table | columns | {"length": 0}
+    data["threads"][0]["nativeAllocations"] = table | columns | {"length": 0}
     (problem,) = problems(data)
-    assert problem.startswith(f"threads[0].{name}: is empty")
+    assert problem.startswith("threads[0].nativeAllocations: is empty")
 
 
 def test_an_object_dies_once(data: Json) -> None:

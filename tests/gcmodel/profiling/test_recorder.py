@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import count, pairwise
+from itertools import chain, count, pairwise, repeat
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from gcmodel.profiling.profile import Fate, Profile
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
 from gcmodel.profiling.run import PROFILED
+from gcmodel.profiling.stacks import PythonStacks
 
 Recorded = Callable[..., Profile]
 TINY = Configuration(prebuilt_nodes=0, prebuilt_arrays=0)
@@ -169,6 +170,39 @@ def test_a_program_that_fails_leaves_a_recording_without_an_end(
     assert profile.weight_bytes == 49 * 64
 
 
+def test_nothing_is_written_after_an_interrupt_of_the_recorder(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks = chain([MemoryError], repeat(0))
+
+    def be_interrupted_once(_stacks: PythonStacks) -> int:
+        stack = next(stacks)
+        if isinstance(stack, int):
+            return stack
+        raise stack
+
+    monkeypatch.setattr(PythonStacks, "of_allocation", be_interrupted_once)
+    recorded(make_nodes, 64)  # A program whose memory is full goes on.
+    profile = read(tmp_path / "recording.jsonl")
+    assert not profile.is_complete
+    assert profile.samples == []
+
+
+def test_what_was_written_before_a_minor_collection_is_safe_after_it(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    safe = []
+
+    def look_at_the_file(heap: Heap) -> None:
+        make_nodes(heap)
+        heap.collect_minor()
+        safe.append(read(tmp_path / "recording.jsonl"))
+
+    profile = recorded(look_at_the_file, 64)
+    assert safe[0].samples == profile.samples
+    assert safe[0].minor_collections == profile.minor_collections[:1]
+
+
 def test_the_recorder_has_no_heap() -> None:
     parameters = Recorder.__init__.__annotations__
     assert set(parameters) == {"writer", "site", "listener", "return"}
@@ -199,7 +233,9 @@ def test_an_interrupt_anywhere_leaves_a_recording_that_can_be_read(
 
     with suppress(Timeout):
         recorded(be_interrupted, 8)
-    assert read(tmp_path / "recording.jsonl").weight_bytes < 100 * 32
+    profile = read(tmp_path / "recording.jsonl")
+    assert not profile.is_complete
+    assert profile.weight_bytes < 100 * 32 - 8
 
 
 def test_a_moment_while_something_is_heard_is_left_out(

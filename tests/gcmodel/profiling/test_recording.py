@@ -89,26 +89,29 @@ def test_a_trace_is_not_taken_for_one(tmp_path: Path) -> None:
 # What is broken.
 
 
-HEADER_OF_ZEROS = json.dumps(
-    {
-        "gcfuzz_profile": 1,
-        "program": "",
-        "period_bytes": 0,
-        "is_random": False,
-        "time_period_us": 0,
-        "began_unix_ms": 0,
-        "pid": 0,
-        "python": "",
-        "nursery_bytes": 0,
-        "types": [],
-    }
-)
+RIGHT = {
+    "gcfuzz_profile": 1,
+    "program": "",
+    "period_bytes": 8,
+    "is_random": False,
+    "time_period_us": 1000,
+    "began_unix_ms": 0,
+    "pid": 1,
+    "python": "",
+    "nursery_bytes": 256,
+    "types": [],
+}
+
+
+def header_with(**fields: object) -> str:
+    return json.dumps(RIGHT | fields)
+
 
 BROKEN = {
     "no header": (0, "", "begins with a header line"),
     "another version": (0, '{"gcfuzz_profile": 2}', "version 2 is unknown"),
     "no fields": (0, '{"gcfuzz_profile": 1}', "header is wrong"),
-    "no JSON": (9, "[", "Expecting"),
+    "no JSON": (9, "[", "no line of JSON: Expecting value in column 2"),
     "no list": (9, '{"sample": 1}', "no line of a recording"),
     "unknown name": (9, '["sampel", 1, 0, 1, 64, 32]', "no line of a recording"),
     "too few": (9, '["sample", 1, 0, 1, 64]', "no line of a recording"),
@@ -122,7 +125,10 @@ BROKEN = {
     "no order": (-1, '["minor", 99999999, 999999999, 1, 1, 1]', "began at 999999999"),
     "an overlap": (-1, '["minor", 99999999, 1, 1, 1, 1]', "began at 1 us"),
     "an overlap of steps": (-1, '["step", 99999999, 1, 1, 1]', "began at 1 us"),
-    "a header of zeros": (0, HEADER_OF_ZEROS, "header is wrong"),
+    "no period": (0, header_with(period_bytes=0), "'period_bytes' must be >= 1: 0"),
+    "no time": (0, header_with(time_period_us=0), "'time_period_us' must be >= 1: 0"),
+    "a huge date": (0, header_with(began_unix_ms=10**400), "'began_unix_ms' must be < 45"),
+    "a text for a period": (0, header_with(period_bytes="x"), "invalid literal"),
     "a deep header": (0, '{"gcfuzz_profile": ' + "[" * 20_000, "recursion"),
     "no hits": (-1, '["sample", 99999999, 0, 0, 64, 32]', "1 or more"),
     "a negative size": (-1, '["sample", 99999999, 0, 1, 64, -32]', "-32 is no number from 0"),

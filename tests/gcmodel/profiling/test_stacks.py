@@ -166,6 +166,15 @@ def test_ever_new_stacks_do_not_fill_the_memory(
     assert (kept_bytes < 100_000) == is_bounded
 
 
+def test_functions_that_come_and_go_are_not_taken_for_each_other(
+    lines: Lines, python: PythonStacks
+) -> None:
+    for number in range(200):
+        names: dict[str, Callable[[PythonStacks], int]] = {}
+        exec(f"def f{number}(python): return python.of_allocation()", names)
+        assert lines.functions(python.run(names[f"f{number}"], python))[0] == f"f{number}"
+
+
 def test_a_stack_that_was_forgotten_is_written_anew(
     lines: Lines, python: PythonStacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
