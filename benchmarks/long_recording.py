@@ -8,7 +8,6 @@ leaves is exported to every format. Fails if the memory grows, or if anything is
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -69,17 +68,21 @@ def check_whole(recording: Path) -> None:
 def check_killed(recording: Path, half_bytes: int) -> None:
     """What a process leaves that is killed in the middle is exported to every format."""
     process = subprocess.Popen(record_command(recording))  # noqa: S603 - the same
-    while not recording.exists() or recording.stat().st_size < half_bytes:
-        time.sleep(0.1)
-        assert process.poll() is None, "the recording ended before it was killed"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    try:
+        while not recording.exists() or recording.stat().st_size < half_bytes:
+            time.sleep(0.1)
+            assert process.poll() is None, "the recording ended before it was killed"
+    finally:
+        process.kill()
+        process.wait()
     print(f"killed after {recording.stat().st_size:,} bytes")
     exported = [recording.with_suffix(ending) for ending in FORMATS]
     words = [word for path in exported for word in ("-o", str(path))]
     subprocess.run(profile_command(str(recording), *words), check=True)  # noqa: S603 - the same
     for path in exported:
         print(f"{path.suffixes}: {path.stat().st_size:,} bytes")
+    lines = recording.with_suffix(".collapsed").read_text().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == read(recording).weight_bytes
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ where several apply, 4 before 2 before 1 before 3.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -35,7 +36,7 @@ from fuzz.probes import probes_for
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.profiling.choice import RecordingOptions, source_of
 from fuzz.profiling.command import export_recording, make_profile
-from fuzz.profiling.session import check_outputs
+from fuzz.profiling.outputs import check_outputs
 from fuzz.reach import reach
 from fuzz.rules import Situation
 from fuzz.run import Failure, Step, record, replay, replay_steps
@@ -331,10 +332,10 @@ def profile_command(
     WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py, with a function
     main(heap); a trace; or a recording, of which files are made without running anything.
     """
-    check_outputs(outputs)
+    options = RecordingOptions(**recording)
+    check_outputs(outputs, samples_time=options.time_period_seconds is not None)
     for output in outputs:
         _check_other(output, what)
-    options = RecordingOptions(**recording)
     source = source_of(what, options)
     if source is None:
         export_recording(what, outputs, report.Screen())
@@ -437,12 +438,23 @@ def run_command_line(arguments: list[str]) -> int:
         code = _complain(f"interrupted; {problem}", INCONCLUSIVE)
     except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", INCONCLUSIVE)
-    except Exception:  # noqa: BLE001 - whatever is left is a bug of ours, and says so
-        traceback.print_exc()
-        code = _complain("this is a bug of gcfuzz itself; please report it", HARNESS_BUG)
+    except Exception as problem:  # noqa: BLE001 - whatever is left
+        code = _unforeseen(problem)
     return code if isinstance(code, int) else CLEAN
 
 
 def _complain(message: str, code: int) -> int:
     click.echo(f"gcfuzz: {message}", err=True)
     return code
+
+
+def _unforeseen(problem: Exception) -> int:
+    """A file in a way that no other line foresees, or a disk that is full; or a bug, which says so.
+
+    The system names a file only in an answer to its name.
+    """
+    if isinstance(problem, OSError) and (problem.filename or problem.errno == errno.ENOSPC):
+        where = problem.filename or "standard output"
+        return _complain(f"{where}: {problem.strerror}", BAD_INPUT)
+    traceback.print_exception(problem)
+    return _complain("this is a bug of gcfuzz itself; please report it", HARNESS_BUG)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from fuzz.profiling.session import FORMATS
+from fuzz.profiling.outputs import FORMATS
 from gcmodel.workloads import WORKLOADS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "profiling.md").read_text()

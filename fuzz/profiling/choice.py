@@ -67,15 +67,18 @@ def source_of(what: Path, options: RecordingOptions) -> Source | None:
     if str(what) in WORKLOADS:
         return _program(what, options)
     if not what.is_file():
-        raise BadInputError(
-            f"{what}: is no workload ({', '.join(WORKLOADS)}), and no file: name a script, "
-            "a trace or a recording"
-        )
+        kind = "a folder" if what.is_dir() else f"no workload ({', '.join(WORKLOADS)}), and no file"
+        raise BadInputError(f"{what}: is {kind}: name a script, a trace or a recording")
     if what.suffix == SCRIPT_SUFFIX:
         return _program(what, options)
     if is_recording(what):
         _refuse(options.given, f"{what} is a recording already; nothing is recorded")
         return None
+    if not _begins_like_json(what):
+        raise BadInputError(
+            f"{what}: is no trace and no recording, and the name of a script ends in "
+            f"{SCRIPT_SUFFIX}"
+        )
     others = [name for name in options.given if name not in {"--period", "--max-size"}]
     _refuse(others, f"{what} is a trace, and not a program")
     trace = traces.read(what)
@@ -111,7 +114,12 @@ def _check(options: RecordingOptions) -> None:
     if seconds is None:
         return
     if not TIME_PERIOD_US_MIN <= seconds * MICROSECONDS <= TIME_PERIOD_US_MAX:
-        raise BadInputError(f"--time-period is {seconds:g} s; it must be from 0.1ms to 1h")
+        raise BadInputError(f"--time-period is {seconds * 1000:g} ms; it must be from 0.1ms to 1h")
+
+
+def _begins_like_json(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(1) in {b"{", b""}
 
 
 def _refuse(names: list[str], why: str) -> None:

@@ -7,8 +7,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.profiling.report import Progress, print_costs, print_profile, print_written
-from fuzz.profiling.session import check_exports, export, keeping, read, record, recording_path
+from fuzz.profiling.outputs import check_exports, export, recording_place
+from fuzz.profiling.report import (
+    Progress,
+    first_run,
+    print_costs,
+    print_profile,
+    print_written,
+)
+from fuzz.profiling.session import keeping, read, record
 from fuzz.profiling.source import Source
 
 
@@ -17,21 +24,20 @@ def make_profile(source: Source, outputs: Sequence[Path], max_bytes: int, consol
 
     Raises BadInputError.
     """
-    path = recording_path(outputs)
-    # A refresh takes the program's time: one a second is enough to see that it works.
-    with console.status(f"{source.name}: once without a recorder", refresh_per_second=1):
-        cost = source.cost()
-    with Progress(console, cost) as progress:
-        seconds = record(source, cost, path, max_bytes, progress)
-    with keeping(path):
-        with console.status("reading the recording"):
-            profile = read(path)
-        print_profile(console, profile)
-        print_costs(console, profile, cost, seconds, path.stat().st_size)
-        with console.status("writing the files"):
-            export(profile, outputs)
-    if path not in outputs:
-        path.unlink()
+    with recording_place(outputs) as path:
+        with first_run(console, source):
+            cost = source.cost()
+        with Progress(console, source, cost) as progress:
+            seconds = record(source, cost, path, max_bytes, progress)
+        with keeping(path):
+            with console.status("reading the recording"):
+                profile = read(path)
+            print_profile(console, profile)
+            print_costs(console, profile, cost, seconds, path.stat().st_size)
+            with console.status("writing the files"):
+                export(profile, outputs)
+        if path not in outputs:
+            path.unlink()
     print_written(console, outputs)
     return seconds is not None
 

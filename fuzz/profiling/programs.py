@@ -1,18 +1,21 @@
 """Programs that allocate in the reference's heap: the workloads, and scripts of the user's own.
 
-A script is a Python file with a function `main`, which is called with a `gcmodel.Heap`. Invariant:
-whatever a script raises is bad input, and the message names the line that raised it.
+A script is a Python file with a function `main`, which is called with a `gcmodel.Heap`. Invariants:
+whatever a script raises is bad input, and the message names the line that raised it; whatever it
+does to its process (folder, streams, arguments, forks) is undone or ends with it.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import attrs
 
@@ -25,6 +28,7 @@ from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
 from gcmodel.profiling.stacks import PythonStacks
 
+ERROR_CHARACTERS_MAX = 1000
 MAIN = "main"
 MODULE = "gcfuzz_profiled"
 """The name of a script's module, whatever its file is called."""
@@ -44,6 +48,11 @@ class ProgramSource:
     """From which the distances come."""
     period_bytes: int
     time_period_us: int | None
+
+    @property
+    def is_quiet(self) -> bool:
+        """See Source."""
+        return self.script is None
 
     def cost(self) -> Cost:
         """See Source. The program is run once, and the rest is arithmetic."""
@@ -78,7 +87,7 @@ class ProgramSource:
 
 def main_of(path: Path) -> Program:
     """The function `main` of a script. Raises BadInputError."""
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(path.resolve().parent))
     module = sys.modules[MODULE] = ModuleType(MODULE)
     module.__file__ = str(path.absolute())
     with _running(path):
@@ -100,16 +109,60 @@ def main_of(path: Path) -> Program:
 @contextmanager
 def _running(script: Path | None) -> Iterator[None]:
     """A program runs, wherever it goes. What a script raises is bad input."""
-    file = "" if script is None else str(script.absolute())
-    with chdir(Path.cwd()):
+    if script is None:
+        yield
+        return
+    file = str(script.absolute())
+    with chdir(Path.cwd()), _own_process(script):
         try:
-            yield
+            with _in_this_process_only():
+                yield
         except (KeyboardInterrupt, Stopped):
             raise
         except BaseException as problem:
-            if script is None:
-                raise
             raise BadInputError(_where_and_what(script, file, problem)) from problem
+
+
+@contextmanager
+def _own_process(script: Path) -> Iterator[None]:
+    """A script finds its own name among the arguments, and may close or replace the streams."""
+    before = sys.argv, sys.stdout, sys.stderr
+    sys.argv = [str(script)]
+    try:
+        yield
+    finally:
+        sys.argv, sys.stdout, sys.stderr = before
+        if sys.stdout.closed:
+            sys.stdout = open(1, "w", errors="replace", closefd=False)  # noqa: SIM115
+        if sys.stderr.closed:
+            sys.stderr = open(2, "w", errors="replace", closefd=False)  # noqa: SIM115
+
+
+@contextmanager
+def _in_this_process_only() -> Iterator[None]:
+    """A process that the program forks ends where the program does."""
+    process = os.getpid()
+    problem: BaseException | None = None
+    try:
+        yield
+    except BaseException as raised:
+        if os.getpid() == process:
+            raise
+        problem = raised
+    if os.getpid() != process:
+        _end_process(problem)
+
+
+def _end_process(problem: BaseException | None) -> NoReturn:
+    """As the interpreter ends one, without going on to what its parent will do."""
+    code = 0
+    if isinstance(problem, SystemExit):
+        code = problem.code if isinstance(problem.code, int) else bool(problem.code)
+    elif problem is not None:
+        traceback.print_exception(problem)
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def _where_and_what(script: Path, file: str, problem: BaseException) -> str:
@@ -123,4 +176,5 @@ def _where_and_what(script: Path, file: str, problem: BaseException) -> str:
     # The last line is the error itself, and says what its own text cannot be made of.
     *_, what = described.format_exception_only()
     place = f"{script}:{lines[-1]}" if lines else str(script)
-    return f"{place}: {' '.join(what.split())}"
+    hint = "; return from main instead" if isinstance(problem, SystemExit) else ""
+    return f"{place}: {' '.join(what[:ERROR_CHARACTERS_MAX].split())}{hint}"

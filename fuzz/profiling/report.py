@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Self
 
@@ -15,28 +16,48 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.profiling.session import format_of
+from fuzz.profiling.outputs import format_of
+from fuzz.profiling.source import Source
 from fuzz.report import PLAIN_SECONDS, counted, short
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Fate, Profile
 from gcmodel.profiling.recorder import Recorder
 
 LIVE_SECONDS = 0.25
+OVERHEAD_SECONDS_MIN = 0.05
 TYPES_SHOWN = 8
+OUTSIDE = "outside"
+"""Of the nursery."""
+COLUMNS = "bytes", "share", *Fate, OUTSIDE
+COLUMNS_IF_NARROW = 3
+WIDE = 72
 MICROSECONDS = 1e6
 
 
-class Progress:
-    """A line while it works: live in a terminal, now and then elsewhere. A context, and a listener.
+def first_run(console: Console, source: Source) -> AbstractContextManager[object]:
+    """The program runs without a recorder, and a terminal says so."""
+    line = f"{escape(source.name)}: once without a recorder"
+    if source.is_quiet:
+        # A refresh takes the program's time: one a second is enough to see that it works.
+        return console.status(line, refresh_per_second=1)
+    if console.is_terminal:
+        console.print(line, soft_wrap=True)
+    return nullcontext()
 
-    It is called on the profiled program's own time, so it looks at the clock and mostly returns.
+
+class Progress:
+    """A line while it works, live in a terminal that is free for it, or else now and then.
+
+    It is a context, and a listener, which is called on the profiled program's own time: it looks at
+    the clock and mostly returns. The terminal of a program that prints is the program's: a live
+    line would tear its lines, and what it takes to move it would stand in the profile.
     """
 
-    def __init__(self, console: Console, cost: Cost) -> None:
+    def __init__(self, console: Console, source: Source, cost: Cost) -> None:
         self._console = console
         self._allocated_bytes = max(cost.allocated_bytes, 1)
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._is_live = console.is_terminal
+        self._is_live = console.is_terminal and source.is_quiet
         self._next_seconds = 0.0
         self._began_seconds = time.perf_counter()
 
@@ -77,55 +98,72 @@ def print_costs(
         console.print(f"[yellow]interrupted after {profile.ended_us / MICROSECONDS:.1f} s[/]")
         return
     allocated, recorded = decimal(cost.allocated_bytes), decimal(recorded_bytes)
-    overhead = (
-        f" in {cost.seconds:.2f} s; sampled in {seconds:.2f} s: "
-        f"overhead {seconds / cost.seconds:.2f}"
-        if cost.seconds
-        else ""
+    console.print(
+        f"allocated {allocated}{_overhead(cost.seconds, seconds)}; {recorded} recorded",
+        soft_wrap=True,
     )
-    console.print(f"allocated {allocated}{overhead}; {recorded} recorded", soft_wrap=True)
+
+
+def _overhead(plain_seconds: float, seconds: float) -> str:
+    """How much longer it took, where a clock can tell."""
+    if plain_seconds < OVERHEAD_SECONDS_MIN:
+        return ""
+    ratio = seconds / plain_seconds
+    overhead = f"overhead {ratio:.2f}" if ratio > 1 else "no overhead to be measured"
+    return f" in {plain_seconds:.2f} s; sampled in {seconds:.2f} s: {overhead}"
 
 
 def print_profile(console: Console, profile: Profile) -> None:
     """The totals of a profile, and its types."""
     header = profile.header
-    distances = "at random, on average" if header.is_random else "exactly"
     hits = sum(sample.hits for sample in profile.samples)
     console.print(
-        f"[bold]{escape(header.program)}[/]: {counted(hits, 'sample')}, {distances} "
-        f"{header.period_bytes:,} bytes apart, stand for {decimal(profile.weight_bytes)}; "
+        f"[bold]{escape(header.program)}[/]: {counted(hits, 'sample')}, {_distances(profile)} "
+        f"bytes apart, stand for {decimal(profile.weight_bytes)}; "
         f"{counted(len(profile.minor_collections), 'minor collection')}",
         soft_wrap=True,
     )
-    if profile.time_samples:
+    if header.time_period_us is not None:
         console.print(f"{counted(len(profile.time_samples), 'sample')} by time")
     if profile.samples:
-        console.print(_types(profile))
+        console.print(_types(profile, console.width))
+    else:
+        console.print("[yellow]no object was sampled; a shorter --period may hit one[/]")
     if not profile.is_complete:
-        console.print("[yellow]the recording ends early: it was interrupted or killed[/]")
+        console.print("[yellow]the recording ends early: it was interrupted, killed or full[/]")
 
 
-def _types(profile: Profile) -> Table:
-    """A row a type, the largest first."""
+def _distances(profile: Profile) -> str:
+    """How far the samples are apart; a program may have changed that."""
+    header = profile.header
+    how = "at random, on average" if header.is_random else "exactly"
+    periods = {sample.period_bytes for sample in profile.samples} or {header.period_bytes}
+    first, last = min(periods), max(periods)
+    return f"{how} {first:,}" if first == last else f"{how} {first:,} to {last:,}"
+
+
+def _types(profile: Profile, width: int) -> Table:
+    """A row a type, the largest first. In a narrow terminal only the first columns are there."""
     table = Table(box=None, pad_edge=False)
     table.add_column("type", no_wrap=True)
-    for column in ("bytes", "share", *Fate):
-        table.add_column(str(column), justify="right", no_wrap=True)
+    columns = COLUMNS if width >= WIDE else COLUMNS[:COLUMNS_IF_NARROW]
+    for column in columns:
+        # A heading may be broken between its words, and a figure never.
+        table.add_column(column, justify="right", min_width=max(7, *map(len, column.split())))
     by_type: Counter[str] = Counter()
-    by_fate: Counter[tuple[str, Fate]] = Counter()
+    by_column: Counter[tuple[str, str]] = Counter()
     for sample in profile.samples:
         by_type[sample.type] += sample.weight_bytes
-        by_fate[sample.type, sample.fate] += sample.weight_bytes
+        by_column[sample.type, sample.fate] += sample.weight_bytes
+        by_column[sample.type, OUTSIDE] += sample.weight_bytes if sample.is_outside else 0
     total = by_type.total()
     for name, weight in by_type.most_common(TYPES_SHOWN):
-        fates = (f"{by_fate[name, fate] / weight:.0%}" for fate in Fate)
-        table.add_row(name, decimal(weight), f"{weight / total:.1%}", *fates)
+        shares = (f"{by_column[name, column] / weight:.0%}" for column in columns[2:])
+        table.add_row(name, decimal(weight), f"{weight / total:.1%}", *shares)
     return table
 
 
 def print_written(console: Console, paths: Sequence[Path]) -> None:
     """Which files there are now, and what opens them."""
     for path in paths:
-        its_format = format_of(path)
-        assert its_format is not None, "the outputs were checked"
-        console.print(f"{escape(str(path))}: {its_format.opened_by}", soft_wrap=True)
+        console.print(f"{escape(str(path))}: {format_of(path).opened_by}", soft_wrap=True)

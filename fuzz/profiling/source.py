@@ -45,6 +45,10 @@ class Source(Protocol):
     def time_period_us(self) -> int | None:
         """How often it is sampled by time; None for never."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it prints nothing of its own, which leaves a terminal to the progress."""
+
     def cost(self) -> Cost:
         """Run it without recording. Raises BadInputError for what cannot run."""
 

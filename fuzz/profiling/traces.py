@@ -67,6 +67,7 @@ class TraceSource:
     name: str
     trace: Trace
     time_period_us: int | None = attrs.field(default=None, init=False)
+    is_quiet: bool = attrs.field(default=True, init=False)
 
     @property
     def period_bytes(self) -> int:

@@ -13,16 +13,19 @@
 
 Invariants: the moments `at_us` never go back, and a collection is written when it has ended. A line
 is written when it is known and never changed, so that a recording without its end says all up to
-there. What was being written when a process was killed is a last line without its line end, and is
-left out. The entries are those of `gcmodel.events.Report`.
+there. A process that the program forks writes nothing. What was being written when a process was
+killed is a last line without its line end, and is left out. The entries are those of
+`gcmodel.events.Report`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
+from weakref import WeakSet
 
 import attrs
 import cattrs
@@ -78,6 +81,7 @@ class RecordingWriter:
         self.written_bytes = 0
         self._max_bytes = max_bytes
         self._file = path.open("w", encoding="ascii", buffering=BUFFER_BYTES)
+        _open_writers.add(self)
         self.line(json.dumps({VERSION_KEY: VERSION, **attrs.asdict(header)}))
         self.flush()
 
@@ -85,6 +89,7 @@ class RecordingWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
+        _open_writers.discard(self)
         try:
             self._file.close()
         except OSError as problem:
@@ -116,12 +121,29 @@ class RecordingWriter:
         except OSError as problem:
             self._stop_for(problem)
 
+    def write_nowhere(self) -> None:
+        """What follows is lost, what is buffered included: the file is another process's."""
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), self._file.fileno())
+
     def stop(self, why: str) -> None:
         """No line will follow, for the reason in this sentence."""
         self.stopped_by = self.stopped_by or why
 
     def _stop_for(self, problem: OSError) -> None:
         self.stop(f"it cannot be written: {problem.strerror}")
+
+
+_open_writers: WeakSet[RecordingWriter] = WeakSet()
+
+
+def _fall_silent() -> None:
+    """In a process that was forked: the recording is that of the process which began it."""
+    for writer in _open_writers:
+        writer.write_nowhere()
+
+
+os.register_at_fork(after_in_child=_fall_silent)
 
 
 def is_recording(path: Path) -> bool:

@@ -422,3 +422,20 @@ def test_the_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None
     assert run_command_line(["--help"]) == CLEAN
     printed = capsys.readouterr().out
     assert all(command in printed for command in ("run", "replay", "reduce", "targets"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_a_disk_that_is_full_is_told_in_one_line() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "fuzz", "targets"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            check=False,
+        )
+    assert ran.returncode == BAD_INPUT
+    assert ran.stderr == "gcfuzz: standard output: No space left on device\n"

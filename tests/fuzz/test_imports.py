@@ -39,6 +39,7 @@ REFERENCES_AND_BUGS = {
 }
 PROFILING = {
     "fuzz.profiling.choice",
+    "fuzz.profiling.outputs",
     "fuzz.profiling.programs",
     "fuzz.profiling.report",
     "fuzz.profiling.session",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -186,12 +187,26 @@ def test_time_is_sampled_beside_it(profiled: Profiled) -> None:
 def test_period_samples_and_overhead_are_told_at_the_end(script: str, profiled: Profiled) -> None:
     printed = profiled(script, "--period", "64", "--fixed", "-o", "out.collapsed")
     assert "2,499 samples, exactly 64 bytes apart, stand for 159.9 kB" in printed
-    assert re.search(r"^allocated 160\.0 kB in .* overhead \d+\.\d\d;", printed, re.MULTILINE)
+    assert re.search(r"^allocated 160\.0 kB.*; [\d.]+ kB recorded$", printed, re.MULTILINE)
+
+
+def test_the_overhead_is_told_where_a_clock_can_tell(profiled: Profiled) -> None:
+    waiting = (
+        "    import time; time.sleep(0.1 if hasattr(main, 'ran') else 0.06); main.ran = True\n"
+    )
+    Path("nodes.py").write_text(SCRIPT + waiting)
+    printed = profiled("nodes.py", "--period", "64", "-o", "out.collapsed")
+    assert re.search(r" in 0\.\d\d s; sampled in \d\.\d\d s: overhead [1-9]\.\d\d;", printed)
+
+
+def test_a_period_that_hits_nothing_is_told(script: str, profiled: Profiled) -> None:
+    printed = profiled(script, "--period", "1G", "-o", "out.json")
+    assert "no object was sampled; a shorter --period may hit one" in printed
 
 
 def test_types_are_told_with_their_fates(script: str, profiled: Profiled) -> None:
     printed = profiled(script, "--period", "64", "-o", "out.collapsed")
-    assert re.search(r"^node +\d+\.\d kB +100\.0% +100% +0% +0%$", printed, re.MULTILINE)
+    assert re.search(r"^node +\d+\.\d kB +100\.0% +100% +0% +0% +0%$", printed, re.MULTILINE)
 
 
 def test_the_recording_is_removed_when_all_is_written(script: str, profiled: Profiled) -> None:
@@ -292,6 +307,41 @@ def test_a_pipe_is_no_place_for_a_recording(script: str, complaint: Complaint) -
     assert "out.jsonl: is no regular file" in complaint(script, "-o", "out.jsonl")
 
 
+def test_an_export_that_fails_leaves_what_was_there(
+    script: str, profiled: Profiled, complaint: Complaint
+) -> None:
+    profiled(script, "-o", "first.jsonl", "-o", "out.json")
+    before = Path("out.json").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        line = complaint("first.jsonl", "-o", "out.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "out.json: cannot be written: File too large" in line
+    assert Path("out.json").read_bytes() == before
+    assert len(list(Path().iterdir())) == 3
+
+
+def test_the_place_of_a_recording_is_taken_before_the_program_runs(
+    script: str, profiled: Profiled
+) -> None:
+    Path(script).write_text(
+        f"{SCRIPT}    from pathlib import Path; assert Path('out.json.jsonl').exists()\n"
+    )
+    profiled(script, "-o", "out.json")
+
+
+def test_a_program_that_fails_at_once_leaves_no_file(complaint: Complaint) -> None:
+    Path("nodes.py").write_text("def main(heap):\n    1 / 0\n")
+    complaint("nodes.py", "-o", "out.json", "-o", "out.jsonl")
+    assert [path.name for path in Path().iterdir()] == ["nodes.py"]
+
+
+def test_a_name_that_is_too_long_is_told(script: str, complaint: Complaint) -> None:
+    assert "File name too long" in complaint(script, "-o", f"{'n' * 300}.json")
+
+
 def test_a_trace_is_not_replaced_by_a_recording(script: str, complaint: Complaint) -> None:
     Path("find.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
     line = complaint(script, "-o", "find.jsonl")
@@ -299,7 +349,7 @@ def test_a_trace_is_not_replaced_by_a_recording(script: str, complaint: Complain
 
 
 def test_a_file_named_twice_is_refused(script: str, complaint: Complaint) -> None:
-    line = complaint(script, "-o", "a.heap", "-o", "a.heap")
+    line = complaint(script, "-o", "a.heap", "-o", str(Path("a.heap").absolute()))
     assert "a.heap: is named twice" in line
 
 
@@ -427,12 +477,63 @@ def test_a_program_near_the_recursion_limit_is_sampled_by_time(profiled: Profile
     assert read(Path("out.jsonl")).time_samples
 
 
+FORK = """
+def main(heap):
+    import os
+    make(heap, 1)
+    child = os.fork()
+    if not child:
+        for number in range(3000):
+            make(heap, number)
+        {how}
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == {code}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("return", 0), ("raise SystemExit(7)", 7), ("os._exit(9)", 9), ("1 / 0", 1)]
+)
+def test_a_process_that_a_script_forks_is_not_recorded(
+    profiled: Profiled, how: str, code: int
+) -> None:
+    make, _, _ = SCRIPT.partition("def main")
+    Path("nodes.py").write_text(make + FORK.format(how=how, code=code))
+    printed = profiled("nodes.py", "--period", "8", "--fixed", "-o", "out.collapsed")
+    # The last of its four sample points is reached and not passed.
+    assert sum(collapsed().values()) == 32 - 8
+    assert printed.count("stand for") == 1
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_script_may_close_a_stream(
+    name: str, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = os.fdopen(os.dup(1), "w")
+    monkeypatch.setattr(sys, name, stream)
+    Path(script).write_text(f"import sys\n{SCRIPT}    sys.{name}.close()\n")
+    assert run_command_line(["profile", script, "-o", "out.collapsed"]) == CLEAN
+    assert stream.closed
+
+
+def test_a_script_finds_its_own_name_among_the_arguments(profiled: Profiled) -> None:
+    Path("nodes.py").write_text(f"{SCRIPT}    import sys; assert sys.argv == ['nodes.py']\n")
+    profiled("nodes.py", "-o", "out.collapsed")
+    assert sys.argv != ["nodes.py"]
+
+
+def test_a_script_that_exits_is_told_to_return(complaint: Complaint) -> None:
+    Path("nodes.py").write_text("def main(heap):\n    raise SystemExit(0)\n")
+    line = complaint("nodes.py", "-o", "out.json")
+    assert line == "gcfuzz: nodes.py:2: SystemExit: 0; return from main instead\n"
+
+
 def test_a_script_that_samples_by_itself_has_its_own_periods(profiled: Profiled) -> None:
     Path("nodes.py").write_text(
         SCRIPT.replace("def main(heap):", "def main(heap):\n    heap.enable_sampling(64)")
     )
     printed = profiled("nodes.py", "-o", "out.collapsed")
     assert "allocated 160.0 kB" in printed
+    assert "on average 64 bytes apart" in printed
 
 
 def test_one_run_does_not_pay_for_what_the_last_one_kept(profiled: Profiled) -> None:
@@ -512,6 +613,23 @@ def test_a_recording_takes_no_period(script: str, profiled: Profiled, complaint:
 def test_a_recording_takes_no_size(script: str, profiled: Profiled, complaint: Complaint) -> None:
     profiled(script, "-o", "first.jsonl")
     assert "leave out --max-size" in complaint("first.jsonl", "--max-size", "1", "-o", "out.json")
+
+
+def test_samples_by_time_need_a_file_that_has_them(script: str, complaint: Complaint) -> None:
+    line = complaint(script, "--time-period", "1ms", "-o", "out.heap", "-o", "out.collapsed")
+    assert "samples by time are in .json and .jsonl files alone" in line
+
+
+def test_a_script_without_its_suffix_is_told_of_it(complaint: Complaint) -> None:
+    Path("nodes").write_text(SCRIPT)
+    assert "nodes: is no trace and no recording, and the name of a script ends in .py" in complaint(
+        "nodes", "-o", "out.json"
+    )
+
+
+def test_a_folder_is_nothing_to_profile(complaint: Complaint) -> None:
+    Path("nodes").mkdir()
+    assert "nodes: is a folder: name a script" in complaint("nodes", "-o", "out.json")
 
 
 def test_fixed_distances_take_no_seed(script: str, complaint: Complaint) -> None:

@@ -55,7 +55,7 @@ def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
     """What a console shows while the source is recorded."""
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=COLUMNS)
-    with report.Progress(console, source.cost()) as progress:
+    with report.Progress(console, source, source.cost()) as progress:
         source.record(path, 10**8, progress)
     return output.getvalue()
 
@@ -83,12 +83,12 @@ def test_the_clock_is_looked_at_and_hardly_ever_more(source: ProgramSource, tmp_
     assert lines < len(heard)
 
 
-def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -> None:
-    (tmp_path / "nodes.py").write_text(LONG)
-    child = pexpect.spawn(
+def in_a_terminal(folder: Path, what: str) -> pexpect.spawn[str]:
+    """Profile something in a terminal."""
+    return pexpect.spawn(
         sys.executable,
-        ["-m", "fuzz", "profile", "nodes.py", "--period", "64", "-o", "out.collapsed"],
-        cwd=str(tmp_path),
+        ["-m", "fuzz", "profile", what, "--period", "64", "-o", "out.collapsed"],
+        cwd=str(folder),
         env={
             **os.environ,
             "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
@@ -98,9 +98,28 @@ def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -
         encoding="utf-8",
         timeout=60,
     )
-    child.expect("nodes.py: once without a recorder")
+
+
+SHOW_CURSOR, ERASE_LINE = "\x1b[?25h", "\x1b[2K"
+
+
+@pytest.mark.slow
+def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -> None:
+    child = in_a_terminal(tmp_path, "allocate")
+    child.expect("allocate: once without a recorder")
     child.expect(r"\d+% · \d+ s · \d+k? samples of [^\r\n]* recorded")
-    child.expect(r"stand for [\d.]+ kB")
+    child.expect(r"stand for [\d.]+ MB")
+    _, _, after_the_last_line = child.before.rpartition(" recorded")
+    assert SHOW_CURSOR in after_the_last_line
+    assert ERASE_LINE in after_the_last_line
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
+
+
+def test_a_terminal_is_left_to_a_program_that_prints(tmp_path: Path) -> None:
+    (tmp_path / "nodes.py").write_text(LONG + "    print('nodes:', end=' '); print('done')\n")
+    child = in_a_terminal(tmp_path, "nodes.py")
+    child.expect_exact("nodes.py: once without a recorder\r\nnodes: done\r\nnodes: done\r\n")
+    child.expect(r"stand for [\d.]+ kB")
+    child.close()

@@ -1,0 +1,170 @@
+"""The files that people open: what each is by its name, where it may lie, and how it is written.
+
+Invariant: a file that is replaced is replaced whole, so that nobody ever reads half a profile and
+an export that fails leaves what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from uuid import uuid4
+
+import attrs
+
+from fuzz.problems import BadInputError, HarnessError
+from fuzz.profiling.session import is_recording
+from gcmodel.profiling import collapsed, firefox, firefox_check, heap_dump
+from gcmodel.profiling.profile import Profile
+
+
+def _write_firefox(profile: Profile, path: Path) -> None:
+    data = firefox.processed(profile)
+    problems = firefox_check.problems(data)
+    if problems:
+        raise HarnessError(f"{path}: {problems[0]}")
+    firefox.write(data, path)
+
+
+@attrs.frozen
+class Format:
+    """How a file is written, what opens it in a few words, and whether it has samples by time."""
+
+    opened_by: str
+    write: Callable[[Profile, Path], None] | None
+    has_time: bool
+
+
+RECORDING_SUFFIX = ".jsonl"
+_IN_FIREFOX = "open it at https://profiler.firefox.com"
+_IN_FLAMES = "a flame graph tool reads it, speedscope for instance"
+_OURSELVES = "the recording, of which `gcfuzz profile` makes the other formats"
+FORMATS = {
+    ".json": Format(_IN_FIREFOX, _write_firefox, has_time=True),
+    ".json.gz": Format(_IN_FIREFOX, _write_firefox, has_time=True),
+    ".heap": Format("read it with `jeprof --text`", heap_dump.write, has_time=False),
+    ".collapsed": Format(_IN_FLAMES, collapsed.write, has_time=False),
+    RECORDING_SUFFIX: Format(_OURSELVES, None, has_time=True),
+}
+"""What a file is, by the ending of its name. The recording is there before all others."""
+
+
+def format_of(path: Path) -> Format:
+    """What the file is to be. Raises BadInputError unless its name says so."""
+    return FORMATS[_ending_of(path)]
+
+
+def _ending_of(path: Path) -> str:
+    for ending in FORMATS:
+        # A suffix is what follows a name, and a name there must be.
+        if path.name[1:].endswith(ending):
+            return ending
+    raise BadInputError(f"{path}: unknown format; end the name in one of {', '.join(FORMATS)}")
+
+
+def check_outputs(paths: Sequence[Path], *, samples_time: bool) -> None:
+    """Raise BadInputError unless each of these files can be written, and is of use."""
+    for path in paths:
+        format_of(path)
+        if not path.parent.is_dir():
+            raise BadInputError(f"{path}: cannot be written: there is no folder {path.parent}")
+        if [each.resolve() for each in paths].count(path.resolve()) > 1:
+            raise BadInputError(f"{path}: is named twice; name another file or leave it out")
+        with _writing(path):
+            _check_writable(path)
+    if len(recordings := _recordings_among(paths)) > 1:
+        raise BadInputError(f"{recordings[1]}: there is one recording; name one file for it")
+    if samples_time and not any(format_of(path).has_time for path in paths):
+        raise BadInputError(
+            "--time-period: samples by time are in .json and .jsonl files alone; name one of "
+            "these, or leave it out"
+        )
+
+
+def check_exports(recording: Path, paths: Sequence[Path]) -> None:
+    """Raise BadInputError if one of these is a recording, too."""
+    if recordings := _recordings_among(paths):
+        raise BadInputError(f"{recordings[0]}: {recording} is the recording; copy that")
+
+
+@contextmanager
+def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
+    """Where the recording goes: to the file asked for, or beside the first of the others.
+
+    The place is taken at once, so that of two profiles only one can have it, and given back if
+    nothing was recorded. Raises BadInputError if something is there that must not be lost.
+    """
+    asked_for = _recordings_among(paths)
+    path = asked_for[0] if asked_for else paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
+    if not asked_for or not path.exists():
+        _take(path)
+    elif not path.is_file():
+        raise BadInputError(f"{path}: is no regular file, from which a recording could be read")
+    elif path.stat().st_size and not is_recording(path):
+        raise BadInputError(f"{path}: is there already, and no recording; name another file")
+    try:
+        yield path
+    finally:
+        if path.exists() and not path.stat().st_size:
+            path.unlink()
+
+
+def _take(path: Path) -> None:
+    with _writing(path):
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            raise BadInputError(
+                f"{path}: is there already, and the recording would replace it; if a profile was "
+                "killed, export it, if one still runs, wait, and otherwise move it away"
+            ) from None
+
+
+def export(profile: Profile, paths: Sequence[Path]) -> None:
+    """Write the files, but for the recording. Raises BadInputError."""
+    for path in paths:
+        write = format_of(path).write
+        if write is not None:
+            with _writing(path), _replacing(path) as partial:
+                write(profile, partial)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file to write that takes the place of another when all of it is written."""
+    if _is_special(path):
+        yield path
+        return
+    whole = path.resolve()
+    # The ending says how it is written.
+    partial = whole.with_name(f"{uuid4().hex}.partial{_ending_of(path)}")
+    try:
+        yield partial
+        partial.replace(whole)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is a pipe or a device, which cannot be replaced."""
+    return path.exists() and not path.is_file()
+
+
+def _check_writable(path: Path) -> None:
+    """Raise OSError unless a file can be made there."""
+    if not _is_special(path):
+        TemporaryFile(dir=path.resolve().parent).close()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
+
+
+def _recordings_among(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if _ending_of(path) == RECORDING_SUFFIX]
