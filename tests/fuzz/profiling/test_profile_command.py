@@ -551,7 +551,7 @@ def test_a_program_whose_stack_is_full_goes_on_without_a_recorder(complaint: Com
     Path("nodes.py").write_text(
         "def main(heap):\n"
         "    try:\n"
-        "        heap.allocate_string(9000)\n"
+        "        heap.allocate_string(100)\n"
         "        main(heap)\n"
         "    except RecursionError:\n"
         "        pass\n"

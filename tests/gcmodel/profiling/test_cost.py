@@ -100,7 +100,7 @@ def test_the_forecast_of_ever_new_stacks_is_not_exceeded(
 
     def wander(heap: Heap) -> None:
         random = Random(1)
-        for _ in range(1000):
+        for _ in range(300):
             either(heap, random.choices((0, 1), k=50))
 
     recorded(wander, 512)
