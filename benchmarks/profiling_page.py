@@ -82,7 +82,8 @@ Without sampling. MiB/s are of this machine; the ratios are to the workload that
 ## How large recordings become
 
 In KiB; in parentheses the forecast that `gcfuzz profile` makes before it records, divided by that.
-A forecast allows up to 64 KiB for the names of functions and their stacks, and 1 or more is right.
+A forecast allows up to 64 KiB for the names of functions and their stacks, and more where a program
+goes on to have new ones; 1 or more is right.
 
 {_sizes(evaluation)}
 
