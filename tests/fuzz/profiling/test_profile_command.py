@@ -548,11 +548,18 @@ def test_one_run_does_not_pay_for_what_the_last_one_kept(profiled: Profiled) -> 
 
 
 def test_a_program_whose_stack_is_full_goes_on_without_a_recorder(complaint: Complaint) -> None:
+    # Every stack is a new one, with which the recorder needs more frames than the heap.
     Path("nodes.py").write_text(
+        "import sys\n\n"
         "def main(heap):\n"
+        "    frame, used = sys._getframe(), 0\n"
+        "    while frame: frame, used = frame.f_back, used + 1\n"
+        "    sys.setrecursionlimit(used + 150)\n"
+        "    dive(heap)\n\n"
+        "def dive(heap):\n"
         "    try:\n"
         "        heap.allocate_string(100)\n"
-        "        main(heap)\n"
+        "        dive(heap)\n"
         "    except RecursionError:\n"
         "        pass\n"
     )
