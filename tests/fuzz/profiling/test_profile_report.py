@@ -17,7 +17,9 @@ import fuzz
 from fuzz.profiling import report
 from fuzz.profiling.programs import ProgramSource
 from gcmodel import Heap
+from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recording import read
 
 COLUMNS, LINES = 100, 30
 LINE = re.compile(
@@ -81,6 +83,25 @@ def test_the_clock_is_looked_at_and_hardly_ever_more(source: ProgramSource, tmp_
     source.record(tmp_path / "out.jsonl", 10**8, count)
     lines = shown(source, tmp_path / "out.jsonl", terminal=True).count("samples of")
     assert lines < len(heard)
+
+
+@pytest.mark.parametrize(
+    ("plain_seconds", "seconds", "told"),
+    [
+        (0.2, 0.3, "allocated 1.0 kB in 0.20 s; sampled in 0.30 s: overhead 1.50; 500 bytes"),
+        (0.3, 0.2, "in 0.30 s; sampled in 0.20 s: no overhead to be measured; 500 bytes"),
+        (0.001, 0.1, "allocated 1.0 kB; 500 bytes recorded"),
+    ],
+)
+def test_the_overhead_is_told_where_a_clock_can_tell(
+    source: ProgramSource, tmp_path: Path, plain_seconds: float, seconds: float, told: str
+) -> None:
+    source.record(tmp_path / "out.jsonl", 10**8, lambda _: None)
+    profile = read(tmp_path / "out.jsonl")
+    cost = Cost(seconds=plain_seconds, allocated_bytes=1000, collections=0, bytes_by_size={})
+    output = StringIO()
+    report.print_costs(Console(file=output, width=COLUMNS), profile, cost, seconds, 500)
+    assert told in output.getvalue()
 
 
 def in_a_terminal(folder: Path, what: str) -> pexpect.spawn[str]:
