@@ -16,7 +16,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
@@ -33,7 +32,7 @@ from fuzz.explain_page import Page, make_page, render
 from fuzz.hunt import SEEDS, hunt_all
 from fuzz.oracles import Bench
 from fuzz.probes import probes_for
-from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
+from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError, writing
 from fuzz.profiling.choice import RecordingOptions, source_of
 from fuzz.profiling.command import export_recording, make_profile
 from fuzz.profiling.outputs import check_outputs
@@ -116,7 +115,7 @@ def run(  # noqa: PLR0913 - the options of the command
     check_beginning(Situation(contract, Bench(contract)))
     corpus.open_folder(corpus_folder)
     if summary is not None:
-        with _writing(summary):
+        with writing(summary):
             summary.touch()
     plan = Plan(
         target=choice.name_without_trace,
@@ -133,22 +132,13 @@ def run(  # noqa: PLR0913 - the options of the command
     reporter(Started(plan, check_harness()))
     finished = Session(plan, [reporter]).run()
     if summary is not None:
-        with _writing(summary):
+        with writing(summary):
             report.write_summary(summary, finished)
     if finished.problem is not None:
         raise finished.problem
     if any(find.reproduced for find in finished.finds):
         return MISMATCH
     return INCONCLUSIVE if finished.finds or finished.stop_reason == WORKERS_DIED else CLEAN
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """What cannot be written to `path` is bad input."""
-    try:
-        yield
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
 
 
 @cli.command("replay")
@@ -213,7 +203,7 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     _check_other(output, path)
     name = choice.name_for(trace.header.target)
     recording, failure = record(choice.make(name), trace, str(path))
-    with _writing(output):
+    with writing(output):
         traces.write_to(recording, output)
     console = report.Screen()
     actions = len(recording.actions)
@@ -278,7 +268,7 @@ def _check_other(output: Path, trace: Path) -> None:
 
 
 def _write_page(path: Path, page: Page) -> int:
-    with _writing(path):
+    with writing(path):
         path.write_text(render(page), encoding="utf-8")
     click.echo(f"{path}: open it in a browser to step through {page.title}")
     return MISMATCH if page.fails else CLEAN

@@ -31,7 +31,7 @@ from fuzz.lines import (
     unstructured,
 )
 from fuzz.observation import Observation
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, reading
 
 T = TypeVar("T")
 
@@ -169,9 +169,8 @@ def _at(place: str, convert: Callable[[str], T], line: str) -> T:
 def read(path: Path) -> Trace:
     """The trace in a file. Raises BadInputError."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem
+        with reading(path):
+            text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:
         raise BadInputError(f"{path}: not a text file: {problem}") from problem
     return loads(text, str(path))

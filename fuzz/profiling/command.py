@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fuzz.problems import writing
 from fuzz.profiling.outputs import check_exports, export, recording_place
 from fuzz.profiling.report import (
     Progress,
@@ -27,7 +28,7 @@ def make_profile(source: Source, outputs: Sequence[Path], max_bytes: int, consol
     with recording_place(outputs) as path:
         with first_run(console, source):
             cost = source.cost()
-        with Progress(console, source, cost) as progress:
+        with Progress(console, source, cost) as progress, writing(path):
             seconds = record(source, cost, path, max_bytes, progress)
         with keeping(path):
             with console.status("reading the recording"):
@@ -36,8 +37,6 @@ def make_profile(source: Source, outputs: Sequence[Path], max_bytes: int, consol
             print_costs(console, profile, cost, seconds, path.stat().st_size)
             with console.status("writing the files"):
                 export(profile, outputs)
-        if path not in outputs:
-            path.unlink()
     print_written(console, outputs)
     return seconds is not None
 

@@ -1,7 +1,8 @@
 """The files that people open: what each is by its name, where it may lie, and how it is written.
 
-Invariant: a file that is replaced is replaced whole, so that nobody ever reads half a profile and
-an export that fails leaves what was there.
+Invariants: a file that is replaced is replaced whole, so that nobody ever reads half a profile and
+an export that fails leaves what was there. A recording that was not asked for is removed only when
+every file that was is written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 import attrs
 
-from fuzz.problems import BadInputError, HarnessError
+from fuzz.problems import BadInputError, HarnessError, writing
 from fuzz.profiling.session import is_recording
 from gcmodel.profiling import collapsed, firefox, firefox_check, heap_dump
 from gcmodel.profiling.profile import Profile
@@ -72,7 +73,7 @@ def check_outputs(paths: Sequence[Path], *, samples_time: bool) -> None:
             raise BadInputError(f"{path}: cannot be written: there is no folder {path.parent}")
         if [each.resolve() for each in paths].count(path.resolve()) > 1:
             raise BadInputError(f"{path}: is named twice; name another file or leave it out")
-        with _writing(path):
+        with writing(path):
             _check_writable(path)
     if len(recordings := _recordings_among(paths)) > 1:
         raise BadInputError(f"{recordings[1]}: there is one recording; name one file for it")
@@ -93,8 +94,9 @@ def check_exports(recording: Path, paths: Sequence[Path]) -> None:
 def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
     """Where the recording goes: to the file asked for, or beside the first of the others.
 
-    The place is taken at once, so that of two profiles only one can have it, and given back if
-    nothing was recorded. Raises BadInputError if something is there that must not be lost.
+    The place is taken at once, so that of two profiles only one can have it. It is given back if
+    nothing was recorded, and at the end, unless it was asked for. Raises BadInputError if something
+    is there that must not be lost.
     """
     asked_for = _recordings_among(paths)
     path = asked_for[0] if asked_for else paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
@@ -106,13 +108,16 @@ def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
         raise BadInputError(f"{path}: is there already, and no recording; name another file")
     try:
         yield path
-    finally:
+    except BaseException:
         if path.exists() and not path.stat().st_size:
             path.unlink()
+        raise
+    if not asked_for:
+        path.unlink()
 
 
 def _take(path: Path) -> None:
-    with _writing(path):
+    with writing(path):
         try:
             path.touch(exist_ok=False)
         except FileExistsError:
@@ -127,7 +132,7 @@ def export(profile: Profile, paths: Sequence[Path]) -> None:
     for path in paths:
         write = format_of(path).write
         if write is not None:
-            with _writing(path), _replacing(path) as partial:
+            with writing(path), _replacing(path) as partial:
                 write(profile, partial)
 
 
@@ -156,14 +161,6 @@ def _check_writable(path: Path) -> None:
     """Raise OSError unless a file can be made there."""
     if not _is_special(path):
         TemporaryFile(dir=path.resolve().parent).close()
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
 
 
 def _recordings_among(paths: Sequence[Path]) -> list[Path]:

@@ -132,10 +132,9 @@ def _own_process(script: Path) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.stdout, sys.stderr = before
-        if sys.stdout.closed:
-            sys.stdout = open(1, "w", errors="replace", closefd=False)  # noqa: SIM115
-        if sys.stderr.closed:
-            sys.stderr = open(2, "w", errors="replace", closefd=False)  # noqa: SIM115
+        for descriptor, name in ((1, "stdout"), (2, "stderr")):
+            if getattr(sys, name).closed:
+                setattr(sys, name, os.fdopen(descriptor, "w", errors="replace", closefd=False))
 
 
 @contextmanager

@@ -28,8 +28,8 @@ OVERHEAD_SECONDS_MIN = 0.05
 TYPES_SHOWN = 8
 OUTSIDE = "outside"
 """Of the nursery."""
-COLUMNS = "bytes", "share", *Fate, OUTSIDE
-COLUMNS_IF_NARROW = 3
+SHARES = *Fate, OUTSIDE
+SHARES_IF_NARROW = 1
 WIDE = 72
 MICROSECONDS = 1e6
 
@@ -146,10 +146,12 @@ def _types(profile: Profile, width: int) -> Table:
     """A row a type, the largest first. In a narrow terminal only the first columns are there."""
     table = Table(box=None, pad_edge=False)
     table.add_column("type", no_wrap=True)
-    columns = COLUMNS if width >= WIDE else COLUMNS[:COLUMNS_IF_NARROW]
+    for column in ("bytes", "share"):
+        table.add_column(column, justify="right", no_wrap=True)
+    columns = SHARES if width >= WIDE else SHARES[:SHARES_IF_NARROW]
     for column in columns:
-        # A heading may be broken between its words, and a figure never.
-        table.add_column(column, justify="right", min_width=max(7, *map(len, column.split())))
+        # The heading may be broken between its words.
+        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
     by_type: Counter[str] = Counter()
     by_column: Counter[tuple[str, str]] = Counter()
     for sample in profile.samples:
@@ -158,7 +160,7 @@ def _types(profile: Profile, width: int) -> Table:
         by_column[sample.type, OUTSIDE] += sample.weight_bytes if sample.is_outside else 0
     total = by_type.total()
     for name, weight in by_type.most_common(TYPES_SHOWN):
-        shares = (f"{by_column[name, column] / weight:.0%}" for column in columns[2:])
+        shares = (f"{by_column[name, column] / weight:.0%}" for column in columns)
         table.add_row(name, decimal(weight), f"{weight / total:.1%}", *shares)
     return table
 

@@ -1,8 +1,7 @@
 """From a source to a recording, and back from a recording to its profile.
 
 Invariant: a recording is never lost to what happens after it, be it an export that fails, an
-interrupt, a kill, or the next profile, unless that is told to write to its very file. It is removed
-only when every file that was asked for is written.
+interrupt, a kill, or the next profile, unless that is told to write to its very file.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
+from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError, reading
 from fuzz.profiling.source import Listener, Source, Stopped
 from gcmodel.errors import RecordingError
 from gcmodel.profiling import recording
@@ -40,8 +39,6 @@ def record(
         return None
     except Stopped as stopped:
         raise _ends_early(path, str(stopped)) from stopped
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
     except BadInputError as problem:
         raise BadInputError(f"{problem}; what was recorded before that is in {path}") from problem
     if recorded.stopped_by is not None:
@@ -73,20 +70,17 @@ def _check_fits(source: Source, cost: Cost, max_bytes: int) -> None:
 
 def is_recording(path: Path) -> bool:
     """Whether a file is a recording. Raises BadInputError where it cannot be read."""
-    try:
+    with reading(path):
         return recording.is_recording(path)
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem
 
 
 def read(path: Path) -> Profile:
     """The profile in a recording. Raises BadInputError."""
     try:
-        return recording.read(path)
+        with reading(path):
+            return recording.read(path)
     except RecordingError as problem:
         raise BadInputError(str(problem)) from problem
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem
 
 
 @contextmanager

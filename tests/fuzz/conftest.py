@@ -1,4 +1,4 @@
-"""A target, a contract that no target made, and sources that leave nothing to chance."""
+"""Targets, contracts, sources that leave nothing to chance, and an environment for processes."""
 
 import os
 from collections.abc import Callable
