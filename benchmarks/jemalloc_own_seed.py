@@ -22,8 +22,8 @@ from ctypes import addressof
 
 import attrs
 
-from fuzz.targets.jemalloc_driver import SIZE_CLASSES
-from fuzz.targets.jemalloc_library import ENVIRONMENT, Jemalloc, ThreadSampler
+from fuzz.targets.allocators.jemalloc_driver import SIZE_CLASSES
+from fuzz.targets.allocators.jemalloc_library import ENVIRONMENT, JemallocLibrary, ThreadSampler
 
 ROUNDS = 12
 ACTIONS = 100_000
@@ -95,7 +95,7 @@ class Score:
     wrong: int = 0
 
 
-def play(jemalloc: Jemalloc, number: int, score: Score) -> None:
+def play(jemalloc: JemallocLibrary, number: int, score: Score) -> None:
     """One round, in the thread that calls, which is new to jemalloc."""
     source = random.Random(number)  # noqa: S311 - which calls to make
     prediction = Prediction(addressof(ThreadSampler(jemalloc).state), lg_period_of(number))
@@ -139,7 +139,7 @@ def main() -> None:
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ENVIRONMENT)  # noqa: S606 - this program
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    jemalloc = Jemalloc()
+    jemalloc = JemallocLibrary()
     total = Score()
     threads = []
     for number in range(rounds):

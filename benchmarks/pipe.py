@@ -12,9 +12,9 @@ import shlex
 import sys
 import time
 
+from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.probes import ProbeCounter
 from fuzz.targets import PROCESS, REFERENCE, Target, TargetOptions, make_target
 
 ACTIONS = 100_000

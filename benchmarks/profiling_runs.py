@@ -22,16 +22,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import attrs
+from exact_heap import ExactHeap
 
 from fuzz.profiling.programs import ProgramSource
-from gcmodel.configuration import PERIOD_BYTES_MAX
+from gcmodel.collector.heap import Heap
 from gcmodel.estimation.intervals import Interval
-from gcmodel.heap import Heap
+from gcmodel.memory.configuration import PERIOD_BYTES_MAX
 from gcmodel.profiling.cost import Cost, cost_of
 from gcmodel.profiling.estimates import bytes_by_type
-from gcmodel.profiling.exact import ExactHeap
 from gcmodel.profiling.recording import read
-from gcmodel.profiling.run import PROFILED
+from gcmodel.profiling.sampled_run import PROFILED
 from gcmodel.workloads import Workload
 
 PERIODS_BYTES = tuple(128 * 4**power for power in range(6))

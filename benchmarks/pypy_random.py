@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuzz.actions import (
+from fuzz.drawing.rules import Choices
+from fuzz.mutator.shadow import NODE_REFERENCES, Shadow, ShadowObject
+from fuzz.protocol.actions import (
     Action,
     AllocateArray,
     AllocateNode,
@@ -38,9 +40,7 @@ from fuzz.actions import (
     TakeIdentity,
     Write,
 )
-from fuzz.observation import Observation
-from fuzz.rules import Source
-from fuzz.shadow import NODE_REFERENCES, Shadow, ShadowObject
+from fuzz.protocol.observation import Observation
 from fuzz.targets import Target
 
 ACTIONS_MIN, ACTIONS_MAX = 2, 100
@@ -62,7 +62,7 @@ class Example:
     of an object may fall on them.
     """
 
-    def __init__(self, target: Target, source: Source) -> None:
+    def __init__(self, target: Target, source: Choices) -> None:
         self._target = target
         self._source = source
         self._shadow = Shadow(
@@ -226,7 +226,7 @@ class Example:
                 raise NoticedError
 
 
-def run_example(target: Target, source: Source, actions_max: int) -> tuple[int, bool]:
+def run_example(target: Target, source: Choices, actions_max: int) -> tuple[int, bool]:
     """How many actions an example had, and whether the last one failed."""
     length = min(source.log_between(ACTIONS_MIN, ACTIONS_MAX), actions_max)
     done = 0

@@ -1,10 +1,11 @@
 """How short a trace of each known bug can be: `python benchmarks/shortest.py --length 3`.
 
 All traces up to that length over a small alphabet of actions are run, under some configurations,
-on the reference with the bug planted. What fails first is the shortest; for a bug whose shortest
-known trace is longer, nothing may fail. The alphabet has the kinds of actions with the smallest
-arguments that make a difference, on the first three slots; it is what makes the search finite. Left
-out are reading a number or a weak reference, checking the heap, and collecting with progress.
+on the reference with the bug planted; bugs of its kin are left out. What fails first is the
+shortest; for a bug whose shortest known trace is longer, nothing may fail. The alphabet has the
+kinds of actions with the smallest arguments that make a difference, on the first three slots; it is
+what makes the search finite. Left out are reading a number or a weak reference, checking the heap,
+and collecting with progress.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from fuzz.actions import (
+from fuzz.mutator.legality import why_illegal
+from fuzz.oracles import RERUN_ORACLES, Mismatch
+from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
     AllocateArray,
@@ -45,11 +48,10 @@ from fuzz.actions import (
     Write,
     WriteNumber,
 )
-from fuzz.legality import why_illegal
-from fuzz.oracles import RERUN_ORACLES, Mismatch
 from fuzz.run import Run, rerun
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets import KNOWN_BUGS, REFERENCE, make_target, planted
 
+BUGS = {name: bug for name, bug in KNOWN_BUGS.items() if bug.host == REFERENCE}
 SLOTS = range(3)
 CONFIGURATIONS: tuple[dict[str, int], ...] = (
     {},
@@ -87,7 +89,7 @@ def traces(run: Run, length: int, prefix: tuple[Action, ...] = ()) -> Iterator[t
 
 def _correct(configuration: dict[str, int], actions: Sequence[Action]) -> Run:
     """The run of these actions on the reference itself, which says what is legal next."""
-    run = Run(make_target("reference"), configuration)
+    run = Run(make_target(REFERENCE), configuration)
     for action in actions:
         run.step(action)
     return run
@@ -111,7 +113,7 @@ def shortest_under(configuration: dict[str, int], length: int) -> dict[str, int]
     """The length of each bug's shortest trace under that configuration, up to `length`."""
     found: dict[str, int] = {}
     for size in range(1, length + 1):
-        left = [bug for bug in KNOWN_BUGS if bug not in found]
+        left = [bug for bug in BUGS if bug not in found]
         for actions in traces(_correct(configuration, ()), size):
             for bug in left:
                 if bug not in found and fails(bug, configuration, actions):
@@ -127,7 +129,7 @@ def main(length: int) -> None:
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
         results = list(pool.map(shortest_under, CONFIGURATIONS, [length] * len(CONFIGURATIONS)))
     table = Table("bug", "shortest known", f"shortest of all up to {length}")
-    for bug in KNOWN_BUGS.values():
+    for bug in BUGS.values():
         sizes = [found[bug.id] for found in results if bug.id in found]
         table.add_row(bug.id, str(bug.shortest), str(min(sizes)) if sizes else f"over {length}")
     Console().print(table)

@@ -12,13 +12,12 @@ from collections.abc import Callable
 
 import attrs
 import numpy as np
-
-from gcmodel.estimation.optimal import (
+from optimal_chances import (
     optimal_chances,
     period_for,
     variance_per_allocation_bytes2,
 )
-from gcmodel.estimation.strategies import (
+from sampling_strategies import (
     AtOverflow,
     FixedStride,
     Floats,

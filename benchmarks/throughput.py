@@ -20,21 +20,21 @@ from hypothesis.stateful import run_state_machine_as_test
 from rich.console import Console
 from rich.table import Table
 
-from fuzz.actions import NAMES, Action
-from fuzz.drawing import draw_action, draw_configuration, draw_length, menu_of
+from fuzz.drawing.draw import draw_action, draw_configuration, draw_length, menu_of
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.drawing.rules import Rule, rules_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.machine import STEPS, TraceMachine, session_settings
-from fuzz.engines.random import RandomEngine, RandomSource
-from fuzz.observation import Observation
+from fuzz.engines.random import RandomChoices, RandomEngine
 from fuzz.oracles import Bench
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.pointers import PointersOracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.survival import SurvivalOracle
-from fuzz.probes import ProbeCounter
-from fuzz.rules import Rule, rules_for
+from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.observation import Observation
 from fuzz.run import Run
-from fuzz.session import CYCLE_COLLECTION_THRESHOLD, Plan, Session
+from fuzz.sessions.session import CYCLE_COLLECTION_THRESHOLD, Plan, Session
 from fuzz.targets import make_target
 from gcmodel import Configuration, Heap
 
@@ -53,7 +53,7 @@ def drawn_traces(actions: int) -> list[Trace]:
     target = make_target("reference")
     settings, traces, left, number = target.start({}).settings, [], actions, 0
     while left > 0:
-        source = RandomSource(f"benchmark/{number}")
+        source = RandomChoices(f"benchmark/{number}")
         run = Run(target, draw_configuration(settings, source))
         menu = menu_of(rules_for(run.contract))
         for _ in range(min(draw_length(source), left)):
@@ -90,13 +90,18 @@ HEAP_METHODS = {
 Call = tuple[str, tuple[object, ...]]
 
 
+def arguments_of(action: Action) -> tuple[object, ...]:
+    """What the heap's method is called with; the reference has one thread, which nobody names."""
+    return attrs.astuple(action, filter=lambda field, _: field.name != "thread")
+
+
 def heap_calls(traces: list[Trace]) -> list[tuple[Configuration, list[Call]]]:
     """The traces as calls of the heap's methods."""
     return [
         (
             Configuration(**configuration),  # type: ignore[arg-type]
             [
-                (HEAP_METHODS.get(name := NAMES[type(action)], name), attrs.astuple(action))
+                (HEAP_METHODS.get(name := NAMES[type(action)], name), arguments_of(action))
                 for action in actions
             ],
         )
@@ -127,12 +132,13 @@ def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
     target = make_target("reference")
     for configuration, actions in traces:
         bench = Bench(target.start(configuration))
-        checks = [each.check for each in bench.oracles if type(each) in oracles]
+        asked = [each for kind, each in bench.oracles.items() if kind in oracles]
         for action in actions:
             observation = target.perform(action)
             bench.shadow.follow(action, observation.minors)
-            for check in checks:
-                check(action, observation)
+            for each in asked:
+                facts = [bench.oracles[kind].facts for kind in each.tellers()]
+                each.check(action, observation, *facts)
 
 
 class CheckedMachine(TraceMachine):
@@ -174,11 +180,11 @@ def cost_over_length() -> float:
     target, first, last = make_target("reference"), 0.0, 0.0
     settings = target.start({}).settings
     for number in range(LONG_TRACES):
-        source = RandomSource(f"long/{number}")
+        source = RandomChoices(f"long/{number}")
         run = Run(target, draw_configuration(settings, source))
         menu = menu_of(rules_for(run.contract))
 
-        def part(run: Run = run, menu: list[Rule] = menu, source: RandomSource = source) -> None:
+        def part(run: Run = run, menu: list[Rule] = menu, source: RandomChoices = source) -> None:
             for _ in range(PART):
                 run.step(draw_action(run.situation, menu, source))
 

@@ -8,13 +8,13 @@ tour of the house is ARCHITECTURE.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from fuzz.engines.machine import TraceMachine
-    from fuzz.targets.target import Target
+    from fuzz.protocol.target import Target
 
-__all__ = ["machine_for"]
+__all__ = ["machine_for", "serve"]
 
 
 def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
@@ -28,3 +28,13 @@ def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
     from fuzz.engines import machine  # noqa: PLC0415
 
     return machine.machine_for(target_factory)
+
+
+def serve(target: Target, lines: TextIO, out: TextIO) -> None:
+    """Answer the lines of the protocol with what `target` does, until they end.
+
+    This makes a program of a target in Python: `serve(MyTarget(), sys.stdin, sys.stdout)`.
+    """
+    from fuzz.targets.process import serve as other_side  # noqa: PLC0415 - see above
+
+    other_side.serve(target, lines, out)

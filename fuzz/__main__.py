@@ -1,6 +1,39 @@
-"""`python -m fuzz` is `gcfuzz`."""
+"""The command `gcfuzz`, also as `python -m fuzz`: signals first, since importing takes time."""
 
-from fuzz.cli import main
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+INCONCLUSIVE = 3
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """While nothing has begun there is nothing to clean up."""
+    os.write(sys.stderr.fileno(), b"gcfuzz: interrupted\n")
+    os._exit(INCONCLUSIVE)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    for number in numbers:
+        signal.signal(number, _leave)
+    from fuzz.terminal.cli import run_command_line  # noqa: PLC0415
+    from fuzz.terminal.streams import prepare_streams  # noqa: PLC0415
+
+    prepare_streams()
+    for number in numbers:
+        # So that programs under test are ended with this one, whichever signal it is.
+        signal.signal(number, signal.default_int_handler)
+    sys.exit(run_command_line(sys.argv[1:]))
+
 
 if __name__ == "__main__":
     main()

@@ -11,20 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from fuzz.actions import NAMES, Action, SetCallback
-from fuzz.agreement import disagreement
-from fuzz.contract import Contract
-from fuzz.legality import may_be_sent_ahead, while_legal, why_illegal
-from fuzz.observation import Observation
+from fuzz.cancellation import checkpoint
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.drawing.rules import Situation
+from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.heap import HeapMismatch
-from fuzz.oracles.recording import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
-from fuzz.probes import Before, ProbeCounter, ProbeReached, WantedProbe
+from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
+from fuzz.plain import cut
 from fuzz.problems import BadInputError
-from fuzz.rules import Situation
-from fuzz.shadow import Shadow
-from fuzz.targets.target import RemoteTarget, Target
-from fuzz.trace import Header, Trace
+from fuzz.protocol.actions import NAMES, Action, SetCallback
+from fuzz.protocol.agreement import disagreement
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.lines import unstructured
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget, Target, full
+from fuzz.protocol.trace import Header, Trace
 
 
 @attrs.frozen
@@ -50,6 +53,45 @@ class Failure:
         """What makes two failures the same: oracle, field, culprit's kind, more or less."""
         return self.oracle, self.field, NAMES[type(self.actions[-1])], self.direction
 
+    def again(
+        self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
+    ) -> Failure | None:
+        """Run concrete actions with all that it takes to see this again; returns what fails."""
+        oracles = [oracle for name, oracle in RERUN_ORACLES.items() if name == self.oracle]
+        return run_actions(target, configuration, actions, oracles)
+
+
+@attrs.frozen
+class Reaching:
+    """A probe, and the actions up to the one that reaches it. No failure: nothing is wrong."""
+
+    configuration: dict[str, int]
+    actions: tuple[Action, ...]
+    probe: str
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What makes two of them the same: the probe, and what reaches it."""
+        return self.probe, NAMES[type(self.actions[-1])]
+
+    def again(
+        self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
+    ) -> Reaching | None:
+        """Run concrete actions until the probe is reached; None if it is not, or one fails."""
+        try:
+            run_actions(target, configuration, actions, probes=ProbeCounter(self.probe))
+        except ProbeReached as reached:
+            return reached.trace
+        return None
+
+
+class ProbeReached(Exception):  # noqa: N818 - nothing is wrong
+    """The probe that was wanted is reached, and this is how: no need to go on."""
+
+    def __init__(self, trace: Reaching) -> None:
+        super().__init__(trace.probe)
+        self.trace = trace
+
 
 class Run:
     """One trace on a target, from its header on."""
@@ -60,12 +102,12 @@ class Run:
         configuration: Mapping[str, int],
         probes: ProbeCounter | None = None,
     ) -> None:
-        self._target = target
+        self._target = full(target)
+        self._perform = target.perform
         self._probes = probes
         self.configuration = dict(configuration)
         self.contract = target.start(configuration)
-        self._remote = target if isinstance(target, RemoteTarget) else None
-        self._problem_at_start = self._remote.problem_at_start if self._remote else None
+        self._problem_at_start = self._target.problem_at_start
         self.bench = Bench(self.contract)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
@@ -83,7 +125,7 @@ class Run:
     @property
     def goes_ahead(self) -> bool:
         """Whether it is any use to announce actions."""
-        return self._remote is not None and may_be_sent_ahead(self.contract)
+        return _goes_ahead(self._target, self.contract)
 
     def announce(self, actions: Iterable[Action]) -> None:
         """These are the next actions, and all of them are legal."""
@@ -91,28 +133,29 @@ class Run:
 
     def finish(self) -> None:
         """The trace is over. Raises a Mismatch, of which the last action is the culprit."""
-        if self._remote is not None and self.actions:
-            problem = self._remote.finish()
-            if problem is not None:
-                raise HeapMismatch("error", None, problem, "after the last action")
+        problem = self._target.finish() if self.actions else None
+        if problem is not None:
+            raise HeapMismatch("error", None, problem, "after the last action")
 
     def step(self, action: Action) -> Observation:
-        """Perform one legal action and judge the observation. Raises a Mismatch."""
+        """Perform one legal action and judge the observation. Raises a Mismatch, or Cancelled."""
         bench = self.bench
         probes = self._probes
-        if probes is not None:
-            room_bytes = bench.sampling.clocks[action.thread].room_bytes
-            before = Before(bench.sampling.period_bytes, bench.survival.pending, room_bytes)
+        before, pending = bench.sampling, bench.pending
         self.actions.append(action)
         if self._problem_at_start is not None:
             self.observations.append(Observation(error=self._problem_at_start))
             why = "at the header, before any action"
             raise HeapMismatch("error", None, self._problem_at_start, why)
-        observation = self._target.perform(action)
+        checkpoint()
+        observation = self._perform(action)
         self.observations.append(observation)
         bench.judge(action, observation)
         if probes is not None:
-            probes.watch(action, observation, bench, before)
+            probes.watch(action, observation, bench, before, pending)
+            if probes.wanted is not None and probes.counts[probes.wanted]:
+                trace = Reaching(self.configuration, tuple(self.actions), probes.wanted)
+                raise ProbeReached(trace)
         if observation.graph is not None:
             self.situation.objects = len(observation.graph)
         return observation
@@ -132,8 +175,8 @@ class Run:
 
 
 def _text(value: object) -> str:
-    """A value as a trace would write it."""
-    return value if isinstance(value, str) else json.dumps(value)
+    """The beginning and the end of a value, as a trace would write it."""
+    return cut(value if isinstance(value, str) else json.dumps(unstructured(value)))
 
 
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
@@ -144,8 +187,9 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
     if configuration is None:
         return
+    target = full(target)
     contract = target.start(configuration)
-    if not _means_the_same(run.contract, contract):
+    if target.problem_at_start is None and not _means_the_same(run.contract, contract):
         return
     instead_of_all = map(oracle.instead, run.actions)
     _announce(target, contract, (each for each in instead_of_all if each is not None))
@@ -153,6 +197,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         instead = oracle.instead(action)
         if instead is None:
             continue
+        checkpoint()
         try:
             oracle.check(first, target.perform(instead))
         except Mismatch:
@@ -169,8 +214,12 @@ def _means_the_same(first: Contract, second: Contract) -> bool:
     )
 
 
-def _announce(target: Target, contract: Contract, actions: Iterable[Action]) -> None:
-    if isinstance(target, RemoteTarget) and may_be_sent_ahead(contract):
+def _goes_ahead(target: FullTarget, contract: Contract) -> bool:
+    return target.takes_announcements and may_be_sent_ahead(contract)
+
+
+def _announce(target: FullTarget, contract: Contract, actions: Iterable[Action]) -> None:
+    if _goes_ahead(target, contract):
         target.announce(actions)
 
 
@@ -195,15 +244,6 @@ def run_actions(
     except Mismatch as mismatch:
         return run.failure(mismatch)
     return None
-
-
-def run_again(
-    target: Target, configuration: Mapping[str, int], actions: Sequence[Action], failure: Failure
-) -> Failure | None:
-    """Run concrete actions with all that it takes to see `failure` again; returns what fails."""
-    oracles = [oracle for name, oracle in RERUN_ORACLES.items() if name == failure.oracle]
-    probes = WantedProbe(failure.field) if failure.oracle == ProbeReached.oracle else None
-    return run_actions(target, configuration, actions, oracles, probes)
 
 
 @attrs.frozen

@@ -5,19 +5,21 @@ sampling of Jung and Bolz-Tereick folded into the nursery's limit check. It is w
 `heap` composes it and is the mutator's view. It knows nothing of the harness that tests with it.
 """
 
-from gcmodel.configuration import Configuration
-from gcmodel.errors import (
+from gcmodel.collector.heap import Heap, Parts
+from gcmodel.memory.configuration import Configuration
+from gcmodel.memory.errors import (
     ConfigurationError,
     DanglingReferenceError,
     DoubleFreeError,
     HeapError,
     PinningError,
 )
-from gcmodel.events import Events, Report
-from gcmodel.heap import Heap, Parts
-from gcmodel.layout import Kind
+from gcmodel.memory.events import Events, Report
+from gcmodel.memory.layout import Kind
+from gcmodel.sampling.contexts import ContextAllocation, ContextNursery, ContextSampling
 
 __all__ = [
+    "CONTEXTS",
     "Configuration",
     "ConfigurationError",
     "DanglingReferenceError",
@@ -30,3 +32,6 @@ __all__ = [
     "PinningError",
     "Report",
 ]
+
+CONTEXTS = Parts(nursery=ContextNursery, allocation=ContextAllocation, sampling=ContextSampling)
+"""The parts of a heap whose threads allocate in contexts."""

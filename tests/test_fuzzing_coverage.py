@@ -1,7 +1,7 @@
 """What fuzzing alone reaches of the references: their branches, measured in a session of their own.
 
 The estimators, the history of blocks that they are made for, and profiles with their programs are
-no part of what is fuzzed: no action of a session leads there.
+no part of what is fuzzed: no action of a session leads there. The invariants are another mode.
 
 Whatever a session cannot reach is listed in unreached_branches.toml with the reason why.
 """
@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-import gcmodel
-
 ACTIONS = {"reference": 250_000}
 ACTIONS_OF_KIN = 20_000
 ERRORS = ("raise ", "self._alive(obj)  # It raises the error.", "what_happened = ")
@@ -29,7 +27,8 @@ parallel = true
 source_pkgs = gcmodel
 omit =
     */gcmodel/estimation/*
-    */gcmodel/block_history.py
+    */gcmodel/blocks/history.py
+    */gcmodel/collector/invariants.py
     */gcmodel/profiling/*
     */gcmodel/workloads/*
 """
@@ -47,9 +46,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "settings").write_text(SETTINGS)
     (folder / "fuzz_reference.py").write_text(
         "from fuzz.engines.random import RandomEngine\n"
-        "from fuzz.probes import ProbeCounter\n"
+        "from fuzz.drawing.probes import ProbeCounter\n"
         "from fuzz.targets import make_target\n"
-        "from fuzz.targets.references import REFERENCES\n"
+        "from fuzz.targets.references.kin import REFERENCES\n"
         "for name in REFERENCES:\n"
         "    engine, number = RandomEngine(make_target(name), '1'), 0\n"
         f"    left = {ACTIONS}.get(name, {ACTIONS_OF_KIN})\n"
@@ -73,7 +72,7 @@ def unreached(measured: dict[str, Any]) -> set[Branch]:
     """The branches that the session did not take, by the text of their lines."""
     branches = set()
     for name, data in measured["files"].items():
-        lines = (Path(gcmodel.__file__).parent / Path(name).name).read_text().splitlines()
+        lines = Path(name).read_text().splitlines()
         for start, end in data["missing_branches"]:
             target = lines[end - 1].strip() if end > 0 else "exit"
             branches.add((Path(name).name, lines[start - 1].strip(), target))

@@ -27,6 +27,14 @@ def test_the_readme_s_command_is_run_by_ci(command: str) -> None:
     assert f"    {command}" in (ROOT / ".ci" / "run").read_text()
 
 
+def test_the_workflow_runs_the_readme_s_tests_on_every_python() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    assert "- run: pip install '.[tests]' && pytest -n auto -m 'not slow'" in workflow
+    minors = re.search(r"py3\{([\d,]+)\}", (ROOT / "tox.ini").read_text())
+    assert minors
+    assert re.findall(r'"3\.(\d+)"', workflow) == minors[1].split(",")
+
+
 @pytest.mark.slow
 def test_the_readme_s_failure_report_is_what_its_command_prints(tmp_path: Path) -> None:
     command = re.search(r"^gcfuzz (run .*stale-limit-after-large)$", README, re.MULTILINE)

@@ -24,7 +24,8 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.actions import (
+from fuzz.oracles import Bench, Mismatch
+from fuzz.protocol.actions import (
     Action,
     AllocateArray,
     AllocateNode,
@@ -43,14 +44,13 @@ from fuzz.actions import (
     ReadWeakref,
     Write,
 )
-from fuzz.contract import Contract, KindLayout, Layout, Range, SamplingRule
-from fuzz.observation import Observation
-from fuzz.observation import Report as ObservedReport
-from fuzz.oracles import Bench, Mismatch
-from fuzz.targets.known_bugs import planted_parts
+from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import Report as ObservedReport
+from fuzz.targets.bugs.known_bugs import planted_parts
 from gcmodel import Configuration, Heap, Parts, Report
-from gcmodel.configuration import ARENA_BYTES
-from gcmodel.objects import Object
+from gcmodel.memory.configuration import ARENA_BYTES
+from gcmodel.memory.objects import Object
 
 SHIPPED = Path(__file__).parent / "recordings"
 CHOSEN = os.environ.get("GCFUZZ_RECORDINGS")
@@ -462,7 +462,7 @@ KINDS = {
 }
 OBSERVED = (
     *("samples", "minors", "size", "outside", "value", "alive", "identity"),
-    *("reports", "limit"),
+    *("reports", "limit", "state"),
 )
 
 
@@ -573,6 +573,7 @@ class Witness:
             limit=answer["top"],
             top=answer["real_top"],
             sample_point=answer["sample_point"],
+            state=answer["gc_state"],
         )
 
     def _slots_after(self, command: JsonObject, answer: JsonObject) -> int | None:

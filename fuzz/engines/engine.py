@@ -7,19 +7,16 @@ from typing import Protocol
 
 import attrs
 
+from fuzz.drawing.probes import ProbeCounter
 from fuzz.oracles import RERUN_ORACLES
-from fuzz.probes import ProbeCounter
+from fuzz.protocol.target import Target
 from fuzz.run import Failure, Run, rerun
-from fuzz.targets.target import Target
-
-RERUN_SHARES = {"determinism": 32, "transparency": 8, "invariance": 16}
-"""One trace in so many is run once more for the oracle of that name, so that speed holds."""
 
 
 def rerun_some(target: Target, run: Run, number: int) -> None:
     """Run the trace `number` once more for the oracles whose turn it is. Raises a Mismatch."""
-    for name, oracle in RERUN_ORACLES.items():
-        if number % RERUN_SHARES[name] == 0:
+    for oracle in RERUN_ORACLES.values():
+        if number % oracle.share == 0:
             rerun(target, run, oracle)
 
 
@@ -40,9 +37,10 @@ class Engine(Protocol):
     name: str
 
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
-        """Run the slice `number`, of at most `actions_max` actions, in well under two seconds.
+        """Run the slice `number`, of at most `actions_max` actions.
 
-        The same number gives the same traces, whatever ran before.
+        The same number gives the same traces, whatever ran before. A slice that is cancelled is
+        what was done of it.
         """
 
 

@@ -21,28 +21,31 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from typing_extensions import override
 
-from fuzz.actions import Action
-from fuzz.drawing import check_beginning, draw_configuration, draw_from_scenario
-from fuzz.engines.engine import Slice, rerun_some
-from fuzz.observation import Observation
+from fuzz.cancellation import Cancelled
+from fuzz.drawing.draw import check_beginning, draw_configuration, draw_from_scenario
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.drawing.rules import RULES, Choices, Rule
+from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.oracles import Mismatch
-from fuzz.probes import ProbeCounter
-from fuzz.rules import RULES, Rule, Source
+from fuzz.protocol.actions import Action
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target, contract_of
+from fuzz.protocol.trace import VERSION, Header, Trace, dumps
 from fuzz.run import Run
-from fuzz.targets.target import Target
-from fuzz.trace import VERSION, Header, Trace, dumps
 
 EXAMPLES_PER_SLICE = 8
 STEPS = (10, 20, 50, 100, 200, 500, 1000)
 """How many steps a slice's examples have, in turn."""
 
 
-class DataSource(Source):
+class HypothesisChoices(Choices):
     """Choices that Hypothesis makes, and shrinks. `data` is the present step's."""
 
     data: st.DataObject
 
+    @override
     def below(self, bound: int) -> int:
         return self.data.draw(st.integers(0, bound - 1))
 
@@ -61,13 +64,13 @@ class TraceMachine(RuleBasedStateMachine):
         self.target = self.make_target()
         self.trace: Run | None = None
         # One for all steps, since a scenario draws in many of them.
-        self.source = DataSource()
+        self.choices = HypothesisChoices()
 
     @initialize(data=st.data())
     def begin(self, data: st.DataObject) -> None:
         """Start a trace under a configuration of its own."""
-        self.source.data = data
-        drawn = draw_configuration(self.target.start({}).settings, self.source)
+        self.choices.data = data
+        drawn = draw_configuration(contract_of(self.target).settings, self.choices)
         self.trace = Run(self.target, drawn, self.probes)
         check_beginning(self.trace.situation)
 
@@ -84,9 +87,9 @@ class TraceMachine(RuleBasedStateMachine):
         """Draw an action by that rule, or of a scenario, and perform it. Raises a Mismatch."""
         assert self.trace is not None
         situation = self.trace.situation
-        action = draw_from_scenario(situation, self.source)
+        action = draw_from_scenario(situation, self.choices)
         if action is None:
-            action = each.draw_for(situation, self.source, each.subjects(situation))
+            action = each.draw_for(situation, self.choices, each.subjects(situation))
         try:
             self.perform(self.trace, action)
         except Mismatch as mismatch:
@@ -107,7 +110,7 @@ def _step_of(each: Rule) -> Callable[..., None]:
     """The machine's method for one rule."""
 
     def step(self: TraceMachine, data: st.DataObject) -> None:
-        self.source.data = data
+        self.choices.data = data
         self.take_step(each)
 
     step.__name__ = each.name
@@ -131,7 +134,7 @@ def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
     return GCMachine
 
 
-class MachineEngine:
+class MachineEngine(Engine):
     """A slice is a few examples of one length, from a seed of its own."""
 
     name = "machine"
@@ -140,12 +143,12 @@ class MachineEngine:
         self._target = target
         self._seed = seed_text
 
+    @override
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
-        """See Engine."""
         done = Slice()
-        machine = _session_machine(
-            self._target, number * EXAMPLES_PER_SLICE, actions_max, probes, done
-        )
+        machine = _session_machine(self._target)
+        machine.probes, machine.done, machine.actions_max = probes, done, actions_max
+        machine.traces_before = number * EXAMPLES_PER_SLICE
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
         steps = STEPS[number % len(STEPS)]
         try:
@@ -155,6 +158,8 @@ class MachineEngine:
         except (Mismatch, Flaky):
             # Flaky means that the target answered differently when Hypothesis ran it once more.
             assert done.failures
+        except Cancelled:
+            pass  # What was done until then was right.
         return done
 
 
@@ -175,60 +180,68 @@ def session_settings(steps: int) -> settings:
     )
 
 
-def _session_machine(
-    session_target: Target,
-    traces_before: int,
-    actions_max: int,
-    session_probes: ProbeCounter,
-    done: Slice,
-) -> type[TraceMachine]:
+class SessionMachine(TraceMachine):
     """A machine that counts into `done`, and does nothing once its actions are used up.
 
-    Its traces have the numbers that follow `traces_before`. Which are run once more depends on
-    that: the first example of a slice is always Hypothesis's simplest, and hardly worth it; the
-    last one's number is a multiple of eight.
+    After a failure Hypothesis runs the example once more: that run must be the same, and is not
+    counted. Each slice has a subclass of its own, since Hypothesis makes the machines itself.
     """
 
-    class SessionMachine(TraceMachine):
-        make_target = staticmethod(lambda: session_target)
-        probes = session_probes
+    done: Slice
+    actions_max: int
+    traces_before: int
+    """The traces have the numbers that follow. Which are run once more depends on that: the first
+    example of a slice is always Hypothesis's simplest, and hardly worth it; the last one's number
+    is a multiple of eight."""
 
-        def take_step(self, each: Rule) -> None:
-            # After a failure Hypothesis runs the example once more; that run must be the same,
-            # and it is not counted.
-            if done.actions < actions_max or done.failures:
-                super().take_step(each)
+    @override
+    def take_step(self, each: Rule) -> None:
+        if self.done.actions < self.actions_max or self.done.failures:
+            super().take_step(each)
 
-        def perform(self, trace: Run, action: Action) -> Observation:
-            if done.failures:
-                return super().perform(trace, action)
-            done.traces += not trace.actions
-            done.actions += 1
-            try:
-                observation = super().perform(trace, action)
-            except Mismatch as mismatch:
-                done.failures.append(trace.failure(mismatch))
-                raise
-            done.samples += observation.samples
-            done.minor_collections += observation.minors
-            return observation
+    @override
+    def perform(self, trace: Run, action: Action) -> Observation:
+        done = self.done
+        if done.failures:
+            return super().perform(trace, action)
+        done.traces += not trace.actions
+        try:
+            observation = super().perform(trace, action)
+        except Mismatch as mismatch:
+            done.failures.append(trace.failure(mismatch))
+            raise
+        finally:
+            done.actions += len(trace.observations) == len(trace.actions)
+        done.samples += observation.samples
+        done.minor_collections += observation.minors
+        return observation
 
-        def teardown(self) -> None:
-            trace = self.trace
-            if trace is None or not trace.actions or done.failures:
-                return
-            try:
-                trace.finish()
-                rerun_some(session_target, trace, traces_before + done.traces)
-            except Mismatch as mismatch:
-                done.failures.append(trace.failure(mismatch))
-                raise
+    @override
+    def teardown(self) -> None:
+        trace, done = self.trace, self.done
+        if trace is None or not trace.actions or done.failures:
+            return
+        if len(trace.observations) < len(trace.actions):
+            return  # It was cancelled.
+        try:
+            trace.finish()
+            rerun_some(self.target, trace, self.traces_before + done.traces)
+        except Mismatch as mismatch:
+            done.failures.append(trace.failure(mismatch))
+            raise
 
-    if "free" not in session_target.start({}).actions:
+
+def _session_machine(target: Target) -> type[SessionMachine]:
+    """A class of its own for one slice of a session."""
+
+    class SliceMachine(SessionMachine):
+        make_target = staticmethod(lambda: target)
+
+    if "free" not in contract_of(target).actions:
         # Such a trace may fill its roots for ever. No other machine has that rule: one that is
         # never allowed, and simpler than all others, would be in the way of drawing.
-        SessionMachine.do_nothing = _do_nothing()
-    return SessionMachine
+        SliceMachine.do_nothing = _do_nothing()
+    return SliceMachine
 
 
 def _do_nothing() -> Callable[..., None]:

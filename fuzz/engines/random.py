@@ -6,8 +6,10 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 
-from fuzz.actions import Action
-from fuzz.drawing import (
+from typing_extensions import override
+
+from fuzz.cancellation import Cancelled
+from fuzz.drawing.draw import (
     NothingLegalError,
     check_beginning,
     draw_action,
@@ -15,26 +17,28 @@ from fuzz.drawing import (
     draw_length,
     menu_of,
 )
-from fuzz.engines.engine import Slice, rerun_some
-from fuzz.forecast import Forecast
+from fuzz.drawing.forecast import Forecast
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.drawing.rules import Choices, Situation, rules_for
+from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.oracles import Mismatch
-from fuzz.probes import ProbeCounter
-from fuzz.rules import Situation, Source, rules_for
+from fuzz.protocol.actions import Action
+from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Run
-from fuzz.targets.target import Target
 
 
-class RandomSource(Source):
+class RandomChoices(Choices):
     """Choices from a generator with a seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed).random  # noqa: S311 - reproducible, not secret
 
+    @override
     def below(self, bound: int) -> int:
         return int(self._random() * bound)
 
 
-class RandomEngine:
+class RandomEngine(Engine):
     """A slice is one trace."""
 
     name = "random"
@@ -42,17 +46,22 @@ class RandomEngine:
     def __init__(self, target: Target, seed: str) -> None:
         self._target = target
         self._seed = seed
-        self._settings = target.start({}).settings
+        self._settings = contract_of(target).settings
 
+    @override
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
-        """See Engine."""
-        source = RandomSource(f"{self._seed}/{number}")
-        run = Run(self._target, draw_configuration(self._settings, source), probes)
-        length = min(draw_length(source), actions_max)
-        done = Slice(traces=1)
+        done = Slice()
+        with suppress(Cancelled):  # What was done until then was right.
+            self._run_trace(number, actions_max, probes, done)
+        return done
+
+    def _run_trace(self, number: int, actions_max: int, probes: ProbeCounter, done: Slice) -> None:
+        choices = RandomChoices(f"{self._seed}/{number}")
+        run = Run(self._target, draw_configuration(self._settings, choices), probes)
+        length = min(draw_length(choices), actions_max)
+        done.traces = 1
         try:
-            for action in _draw(run, length, source):
-                done.actions += 1
+            for action in _draw(run, length, choices):
                 observation = run.step(action)
                 done.samples += observation.samples
                 done.minor_collections += observation.minors
@@ -60,30 +69,31 @@ class RandomEngine:
             rerun_some(self._target, run, number)
         except Mismatch as mismatch:
             done.failures.append(run.failure(mismatch))
-        return done
+        finally:
+            done.actions = len(run.observations)
 
 
-def _draw(run: Run, length: int, source: Source) -> Iterator[Action]:
+def _draw(run: Run, length: int, choices: Choices) -> Iterator[Action]:
     """The actions of a trace, each from the situation that the last one left.
 
     For a target that goes ahead they are drawn before, from a forecast of these situations.
     """
     check_beginning(run.situation)
     if not run.goes_ahead:
-        yield from _draw_from(run.situation, length, source)
+        yield from _draw_from(run.situation, length, choices)
         return
     forecast = Forecast(run.contract)
     actions = []
-    for action in _draw_from(forecast.situation, length, source):
+    for action in _draw_from(forecast.situation, length, choices):
         actions.append(action)
         forecast.follow(action)
     run.announce(actions)
     yield from actions
 
 
-def _draw_from(situation: Situation, length: int, source: Source) -> Iterator[Action]:
+def _draw_from(situation: Situation, length: int, choices: Choices) -> Iterator[Action]:
     """So many actions, or fewer if none is legal any more; each is followed before the next."""
     menu = menu_of(rules_for(situation.contract))
     with suppress(NothingLegalError):
         for _ in range(length):
-            yield draw_action(situation, menu, source)
+            yield draw_action(situation, menu, choices)

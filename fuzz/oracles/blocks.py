@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz.contract import Layout, SamplingRule
+from fuzz.protocol.contract import Layout, SamplingRule
 
 GROWTH_SHARE = 4
 """A block that moves to grow grows by one in so many bytes, at least."""

@@ -9,30 +9,32 @@ was told of. Addresses and collections are nothing to it, but that a collection 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import overload
 
 import attrs
+from typing_extensions import override
 
-from fuzz.contract import DRAWN, SamplingRule
 from fuzz.oracles.distances import distances_of
+from fuzz.protocol.contract import DRAWN, SamplingRule
 
 
 @attrs.frozen
-class Hit:
+class ExpectedSample:
     """One sample: the byte of the allocation that was drawn, from 0, and what it stands for."""
 
     offset: int
     weight: int = 0
 
 
-NONE: tuple[Hit, ...] = ()
-UNTOLD = Hit(0)
+NONE: tuple[ExpectedSample, ...] = ()
+UNTOLD = ExpectedSample(0)
 """One where the distances are all alike, of which no contract promises more."""
 
 
 @attrs.frozen
-class Untold(Sequence[Hit]):
+class Untold(Sequence[ExpectedSample]):
     """So many of these, which may be more than a list has room for."""
 
     samples: int
@@ -41,16 +43,23 @@ class Untold(Sequence[Hit]):
         return self.samples
 
     @overload
-    def __getitem__(self, index: int) -> Hit: ...
+    def __getitem__(self, index: int) -> ExpectedSample: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
-    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+    def __getitem__(self, index: slice) -> Sequence[ExpectedSample]: ...
+    def __getitem__(self, index: int | slice) -> ExpectedSample | Sequence[ExpectedSample]:
         chosen = range(self.samples)[index]
         return Untold(len(chosen)) if isinstance(chosen, range) else UNTOLD
 
 
-class Clock:
-    """One thread's. `until_bytes` means nothing while nothing is counted."""
+def all_of(*parts: Sequence[ExpectedSample]) -> Sequence[ExpectedSample]:
+    """The samples of several parts, one after another."""
+    if any(isinstance(part, Untold) for part in parts):
+        return Untold(sum(map(len, parts)))
+    return [hit for part in parts for hit in part]
+
+
+class Clock(ABC):
+    """One thread's. What it takes once a sample is due is a matter of its subclass."""
 
     def __init__(self, rule: SamplingRule, thread: int) -> None:
         self._rule = rule
@@ -61,6 +70,7 @@ class Clock:
         self._drawn_for_bytes = 0
         self._due_at = int(rule.crosses == "beyond")
         self.until_bytes = 0
+        # What is left of the thread's allocation context, if it has one.
         self.room_bytes = 0
 
     def start(self, period_bytes: int) -> None:
@@ -71,35 +81,51 @@ class Clock:
         else:
             self.until_bytes, self._first_bytes = self._first_bytes, None
 
-    def count(self, size_bytes: int, period_bytes: int) -> Sequence[Hit]:
+    def allocate(
+        self, size_bytes: int, outside: bool, period_bytes: int
+    ) -> Sequence[ExpectedSample]:
+        """An object of so many bytes, wherever it lies. No period: sampling is off."""
+        return self.count(size_bytes, period_bytes) if period_bytes else NONE
+
+    def count(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         """So many bytes are allocated. `period_bytes` is what distances are drawn for now."""
         if size_bytes < self.until_bytes + self._due_at:
             self.until_bytes -= size_bytes
             return NONE
         if self._reseed is not None:
-            return self._begin_anew(self._reseed, size_bytes, period_bytes)
-        hits: Sequence[Hit]
-        if self._rule.distances not in DRAWN:
-            hits = self._divide(size_bytes, period_bytes)
-        elif (self._rule.surplus, self._rule.samples_per_allocation) == ("dropped", "one"):
-            hits = [self._hit(self.until_bytes, size_bytes)]
+            # The first time that a sample is due another generator decides about it.
+            self._distances, self._reseed = distances_of(self._rule.distances, self._reseed), None
             self._draw(period_bytes)
-        else:
-            hits = self._pass_all(size_bytes, period_bytes)
+            return self.count(size_bytes, period_bytes)
+        hits = self._take(size_bytes, period_bytes)
         return hits[:1] if self._rule.samples_per_allocation == "one" else hits
 
     def uncount(self, size_bytes: int) -> None:
         """So many bytes that were counted are allocated later; their samples stay taken."""
         self.until_bytes += size_bytes
 
-    def _begin_anew(self, seed: int, size_bytes: int, period_bytes: int) -> Sequence[Hit]:
-        """The first time that a sample is due another generator decides about it."""
-        self._distances, self._reseed = distances_of(self._rule.distances, seed), None
-        self._draw(period_bytes)
-        return self.count(size_bytes, period_bytes)
+    def end_context(self) -> None:
+        """The thread's allocation context ends, if it has one."""
+        self.room_bytes = 0
 
-    def _divide(self, size_bytes: int, period_bytes: int) -> Sequence[Hit]:
-        """Distances that are all alike need not be passed one by one."""
+    @abstractmethod
+    def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        """At least one sample is due; begins the distance to the next."""
+
+    def _hit(self, until_bytes: int, size_bytes: int) -> ExpectedSample:
+        offset = until_bytes - 1 + self._due_at
+        return ExpectedSample(offset, self._drawn_for_bytes + size_bytes - offset - 1)
+
+    def _draw(self, period_bytes: int) -> None:
+        self._drawn_for_bytes = period_bytes
+        self.until_bytes = self._distances.draw(period_bytes)
+
+
+class FixedClock(Clock):
+    """Distances that are all alike need not be passed one by one: a division tells how many."""
+
+    @override
+    def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         samples = 1 + (size_bytes - self.until_bytes - self._due_at) // period_bytes
         if self._rule.surplus == "carried":
             self.until_bytes += samples * period_bytes - size_bytes
@@ -107,8 +133,12 @@ class Clock:
             self.until_bytes = period_bytes
         return Untold(samples)
 
-    def _pass_all(self, size_bytes: int, period_bytes: int) -> list[Hit]:
-        """An allocation passes as many sample points as lie in it."""
+
+class DrawnClock(Clock):
+    """Distances are drawn until one ends beyond the allocation: it passes all that end in it."""
+
+    @override
+    def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         hits = []
         sample_point = self.until_bytes
         while size_bytes >= sample_point + self._due_at:
@@ -119,38 +149,55 @@ class Clock:
             self.until_bytes = sample_point - size_bytes
         return hits
 
-    def _hit(self, until_bytes: int, size_bytes: int) -> Hit:
-        offset = until_bytes - 1 + self._due_at
-        return Hit(offset, self._drawn_for_bytes + size_bytes - offset - 1)
 
-    def _draw(self, period_bytes: int) -> None:
-        self._drawn_for_bytes = period_bytes
-        self.until_bytes = self._distances.draw(period_bytes)
+class DrawnOnceClock(Clock):
+    """One distance is drawn for each allocation that is sampled, and begins at its end."""
 
-    # Allocation contexts.
+    @override
+    def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        hit = self._hit(self.until_bytes, size_bytes)
+        self._draw(period_bytes)
+        return [hit]
 
-    def count_outside(self, size_bytes: int, period_bytes: int) -> Sequence[Hit]:
-        """A large object lies outside all contexts, and has a distance of its own."""
-        drawn_bytes = self._distances.draw(period_bytes)
-        return [Hit(drawn_bytes)] if drawn_bytes < size_bytes else NONE
 
-    def count_in_context(self, size_bytes: int, period_bytes: int) -> Sequence[Hit]:
-        """An object in the present context, or else in the next. No period: sampling is off."""
+class ContextClock(DrawnOnceClock):
+    """A thread that allocates in contexts: what was drawn ends where its context does."""
+
+    @override
+    def allocate(
+        self, size_bytes: int, outside: bool, period_bytes: int
+    ) -> Sequence[ExpectedSample]:
+        if outside:
+            return self._allocate_outside(size_bytes, period_bytes) if period_bytes else NONE
         left_bytes = self.room_bytes
         if size_bytes <= left_bytes:
             self.room_bytes -= size_bytes
-            return self.count(size_bytes, period_bytes) if period_bytes else NONE
+            return super().allocate(size_bytes, outside, period_bytes)
         self.room_bytes = max(self._rule.context_bytes, size_bytes) - size_bytes
-        return (
-            self._count_overflowing(left_bytes, size_bytes, period_bytes) if period_bytes else NONE
-        )
+        return self._overflow(left_bytes, size_bytes, period_bytes) if period_bytes else NONE
 
-    def _count_overflowing(
+    def _allocate_outside(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        """A large object lies outside all contexts, and has a distance of its own."""
+        drawn_bytes = self._distances.draw(period_bytes)
+        return [ExpectedSample(drawn_bytes)] if drawn_bytes < size_bytes else NONE
+
+    def _overflow(
         self, left_bytes: int, size_bytes: int, period_bytes: int
-    ) -> Sequence[Hit]:
+    ) -> Sequence[ExpectedSample]:
         """The old distance decides about what was left of its context, a new one about the rest."""
         offset = self.until_bytes
         if offset >= left_bytes:
             offset = left_bytes + self._distances.draw(period_bytes)
         self._draw(period_bytes)
-        return [Hit(offset)] if offset < size_bytes else NONE
+        return [ExpectedSample(offset)] if offset < size_bytes else NONE
+
+
+def new_clock(rule: SamplingRule, thread: int) -> Clock:
+    """A clock that counts as the rule wants it."""
+    if rule.context_bytes:
+        return ContextClock(rule, thread)
+    if rule.distances not in DRAWN:
+        return FixedClock(rule, thread)
+    if (rule.surplus, rule.samples_per_allocation) == ("dropped", "one"):
+        return DrawnOnceClock(rule, thread)
+    return DrawnClock(rule, thread)

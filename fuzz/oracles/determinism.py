@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import attrs
+from typing_extensions import override
 
-from fuzz.actions import Action
-from fuzz.contract import Contract
-from fuzz.observation import Observation
-from fuzz.oracles.mismatch import Mismatch
+from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 
 
 class DeterminismMismatch(Mismatch):
@@ -21,21 +22,21 @@ class DeterminismMismatch(Mismatch):
     oracle = "determinism"
 
 
-class DeterminismOracle:
+class DeterminismOracle(RerunOracle):
     """Changes nothing, and compares everything."""
 
+    name = DeterminismMismatch.oracle
+    share = 32
+
+    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        """See RerunOracle."""
         return dict(configuration)
 
-    def instead(self, action: Action) -> Action | None:
-        """See RerunOracle."""
-        return action
-
+    @override
     def check(self, first: Observation, second: Observation) -> None:
-        """See RerunOracle. Raises DeterminismMismatch."""
+        """Raises DeterminismMismatch."""
         if first == second:
             return
         field = next(

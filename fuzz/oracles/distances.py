@@ -23,6 +23,8 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+from typing_extensions import override
+
 BITS_64 = 2**64 - 1
 BITS_48 = 2**48 - 1
 LN_2 = math.log(2)
@@ -37,22 +39,22 @@ class Distances(Protocol):
         """The next distance, in bytes."""
 
 
-class Fixed:
+class Fixed(Distances):
     """The period itself, each time."""
 
+    @override
     def draw(self, period_bytes: int) -> int:
-        """See Distances."""
         return period_bytes
 
 
-class Jemalloc:
+class Jemalloc(Distances):
     """jemalloc's, from the state of a thread's generator."""
 
     def __init__(self, seed: int) -> None:
         self._state = seed
 
+    @override
     def draw(self, period_bytes: int) -> int:
-        """See Distances."""
         if period_bytes == 1:
             return 1
         self._state = (self._state * 6364136223846793005 + 1442695040888963407) & BITS_64
@@ -61,7 +63,7 @@ class Jemalloc:
         return int(math.log(uniform) / math.log(1 - 1 / period_bytes)) + 1
 
 
-class Gperftools:
+class Gperftools(Distances):
     """gperftools', from what its sampler is seeded with."""
 
     def __init__(self, seed: int) -> None:
@@ -72,8 +74,8 @@ class Gperftools:
     def _step(self) -> None:
         self._state = (self._state * 0x5DEECE66D + 0xB) & BITS_48
 
+    @override
     def draw(self, period_bytes: int) -> int:
-        """See Distances."""
         if period_bytes == 0:
             return GPERFTOOLS_PLACEHOLDER_BYTES
         self._step()
@@ -84,12 +86,12 @@ class Gperftools:
 class Tcmalloc(Gperftools):
     """TCMalloc's, which has the same generator."""
 
+    @override
     def draw(self, period_bytes: int) -> int:
-        """See Distances."""
         return 0 if period_bytes == 1 else max(0, super().draw(period_bytes) - 1)
 
 
-class Dotnet:
+class Dotnet(Distances):
     """.NET's, from the seed of System.Random: Knuth's subtractive generator, lags 55 and 21."""
 
     _TOP = 2**31 - 1
@@ -128,22 +130,22 @@ class Dotnet:
         self._next = (place + 1) % 55
         return number * (1.0 / self._TOP)
 
+    @override
     def draw(self, period_bytes: int) -> int:
-        """See Distances."""
         uniform = self._uniform()
         if period_bytes == 1:
             return 0
         return math.floor(math.log(1 - uniform) / math.log(1 - 1 / period_bytes))
 
 
-class Geometric:
+class Geometric(Distances):
     """A geometric one with the mean of the period, from the state of a splitmix64 generator."""
 
     def __init__(self, seed: int) -> None:
         self._state = seed
 
+    @override
     def draw(self, period_bytes: int) -> int:
-        """See Distances."""
         self._state = mixed = (self._state + 0x9E3779B97F4A7C15) & BITS_64
         mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & BITS_64
         mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & BITS_64

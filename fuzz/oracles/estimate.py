@@ -15,13 +15,17 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
-from fuzz.actions import ALLOCATIONS, Action, EnableSampling, ReadProfile, SetPeriod
-from fuzz.contract import Contract
-from fuzz.observation import Observation
-from fuzz.oracles.mismatch import Mismatch
-from fuzz.oracles.sampling import SamplingOracle
-from fuzz.shadow import Shadow, ShadowObject
+from typing_extensions import override
 
+from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.protocol.actions import NAMES, Action, ReadProfile, Realloc
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+
+BEGINNING = ("starts", "sets period")
+"""What of sampling begins distances of another period."""
 ROUNDING_SHARE = 1e-6
 """By so much of it a sum may be off that was made of small probabilities, 1 - exp(-x)."""
 IMPROBABLE = 40.0
@@ -34,13 +38,20 @@ class EstimateMismatch(Mismatch):
     oracle = "estimate"
 
 
-class EstimateOracle:
+class EstimateOracle(Oracle[SamplingFacts]):
     """Follows the samples; the sampling oracle has judged each of them as far as it can."""
 
-    def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
+    judges = ("profile", "samples")
+    actions = frozenset(
+        action
+        for action in NAMES
+        if action.allocates or action.sampling in BEGINNING or action in (Realloc, ReadProfile)
+    )
+    relies_on = (SamplingOracle,)
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
         self._rule = contract.sampling
-        self._shadow = shadow
-        self._sampling = sampling
         # What the sample of a block stands for: objects, and bytes.
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
         self._samples: Counter[str] = Counter()
@@ -48,31 +59,38 @@ class EstimateOracle:
         # After the period was set, a distance that was drawn before goes on.
         self._is_of_one_period = True
 
-    def check(self, action: Action, observation: Observation) -> None:
+    @classmethod
+    @override
+    def can_judge(cls, contract: Contract) -> bool:
+        rule = contract.sampling
+        return rule.distances == "random" or rule.estimates != "none"
+
+    @override
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises EstimateMismatch."""
         if self._rule.estimates != "none":
-            self._follow_blocks(action)
+            self._follow_blocks(action, sampling)
             if isinstance(action, ReadProfile):
                 self._check_profile(observation)
         if self._rule.distances == "random":
-            self._check_chance(action, observation)
+            self._check_chance(action, observation, sampling)
 
     # Profiles.
 
-    def _follow_blocks(self, action: Action) -> None:
-        if isinstance(action, SetPeriod) and self._rule.setting_period == "drops":
+    def _follow_blocks(self, action: Action, sampling: SamplingFacts) -> None:
+        if action.sampling == "sets period" and self._rule.setting_period == "drops":
             self._stands_for.clear()
-        counted_bytes = self._sampling.counted_bytes
+        counted_bytes = sampling.counted_bytes
         if counted_bytes is None:
             return
         block = self._shadow.placed_by(action)
         self._stands_for.pop(block, None)
-        for hit in self._sampling.hits:
+        for hit in sampling.hits:
             if self._rule.estimates == "weight":
                 objects = hit.weight / max(counted_bytes, 1)
             else:
                 # What counts nothing can be sampled only where the rule lets a distance be nothing.
-                chance = -math.expm1(-max(counted_bytes, 1) / self._sampling.period_bytes)
+                chance = -math.expm1(-max(counted_bytes, 1) / sampling.period_bytes)
                 objects = 1 / chance
             self._stands_for[block] = objects, objects * block.size_bytes
 
@@ -93,16 +111,18 @@ class EstimateOracle:
 
     # Chance.
 
-    def _check_chance(self, action: Action, observation: Observation) -> None:
+    def _check_chance(
+        self, action: Action, observation: Observation, sampling: SamplingFacts
+    ) -> None:
         """An object beside which a callback has allocated is left out, sampled or not."""
-        if isinstance(action, EnableSampling | SetPeriod):
-            self._is_of_one_period = isinstance(action, EnableSampling)
-        counted_bytes = self._sampling.counted_bytes
-        if counted_bytes is None and type(action) not in ALLOCATIONS:
+        if action.sampling in BEGINNING:
+            self._is_of_one_period = action.sampling == "starts"
+        counted_bytes = sampling.counted_bytes
+        if counted_bytes is None and not action.allocates:
             return
         obj = self._shadow.placed_by(action)
         size_bytes = obj.size_bytes if counted_bytes is None else counted_bytes
-        period_bytes = self._sampling.period_bytes
+        period_bytes = sampling.period_bytes
         beside_callback = observation.minors and self._shadow.callback_bytes
         if not period_bytes or beside_callback or not self._is_of_one_period:
             return

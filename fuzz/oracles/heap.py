@@ -11,26 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuzz.actions import (
-    ALLOCATIONS,
+from typing_extensions import override
+
+from fuzz.mutator.shadow import Age, Shadow, ShadowObject
+from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.protocol.actions import (
+    NAMES,
     Action,
     CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectProgress,
-    CollectStep,
-    DisableSampling,
     Read,
     ReadNumber,
     ReadWeakref,
     TakeIdentity,
+    collects,
 )
-from fuzz.contract import Contract
-from fuzz.observation import Observation
-from fuzz.oracles.mismatch import Mismatch
-from fuzz.shadow import Age, Shadow, ShadowObject
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 
-COLLECTIONS = frozenset({CollectMinor, CollectStep, CollectProgress, CollectFull, DisableSampling})
+OPEN = ("progress", "full")
+"""What may take more than one minor collection."""
 
 
 class HeapMismatch(Mismatch):
@@ -39,13 +38,22 @@ class HeapMismatch(Mismatch):
     oracle = "heap"
 
 
-class HeapOracle:
-    """Compares answers with the shadow heap."""
+class HeapOracle(Oracle[()]):
+    """Compares answers with the shadow heap.
+
+    It is asked first: after an error nothing else in an observation means anything.
+    """
+
+    judges = ("minors", "order", "value", "alive", "identity", "graph", "error")
+    actions = frozenset(
+        action for action in NAMES if action.collects != "never" or action.answer is not None
+    )
+    events = frozenset({"error", "minors", "samples", "reports", "order"})
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
         self._observes_graph = "graph" in contract.observes
         self._observes_order = "order" in contract.observes
-        self._shadow = shadow
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
         checks: dict[type[Action], tuple[str, Callable[..., None]]] = {
@@ -58,12 +66,13 @@ class HeapOracle:
             action: check for action, (field, check) in checks.items() if field in contract.observes
         }
 
+    @override
     def check(self, action: Action, observation: Observation) -> None:
         """Compare with what the target said. Raises HeapMismatch."""
         if observation.error is not None:
             raise HeapMismatch("error", None, observation.error, "the contract promises no error")
         kind = type(action)
-        if observation.minors or kind in COLLECTIONS:
+        if observation.minors or action.collects != "never":
             self._check_minors(action, observation.minors)
         counted = observation.samples + observation.minors + len(observation.reports)
         if self._observes_order and (counted or observation.order):
@@ -76,14 +85,14 @@ class HeapOracle:
 
     def _check_minors(self, action: Action, minors: int) -> None:
         """An action that collects says so, and no other does but an allocation, which may."""
-        if type(action) in ALLOCATIONS:
+        if action.allocates:
             return
-        if isinstance(action, CollectProgress | CollectFull):
+        part = collects(action)
+        if part in OPEN:
             if minors < 1:
                 raise HeapMismatch("minors", 1, minors, "at least one is part of the action")
             return
-        reports = isinstance(action, DisableSampling) and action.report
-        expected = int(isinstance(action, CollectMinor | CollectStep) or reports)
+        expected = int(part != "never")
         if minors != expected:
             raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
 
@@ -125,7 +134,7 @@ class HeapOracle:
                 raise HeapMismatch("alive", True, False, "its object is young")
             if target in self._shadow.reachable():
                 raise HeapMismatch("alive", True, False, "its object is reachable")
-            target.age = Age.DEAD
+            self._shadow.lose(target)
 
     def _check_identity(self, action: TakeIdentity, observation: Observation) -> None:
         obj, got = self._shadow.roots[action.root], observation.identity

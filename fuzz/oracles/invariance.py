@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuzz.actions import Action, Pin, SetCallback
-from fuzz.contract import Contract, problem_of_configuration
-from fuzz.observation import Observation
-from fuzz.oracles.mismatch import Mismatch
+from typing_extensions import override
+
+from fuzz.oracles.determinism import DeterminismOracle
+from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.protocol.actions import Action, Pin, SetCallback
+from fuzz.protocol.contract import Contract, problem_of_configuration
+from fuzz.protocol.observation import Observation
 
 NURSERY = "nursery_bytes"
 
@@ -23,17 +26,19 @@ class InvarianceMismatch(Mismatch):
     oracle = "invariance"
 
 
-class InvarianceOracle:
+class InvarianceOracle(RerunOracle):
     """Doubles the nursery, and compares the samples."""
 
+    name = InvarianceMismatch.oracle
+    share = 16
+    relies_on = (DeterminismOracle,)
+
+    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        """See RerunOracle.
-
-        What can be pinned, how often a callback allocates, and where an allocation context ends,
-        depend on when a collection comes.
-        """
+        # What can be pinned, how often a callback allocates, and where an allocation context ends,
+        # depend on when a collection comes.
         if contract.sampling.context_bytes:
             return None
         if any(isinstance(action, Pin) or _has_callback(action) for action in actions):
@@ -41,12 +46,9 @@ class InvarianceOracle:
         doubled = {**configuration, NURSERY: 2 * contract.nursery_bytes}
         return None if problem_of_configuration(doubled, contract.settings) else doubled
 
-    def instead(self, action: Action) -> Action | None:
-        """See RerunOracle."""
-        return action
-
+    @override
     def check(self, first: Observation, second: Observation) -> None:
-        """See RerunOracle. Raises InvarianceMismatch."""
+        """Raises InvarianceMismatch."""
         why = "the same actions with a nursery of twice the size"
         if first.error != second.error:
             raise InvarianceMismatch("error", first.error, second.error, why)

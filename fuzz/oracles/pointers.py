@@ -16,12 +16,14 @@ section 3.2.) The bytes until the next sample come from the sampling oracle's ar
 
 from __future__ import annotations
 
-from fuzz.actions import Action
-from fuzz.contract import Contract
-from fuzz.observation import Observation
-from fuzz.oracles.mismatch import Mismatch
-from fuzz.oracles.sampling import SamplingOracle
-from fuzz.shadow import Shadow
+from typing_extensions import override
+
+from fuzz.mutator.shadow import Shadow
+from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 
 
 class PointersMismatch(Mismatch):
@@ -30,16 +32,25 @@ class PointersMismatch(Mismatch):
     oracle = "pointers"
 
 
-class PointersOracle:
+class PointersOracle(Oracle[SamplingFacts]):
     """Compares pointers with each other and with the sampling oracle's count."""
 
-    def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
+    judges = ("free", "limit", "top", "at", "sample_point")
+    actions = frozenset(NAMES)
+    relies_on = (SamplingOracle,)
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
         self._end = contract.nursery_bytes
         self._states_distances = contract.sampling.is_stated
-        self._shadow = shadow
-        self._sampling = sampling
 
-    def check(self, action: Action, observation: Observation) -> None:
+    @classmethod
+    @override
+    def can_judge(cls, contract: Contract) -> bool:
+        return "limit" in contract.observes
+
+    @override
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises PointersMismatch."""
         free, limit, top = observation.free, observation.limit, observation.top
         if free is None or limit is None or top is None:
@@ -47,21 +58,20 @@ class PointersOracle:
             raise PointersMismatch(missing[0], "an offset", None, "the contract promises it")
         if limit == free and self._shadow.collection_may_be_due:
             pass  # Wherever they are: the next allocation collects.
-        elif self._shadow.has_barriers:
+        elif self._shadow.has_obstacles:
             self._check_room(free, top)
-            self._check_limit(observation.sample_point, free, limit, top)
+            self._check_limit(observation.sample_point, free, limit, top, sampling)
         else:
-            self._check_nursery(free, top)
-            self._check_limit(observation.sample_point, free, limit, top)
+            self._check_nursery(free, top, sampling.nursery_used_bytes)
+            self._check_limit(observation.sample_point, free, limit, top, sampling)
         if free > limit:
             raise PointersMismatch("free", f"at most {limit}", free, "within the limit")
         if observation.size is not None:
             self._check_place(observation.at, observation.size, observation.outside, free)
 
-    def _check_nursery(self, free: int, top: int) -> None:
+    def _check_nursery(self, free: int, top: int, used: int) -> None:
         if top != self._end:
             raise PointersMismatch("top", self._end, top, "the end of the nursery")
-        used = self._sampling.nursery_used_bytes
         if free != used:
             why = "bytes allocated in the nursery since the last minor collection"
             raise PointersMismatch("free", used, free, why)
@@ -77,12 +87,14 @@ class PointersOracle:
         if at != expected:
             raise PointersMismatch("at", expected, at, "an object ends where the free space begins")
 
-    def _check_limit(self, sample_point: int | None, free: int, limit: int, top: int) -> None:
+    def _check_limit(
+        self, sample_point: int | None, free: int, limit: int, top: int, sampling: SamplingFacts
+    ) -> None:
         expected = top
-        if self._sampling.period_bytes:
-            due = free + self._sampling.bytes_until_sample()
+        if sampling.period_bytes:
+            due = free + sampling.bytes_until_sample()
             if self._states_distances and sample_point != due:
-                why = f"free {free} + {self._sampling.bytes_until_sample()} bytes until the sample"
+                why = f"free {free} + {sampling.bytes_until_sample()} bytes until the sample"
                 raise PointersMismatch("sample_point", due, sample_point, why)
             if sample_point is None:
                 raise PointersMismatch("sample_point", "an offset", None, "sampling is on")

@@ -1,35 +1,42 @@
 """The sampling oracle: how many samples each allocation takes, by arithmetic alone.
 
-It tells each thread's clock the bytes that the contract's rule counts. It is told sizes, never
-addresses, and it knows nothing of nurseries, limits or collections: none of them may make a
-difference, but for the end of an allocation context where the rule has such. Nothing in it is
-special to one system.
+It tells each thread's clock the bytes that the contract's rule counts. It is told sizes, and never
+addresses or limits, which may make no difference. A collection makes one in two ways only: it ends
+the allocation contexts where the rule has such, and with a callback more is allocated. Nothing in
+it is special to one system.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
-from fuzz.actions import (
-    ALLOCATIONS,
+from typing_extensions import override
+
+from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.oracles.blocks import bytes_counted, bytes_to_move
+from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Untold, all_of, new_clock
+from fuzz.oracles.heap import HeapOracle
+from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.protocol.actions import (
+    NAMES,
     Action,
     Calloc,
-    EnableSampling,
     Malloc,
-    PauseSampling,
     Realloc,
-    ResumeSampling,
-    SetPeriod,
     requested_bytes,
 )
-from fuzz.contract import DRAWN, Contract
-from fuzz.observation import Observation
-from fuzz.oracles.blocks import bytes_counted, bytes_to_move
-from fuzz.oracles.clock import NONE, Clock, Hit
-from fuzz.oracles.mismatch import Mismatch
-from fuzz.shadow import Shadow, ShadowObject
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 
-PAUSING = (PauseSampling, ResumeSampling)
+PAUSING = ("pauses", "resumes")
+_UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
+
+
+def _counts(action: type[Action]) -> bool:
+    """Whether it allocates, or switches sampling, so that something is to be counted."""
+    return action.allocates or action.sampling is not None or action is Realloc
 
 
 class SamplingMismatch(Mismatch):
@@ -38,57 +45,101 @@ class SamplingMismatch(Mismatch):
     oracle = "sampling"
 
 
-class SamplingOracle:
-    """`period_bytes` is 0 while nothing is sampled. `hits` are the last action's samples.
+class SamplingFacts(NamedTuple):
+    """What is known of sampling after the last action that the oracle was asked about."""
 
-    `unheard` says how many of them nothing was said of, because sampling was paused.
-    `nursery_used_bytes` is what was allocated in the nursery since the last minor collection: the
-    pointers oracle expects `free` there, and the rules aim with it at the nursery's edge.
-    `callback_samples` are those that the last action's callback took, None if nobody can tell them
-    from those of the object, and `callback_was_reported` whether the action collected once more
-    after it. `counted_bytes` is what the last action's block counted, None if none was counted.
-    `was_enabled`, whether sampling ever was, is asked by a probe.
-    """
+    period_bytes: int
+    """0 while nothing is sampled."""
+    until_bytes: tuple[int, ...]
+    """What each thread has left until its next sample; means nothing while nothing is counted."""
+    room_bytes: tuple[int, ...]
+    """And until the end of its allocation context."""
+    nursery_used_bytes: int
+    """What was allocated in the nursery since the last minor collection: the pointers oracle
+    expects `free` there, and the rules aim with it at the nursery's edge."""
+    was_enabled: bool
+    """Whether sampling ever was on."""
+    hits: Sequence[ExpectedSample]
+    """The samples of that action."""
+    unheard: int
+    """How many samples were not taken in it because sampling was paused."""
+    counted_bytes: int | None
+    """What its block counted, None if none was counted."""
+    callback_samples: int | None
+    """The samples of its callback, None if nobody can tell them from those of the object."""
+    callback_was_reported: bool
+    """Whether it collected once more after its callback."""
+
+    def bytes_until_sample(self, thread: int = 0) -> int:
+        """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
+        return self.until_bytes[thread]
+
+    @property
+    def offsets(self) -> list[int]:
+        """The bytes that were drawn in that action; none where distances are not."""
+        return [hit.offset for hit in self.hits] if type(self.hits) is not Untold else []
+
+
+class SamplingOracle(Oracle[()]):
+    """Tells the clocks what is allocated, and the other oracles what they say."""
+
+    judges = ("samples", "size", "outside", "offsets", "weights")
+    actions = frozenset(filter(_counts, NAMES))
+    events = frozenset({"minors", "samples", "offsets", "weights"})
+    tells = True
+    relies_on = (HeapOracle,)
+    facts: SamplingFacts
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
         self._rule = contract.sampling
         self._layout = contract.layout
         self._observes = frozenset(contract.observes)
         self._tells_hits = not self._observes.isdisjoint(("offsets", "weights"))
         self._nursery_bytes = contract.nursery_bytes
-        self._shadow = shadow
         self._is_stated = self._rule.is_stated
-        self._is_drawn = self._rule.distances in DRAWN
-        self.clocks = [Clock(self._rule, thread) for thread in range(contract.threads)]
-        self.period_bytes = 0
-        self.hits: Sequence[Hit] = NONE
-        self.unheard = 0
-        self.callback_samples: int | None = 0
-        self.callback_was_reported = False
-        self.counted_bytes: int | None = None
-        self.nursery_used_bytes = 0
-        self.was_enabled = False
+        self._clocks = [new_clock(self._rule, thread) for thread in range(contract.threads)]
+        self._no_rooms = (0,) * contract.threads
+        self._period_bytes = 0
+        self._nursery_used_bytes = 0
+        self._was_enabled = False
+        self._forget_last_action()
         if shadow.sampling_bytes:
             self._start()
+        self.facts = self._facts()
 
-    def bytes_until_sample(self, thread: int = 0) -> int:
-        """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
-        return self.clocks[thread].until_bytes
+    def _forget_last_action(self) -> None:
+        self._has_news = False
+        self._hits: Sequence[ExpectedSample] = NONE
+        self._unheard = 0
+        self._counted_bytes: int | None = None
+        self._callback_samples: int | None = 0
+        self._callback_was_reported = False
 
-    @property
-    def offsets(self) -> list[int]:
-        """The bytes that were drawn in the last action; none where distances are not."""
-        return [hit.offset for hit in self.hits] if self._is_drawn else []
+    def _facts(self) -> SamplingFacts:
+        return SamplingFacts(
+            self._period_bytes,
+            tuple(map(_UNTIL_BYTES, self._clocks)),
+            tuple(map(_ROOM_BYTES, self._clocks)) if self._rule.context_bytes else self._no_rooms,
+            self._nursery_used_bytes,
+            self._was_enabled,
+            self._hits,
+            self._unheard,
+            self._counted_bytes,
+            self._callback_samples,
+            self._callback_was_reported,
+        )
 
+    @override
     def check(self, action: Action, observation: Observation) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
-        period_bytes, until_bytes = self.period_bytes, self.clocks[action.thread].until_bytes
+        before = self.facts
         expected = self.follow(action, observation)
         self._check_cost(action, observation)
         if "samples" in self._observes and observation.samples != expected:
-            why = _describe(period_bytes, until_bytes)
-            if self.counted_bytes is not None:
-                why += f"; the block counts {self.counted_bytes}"
+            why = _describe(before.period_bytes, before.bytes_until_sample(action.thread))
+            if self._counted_bytes is not None:
+                why += f"; the block counts {self._counted_bytes}"
                 why += ", and as many are enough" if self._rule.crosses == "at" else ""
             raise SamplingMismatch("samples", expected, observation.samples, why)
         if self._is_stated and self._tells_hits:
@@ -99,29 +150,32 @@ class SamplingOracle:
 
         Of the observation it regards only what collected, and what nobody could foretell.
         """
+        if not observation.minors and not _counts(type(action)):
+            if self._has_news:
+                self._forget_last_action()
+                self.facts = self._facts()
+            return 0
+        self._forget_last_action()
+        self._has_news = True
         if observation.minors:
-            self.nursery_used_bytes = 0
-        self.callback_samples = 0
-        self.callback_was_reported = False
-        self.counted_bytes = None
-        self.hits = NONE
-        self.unheard = 0
+            self._nursery_used_bytes = 0
         samples = 0
-        if type(action) in ALLOCATIONS:
+        if action.allocates:
             samples = self._allocated(action, observation)
         elif isinstance(action, Realloc):
             samples = self._reallocated(action, observation)
-        elif isinstance(action, EnableSampling) or self._shadow.sampling_bytes != self.period_bytes:
+        elif action.sampling == "starts" or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action)
         if observation.minors and self._rule.context_bytes:
             self._end_contexts(action)
+        self.facts = self._facts()
         return samples
 
     # What is compared.
 
     def _check_cost(self, action: Action, observation: Observation) -> None:
         """What the new object cost is what the layout says."""
-        if type(action) not in ALLOCATIONS and not isinstance(action, Realloc):
+        if not action.allocates and not isinstance(action, Realloc):
             return
         obj = self._shadow.placed_by(action)
         if "size" in self._observes and observation.size != obj.size_bytes:
@@ -132,7 +186,7 @@ class SamplingOracle:
             raise SamplingMismatch("outside", obj.outside, observation.outside, why)
 
     def _check_hits(self, observation: Observation) -> None:
-        offsets, weights = self.offsets, [hit.weight for hit in self.hits]
+        offsets, weights = self.facts.offsets, [hit.weight for hit in self._hits]
         if "offsets" in self._observes and observation.offsets != offsets:
             why = "the byte of the object at which the distance ends"
             raise SamplingMismatch("offsets", offsets, observation.offsets, why)
@@ -151,53 +205,48 @@ class SamplingOracle:
         if callback_bytes:
             self._make_room_after_callback(obj, callback_bytes)
         if not obj.outside:
-            self.nursery_used_bytes += obj.size_bytes
-        if self.period_bytes and not self._is_stated:
-            self.callback_samples = None if callback_bytes and observation.samples else 0
+            self._nursery_used_bytes += obj.size_bytes
+        if self._period_bytes and not self._is_stated:
+            self._callback_samples = None if callback_bytes and observation.samples else 0
             return observation.samples
-        clock = self.clocks[action.thread]
-        if callback_bytes and self.period_bytes:
-            self.hits = self._count_with_callback(clock, observation, obj, callback_bytes)
+        clock = self._clocks[action.thread]
+        if callback_bytes and self._period_bytes:
+            self._hits = self._count_with_callback(clock, observation, obj, callback_bytes)
         else:
-            self.hits = self._count(clock, obj.size_bytes, obj.outside)
-        return len(self.hits)
+            self._hits = self._count(clock, obj.size_bytes, obj.outside)
+        return len(self._hits)
 
-    def _count(self, clock: Clock, size_bytes: int, outside: bool) -> Sequence[Hit]:
+    def _count(self, clock: Clock, size_bytes: int, outside: bool) -> Sequence[ExpectedSample]:
         """The samples of so many bytes that are allocated by the clock's thread."""
-        period_bytes = self.period_bytes
-        if self._rule.context_bytes and not outside:
-            return clock.count_in_context(size_bytes, period_bytes)
-        if not period_bytes:
-            paused_bytes = self._shadow.paused_bytes
-            if paused_bytes and self._rule.paused != "stopped" and self._is_stated:
-                drawn_for_bytes = paused_bytes if self._rule.paused == "counting" else 0
-                self.unheard = len(clock.count(size_bytes, drawn_for_bytes))
-            return NONE
-        if self._rule.context_bytes:
-            return clock.count_outside(size_bytes, period_bytes)
-        return clock.count(size_bytes, period_bytes)
+        paused_bytes = self._shadow.paused_bytes
+        if self._period_bytes or not paused_bytes or self._rule.paused == "stopped":
+            return clock.allocate(size_bytes, outside, self._period_bytes)
+        if self._is_stated:
+            drawn_for_bytes = paused_bytes if self._rule.paused == "counting" else 0
+            self._unheard = len(clock.count(size_bytes, drawn_for_bytes))
+        return NONE
 
     def _make_room_after_callback(self, obj: ShadowObject, callback_bytes: int) -> None:
         """The callback allocates in the empty nursery, which may leave too little for `obj`."""
         fits = callback_bytes + obj.size_bytes <= self._nursery_bytes
-        self.callback_was_reported = not obj.outside and not fits
-        self.nursery_used_bytes = 0 if self.callback_was_reported else callback_bytes
+        self._callback_was_reported = not obj.outside and not fits
+        self._nursery_used_bytes = 0 if self._callback_was_reported else callback_bytes
 
     def _count_with_callback(
         self, clock: Clock, observation: Observation, obj: ShadowObject, callback_bytes: int
-    ) -> Sequence[Hit]:
+    ) -> Sequence[ExpectedSample]:
         """The samples of a callback's string and of the object whose allocation caused it.
 
         The object may pass sample points before it is found not to fit. Its bytes are counted when
         it is placed, after those of the string, but these samples are taken.
         """
-        hits = NONE
+        hits: Sequence[ExpectedSample] = NONE
         if observation.order.startswith("s"):
-            hits = (*self._count(clock, obj.size_bytes, obj.outside),)
+            hits = self._count(clock, obj.size_bytes, obj.outside)
             clock.uncount(obj.size_bytes)
         of_callback = self._count(clock, callback_bytes, outside=False)
-        self.callback_samples = len(of_callback)
-        return (*hits, *of_callback, *self._count(clock, obj.size_bytes, obj.outside))
+        self._callback_samples = len(of_callback)
+        return all_of(hits, of_callback, self._count(clock, obj.size_bytes, obj.outside))
 
     def _reallocated(self, action: Realloc, observation: Observation) -> int:
         block = self._shadow.roots[action.root]
@@ -210,37 +259,37 @@ class SamplingOracle:
         self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
     ) -> int:
         """Count a block for which there is to be room of `size_bytes`."""
-        self.counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
-        if self.period_bytes and not self._is_stated:
+        self._counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
+        if self._period_bytes and not self._is_stated:
             samples = observation.samples
         else:
-            self.hits = self._count(self.clocks[action.thread], self.counted_bytes, outside=True)
-            samples = len(self.hits)
-        block.size_bytes = self._layout.room_bytes(size_bytes)
+            self._hits = self._count(self._clocks[action.thread], self._counted_bytes, outside=True)
+            samples = len(self._hits)
+        self._shadow.resize(block, size_bytes)
         return samples
 
     # What starts and ends a count.
 
     def _start(self) -> None:
-        self.period_bytes = self._shadow.sampling_bytes
-        self.was_enabled = True
-        for clock in self.clocks:
-            clock.start(self.period_bytes)
+        self._period_bytes = self._shadow.sampling_bytes
+        self._was_enabled = True
+        for clock in self._clocks:
+            clock.start(self._period_bytes)
 
     def _toggled(self, action: Action) -> None:
         """Enabled or disabled; what goes on counting for another period, or unheard, goes on."""
-        goes_on = isinstance(action, PAUSING) and self._rule.paused != "stopped"
-        if isinstance(action, SetPeriod) or goes_on or not self._shadow.sampling_bytes:
-            self.period_bytes = self._shadow.sampling_bytes
+        goes_on = action.sampling in PAUSING and self._rule.paused != "stopped"
+        if action.sampling == "sets period" or goes_on or not self._shadow.sampling_bytes:
+            self._period_bytes = self._shadow.sampling_bytes
         else:
             self._start()
 
     def _end_contexts(self, action: Action) -> None:
         """A collection ends all contexts. One that an allocation causes comes before its object."""
-        allocating = type(action) in ALLOCATIONS and not self._shadow.roots[-1].outside
-        for thread, clock in enumerate(self.clocks):
+        allocating = action.allocates and not self._shadow.roots[-1].outside
+        for thread, clock in enumerate(self._clocks):
             if not (allocating and thread == action.thread):
-                clock.room_bytes = 0
+                clock.end_context()
 
 
 def _describe(period_bytes: int, until_bytes: int) -> str:

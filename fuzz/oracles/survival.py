@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fuzz.actions import ALLOCATIONS, Action, DisableSampling, Fork, PauseSampling
-from fuzz.contract import Contract
-from fuzz.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
-from fuzz.oracles.mismatch import Mismatch
-from fuzz.oracles.sampling import SamplingOracle
-from fuzz.shadow import Shadow, ShadowObject
+from typing_extensions import override
 
-DROPPING = (DisableSampling, PauseSampling, Fork)
+from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
+
+DROPPING = ("stops", "pauses")
 """What leaves no sample pending, once a report was made of those that are to be reported."""
 
 
@@ -27,30 +29,40 @@ class SurvivalMismatch(Mismatch):
     oracle = "survival"
 
 
-class SurvivalOracle:
+class SurvivalOracle(Oracle[SamplingFacts]):
     """Keeps the sampled objects until a minor collection decides about them.
 
     They are counted, since an object may be sampled more often than a list has room.
     """
 
-    def __init__(self, contract: Contract, shadow: Shadow, sampling: SamplingOracle) -> None:
+    judges = ("reports",)
+    actions = frozenset(action for action in NAMES if action.sampling in DROPPING)
+    events = frozenset({"minors", "samples", "reports"})
+    relies_on = (SamplingOracle,)
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
         self._kinds = contract.layout.kinds
-        self._shadow = shadow
-        self._sampling = sampling
         self.pending: Counter[ShadowObject] = Counter()
         # Not so once nobody can tell an object's samples from those of a callback.
         self._knows_pending = True
 
-    def check(self, action: Action, observation: Observation) -> None:
+    @classmethod
+    @override
+    def can_judge(cls, contract: Contract) -> bool:
+        return "reports" in contract.observes
+
+    @override
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises SurvivalMismatch."""
         # A collection inside an allocation comes before the object exists: what it reports are
         # the samples of earlier actions only, and of the callback if it collects after that.
-        callback_samples = self._sampling.callback_samples
+        callback_samples = sampling.callback_samples
         if callback_samples is None:
             self._knows_pending = False
             return
         callback = self._callback_string(callback_samples)
-        if callback and self._sampling.callback_was_reported:
+        if callback and sampling.callback_was_reported:
             self.pending, callback = self.pending + callback, Counter()
         if not self._knows_pending and observation.minors:
             self.pending, self._knows_pending = Counter(), True
@@ -59,10 +71,10 @@ class SurvivalOracle:
             self.pending = Counter()
         elif observation.reports:
             self._check_reports(Counter(), observation)
-        if observation.samples and type(action) in ALLOCATIONS:
+        if observation.samples and action.allocates:
             own_samples = observation.samples - callback_samples
             self.pending.update(callback + Counter({self._shadow.roots[-1]: own_samples}))
-        elif isinstance(action, DROPPING):
+        elif action.sampling in DROPPING:
             self.pending, self._knows_pending = Counter(), True
 
     def _callback_string(self, samples: int) -> Counter[ShadowObject]:

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuzz.actions import (
-    Action,
-    CollectMinor,
-    DisableSampling,
-    EnableSampling,
-    PauseSampling,
-    ResumeSampling,
-)
-from fuzz.contract import Contract
-from fuzz.observation import Observation
-from fuzz.oracles.mismatch import Mismatch
+from typing_extensions import override
 
-SAMPLING = (EnableSampling, DisableSampling, PauseSampling, ResumeSampling)
+from fuzz.oracles.determinism import DeterminismOracle
+from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.protocol.actions import Action, CollectMinor, Fork, collects
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+
+SWITCHES = ("starts", "stops", "pauses", "resumes")
 COMPARED = ("error", "minors", "alive", "graph")
 """The fields of an observation in which the heap shows, those that explain more first."""
 
@@ -32,29 +28,39 @@ class TransparencyMismatch(Mismatch):
     oracle = "transparency"
 
 
-class TransparencyOracle:
+class TransparencyOracle(RerunOracle):
     """Leaves sampling out, and compares the heaps."""
 
+    name = TransparencyMismatch.oracle
+    share = 8
+    relies_on = (DeterminismOracle,)
+
+    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        """See RerunOracle. A trace without sampling has nothing that could be left out."""
-        instead = {self.instead(action) for action in actions if isinstance(action, SAMPLING)}
+        """A trace without sampling has nothing that could be left out."""
+        instead = {self.instead(action) for action in actions if _only_switches(action)}
         if not instead or (CollectMinor() in instead and "collect_minor" not in contract.actions):
             return None
         return dict(configuration)
 
+    @override
     def instead(self, action: Action) -> Action | None:
-        """See RerunOracle."""
-        if not isinstance(action, SAMPLING):
+        if not _only_switches(action):
             return action
-        reports = isinstance(action, DisableSampling) and action.report
-        return CollectMinor() if reports else None
+        return CollectMinor() if collects(action) == "minor" else None
 
+    @override
     def check(self, first: Observation, second: Observation) -> None:
-        """See RerunOracle. Raises TransparencyMismatch."""
+        """Raises TransparencyMismatch."""
         for field in COMPARED:
             with_sampling, without = getattr(first, field), getattr(second, field)
             if with_sampling != without:
                 why = "the same actions without sampling"
                 raise TransparencyMismatch(field, without, with_sampling, why)
+
+
+def _only_switches(action: Action) -> bool:
+    """A fork does more than to switch sampling off."""
+    return action.sampling in SWITCHES and not isinstance(action, Fork)

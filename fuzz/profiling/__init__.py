@@ -2,5 +2,5 @@
 
 The reference collector is what runs, and `gcmodel.profiling` records it, reads the recording and
 exports it. Here is what the command line needs: what can be profiled (`programs`, `traces`), the
-way from there to the files (`session`), and what people read (`report`). Nothing here judges.
+way from there to the files (`making`), and what people read (`screen`). Nothing here judges.
 """

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import attrs
 
-from fuzz import trace as traces
 from fuzz.problems import BadInputError
+from fuzz.profiling.profiled import Profiled
 from fuzz.profiling.programs import ProgramSource, main_of
-from fuzz.profiling.session import is_recording
-from fuzz.profiling.source import Source
+from fuzz.profiling.recordings import is_recording
 from fuzz.profiling.traces import TraceSource, sampled_every
+from fuzz.protocol import trace as traces
 from gcmodel import ConfigurationError
-from gcmodel.configuration import check_period
+from gcmodel.memory.configuration import check_period
 from gcmodel.workloads import WORKLOADS
 
 PERIOD_BYTES = 4096
@@ -61,7 +61,7 @@ _NAMES = {
 }
 
 
-def source_of(what: Path, options: RecordingOptions) -> Source | None:
+def source_of(what: Path, options: RecordingOptions) -> Profiled | None:
     """What is to be run, or None for a recording, which was. Raises BadInputError."""
     _check(options)
     if str(what) in WORKLOADS:

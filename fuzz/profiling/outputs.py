@@ -9,24 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from os.path import realpath
 from pathlib import Path
-from tempfile import TemporaryFile
-from uuid import uuid4
 
 import attrs
 
-from fuzz.problems import BadInputError, HarnessError, writing
-from fuzz.profiling.session import is_recording
-from gcmodel.profiling import collapsed, firefox, firefox_check, heap_dump
+from fuzz.files import check_writable, replacing, writing
+from fuzz.problems import BadInputError
+from fuzz.profiling.recordings import is_recording
+from gcmodel.profiling import collapsed, firefox, heap_dump
 from gcmodel.profiling.profile import Profile
 
 
 def _write_firefox(profile: Profile, path: Path) -> None:
-    data = firefox.processed(profile)
-    problems = firefox_check.problems(data)
-    if problems:
-        raise HarnessError(f"{path}: {problems[0]}")
-    firefox.write(data, path)
+    firefox.write(firefox.processed(profile), path)
 
 
 @attrs.frozen
@@ -71,10 +67,9 @@ def check_outputs(paths: Sequence[Path], *, samples_time: bool) -> None:
         format_of(path)
         if not path.parent.is_dir():
             raise BadInputError(f"{path}: cannot be written: there is no folder {path.parent}")
-        if [each.resolve() for each in paths].count(path.resolve()) > 1:
+        if [realpath(each) for each in paths].count(realpath(path)) > 1:
             raise BadInputError(f"{path}: is named twice; name another file or leave it out")
-        with writing(path):
-            _check_writable(path)
+        check_writable(path)
     if len(recordings := _recordings_among(paths)) > 1:
         raise BadInputError(f"{recordings[1]}: there is one recording; name one file for it")
     if samples_time and not any(format_of(path).has_time for path in paths):
@@ -100,7 +95,8 @@ def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
     """
     asked_for = _recordings_among(paths)
     path = asked_for[0] if asked_for else paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
-    if not asked_for or not path.exists():
+    is_new = not asked_for or not path.exists()
+    if is_new:
         _take(path)
     elif not path.is_file():
         raise BadInputError(f"{path}: is no regular file, from which a recording could be read")
@@ -109,7 +105,7 @@ def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
     try:
         yield path
     except BaseException:
-        if path.exists() and not path.stat().st_size:
+        if is_new and path.exists() and not path.stat().st_size:
             path.unlink()
         raise
     if not asked_for:
@@ -132,35 +128,8 @@ def export(profile: Profile, paths: Sequence[Path]) -> None:
     for path in paths:
         write = format_of(path).write
         if write is not None:
-            with writing(path), _replacing(path) as partial:
+            with writing(path), replacing(path) as partial:
                 write(profile, partial)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file to write that takes the place of another when all of it is written."""
-    if _is_special(path):
-        yield path
-        return
-    whole = path.resolve()
-    # The ending says how it is written.
-    partial = whole.with_name(f"{uuid4().hex}.partial{_ending_of(path)}")
-    try:
-        yield partial
-        partial.replace(whole)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _is_special(path: Path) -> bool:
-    """Whether it is a pipe or a device, which cannot be replaced."""
-    return path.exists() and not path.is_file()
-
-
-def _check_writable(path: Path) -> None:
-    """Raise OSError unless a file can be made there."""
-    if not _is_special(path):
-        TemporaryFile(dir=path.resolve().parent).close()
 
 
 def _recordings_among(paths: Sequence[Path]) -> list[Path]:

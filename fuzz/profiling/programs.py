@@ -12,23 +12,23 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
 import attrs
 
+from fuzz.files import read_bytes
 from fuzz.problems import BadInputError
-from fuzz.profiling.source import Listener, Recorded, Stopped
+from fuzz.profiling.profiled import Listener, Recorded, Stopped
 from gcmodel.profiling.cost import Cost, cost_of
-from gcmodel.profiling.profile import Header
+from gcmodel.profiling.profile import ProfileHeader
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter
-from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
+from gcmodel.profiling.sampled_run import PROFILED, Program, SamplingPlan, record
 from gcmodel.profiling.stacks import PythonStacks
 
-ERROR_CHARACTERS_MAX = 1000
 MAIN = "main"
 MODULE = "gcfuzz_profiled"
 """The name of a script's module, whatever its file is called."""
@@ -51,18 +51,16 @@ class ProgramSource:
 
     @property
     def is_quiet(self) -> bool:
-        """See Source."""
         return self.script is None
 
     def cost(self) -> Cost:
-        """See Source. The program is run once, and the rest is arithmetic."""
+        """The program is run once, and the rest is arithmetic."""
         with _running(self.script):
             cost = cost_of(self.program)
         return cost.times(self.repeat)
 
     def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
-        """See Source."""
-        header = Header.of_now(
+        header = ProfileHeader.of_now(
             self.name,
             period_bytes=self.period_bytes,
             is_random=self.is_random,
@@ -87,11 +85,11 @@ class ProgramSource:
 
 def main_of(path: Path) -> Program:
     """The function `main` of a script. Raises BadInputError."""
-    sys.path.insert(0, str(path.resolve().parent))
+    script = read_bytes(path)
     module = sys.modules[MODULE] = ModuleType(MODULE)
     module.__file__ = str(path.absolute())
     with _running(path):
-        code = compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True)
+        code = compile(script, module.__file__, "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 - what the user asks for
     main: Program | None = getattr(module, MAIN, None)
     if not callable(main):
@@ -125,13 +123,21 @@ def _running(script: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _own_process(script: Path) -> Iterator[None]:
-    """A script finds its own name among the arguments, and may close or replace the streams."""
+    """A script finds its own name among the arguments, and imports what lies beside it.
+
+    It may close or replace the streams.
+    """
     before = sys.argv, sys.stdout, sys.stderr
+    folder = str(script.resolve().parent)
     sys.argv = [str(script)]
+    sys.path.insert(0, folder)
     try:
         yield
     finally:
         sys.argv, sys.stdout, sys.stderr = before
+        # What the script itself put there is needed by its next run.
+        with suppress(ValueError):
+            sys.path.remove(folder)
         for descriptor, name in ((1, "stdout"), (2, "stderr")):
             if getattr(sys, name).closed:
                 setattr(sys, name, os.fdopen(descriptor, "w", errors="replace", closefd=False))
@@ -176,4 +182,4 @@ def _where_and_what(script: Path, file: str, problem: BaseException) -> str:
     *_, what = described.format_exception_only()
     place = f"{script}:{lines[-1]}" if lines else str(script)
     hint = "; return from main instead" if isinstance(problem, SystemExit) else ""
-    return f"{place}: {' '.join(what[:ERROR_CHARACTERS_MAX].split())}{hint}"
+    return f"{place}: {' '.join(what.split())}{hint}"

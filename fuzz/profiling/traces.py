@@ -15,18 +15,18 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.actions import NAMES, EnableSampling
 from fuzz.oracles.transparency import TransparencyOracle
 from fuzz.problems import BadInputError
-from fuzz.profiling.source import Listener, Recorded
+from fuzz.profiling.profiled import Listener, Recorded
+from fuzz.protocol.actions import NAMES, EnableSampling
+from fuzz.protocol.trace import Trace
 from fuzz.run import Step, replay_steps
 from fuzz.targets import REFERENCES, make_target
-from fuzz.targets.reference import ReferenceTarget
-from fuzz.trace import Trace
+from fuzz.targets.references.collector import ReferenceTarget
 from gcmodel import Events, Report
-from gcmodel.events import Sample
+from gcmodel.memory.events import ContextSample
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.profile import Frame, Header
+from gcmodel.profiling.profile import Frame, ProfileHeader
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import StackTable
@@ -48,7 +48,7 @@ class RuleStacks:
 class HeardRecorder(Recorder):
     """A recorder of a heap whose target wants to take the events, too."""
 
-    def sample(self, sample: Sample | None = None) -> None:
+    def sample(self, sample: ContextSample | None = None) -> None:
         Events.sample(self, sample)
 
     def minor_collection(self) -> None:
@@ -71,11 +71,9 @@ class TraceSource:
 
     @property
     def period_bytes(self) -> int:
-        """See Source."""
         return min(self._periods_bytes)
 
     def cost(self) -> Cost:
-        """See Source."""
         bytes_by_size: Counter[int] = Counter()
         collections = 0
         for step in self._steps(Events):
@@ -90,9 +88,8 @@ class TraceSource:
         )
 
     def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
-        """See Source."""
         contract = self._target().start(self.trace.header.config)
-        header = Header.of_now(
+        header = ProfileHeader.of_now(
             self.name,
             period_bytes=self.period_bytes,
             is_random=contract.sampling.distances != "period",

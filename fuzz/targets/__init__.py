@@ -15,11 +15,15 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
-from fuzz.targets import gperftools, incminimark, jemalloc
-from fuzz.targets.known_bugs import KNOWN_BUGS
-from fuzz.targets.process import ProcessTarget
-from fuzz.targets.references import REFERENCES, make_reference
-from fuzz.targets.target import Target
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.target import Target, contract_of
+from fuzz.targets.allocators import stock_commands
+from fuzz.targets.allocators.stock_commands import AS_BUILT, AS_DOCUMENTED, JEMALLOC
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
+from fuzz.targets.incminimark import command as incminimark
+from fuzz.targets.process.program import ProcessTarget
+from fuzz.targets.references.collector import ReferenceTarget
+from fuzz.targets.references.kin import REFERENCES, make_reference
 
 __all__ = [
     "GPERFTOOLS",
@@ -33,13 +37,13 @@ __all__ = [
     "TIMEOUT_SECONDS",
     "Target",
     "TargetOptions",
+    "contract_of",
     "make_target",
     "planted",
 ]
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
-GPERFTOOLS = (gperftools.AS_BUILT, gperftools.AS_DOCUMENTED)
-JEMALLOC = "jemalloc"
+GPERFTOOLS = (AS_BUILT, AS_DOCUMENTED)
 TIMEOUT_SECONDS = 10.0
 
 
@@ -57,6 +61,10 @@ class TargetOptions:
     """The Python 2.7 of `incminimark`; None for the first that is there."""
     source: Path | None = None
     """The folder with its `rpython`."""
+    check_invariants: bool = False
+    """Whether the collectors of this package look at themselves after each action."""
+    contract: Contract | None = None
+    """What a program has promised already: one that breaks at a header since then is a find."""
 
     @property
     def words(self) -> list[str]:
@@ -66,7 +74,7 @@ class TargetOptions:
             words += ["--timeout", f"{self.timeout_seconds:g}s"]
         for option, place in (("--python", self.python), ("--source", self.source)):
             words += [option, str(place)] if place is not None else []
-        return words
+        return [*words, "--check-invariants"] if self.check_invariants else words
 
 
 NO_OPTIONS = TargetOptions()
@@ -74,6 +82,15 @@ NO_OPTIONS = TargetOptions()
 
 def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     """The target of that name. Raises BadInputError if there is none."""
+    target = _make_target(name, options)
+    if options.check_invariants:
+        if not isinstance(target, ReferenceTarget):
+            raise BadInputError(f"--check-invariants: {name} is no collector of gcfuzz's own")
+        target.check_invariants()
+    return target
+
+
+def _make_target(name: str, options: TargetOptions) -> Target:
     base, *bugs = name.split("+")
     if base not in (*REFERENCES, PROCESS, INCMINIMARK, JEMALLOC, *GPERFTOOLS):
         raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
@@ -84,17 +101,21 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
         return make_reference(base, name, bugs, options.without)
     if bugs:
         raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
-    return ProcessTarget(name, _command_of(name, options), options.timeout_seconds, options.without)
+    return ProcessTarget(
+        name,
+        _command_of(name, options),
+        options.timeout_seconds,
+        options.without,
+        options.contract,
+    )
 
 
 def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The program that is the target. Raises BadInputError."""
     if name == INCMINIMARK:
         return incminimark.driver_command(options.python, options.source)
-    if name == JEMALLOC:
-        return jemalloc.driver_command()
-    if name in GPERFTOOLS:
-        return gperftools.driver_command(name)
+    if name in (JEMALLOC, *GPERFTOOLS):
+        return stock_commands.driver_command(name)
     if not options.command:
         raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
     return options.command

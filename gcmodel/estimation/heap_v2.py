@@ -39,7 +39,7 @@ ALL_THREADS = re.compile(r"  t\*: (\d+): (\d+) \[(\d+): (\d+)\]")
 
 
 @attrs.frozen(kw_only=True)
-class Stack:
+class DumpedStack:
     """The sums of one stack. What was `allocated` has zeros unless it is accumulated."""
 
     live: Totals
@@ -63,7 +63,7 @@ class Dump:
     stacks: dict[Site, Numbers]
 
 
-def write(stacks: Mapping[Site, Stack], period_bytes: int, mapped_libraries: str) -> str:
+def write(stacks: Mapping[Site, DumpedStack], period_bytes: int, mapped_libraries: str) -> str:
     """The dump of stacks of addresses; jeprof finds names in the program and its libraries.
 
     `mapped_libraries` is the text of the process's `/proc/self/maps`. Raises ValueError for a
@@ -74,7 +74,7 @@ def write(stacks: Mapping[Site, Stack], period_bytes: int, mapped_libraries: str
     allocated = sum((stack.allocated for stack in stacks.values()), Totals())
     lines = [
         f"heap_v2/{period_bytes}",
-        *_lines(Stack(live=live, allocated=allocated), period_bytes),
+        *_lines(DumpedStack(live=live, allocated=allocated), period_bytes),
     ]
     for site, stack in stacks.items():
         if stack.live.objects or stack.allocated.objects:
@@ -82,7 +82,7 @@ def write(stacks: Mapping[Site, Stack], period_bytes: int, mapped_libraries: str
     return "\n".join(lines) + "\n" + LIBRARIES + mapped_libraries
 
 
-def write_with_names(stacks: Mapping[Site, Stack], period_bytes: int) -> str:
+def write_with_names(stacks: Mapping[Site, DumpedStack], period_bytes: int) -> str:
     """The dump of stacks of names, which carries them: `jeprof FILE` needs no program.
 
     Each name gets a made-up address. Raises ValueError for a period below one byte, a stack
@@ -96,7 +96,7 @@ def write_with_names(stacks: Mapping[Site, Stack], period_bytes: int) -> str:
     symbols = [
         f"0x{address - behind:x} {name}" for name, address in addresses.items() for behind in (0, 1)
     ]
-    numbered: dict[Site, Stack] = {
+    numbered: dict[Site, DumpedStack] = {
         tuple(addresses[str(frame)] for frame in site): stacks[site] for site in stacks
     }
     head = ["--- symbol", "binary=names", *symbols, "---", "--- heap", ""]
@@ -125,7 +125,7 @@ def read(text: str) -> Dump:
     return Dump(period_bytes=int(head[1]), head=numbers.pop(()), stacks=numbers)
 
 
-def _lines(stack: Stack, period_bytes: int) -> list[str]:
+def _lines(stack: DumpedStack, period_bytes: int) -> list[str]:
     live, allocated = dumped(stack.live, period_bytes), dumped(stack.allocated, period_bytes)
     figures = f"{live.objects}: {live.bytes} [{allocated.objects}: {allocated.bytes}]"
     return [f"  t*: {figures}", f"  t0: {figures}"]

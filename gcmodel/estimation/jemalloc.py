@@ -20,7 +20,6 @@ import math
 import attrs
 
 from gcmodel.estimation.checks import check_at_least
-from gcmodel.estimation.rounding import round_half_up
 from gcmodel.estimation.samples import Sample
 from gcmodel.estimation.unbiased import Totals
 
@@ -33,6 +32,12 @@ class Dumped:
 
     objects: int
     bytes: int
+
+
+def round_half_up(value: float) -> int:
+    """The whole number nearest to `value`, 0 or more; the larger one for a half, as in C."""
+    whole = int(value)
+    return whole + (value - whole >= 1 / 2)
 
 
 def unbiased_bytes(usable_bytes: int, period_bytes: float) -> int:

@@ -15,10 +15,10 @@ from collections import Counter
 
 import attrs
 
-from gcmodel.configuration import PERIOD_BYTES_MAX, PERIOD_BYTES_MIN
-from gcmodel.events import Events
-from gcmodel.heap import Heap
-from gcmodel.layout import WORD_BYTES
+from gcmodel.collector.heap import Heap
+from gcmodel.memory.configuration import PERIOD_BYTES_MAX, PERIOD_BYTES_MIN
+from gcmodel.memory.events import Events
+from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.profiling.profile import Frame
 from gcmodel.profiling.recording import (
     COLLECTION_BYTES,
@@ -28,9 +28,9 @@ from gcmodel.profiling.recording import (
     frame_line,
     stack_line,
 )
-from gcmodel.profiling.run import PROFILED, Program, headroom
+from gcmodel.profiling.sampled_run import PROFILED, Program, headroom
 from gcmodel.profiling.stacks import PythonStacks
-from gcmodel.sampling import Sampling
+from gcmodel.sampling.sample_point import Sampling
 
 SPARSE_PERIOD_BYTES = 65_544
 """How far apart the samples of sizes are: no power of two, with which loops would fall in step."""
@@ -103,11 +103,9 @@ class _StackBytes:
         self.total = 0
 
     def frame(self, frame: Frame) -> None:
-        """See StackLines."""
         self.total += len(frame_line(frame)) + 1
 
     def stack(self, caller: int | None, frame: int) -> None:
-        """See StackLines."""
         self.total += len(stack_line(caller, frame)) + 1
 
 

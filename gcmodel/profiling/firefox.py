@@ -37,7 +37,7 @@ from gcmodel.profiling.firefox_look import (
     category_of,
     track_display,
 )
-from gcmodel.profiling.profile import Fate, MinorCollection, Phase, Profile
+from gcmodel.profiling.profile import CollectionMark, Fate, Phase, Profile
 
 VERSION = 63
 GECKO_VERSION = 33
@@ -177,7 +177,7 @@ def _recording_entries(profile: Profile) -> list[Json]:
 
 
 def _markers(profile: Profile, strings: _Strings) -> Json:
-    spans: list[tuple[MinorCollection | Phase, str, Json]] = [
+    spans: list[tuple[CollectionMark | Phase, str, Json]] = [
         *((each, "minor collection", _minor_data(each)) for each in profile.minor_collections),
         *((each, "major collection", _major_data(each)) for each in profile.phases),
     ]
@@ -198,7 +198,7 @@ def _markers(profile: Profile, strings: _Strings) -> Json:
     )
 
 
-def _minor_data(collection: MinorCollection) -> Json:
+def _minor_data(collection: CollectionMark) -> Json:
     return {
         "type": MINOR_MARKER,
         "colour": MINOR_COLOUR,

@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 import attrs
 
-from gcmodel.profiling.profile import Fate, Frame, MinorCollection
+from gcmodel.profiling.profile import CollectionMark, Fate, Frame
 
 Json = dict[str, object]
 
@@ -36,11 +36,11 @@ CATEGORY_NUMBERS = {name: number for number, name in enumerate(COLOURS)}
 COLLECTOR_CATEGORY = CATEGORY_NUMBERS["Garbage collector"]
 CATEGORY_OF_FATE = {fate: CATEGORY_NUMBERS[fate.capitalize()] for fate in Fate}
 CATEGORY_OF_FILE = {
-    "gcmodel/heap.py": CATEGORY_NUMBERS["Heap"],
-    "gcmodel/minor.py": COLLECTOR_CATEGORY,
-    "gcmodel/major.py": COLLECTOR_CATEGORY,
-    "gcmodel/sampler.py": CATEGORY_NUMBERS["Sampling"],
-    "gcmodel/sampling.py": CATEGORY_NUMBERS["Sampling"],
+    "gcmodel/collector/heap.py": CATEGORY_NUMBERS["Heap"],
+    "gcmodel/collector/minor.py": COLLECTOR_CATEGORY,
+    "gcmodel/collector/major.py": COLLECTOR_CATEGORY,
+    "gcmodel/sampling/sampler.py": CATEGORY_NUMBERS["Sampling"],
+    "gcmodel/sampling/sample_point.py": CATEGORY_NUMBERS["Sampling"],
     "gcmodel/profiling/*.py": CATEGORY_NUMBERS["Sampling"],
 }
 """What says where time goes, by the end of a path; whatever it calls belongs to it."""
@@ -119,7 +119,7 @@ class Track:
     name: str
     description: str
     colour: str
-    value_bytes: Callable[[MinorCollection], int]
+    value_bytes: Callable[[CollectionMark], int]
 
 
 TRACKS = (

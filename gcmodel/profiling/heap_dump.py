@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gcmodel.estimation.heap_v2 import Stack, write_with_names
+from gcmodel.estimation.heap_v2 import DumpedStack, write_with_names
 from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
-from gcmodel.profiling.profile import Fate, Profile, Sample
+from gcmodel.profiling.profile import Fate, Profile, ProfileSample
 from gcmodel.profiling.sites import Sites
 
 UNBIASED_PERIOD_BYTES = 1
@@ -29,12 +29,12 @@ def write(profile: Profile, path: Path) -> None:
         if sample.fate is not Fate.DIED_YOUNG:
             live[site] = live.get(site, Totals()) + stands_for(sample)
     stacks = {
-        site: Stack(live=live.get(site, Totals()), allocated=totals)
+        site: DumpedStack(live=live.get(site, Totals()), allocated=totals)
         for site, totals in allocated.items()
     }
     path.write_text(write_with_names(stacks, UNBIASED_PERIOD_BYTES), encoding="utf-8")
 
 
-def stands_for(sample: Sample) -> Totals:
+def stands_for(sample: ProfileSample) -> Totals:
     """The objects and bytes that a sample stands for: each hit stands for a period of bytes."""
     return Totals(sample.weight_bytes / sample.counted_bytes, sample.weight_bytes)

@@ -16,7 +16,7 @@ from typing import Self
 
 import attrs
 
-from gcmodel.layout import Kind
+from gcmodel.memory.layout import Kind
 
 TYPES = "", *(kind.name.lower() for kind in sorted(Kind))
 """The names of the types, by type id. No type has the first."""
@@ -41,7 +41,7 @@ def _figure(least: int) -> Callable[[object, attrs.Attribute[int], int], object]
 
 
 @attrs.frozen(kw_only=True)
-class Header:
+class ProfileHeader:
     """How a recording was made. Raises ValueError for a figure outside its range."""
 
     program: str
@@ -101,7 +101,7 @@ class Stack:
 
 
 @attrs.define
-class Sample:
+class ProfileSample:
     """An object that was sampled, `hits` times because it passed so many sample points."""
 
     at_us: int
@@ -132,7 +132,7 @@ class TimeSample:
 
 
 @attrs.frozen
-class MinorCollection:
+class CollectionMark:
     """A minor collection, and the state in which it left heap and process. (Section 3.6.)"""
 
     began_us: int
@@ -160,12 +160,12 @@ class Phase:
 class Profile:
     """A recording as it was read."""
 
-    header: Header
+    header: ProfileHeader
     frames: list[Frame]
     stacks: list[Stack]
-    samples: list[Sample]
+    samples: list[ProfileSample]
     time_samples: list[TimeSample]
-    minor_collections: list[MinorCollection]
+    minor_collections: list[CollectionMark]
     phases: list[Phase]
     ended_us: int
     is_complete: bool

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 
 import psutil
+from typing_extensions import override
 
-from gcmodel.events import Events, Report, Sample
+from gcmodel.memory.events import ContextSample, Events, Report
 from gcmodel.profiling.recording import RecordingWriter
 
 
@@ -50,35 +51,36 @@ class Recorder(Events):
         """The time since the recording began."""
         return (time.perf_counter_ns() - self._began_ns) // 1000
 
-    def sample(self, sample: Sample | None = None) -> None:
+    def sample(self, sample: ContextSample | None = None) -> None:
         """Nothing: the object is not placed yet, and a collection may come before it is."""
 
+    @override
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
-        """See Events."""
         with self._hearing:
             self._line("sample", self._site(), count, period_bytes, counted_bytes)
             self.hits += count
             self.weight_bytes += count * period_bytes
 
+    @override
     def minor_collection(self) -> None:
-        """See Events."""
         self._collection_began_us = self.now_us
 
+    @override
     def report(self, report: Report) -> None:
-        """See Events."""
         with self._hearing:
             entries = ",".join(map(str, report.entries))
             self.writer.line(f'["report",{self.now_us},[{entries}]]')
 
+    @override
     def dropped(self) -> None:
-        """See Events."""
         with self._hearing:
             self._line("dropped")
 
+    @override
     def minor_collection_ended(
         self, memory_used_bytes: int, arena_bytes: int, major_state: int
     ) -> None:
-        """See Events. What was written so far is safe from here on."""
+        """What was written so far is safe from here on."""
         with self._hearing:
             resident_bytes = self._process.memory_info().rss
             figures = memory_used_bytes, arena_bytes, resident_bytes
@@ -86,12 +88,12 @@ class Recorder(Events):
             self.writer.flush()
             self._listener()
 
+    @override
     def major_step(self, state: int) -> None:
-        """See Events."""
         self._step_began_us, self._phase = self.now_us, state
 
+    @override
     def major_step_ended(self, state: int) -> None:
-        """See Events."""
         with self._hearing:
             self._line("step", self._step_began_us, self._phase, state)
 

@@ -15,7 +15,7 @@ Invariants: the moments `at_us` never go back, and a collection is written when 
 is written when it is known and never changed, so that a recording without its end says all up to
 there. A process that the program forks writes nothing. What was being written when a process was
 killed is a last line without its line end, and is left out. The entries are those of
-`gcmodel.events.Report`.
+`gcmodel.memory.events.Report`.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ import attrs
 import cattrs
 from cattrs.v import format_exception
 
-from gcmodel.errors import RecordingError
-from gcmodel.major import State
+from gcmodel.collector.major import State
+from gcmodel.memory.errors import RecordingError
 from gcmodel.profiling.profile import (
     NUMBERS,
+    CollectionMark,
     Fate,
     Frame,
-    Header,
-    MinorCollection,
     Phase,
     Profile,
-    Sample,
+    ProfileHeader,
+    ProfileSample,
     Stack,
     TimeSample,
 )
-from gcmodel.sampler import REPORT_KIND_SHIFT, REPORT_OUTSIDE, REPORT_SURVIVED
+from gcmodel.sampling.sampler import REPORT_KIND_SHIFT, REPORT_OUTSIDE, REPORT_SURVIVED
 
 T = TypeVar("T")
 
@@ -53,6 +53,8 @@ VERSION_KEY = "gcfuzz_profile"
 VERSION = 1
 BEGINNING = f'{{"{VERSION_KEY}":'.encode()
 BUFFER_BYTES = 2**16
+LINE_CHARACTERS_MAX = 2**27
+"""A report has a line to itself, however many samples it is of; no more is read of one."""
 
 # What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
 # the lines of a minor collection with a step of a major one, and by that of a moment.
@@ -76,7 +78,7 @@ class RecordingWriter:
     then no line more is written, and `stopped_by` is a sentence that says why, None if all is well.
     """
 
-    def __init__(self, path: Path, header: Header, max_bytes: int) -> None:
+    def __init__(self, path: Path, header: ProfileHeader, max_bytes: int) -> None:
         self.stopped_by: str | None = None
         self.written_bytes = 0
         self._max_bytes = max_bytes
@@ -107,11 +109,9 @@ class RecordingWriter:
                 self._stop_for(problem)
 
     def frame(self, frame: Frame) -> None:
-        """See StackLines."""
         self.line(frame_line(frame))
 
     def stack(self, caller: int | None, frame: int) -> None:
-        """See StackLines."""
         self.line(stack_line(caller, frame))
 
     def flush(self) -> None:
@@ -167,9 +167,11 @@ def read(path: Path) -> Profile:
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a file that have an end, without it."""
     with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        for line in file:
+        while line := file.readline(LINE_CHARACTERS_MAX):
             if line.endswith("\n"):
                 yield line[:-1]
+            elif len(line) == LINE_CHARACTERS_MAX:
+                raise RecordingError(f"{path}: a line has more than {LINE_CHARACTERS_MAX:,} bytes")
 
 
 def _at(path: Path, number: int, read_line: Callable[[str], T], line: str) -> T:
@@ -182,7 +184,7 @@ def _at(path: Path, number: int, read_line: Callable[[str], T], line: str) -> T:
         raise RecordingError(f"{path}:{number}: {problem}") from problem
 
 
-def _header(line: str) -> Header:
+def _header(line: str) -> ProfileHeader:
     data = json.loads(line) if line.startswith("{") else {}
     if VERSION_KEY not in data:
         raise ValueError(
@@ -192,7 +194,7 @@ def _header(line: str) -> Header:
     if version != VERSION:
         raise ValueError(f"version {version!r} is unknown; this gcfuzz reads version {VERSION}")
     try:
-        return cattrs.Converter(forbid_extra_keys=True).structure(data, Header)
+        return cattrs.Converter(forbid_extra_keys=True).structure(data, ProfileHeader)
     except cattrs.BaseValidationError as problem:
         what = "; ".join(cattrs.transform_error(problem, format_exception=_told))
         raise ValueError(f"the header is wrong: {what}") from problem
@@ -212,7 +214,7 @@ def _check_numbers(fields: object) -> None:
             raise ValueError(f"{str(field)[:20]} is no number from 0 to below 2**52")
 
 
-def _check_span(began_us: int, ended_us: int, before: Sequence[MinorCollection | Phase]) -> None:
+def _check_span(began_us: int, ended_us: int, before: Sequence[CollectionMark | Phase]) -> None:
     """A collection begins before it ends, and after the last one of its kind has ended."""
     earliest_us = before[-1].ended_us if before else 0
     if not earliest_us <= began_us <= ended_us:
@@ -222,15 +224,15 @@ def _check_span(began_us: int, ended_us: int, before: Sequence[MinorCollection |
 class _Reading:
     """A profile as far as it was read."""
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: ProfileHeader) -> None:
         self._header = header
         self._frames: list[Frame] = []
         self._stacks: list[Stack] = []
-        self._samples: list[Sample] = []
+        self._samples: list[ProfileSample] = []
         self._time_samples: list[TimeSample] = []
-        self._minors: list[MinorCollection] = []
+        self._minors: list[CollectionMark] = []
         self._phases: list[Phase] = []
-        self._pending: list[Sample] = []
+        self._pending: list[ProfileSample] = []
         self._is_in_phase = False
         self._now_us = 0
         self._is_complete = False
@@ -257,7 +259,7 @@ class _Reading:
         _check_numbers(fields)
         match fields:
             case ["sample", int(at), int(stack), int(hits), int(period), int(counted)]:
-                self._sample(Sample(self._at(at), self._stack(stack), hits, period, counted))
+                self._sample(ProfileSample(self._at(at), self._stack(stack), hits, period, counted))
             case ["report", int(at), [*entries]] if all(type(each) is int for each in entries):
                 self._report(self._at(at), entries)
             case ["dropped", int(at)]:
@@ -272,7 +274,7 @@ class _Reading:
         match fields:
             case ["minor", int(at), int(began), int(used), int(arenas), int(resident)]:
                 _check_span(began, self._at(at), self._minors)
-                self._minors.append(MinorCollection(began, at, used, arenas, resident))
+                self._minors.append(CollectionMark(began, at, used, arenas, resident))
             case ["step", int(at), int(began), int(phase), int(after)]:
                 _check_span(began, self._at(at), self._phases)
                 self._step(began, at, State(phase), State(after))
@@ -300,7 +302,7 @@ class _Reading:
             raise ValueError(f"there is no stack {stack}")
         return stack
 
-    def _sample(self, sample: Sample) -> None:
+    def _sample(self, sample: ProfileSample) -> None:
         if min(sample.hits, sample.period_bytes, sample.counted_bytes) < 1:
             raise ValueError("a sample's hits, period and size are 1 or more")
         self._samples.append(sample)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 from gcmodel.estimation.samples import Site
-from gcmodel.profiling.profile import Frame, Profile, Sample
+from gcmodel.profiling.profile import Frame, Profile, ProfileSample
 
 NO_NAME = "(no name)"
 
@@ -28,7 +28,7 @@ class Sites:
         self._profile = profile
         self._stacks: dict[int, Site] = {}
 
-    def of(self, sample: Sample) -> Site:
+    def of(self, sample: ProfileSample) -> Site:
         """The site of a sample."""
         stack = self._stacks.get(sample.stack)
         if stack is None:

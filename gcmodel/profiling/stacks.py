@@ -21,8 +21,10 @@ STACKS_MAX = 2**16
 DEPTH_MAX = 512
 """Of a deeper stack the innermost frames are kept, below one that says so."""
 LEFT_OUT = Frame("(outer frames left out)", "", 0, 0)
-_FOLDERS = Path(__file__).parent, Path(__file__).parents[1]
-COLLECTOR = frozenset(str(path) for folder in _FOLDERS for path in folder.glob("*.py"))
+_ROOMS = "memory", "collector", "sampling", "blocks", "profiling"
+COLLECTOR = frozenset(
+    str(path) for room in _ROOMS for path in (Path(__file__).parents[1] / room).glob("*.py")
+)
 """The files whose frames are the recorder's and the collector's own, and not the program's."""
 
 A = TypeVar("A")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import attrs
 
-from gcmodel.heap import Heap
+from gcmodel.collector.heap import Heap
 from gcmodel.workloads import allocate, expressions, gcbench, interpreter
 
 

@@ -7,7 +7,7 @@ every round allocates the same bytes. Sums are loops: a generator would be a fra
 
 from __future__ import annotations
 
-from gcmodel.heap import Heap
+from gcmodel.collector.heap import Heap
 from gcmodel.workloads.scopes import Scope, newest
 
 ROUNDS = 40_000

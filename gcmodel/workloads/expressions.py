@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Sequence
 from string import ascii_lowercase
 
-from gcmodel.heap import Heap
+from gcmodel.collector.heap import Heap
 from gcmodel.workloads.scopes import Scope, assign, copied, newest
 
 FORMULAS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import attrs
 
-from gcmodel.heap import Heap
+from gcmodel.collector.heap import Heap
 from gcmodel.workloads.scopes import Scope, newest
 
 LEFT, RIGHT = 0, 1

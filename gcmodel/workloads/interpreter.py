@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import attrs
 
-from gcmodel.heap import Heap
+from gcmodel.collector.heap import Heap
 from gcmodel.workloads.scopes import Scope, assign, copied, newest
 
 SIEVE_LIMIT = 15_000
@@ -63,16 +63,16 @@ FIBONACCI = """
 
 
 @attrs.frozen
-class Result:
+class Outcome:
     """What the two programs have written."""
 
     primes: list[int]
     fibonacci: int
 
 
-def run(heap: Heap, sieve_limit: int = SIEVE_LIMIT, fibonacci_of: int = FIBONACCI_OF) -> Result:
+def run(heap: Heap, sieve_limit: int = SIEVE_LIMIT, fibonacci_of: int = FIBONACCI_OF) -> Outcome:
     """The primes below a limit, and a Fibonacci number; both arguments are from 0 up."""
-    return Result(find_primes(heap, sieve_limit), find_fibonacci(heap, fibonacci_of))
+    return Outcome(find_primes(heap, sieve_limit), find_fibonacci(heap, fibonacci_of))
 
 
 def find_primes(heap: Heap, limit: int) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from gcmodel.heap import Heap
+from gcmodel.collector.heap import Heap
 
 
 class Scope:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.actions import ACTIONS
+from fuzz.protocol.actions import ACTIONS
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
@@ -24,7 +24,6 @@ NODE = '{"do": "allocate_node", "number": 5}'
 COPY = (
     '{"do": "copy_array", "source": 1, "dest": 2, "source_start": 0, "dest_start": 1, "length": 2}'
 )
-SECONDS_MAX = 60
 
 Talk = Callable[..., tuple[list[dict[str, Any]], list[str]]]
 
@@ -54,7 +53,6 @@ def talk(program: Path) -> Talk:
             capture_output=True,
             text=True,
             check=True,
-            timeout=SECONDS_MAX,
         )
         return [json.loads(line) for line in ran.stdout.splitlines()], ran.stderr.splitlines()
 

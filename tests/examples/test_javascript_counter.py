@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.cli import run_command_line
+from fuzz.terminal.cli import run_command_line
 
 COUNTER = Path(__file__).parents[2] / "examples" / "javascript" / "counter.js"
 CLEAN, MISMATCH = 0, 1

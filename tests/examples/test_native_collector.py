@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.cli import run_command_line
+from fuzz.terminal.cli import run_command_line
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 

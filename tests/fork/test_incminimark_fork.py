@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz import trace as traces
+from fuzz.protocol import trace as traces
 from fuzz.run import replay
 from fuzz.targets import Target, TargetOptions, make_target
 

@@ -1,23 +1,34 @@
 """Targets, contracts, sources that leave nothing to chance, and an environment for processes."""
 
+import inspect
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 import fuzz
-from fuzz.actions import ACTIONS
-from fuzz.contract import Contract, KindLayout, Layout, Prebuilt, Range, SamplingRule, Setting
+from fuzz.drawing.rules import Choices, Situation
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
-from fuzz.rules import Situation, Source
-from fuzz.shadow import Shadow
+from fuzz.protocol.actions import ACTIONS, Action, name_of
+from fuzz.protocol.contract import (
+    Contract,
+    KindLayout,
+    Layout,
+    Prebuilt,
+    Range,
+    SamplingRule,
+    Setting,
+)
 from fuzz.targets import Target, make_target
 
 OF_BLOCKS = ("malloc", "calloc", "realloc", "set_period", "read_profile")
 
 
-class Same(Source):
+class Same(Choices):
     """Always the same choice, or the last if there are not so many."""
 
     def __init__(self, choice: int) -> None:
@@ -28,23 +39,52 @@ class Same(Source):
 
 
 @pytest.fixture
-def same() -> Callable[[int], Source]:
+def same() -> Callable[[int], Choices]:
     """Makes a source of one choice, always the same, or the last if there are not so many."""
     return Same
 
 
+class Listed(Choices):
+    """Choices that are written down, one after another."""
+
+    def __init__(self, *choices: int) -> None:
+        self._left = iter(choices)
+
+    def below(self, bound: int) -> int:
+        choice = next(self._left)
+        assert choice < bound
+        return choice
+
+
 @pytest.fixture
-def simplest() -> Source:
+def listed() -> Callable[..., Choices]:
+    """Makes a source of these choices, one after another."""
+    return Listed
+
+
+@pytest.fixture
+def simplest() -> Choices:
     return Same(0)
 
 
 @pytest.fixture
-def last() -> Source:
+def last() -> Choices:
     return Same(2**62)
 
 
 @pytest.fixture
-def unmeasured() -> dict[str, str]:
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and those that it starts, as it does in a terminal.
+
+    Tests that run in the background of a script, or under nohup, inherit that it is ignored.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def unmeasured(interruptible: None) -> dict[str, str]:
     """The environment of a process that a test interrupts, and in which no coverage is measured.
 
     An interrupt that is raised while coverage.py holds its lock leaves it locked, and the process
@@ -53,6 +93,23 @@ def unmeasured() -> dict[str, str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     environment.pop("COVERAGE_PROCESS_CONFIG", None)
     return environment
+
+
+def _row_of(action: type[Action]) -> str:
+    fields = ", ".join(field.name for field in attrs.fields(action) if field.name != "thread")
+    observed = [action.answer] if action.answer else []
+    if action.allocates:
+        observed += ["size"] if action.kind == "block" else ["size", "outside", "at"]
+    if action.collects != "never":
+        observed += ["minors", "reports"] if "report" in fields else ["minors"]
+    text = inspect.cleandoc(action.__doc__ or "").replace("\n", " ").replace("  ", " ")
+    return f"| `{name_of(action)}` {fields} | {text} | {', '.join(observed)} |".replace("  ", " ")
+
+
+@pytest.fixture
+def row_of() -> Callable[[type[Action]], str]:
+    """Makes an action's row in the table of docs/protocol.md from what its class declares."""
+    return _row_of
 
 
 @pytest.fixture

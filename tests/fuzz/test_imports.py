@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Set as AbstractSet
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -23,31 +24,70 @@ SOURCES = {
     for path in sorted(folder.rglob("*.py"))
 }
 OURS = ("fuzz", "gcmodel")
-PLAIN_DATA = {
-    *("fuzz.actions", "fuzz.contract", "fuzz.contract_problems", "fuzz.observation"),
-    *("fuzz.lines", "fuzz.trace"),
+HARNESS = {
+    "fuzz": "engines protocol targets.process",
+    "fuzz.__main__": "terminal",
+    "fuzz.run": "cancellation drawing mutator oracles plain problems protocol",
+    "fuzz.cancellation": "",
+    "fuzz.files": "problems",
+    "fuzz.plain": "",
+    "fuzz.problems": "",
+    "fuzz.protocol": "files problems",
+    "fuzz.mutator": "protocol",
+    "fuzz.oracles": "mutator protocol",
+    "fuzz.drawing": "mutator oracles problems protocol",
+    "fuzz.engines": "cancellation drawing oracles protocol run",
+    "fuzz.targets": "problems protocol plain "
+    "targets.allocators targets.bugs targets.incminimark targets.process targets.references",
+    "fuzz.targets.process": "cancellation problems protocol",
+    "fuzz.targets.allocators": "problems protocol targets.process",
+    "fuzz.targets.incminimark": "problems",
+    "fuzz.targets.bugs": "",
+    "fuzz.targets.references": "protocol targets.bugs",
+    "fuzz.sessions": "cancellation drawing engines mutator oracles problems protocol run "
+    "targets targets.bugs targets.process",
+    "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
+    "fuzz.terminal": "drawing files mutator oracles plain problems profiling protocol run "
+    "sessions targets",
 }
-SHARED = {*PLAIN_DATA, "fuzz.problems", "fuzz.shadow"}
-REFERENCES_AND_BUGS = {
-    "fuzz.targets.known_bugs",
-    "fuzz.targets.reference",
-    "fuzz.targets.reference_blocks",
-    "fuzz.targets.reference_dotnet",
-    "fuzz.targets.reference_geometric",
-    "fuzz.targets.references",
-    "fuzz.targets.sampler_bugs",
+"""The rooms of the harness, and what may stand in the imports of each beside its own modules."""
+REFERENCE = {
+    "gcmodel": "collector memory sampling",
+    "gcmodel.memory": "",
+    "gcmodel.sampling": "memory",
+    "gcmodel.collector": "memory sampling",
+    "gcmodel.estimation": "",
+    "gcmodel.blocks": "estimation memory sampling",
+    "gcmodel.profiling": "collector estimation memory sampling",
+    "gcmodel.workloads": "collector",
 }
-PROFILING = {
-    "fuzz.profiling.choice",
-    "fuzz.profiling.outputs",
-    "fuzz.profiling.programs",
-    "fuzz.profiling.report",
-    "fuzz.profiling.session",
-    "fuzz.profiling.source",
-    "fuzz.profiling.traces",
+"""The same of the reference."""
+IMPORT_GCMODEL = {"fuzz.targets.bugs", "fuzz.targets.references", "fuzz.profiling"}
+"""Only the references, their bugs, and what profiles, which judges nothing."""
+MAY_IMPORT = {
+    **{room: {f"fuzz.{name}" for name in names.split()} for room, names in HARNESS.items()},
+    **{room: {f"gcmodel.{name}" for name in names.split()} for room, names in REFERENCE.items()},
 }
-"""It shows what the reference allocates, and judges nothing."""
 ORACLES = {name for name in SOURCES if name.startswith("fuzz.oracles.")}
+
+TWO_MEANINGS = {
+    # Second opinions: what the reference does, and what the oracle that shares no code says of it.
+    "heap": {"fuzz.oracles.heap", "gcmodel.collector.heap"},
+    "major": {"fuzz.oracles.major", "gcmodel.collector.major"},
+    "distances": {"fuzz.oracles.distances", "gcmodel.sampling.distances"},
+    **{
+        generator: {"fuzz.oracles.distances", "gcmodel.sampling.distances"}
+        for generator in ["Distances", "Geometric", "Dotnet", "Jemalloc", "Gperftools", "Tcmalloc"]
+    },
+    # What the reference says, and what any target says of the same.
+    "Report": {"fuzz.protocol.observation", "gcmodel.memory.events"},
+}
+"""The names that more than one module or class has, and the modules of each."""
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @cache
@@ -55,7 +95,7 @@ def imports_of(module: str) -> frozenset[str]:
     """The modules that a module imports, wherever in it, in full."""
     package = module.rpartition(".")[0]
     found = set()
-    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(SOURCES[module])):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -89,7 +129,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_the_sources_are_found() -> None:
-    assert {"fuzz.cli", "fuzz.oracles.heap", "gcmodel.heap"} <= SOURCES.keys()
+    assert {"fuzz.terminal.cli", "fuzz.oracles.heap", "gcmodel.collector.heap"} <= SOURCES.keys()
 
 
 def test_gcmodel_imports_neither_fuzz_nor_hypothesis() -> None:
@@ -97,24 +137,68 @@ def test_gcmodel_imports_neither_fuzz_nor_hypothesis() -> None:
     assert [module for module in importers if module.startswith("gcmodel")] == []
 
 
-@pytest.mark.parametrize("module", sorted(SHARED))
-def test_plain_data_imports_nothing_but_itself(module: str) -> None:
-    assert ours(imports_of(module)) <= SHARED
+def room_of(module: str) -> str:
+    """The folder in which a module lies; for one right under a package, the module itself."""
+    name = module.removesuffix(".__init__")
+    if any(other.startswith(f"{name}.") for other in SOURCES):
+        return name
+    room = name.rpartition(".")[0]
+    return name if room in OURS else room
+
+
+@cache
+def arrows() -> frozenset[tuple[str, str]]:
+    """From each room to those that its modules import."""
+    return frozenset(
+        (room_of(module), room_of(imported))
+        for module in SOURCES
+        for imported in ours(imports_of(module))
+        if room_of(module) != room_of(imported)
+    )
+
+
+def test_every_room_is_in_the_table() -> None:
+    assert {room_of(module) for module in SOURCES} == MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_a_room_imports_what_the_table_says_and_nothing_else(room: str) -> None:
+    of_gcmodel = {each for each in REFERENCE if room in IMPORT_GCMODEL}
+    imported = {to for start, to in arrows() if start == room}
+    assert imported - of_gcmodel == MAY_IMPORT[room]
+    assert bool(imported & of_gcmodel) == (room in IMPORT_GCMODEL)
+
+
+def test_between_two_rooms_arrows_go_one_way() -> None:
+    sorter = TopologicalSorter({room: set[str]() for room in MAY_IMPORT})
+    for start, to in arrows():
+        sorter.add(start, to)
+    assert set(sorter.static_order()) == MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_a_room_says_what_lives_there(room: str) -> None:
+    assert ast.get_docstring(parsed(SOURCES.get(f"{room}.__init__") or SOURCES[room]))
+
+
+def test_no_two_modules_or_classes_have_one_name_unless_they_are_two_opinions() -> None:
+    found: dict[str, set[str]] = {}
+    for module, path in SOURCES.items():
+        classes = [node for node in parsed(path).body if isinstance(node, ast.ClassDef)]
+        for name in (module.rpartition(".")[2], *(node.name for node in classes)):
+            if not name.startswith("_"):
+                found.setdefault(name, set()).add(module)
+    assert {name: among for name, among in found.items() if len(among) > 1} == TWO_MEANINGS
 
 
 @pytest.mark.parametrize("module", sorted(ORACLES))
-def test_an_oracle_imports_plain_data_and_other_oracles(module: str) -> None:
-    assert ours(imports_of(module)) <= SHARED | ORACLES
-
-
-@pytest.mark.parametrize("module", sorted(ORACLES))
-def test_an_oracle_imports_no_other_package_than_attrs(module: str) -> None:
+def test_an_oracle_imports_no_other_packages(module: str) -> None:
     others = top_level(imports_of(module)) - set(OURS) - sys.stdlib_module_names
-    assert others <= {"attrs"}
+    assert others <= {"attrs", "typing_extensions"}
 
 
 def test_nothing_outside_the_estimators_loads_scipy() -> None:
-    assert loaded_by("import fuzz.cli, gcmodel") & {"numpy", "scipy"} == set()
+    assert loaded_by("import fuzz.terminal.cli, gcmodel") & {"numpy", "scipy"} == set()
 
 
 def test_what_needs_no_distribution_does_not_load_scipy() -> None:
@@ -126,22 +210,8 @@ def test_only_the_machine_imports_hypothesis() -> None:
     assert importers_of("hypothesis") == {"fuzz.engines.machine"}
 
 
-def test_only_the_reference_and_its_bugs_import_gcmodel_and_what_profiles_it() -> None:
-    importers = {module for module in importers_of("gcmodel") if module.startswith("fuzz")}
-    assert importers == REFERENCES_AND_BUGS | PROFILING
-
-
-def test_only_the_command_line_imports_what_profiles() -> None:
-    importers = {
-        module
-        for module in SOURCES
-        if any(imported.startswith("fuzz.profiling") for imported in imports_of(module))
-    }
-    assert {each for each in importers if not each.startswith("fuzz.profiling")} == {"fuzz.cli"}
-
-
 def test_the_command_line_does_not_load_hypothesis() -> None:
-    loaded = loaded_by("import fuzz.cli")
+    loaded = loaded_by("import fuzz.terminal.cli")
     assert "fuzz" in loaded
     assert "hypothesis" not in loaded
 

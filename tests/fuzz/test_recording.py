@@ -1,6 +1,7 @@
 """Recordings: what a target said, compared with what it says now, or with what another says."""
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -8,8 +9,11 @@ from pathlib import Path
 import attrs
 import pytest
 
-from fuzz import trace as traces
-from fuzz.actions import (
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.random import RandomEngine
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import (
     Action,
     AllocateArray,
     AllocateNode,
@@ -20,19 +24,16 @@ from fuzz.actions import (
     SetCallback,
     TakeIdentity,
 )
-from fuzz.cli import run_command_line
-from fuzz.contract import Range, SamplingRule
-from fuzz.engines.random import RandomEngine
-from fuzz.lines import observation_to_data, to_line
-from fuzz.observation import Observation
-from fuzz.probes import ProbeCounter
-from fuzz.problems import BadInputError
+from fuzz.protocol.contract import Range, SamplingRule
+from fuzz.protocol.lines import observation_to_data, to_line
+from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Failure, record, replay
 from fuzz.targets import Target, TargetOptions, make_target
-from fuzz.trace import VERSION, Header, Trace
+from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
-SERVED = (sys.executable, "-m", "fuzz.serve", "reference")
+SERVED = (sys.executable, "-m", "fuzz.targets", "reference")
 ACTIONS: tuple[Action, ...] = (
     *(EnableSampling(24), AllocateNode(7), AllocateArray(2), TakeIdentity(0), CollectMinor()),
     AllocateString(100),
@@ -52,6 +53,25 @@ def with_answer(recording: Trace, number: int, **changes: object) -> Trace:
     answers = list(recording.recorded)
     answers[number] = attrs.evolve(answers[number], **changes)
     return attrs.evolve(recording, recorded=tuple(answers))
+
+
+def test_reports_that_differ_are_told(recording: Trace, reference: Target) -> None:
+    changed = with_answer(recording, 4, reports=[Report([99], 1, 2, 0)])
+    failure = replay(reference, changed, "a trace")
+    assert failure is not None
+    assert failure.field == "reports"
+    assert failure.expected == (
+        '[{"entries": [99], "memory_used_bytes": 1, "arena_bytes": 2, "major_state": 0}]'
+    )
+
+
+def test_of_a_long_answer_that_differs_both_ends_are_told(
+    recording: Trace, reference: Target
+) -> None:
+    changed = with_answer(recording, 4, graph=[[number, 0] for number in range(10_000)])
+    failure = replay(reference, changed, "a trace")
+    assert failure is not None
+    assert re.fullmatch(r"\[\[0, 0\], \[1, 0\].{900,1000}\[9999, 0\]\]", failure.expected)
 
 
 def made_by(recording: Trace, name: str) -> Trace:

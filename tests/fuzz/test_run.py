@@ -5,7 +5,10 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from fuzz.actions import (
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import (
     Action,
     AllocateNode,
     AllocateString,
@@ -16,14 +19,12 @@ from fuzz.actions import (
     Free,
     TakeIdentity,
 )
-from fuzz.contract import Contract
-from fuzz.observation import Observation
-from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
-from fuzz.probes import ProbeCounter
-from fuzz.problems import BadInputError
-from fuzz.run import Failure, Run, replay, replay_steps, rerun, run_actions, run_again
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget
+from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.run import Failure, Run, replay, replay_steps, rerun, run_actions
 from fuzz.targets import Target, make_target
-from fuzz.trace import VERSION, Header, Trace
 
 BUGGY = "reference+one-sample-per-object"
 CULPRITS = (EnableSampling(8), AllocateNode(0))
@@ -71,6 +72,28 @@ class Recording:
         return self._target.perform(action)
 
 
+class StartingOnce(FullTarget):
+    """A program that answers one header. Later it has its default contract, which is another."""
+
+    name = "starting-once"
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._starts = 0
+
+    def default_contract(self) -> Contract:
+        return self._contract
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self._starts += 1
+        self.problem_at_start = None if self._starts == 1 else "crash at start"
+        layout = attrs.evolve(self._contract.layout, large_object_bytes=32)
+        return attrs.evolve(self._contract, layout=layout) if self._starts == 1 else self._contract
+
+    def perform(self, action: Action) -> Observation:
+        return Observation(error=self.problem_at_start)
+
+
 def failure_of(*actions: Action) -> Failure:
     failure = run_actions(make_target(BUGGY), {}, actions)
     assert failure is not None
@@ -82,6 +105,14 @@ def trace_of(*actions: Action, **config: int) -> Trace:
 
 
 # Steps.
+
+
+def test_a_second_run_that_cannot_begin_is_a_failure(contract: Contract) -> None:
+    """Also where the first was under another contract than the default one."""
+    with_errors = attrs.evolve(contract, observes=("error",))
+    failure = run_actions(StartingOnce(with_errors), {}, [DisableSampling()], [DETERMINISM])
+    assert failure is not None
+    assert failure.got == "crash at start"
 
 
 def test_a_step_returns_what_the_target_said(reference: Target) -> None:
@@ -126,13 +157,13 @@ def test_a_step_that_failed_reached_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("observes", "count"),
-    [((), 2), (("samples", "reports"), 3), (("samples", "limit"), 3)],
+    [((), 2), (("samples", "reports"), 4), (("samples", "limit"), 3), (("state",), 3)],
 )
 def test_only_the_oracles_judge_that_the_contract_can_serve(
     contract: Contract, observes: tuple[str, ...], count: int
 ) -> None:
     bench = Bench(attrs.evolve(contract, observes=observes))
-    assert len({type(oracle) for oracle in bench.oracles}) == count
+    assert len(bench.oracles) == count
 
 
 # Failures.
@@ -340,7 +371,7 @@ def test_what_only_a_second_run_shows_is_a_failure_of_a_run_of_actions() -> None
 
 def test_a_failure_of_a_first_run_is_seen_again() -> None:
     failure = failure_of(*CULPRITS)
-    assert run_again(make_target(BUGGY), failure.configuration, failure.actions, failure) == failure
+    assert failure.again(make_target(BUGGY), failure.configuration, failure.actions) == failure
 
 
 def test_a_failure_of_a_second_run_is_seen_again_with_its_oracle() -> None:
@@ -348,10 +379,10 @@ def test_a_failure_of_a_second_run_is_seen_again_with_its_oracle() -> None:
     actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
     failure = run_actions(target, {}, actions, [RERUN_ORACLES["transparency"]])
     assert failure is not None
-    assert run_again(target, {}, actions, failure) == failure
+    assert failure.again(target, {}, actions) == failure
 
 
 def test_a_failure_of_another_oracle_is_not_seen_in_a_second_run() -> None:
     target = make_target("reference+sampled-bytes-count-twice")
     actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
-    assert run_again(target, {}, actions, failure_of(*CULPRITS)) is None
+    assert failure_of(*CULPRITS).again(target, {}, actions) is None

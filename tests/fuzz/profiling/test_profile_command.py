@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import os
 import re
 import resource
@@ -14,13 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from firefox_check import problems
 
-from fuzz.actions import EnableSampling
-from fuzz.cli import run_command_line
-from fuzz.corpus import shipped_traces
 from fuzz.problems import InterruptedWorkError
-from fuzz.profiling.session import keeping
-from fuzz.trace import dumps
+from fuzz.profiling import screen
+from fuzz.profiling.recordings import keeping
+from fuzz.protocol.actions import EnableSampling
+from fuzz.protocol.trace import dumps
+from fuzz.sessions.corpus import shipped_traces
+from fuzz.terminal.cli import run_command_line
 from gcmodel.profiling.recording import read
 from gcmodel.workloads import WORKLOADS
 
@@ -41,8 +45,16 @@ Profiled = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What scripts import from there goes with it, and so does what they put on the path."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    # However long it takes here, no line says how far it is.
+    monkeypatch.setattr(screen, "PLAIN_SECONDS", math.inf)
+    yield
+    for name, module in [*sys.modules.items()]:
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.fixture
@@ -53,10 +65,15 @@ def script() -> str:
 
 @pytest.fixture
 def profiled(capsys: pytest.CaptureFixture[str]) -> Profiled:
-    """Profile something; returns what is printed."""
+    """Profile something; returns what is printed. The Firefox Profiler could open its files."""
 
     def run(*arguments: str) -> str:
         assert run_command_line(["profile", *arguments]) == CLEAN
+        for name in arguments:
+            if name.endswith((".json", ".json.gz")):
+                opened = gzip.open if name.endswith(".gz") else open
+                with opened(name, "rt", encoding="utf-8") as file:
+                    assert problems(json.load(file)) == []
         return capsys.readouterr().out
 
     return run
@@ -175,7 +192,11 @@ def test_a_program_can_be_repeated(script: str, profiled: Profiled) -> None:
 
 
 def test_time_is_sampled_beside_it(profiled: Profiled) -> None:
-    Path("slow.py").write_text("import time\ndef main(heap):\n    time.sleep(0.2)\n")
+    Path("slow.py").write_text(
+        "import signal\n\ndef main(heap):\n"
+        "    timed = signal.getitimer(signal.ITIMER_REAL) != (0, 0)\n"
+        "    for _ in range(5 * timed): signal.pause()\n"
+    )
     printed = profiled("slow.py", "--time-period", "10ms", "-o", "out.jsonl")
     assert re.search(r"^\d+ samples by time$", printed, re.MULTILINE)
     assert len(read(Path("out.jsonl")).time_samples) >= 5
@@ -405,11 +426,40 @@ def test_a_script_may_have_any_name(profiled: Profiled, name: str) -> None:
     assert sum(collapsed().values()) > ALLOCATED_BYTES // 2
 
 
-def test_a_script_imports_what_lies_beside_it(profiled: Profiled) -> None:
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from helper import main\n",
+        "def main(heap):\n    import helper\n    helper.main(heap)\n",
+    ],
+    ids=["at once", "when it runs"],
+)
+def test_a_script_imports_what_lies_beside_it(profiled: Profiled, source: str) -> None:
     Path("beside").mkdir()
-    Path("beside/nodes.py").write_text("from helper import main\n")
+    Path("beside/nodes.py").write_text(source)
     Path("beside/helper.py").write_text(SCRIPT)
     profiled("beside/nodes.py", "-o", "out.collapsed")
+    assert all(";make helper.py:3;" in site for site in collapsed())
+
+
+def test_the_folder_of_a_script_leaves_the_path_with_it(script: str, profiled: Profiled) -> None:
+    before = [*sys.path]
+    profiled(script, "-o", "out.collapsed")
+    assert sys.path == before
+
+
+def test_a_script_may_leave_its_folder_out_of_the_path(profiled: Profiled) -> None:
+    Path("nodes.py").write_text(SCRIPT + "    import sys; del sys.path[0]\n")
+    profiled("nodes.py", "-o", "out.collapsed")
+    assert collapsed()
+
+
+def test_a_path_that_a_script_adds_is_there_when_it_runs(profiled: Profiled) -> None:
+    Path("lib").mkdir()
+    Path("lib/helper.py").write_text(SCRIPT)
+    adding = "import sys\nsys.path.append('lib')\n\n"
+    Path("nodes.py").write_text(adding + "def main(heap):\n    import helper; helper.main(heap)\n")
+    profiled("nodes.py", "-o", "out.collapsed")
     assert all(";make helper.py:3;" in site for site in collapsed())
 
 
@@ -454,11 +504,10 @@ def test_files_of_one_name_are_told_apart(profiled: Profiled) -> None:
 
 def test_a_program_near_the_recursion_limit_is_sampled_by_time(profiled: Profiled) -> None:
     Path("nodes.py").write_text(
-        "import sys, time\n\n"
+        "import signal, sys\n\n"
         "def dive(frames):\n"
         "    if frames: return dive(frames - 1)\n"
-        "    until = time.perf_counter() + 0.1\n"
-        "    while time.perf_counter() < until: pass\n\n"
+        "    if signal.getitimer(signal.ITIMER_REAL) != (0, 0): signal.pause()\n\n"
         "def main(heap):\n"
         "    frame, used = sys._getframe(), 0\n"
         "    while frame: frame, used = frame.f_back, used + 1\n"
@@ -705,6 +754,7 @@ def test_the_help_names_every_workload(capsys: pytest.CaptureFixture[str], name:
     assert name in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_the_files_are_made_keeps_the_recording_and_says_where() -> None:
     recording = Path("out.json.jsonl")
     with pytest.raises(InterruptedWorkError, match=f"is kept in {recording}"), keeping(recording):
@@ -730,10 +780,8 @@ def endless(unmeasured: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.DEVNULL,
     )
     recording = Path("out.collapsed.jsonl")
-    until = time.monotonic() + 60
     while not (recording.exists() and recording.stat().st_size > 100_000):
         assert process.poll() is None
-        assert time.monotonic() < until
         time.sleep(0.05)
     yield process
     process.kill()
@@ -752,6 +800,6 @@ def test_a_kill_leaves_a_recording_that_exports(
 
 def test_an_interrupt_writes_what_was_recorded(endless: subprocess.Popen[bytes]) -> None:
     endless.send_signal(signal.SIGINT)
-    assert endless.wait(timeout=60) == INCONCLUSIVE
+    assert endless.wait() == INCONCLUSIVE
     assert sum(collapsed().values()) > 50_000
     assert not Path("out.collapsed.jsonl").exists()

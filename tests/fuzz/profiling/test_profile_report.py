@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -14,11 +14,10 @@ import pytest
 from rich.console import Console
 
 import fuzz
-from fuzz.profiling import report
+from fuzz.profiling import screen
 from fuzz.profiling.programs import ProgramSource
 from gcmodel import Heap
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import read
 
 COLUMNS, LINES = 100, 30
@@ -57,7 +56,7 @@ def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
     """What a console shows while the source is recorded."""
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=COLUMNS)
-    with report.Progress(console, source, source.cost()) as progress:
+    with screen.ProfilingProgress(console, source, source.cost()) as progress:
         source.record(path, 10**8, progress)
     return output.getvalue()
 
@@ -65,7 +64,7 @@ def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
 def test_where_there_is_no_terminal_a_line_now_and_then_says_how_far_it_is(
     source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "PLAIN_SECONDS", 0)
+    monkeypatch.setattr(screen, "PLAIN_SECONDS", 0)
     shares = list(map(int, LINE.findall(shown(source, tmp_path / "out.jsonl", terminal=False))))
     # One after each of the collections, of which there is one in 2,048 nodes.
     assert len(shares) >= 9
@@ -73,16 +72,24 @@ def test_where_there_is_no_terminal_a_line_now_and_then_says_how_far_it_is(
     assert shares[-1] >= 90
 
 
-def test_a_short_profile_prints_no_line(source: ProgramSource, tmp_path: Path) -> None:
+def test_before_its_time_no_line_is_printed(
+    source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "PLAIN_SECONDS", math.inf)
     assert shown(source, tmp_path / "out.jsonl", terminal=False) == ""
 
 
-def test_the_clock_is_looked_at_and_hardly_ever_more(source: ProgramSource, tmp_path: Path) -> None:
-    heard: list[Recorder] = []
-    count: Callable[[Recorder], None] = heard.append
-    source.record(tmp_path / "out.jsonl", 10**8, count)
-    lines = shown(source, tmp_path / "out.jsonl", terminal=True).count("samples of")
-    assert lines < len(heard)
+@pytest.mark.parametrize(("live_seconds", "lines"), [(math.inf, 1), (0, 10)])
+def test_a_live_line_is_drawn_at_once_and_again_when_it_is_time(
+    source: ProgramSource,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    live_seconds: float,
+    lines: int,
+) -> None:
+    monkeypatch.setattr(screen, "LIVE_SECONDS", live_seconds)
+    printed = shown(source, tmp_path / "out.jsonl", terminal=True)
+    assert len({*re.findall(r"(\d+)% · ", printed)}) == lines
 
 
 @pytest.mark.parametrize(
@@ -100,7 +107,7 @@ def test_the_overhead_is_told_where_a_clock_can_tell(
     profile = read(tmp_path / "out.jsonl")
     cost = Cost(seconds=plain_seconds, allocated_bytes=1000, collections=0, bytes_by_size={})
     output = StringIO()
-    report.print_costs(Console(file=output, width=COLUMNS), profile, cost, seconds, 500)
+    screen.print_costs(Console(file=output, width=COLUMNS), profile, cost, seconds, 500)
     assert told in output.getvalue()
 
 
@@ -117,7 +124,7 @@ def in_a_terminal(folder: Path, what: str) -> pexpect.spawn[str]:
         },
         dimensions=(LINES, COLUMNS),
         encoding="utf-8",
-        timeout=60,
+        timeout=None,
     )
 
 

@@ -7,8 +7,7 @@ in each comparison (test_false_alarms.py).
 
 import math
 import random
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -71,14 +70,3 @@ def runs() -> list[list[Sample]]:
     """The samples of each run of the same stream."""
     source = random.Random("runs")
     return [run_of(source) for _ in range(RUNS)]
-
-
-@pytest.fixture(scope="session")
-def standard_errors_off() -> Callable[[Sequence[float], float], float]:
-    """How many standard errors the mean of the estimates is away from the truth."""
-
-    def off(estimates: Sequence[float], truth: float) -> float:
-        standard_error = statistics.stdev(estimates) / math.sqrt(len(estimates))
-        return abs(statistics.fmean(estimates) - truth) / standard_error
-
-    return off

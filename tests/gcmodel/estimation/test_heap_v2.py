@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gcmodel.estimation import jemalloc
-from gcmodel.estimation.heap_v2 import Numbers, Stack, read, write, write_with_names
+from gcmodel.estimation.heap_v2 import DumpedStack, Numbers, read, write, write_with_names
 from gcmodel.estimation.jemalloc import Dumped, shown_by_jeprof
 from gcmodel.estimation.samples import Sample, Site
 from gcmodel.estimation.unbiased import Totals, by_chance, per_byte, totals_by
@@ -34,7 +34,7 @@ def test_a_dump_is_written_as_jemalloc_does(make_sample: MakeSample) -> None:
         lambda sample: sample.site,
         jemalloc.estimate,
     )
-    stacks = {site: Stack(live=live[site], allocated=sums[site]) for site in sums}
+    stacks = {site: DumpedStack(live=live[site], allocated=sums[site]) for site in sums}
     assert write(stacks, PERIOD, "0-1 r-xp\n") == (
         "heap_v2/4096\n"
         "  t*: 80: 1280 [134: 2144]\n"
@@ -50,7 +50,7 @@ def test_a_dump_is_written_as_jemalloc_does(make_sample: MakeSample) -> None:
 
 def test_the_head_is_computed_from_the_sums_of_all_stacks(make_sample: MakeSample) -> None:
     stacks = {
-        site: Stack(live=jemalloc.estimate(make_sample(size, period_bytes=2**19)))
+        site: DumpedStack(live=jemalloc.estimate(make_sample(size, period_bytes=2**19)))
         for site, size in (((0x1,), 16), ((0x2,), 33554432))
     }
     dump = read(write(stacks, 2**19, ""))
@@ -59,12 +59,14 @@ def test_the_head_is_computed_from_the_sums_of_all_stacks(make_sample: MakeSampl
 
 
 def test_a_stack_with_nothing_to_say_is_left_out() -> None:
-    stacks = {(0x1,): Stack(live=Totals()), (0x2,): Stack(live=Totals(1, 4096))}
+    stacks = {(0x1,): DumpedStack(live=Totals()), (0x2,): DumpedStack(live=Totals(1, 4096))}
     assert list(read(write(stacks, PERIOD, "")).stacks) == [(0x2,)]
 
 
 def test_a_stack_whose_objects_are_all_freed_stays_where_allocations_are_accumulated() -> None:
-    stacks: dict[Site, Stack] = {(0x1,): Stack(live=Totals(), allocated=Totals(1, 40960))}
+    stacks: dict[Site, DumpedStack] = {
+        (0x1,): DumpedStack(live=Totals(), allocated=Totals(1, 40960))
+    }
     written = read(write(stacks, PERIOD, ""))
     assert written.stacks == {(0x1,): Numbers(Dumped(0, 0), Dumped(1, 40958))}
 
@@ -72,13 +74,13 @@ def test_a_stack_whose_objects_are_all_freed_stays_where_allocations_are_accumul
 @pytest.mark.parametrize("site", [(), ("main",), (0x1, "main")])
 def test_a_stack_that_is_none_of_addresses_is_refused(site: Site) -> None:
     with pytest.raises(ValueError, match="is not a stack of addresses"):
-        write({site: Stack(live=Totals(1, 8))}, PERIOD, "")
+        write({site: DumpedStack(live=Totals(1, 8))}, PERIOD, "")
 
 
 @pytest.mark.parametrize("frame", [0x1, "", " ", "two\nlines", "a--b"])
 def test_a_name_that_jeprof_cannot_read_is_refused(frame: str | int) -> None:
     with pytest.raises(ValueError, match="no name that jeprof can read"):
-        write_with_names({("main", frame): Stack(live=Totals(1, 8))}, PERIOD)
+        write_with_names({("main", frame): DumpedStack(live=Totals(1, 8))}, PERIOD)
 
 
 def test_a_period_below_one_byte_is_refused() -> None:
@@ -118,11 +120,12 @@ def samples(make_sample: MakeSample) -> list[Sample]:
     ]
 
 
-def stacks_of(live: Sequence[Sample], freed: Sequence[Sample]) -> dict[Site, Stack]:
+def stacks_of(live: Sequence[Sample], freed: Sequence[Sample]) -> dict[Site, DumpedStack]:
     of_live = totals_by(live, lambda sample: sample.site, jemalloc.estimate)
     of_all = totals_by([*live, *freed], lambda sample: sample.site, jemalloc.estimate)
     return {
-        site: Stack(live=of_live.get(site, Totals()), allocated=of_all[site]) for site in of_all
+        site: DumpedStack(live=of_live.get(site, Totals()), allocated=of_all[site])
+        for site in of_all
     }
 
 
@@ -163,7 +166,7 @@ def test_jeprof_shows_any_estimator_s_sums(make_sample: MakeSample, tmp_path: Pa
     dump = tmp_path / "dump.heap"
     samples = [make_sample(size, site=(0x10,)) for size in [16] * 3000 + [5000] * 2000]
     sums = totals_by(samples, lambda sample: sample.site, by_chance(per_byte))
-    stacks = {site: Stack(live=totals) for site, totals in sums.items()}
+    stacks = {site: DumpedStack(live=totals) for site, totals in sums.items()}
     dump.write_text(write(stacks, 1000, ""))
     assert total_in_jeprof("inuse_space", dump, "/bin/true") == pytest.approx(
         sums[0x10,].bytes, rel=1 / 5000
@@ -182,9 +185,9 @@ def test_jeprof_reads_the_document_s_vector(make_sample: MakeSample, tmp_path: P
 @needs_jeprof
 def test_jeprof_finds_the_names_in_a_dump_that_carries_them(tmp_path: Path) -> None:
     dump = tmp_path / "dump.heap"
-    stacks: dict[Site, Stack] = {
-        ("leaf", "caller", "main"): Stack(live=Totals(3, 3 * 2**20)),
-        ("caller", "main"): Stack(live=Totals(1, 2**20)),
+    stacks: dict[Site, DumpedStack] = {
+        ("leaf", "caller", "main"): DumpedStack(live=Totals(3, 3 * 2**20)),
+        ("caller", "main"): DumpedStack(live=Totals(1, 2**20)),
     }
     dump.write_text(write_with_names(stacks, PERIOD))
     ran = subprocess.run(

@@ -9,11 +9,11 @@ from gcmodel.estimation.jemalloc import (
     Dumped,
     dumped,
     estimate,
+    round_half_up,
     shown_by_jeprof,
     unbiased_bytes,
     unbiased_eighths,
 )
-from gcmodel.estimation.rounding import round_half_up
 from gcmodel.estimation.samples import Sample
 from gcmodel.estimation.unbiased import Totals, total, totals_by
 

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from gcmodel.profiling.profile import (
+    CollectionMark,
     Fate,
     Frame,
-    Header,
-    MinorCollection,
     Phase,
     Profile,
-    Sample,
+    ProfileHeader,
+    ProfileSample,
     Stack,
     TimeSample,
 )
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
+from gcmodel.profiling.sampled_run import PROFILED, Program, SamplingPlan, record
 from gcmodel.profiling.stacks import PythonStacks
 
 PERIOD_BYTES = 4096
@@ -29,7 +29,7 @@ PERIOD_BYTES = 4096
 def profile() -> Profile:
     """Three functions, four nodes and strings of any fate and one unknown, two collections."""
     return Profile(
-        header=Header(
+        header=ProfileHeader(
             program="gcbench",
             period_bytes=PERIOD_BYTES,
             is_random=False,
@@ -48,16 +48,16 @@ def profile() -> Profile:
         ],
         stacks=[Stack(None, 0), Stack(0, 1), Stack(1, 2), Stack(1, 3)],
         samples=[
-            Sample(100, 1, 1, PERIOD_BYTES, 24, "node", False, Fate.SURVIVED, 1000),
-            Sample(200, 2, 2, PERIOD_BYTES, 5000, "node", False, Fate.DIED_YOUNG, 1000),
-            Sample(1500, 2, 1, PERIOD_BYTES, 24, "node", False, Fate.DIED_YOUNG, 2000),
-            Sample(1600, 3, 3, PERIOD_BYTES, 9000, "string", True, Fate.DIED_YOUNG, 2000),
-            Sample(2500, 3, 1, PERIOD_BYTES, 24),
+            ProfileSample(100, 1, 1, PERIOD_BYTES, 24, "node", False, Fate.SURVIVED, 1000),
+            ProfileSample(200, 2, 2, PERIOD_BYTES, 5000, "node", False, Fate.DIED_YOUNG, 1000),
+            ProfileSample(1500, 2, 1, PERIOD_BYTES, 24, "node", False, Fate.DIED_YOUNG, 2000),
+            ProfileSample(1600, 3, 3, PERIOD_BYTES, 9000, "string", True, Fate.DIED_YOUNG, 2000),
+            ProfileSample(2500, 3, 1, PERIOD_BYTES, 24),
         ],
         time_samples=[TimeSample(50, 1), TimeSample(1550, 3)],
         minor_collections=[
-            MinorCollection(900, 1100, 1000, 4096, 50_000),
-            MinorCollection(1900, 2100, 700, 8192, 60_000),
+            CollectionMark(900, 1100, 1000, 4096, 50_000),
+            CollectionMark(1900, 2100, 700, 8192, 60_000),
         ],
         phases=[Phase("marking", 1200, 2300, 2, 150), Phase("sweeping", 2310, 2400, 1, 90)],
         ended_us=3000,
@@ -78,7 +78,7 @@ def recorded(tmp_path: Path) -> Recorded:
         max_bytes: int = 10**9,
         **plan: Any,  # noqa: ANN401
     ) -> Profile:
-        header = Header.of_now(
+        header = ProfileHeader.of_now(
             "a program",
             period_bytes=period_bytes,
             is_random=False,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import attrs
 import pytest
+from exact_heap import ExactHeap
 from scipy.stats import binom
 
 from gcmodel.profiling.estimates import bytes_by_type
-from gcmodel.profiling.exact import ExactHeap
-from gcmodel.profiling.profile import Header, Profile, Sample
+from gcmodel.profiling.profile import Profile, ProfileHeader, ProfileSample
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.run import PROFILED, Program, SamplingPlan, record
+from gcmodel.profiling.sampled_run import PROFILED, Program, SamplingPlan, record
 from gcmodel.profiling.stacks import PythonStacks
 from gcmodel.workloads import allocate, gcbench
 
@@ -28,8 +28,8 @@ GCBENCH_SIZE = gcbench.Size(
 )
 
 
-def header(period_bytes: int, *, is_random: bool) -> Header:
-    return Header.of_now(
+def header(period_bytes: int, *, is_random: bool) -> ProfileHeader:
+    return ProfileHeader.of_now(
         "test",
         period_bytes=period_bytes,
         is_random=is_random,
@@ -43,7 +43,7 @@ def profile_of(hits: list[tuple[str, int]], *, is_random: bool = True) -> Profil
         header=header(1000, is_random=is_random),
         frames=[],
         stacks=[],
-        samples=[Sample(0, 0, count, 1000, 5000, type=name) for name, count in hits],
+        samples=[ProfileSample(0, 0, count, 1000, 5000, type=name) for name, count in hits],
         time_samples=[],
         minor_collections=[],
         phases=[],
@@ -90,7 +90,7 @@ def test_more_hits_give_bounds_that_are_nearer_to_each_other() -> None:
 
 def test_samples_of_another_period_have_no_bounds() -> None:
     profile = profile_of([("node", 1)])
-    profile.samples.append(Sample(0, 0, 1, 64, 32, type="node"))
+    profile.samples.append(ProfileSample(0, 0, 1, 64, 32, type="node"))
     with pytest.raises(ValueError, match="a sample has the period 64, and not the profile's 1000"):
         bytes_by_type(profile, CONFIDENCE)
 

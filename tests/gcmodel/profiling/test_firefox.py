@@ -10,20 +10,20 @@ from typing import Any
 
 import attrs
 import pytest
+from firefox_check import problems
 
 import gcmodel
-from gcmodel.heap import Heap
+from gcmodel.collector.heap import Heap
 from gcmodel.profiling.firefox import processed, write
-from gcmodel.profiling.firefox_check import problems
 from gcmodel.profiling.firefox_look import CALLED_BACK, CATEGORY_OF_FILE
 from gcmodel.profiling.profile import Fate, Frame, Phase, Profile, Stack, TimeSample
 
 PERIOD_BYTES = 4096
 ROOT = "gcbench", ""
 GCBENCH = "gcbench", "/src/gcmodel/workloads/gcbench.py"
-ALLOCATE = "Heap.allocate_node", "/src/gcmodel/heap.py"
-COLLECT = "MinorCollection.collect", "/src/gcmodel/minor.py"
-REPORT = "Sampler.report", "/src/gcmodel/sampler.py"
+ALLOCATE = "Heap.allocate_node", "/src/gcmodel/collector/heap.py"
+COLLECT = "MinorCollection.collect", "/src/gcmodel/collector/minor.py"
+REPORT = "Sampler.report", "/src/gcmodel/sampling/sampler.py"
 Json = Any
 Place = tuple[str, str]
 """A function and its file."""
@@ -221,37 +221,43 @@ def test_without_time_samples_there_is_one_thread(profile: Profile, read: Read) 
         pytest.param([ROOT, ("(outer frames left out)", "")], "yellow yellow", id="no file"),
         pytest.param([ROOT, GCBENCH, ALLOCATE], "yellow yellow blue", id="the heap"),
         pytest.param(
-            [ROOT, GCBENCH, ALLOCATE, ("Nursery.allocate", "/src/gcmodel/nursery.py")],
+            [ROOT, GCBENCH, ALLOCATE, ("Nursery.allocate", "/src/gcmodel/memory/nursery.py")],
             "yellow yellow blue blue",
             id="a helper of the heap",
         ),
         pytest.param(
-            [ROOT, ALLOCATE, COLLECT, ("_first", "/src/gcmodel/arenas.py")],
+            [ROOT, ALLOCATE, COLLECT, ("_first", "/src/gcmodel/collector/arenas.py")],
             "yellow blue orange orange",
             id="a minor collection",
         ),
         pytest.param(
-            [ROOT, ALLOCATE, ("MajorCollection.step", "/src/gcmodel/major.py")],
+            [ROOT, ALLOCATE, ("MajorCollection.step", "/src/gcmodel/collector/major.py")],
             "yellow blue orange",
             id="a major collection",
         ),
         pytest.param(
-            [ROOT, ALLOCATE, COLLECT, ("Heap.place_old", "/src/gcmodel/heap.py")],
+            [ROOT, ALLOCATE, COLLECT, ("Heap.place_old", "/src/gcmodel/collector/heap.py")],
             "yellow blue orange orange",
             id="the heap called by the collector",
         ),
         pytest.param(
-            [ROOT, ALLOCATE, COLLECT, REPORT, ("Heap.statistics", "/src/gcmodel/heap.py")],
+            [
+                ROOT,
+                ALLOCATE,
+                COLLECT,
+                REPORT,
+                ("Heap.statistics", "/src/gcmodel/collector/heap.py"),
+            ],
             "yellow blue orange purple purple",
             id="the heap called by the sampler",
         ),
         pytest.param(
-            [ROOT, COLLECT, ("Heap.memory_used_bytes", "/src/gcmodel/heap.py")],
+            [ROOT, COLLECT, ("Heap.memory_used_bytes", "/src/gcmodel/collector/heap.py")],
             "yellow orange orange",
             id="a figure of the heap's asked by the collector",
         ),
         pytest.param(
-            [ROOT, ALLOCATE, ("Sampling.set_limit", "/src/gcmodel/sampling.py")],
+            [ROOT, ALLOCATE, ("Sampling.set_limit", "/src/gcmodel/sampling/sample_point.py")],
             "yellow blue purple",
             id="the sampler",
         ),
@@ -262,7 +268,9 @@ def test_without_time_samples_there_is_one_thread(profile: Profile, read: Read) 
         ),
         pytest.param([GCBENCH, ALLOCATE], "yellow blue", id="a program without a root"),
         pytest.param([ALLOCATE, COLLECT], "blue orange", id="a heap without a program"),
-        pytest.param([("x", "/src/gcmodel/arenas.py")], "yellow", id="a helper without a caller"),
+        pytest.param(
+            [("x", "/src/gcmodel/collector/arenas.py")], "yellow", id="a helper without a caller"
+        ),
     ],
 )
 def test_time_is_the_program_s_the_heap_s_the_collector_s_or_the_sampler_s(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firefox_check import problems
 
 from gcmodel.profiling.firefox import processed, write
-from gcmodel.profiling.firefox_check import problems
 from gcmodel.profiling.profile import Profile
 
 Json = Any

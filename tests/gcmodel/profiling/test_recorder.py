@@ -13,7 +13,7 @@ from gcmodel import Configuration, Heap
 from gcmodel.profiling.profile import Fate, Profile
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.run import PROFILED
+from gcmodel.profiling.sampled_run import PROFILED
 from gcmodel.profiling.stacks import PythonStacks
 
 Recorded = Callable[..., Profile]

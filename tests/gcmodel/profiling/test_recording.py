@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gcmodel import Heap
-from gcmodel.errors import RecordingError
-from gcmodel.profiling.profile import Fate, Header, Profile
+from gcmodel.memory.errors import RecordingError
+from gcmodel.profiling.profile import Fate, Profile, ProfileHeader
 from gcmodel.profiling.recording import RecordingWriter, is_recording, read
 
 Recorded = Callable[..., Profile]
@@ -23,7 +23,7 @@ def allocate(heap: Heap) -> None:
 
 
 @pytest.fixture
-def header(profile: Profile) -> Header:
+def header(profile: Profile) -> ProfileHeader:
     return profile.header
 
 
@@ -66,7 +66,9 @@ def test_wherever_it_ends_it_can_be_read(path: Path, share: float) -> None:
     assert judged == whole.samples[: len(judged)]
 
 
-def test_a_file_with_a_header_only_is_an_empty_profile(header: Header, tmp_path: Path) -> None:
+def test_a_file_with_a_header_only_is_an_empty_profile(
+    header: ProfileHeader, tmp_path: Path
+) -> None:
     path = tmp_path / "empty.jsonl"
     with RecordingWriter(path, header, 10_000):
         pass
@@ -177,7 +179,7 @@ def test_a_file_of_other_bytes_is_no_recording(tmp_path: Path) -> None:
 # What stops it.
 
 
-def test_a_full_recording_ends_at_a_line(header: Header, tmp_path: Path) -> None:
+def test_a_full_recording_ends_at_a_line(header: ProfileHeader, tmp_path: Path) -> None:
     path = tmp_path / "full.jsonl"
     with RecordingWriter(path, header, 1000) as writer:
         for number in range(100):
@@ -202,7 +204,7 @@ def test_a_recording_that_stops_does_not_stop_the_program(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
-def test_a_disk_that_is_full_is_told_at_the_end(header: Header) -> None:
+def test_a_disk_that_is_full_is_told_at_the_end(header: ProfileHeader) -> None:
     with RecordingWriter(Path("/dev/full"), header, 10**6) as writer:
         for number in range(100):
             writer.line(f'["dropped",{number}]')
@@ -211,6 +213,8 @@ def test_a_disk_that_is_full_is_told_at_the_end(header: Header) -> None:
     assert writer.stopped_by == "it cannot be written: No space left on device"
 
 
-def test_a_folder_that_is_not_there_is_an_error_at_once(header: Header, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_an_error_at_once(
+    header: ProfileHeader, tmp_path: Path
+) -> None:
     with pytest.raises(FileNotFoundError):
         RecordingWriter(tmp_path / "nowhere" / "recording.jsonl", header, 10**6)

@@ -1,0 +1,316 @@
+"""The project's own input fuzzer: mutated files and answers, to which every command has an answer.
+
+    python benchmarks/hostile_inputs.py --inputs 200000
+
+Mutated are the corpus and other traces, recordings of them, profiles, contracts, and what a program
+answers. Whatever comes of that, a command ends with an exit code from 0 to 3, prints nothing that a
+terminal obeys, and says in one line what it cannot use; it takes less than a minute of processor
+time and 1.5 GB of address space. A number always makes the same input: `--first N --inputs 1 --keep
+FOLDER` leaves one to be looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import io
+import multiprocessing
+import os
+import platform
+import random
+import resource
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+from hostile_mutations import mutated
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.random import RandomEngine
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.lines import observation_to_data, to_line, unstructured
+from fuzz.protocol.observation import Observation
+from fuzz.run import record
+from fuzz.sessions.corpus import shipped_traces
+from fuzz.targets import REFERENCES, Target, make_target
+from fuzz.terminal.cli import run_command_line
+
+SEED = 14
+BATCH = 1000
+"""So many inputs have a process together, so that nothing is paid for each."""
+ADDRESS_SPACE_BYTES = 3 * 2**29
+PROCESSOR_SECONDS = 60.0
+"""What takes longer has no end, however slow or busy the machine is."""
+OVERRUN = -1
+"""Instead of its exit code."""
+SILENCE_SECONDS = 1800.0
+"""A batch that takes longer waits for something."""
+CODES = range(4)
+UNFORESEEN = "gcfuzz: this is a bug of gcfuzz itself; please report it"
+DRAWN, DRAWN_ACTIONS = 3, 40
+"""So many traces are drawn on each of the references, each of so many actions at most."""
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "hostile-inputs.md"
+OF_TRACES = (
+    *["replay {}", "explain {}", "explain {} --html out.html", "record {} -o out.jsonl"] * 2,
+    *("profile {} -o out.collapsed", "profile {} --period 64 -o out.json", "reduce {}"),
+    *("replay {} --target reference+one-sample-per-object", "replay {} --target reference"),
+)
+OF_PROFILES = ("profile {} -o out.collapsed", "profile {} -o out.json", "profile {} -o out.heap")
+OF_ANSWERS = ("replay", "replay", "explain", "record -o out.jsonl", "explain --html out.html")
+OF_CONTRACTS = (*OF_ANSWERS, "probes --actions 20")
+
+
+class OverrunError(BaseException):
+    """An input has taken more processor time than any may."""
+
+
+@attrs.frozen
+class Material:
+    """What is mutated, each as lines."""
+
+    traces: list[list[str]]
+    recordings: list[list[str]]
+    profiles: list[list[str]]
+    answers: list[tuple[list[str], list[str]]]
+    """A trace for a program, and what the program answers."""
+
+
+@attrs.frozen
+class Ended:
+    """How a command ended, and what it said on its two streams."""
+
+    command: str
+    code: int
+    printed: str
+    complaint: str
+
+    @property
+    def problem(self) -> str | None:
+        """What should not have happened, in a line; None if all is well."""
+        said = self.complaint.splitlines()
+        if self.code not in CODES:
+            return ([line for line in said if line != UNFORESEEN] or [f"exit code {self.code}"])[-1]
+        for line in (self.printed + self.complaint).split("\n"):
+            if not line.isprintable():
+                return f"printed {line!a}"
+        return next((f"said {line}" for line in said if not line.startswith("gcfuzz: ")), None)
+
+
+@attrs.frozen
+class Outcome:
+    """What came of inputs: how often which exit code by what was mutated, and the problems."""
+
+    codes: Counter[tuple[str, int]]
+    problems: list[tuple[int, Ended]]
+    memory_kilobytes: int
+
+
+class Keeping:
+    """A target that keeps what it was started with, and what it was asked."""
+
+    name = "keeping"
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.configuration: dict[str, int] = {}
+        self.actions: list[Action] = []
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self.configuration, self.actions = dict(configuration), []
+        return self._target.start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        self.actions.append(action)
+        return self._target.perform(action)
+
+
+def material() -> Material:
+    """The corpus, and what is made of it."""
+    made = Material([], [], [], [])
+    for trace in [*shipped_traces().values(), *drawn_traces()]:
+        made.traces.append(traces.dumps(trace).splitlines())
+        recording, _ = record(make_target(trace.header.target), trace, "material")
+        made.recordings.append(traces.dumps(recording).splitlines())
+        header = attrs.evolve(trace.header, target="process", found=None, kills=())
+        alone = traces.dumps(attrs.evolve(trace, header=header)).splitlines()
+        made.answers.append((alone, _answers(recording)))
+    for lines in made.traces:
+        Path("trace.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if run("profile trace.jsonl --period 64 -o profile.jsonl").code == 0:
+            made.profiles.append(Path("profile.jsonl").read_text(encoding="utf-8").splitlines())
+    return made
+
+
+def drawn_traces() -> Iterator[traces.Trace]:
+    """Traces that the random engine draws, longer than those of the corpus."""
+    for name in REFERENCES:
+        target = Keeping(make_target(name))
+        engine = RandomEngine(target, "material")
+        for number in range(1, 2 * DRAWN, 2):  # Those of even numbers may be run once more.
+            engine.run_slice(number, DRAWN_ACTIONS, ProbeCounter())
+            header = traces.Header(traces.VERSION, name, target.configuration)
+            yield traces.Trace(header, tuple(target.actions))
+
+
+def _answers(recording: traces.Trace) -> list[str]:
+    """What a program says that answers like the recording, up to the header at the end."""
+    contract = to_line({"contract": unstructured(recording.header.contract)})
+    observations = recording.recorded or ()
+    return [contract, *(to_line(observation_to_data(each)) for each in observations), contract]
+
+
+def run_input(made: Material, number: int) -> tuple[str, Ended]:
+    """Make an input and run a command on it; returns what was mutated, and how that ended."""
+    rng = random.Random(f"{SEED}/{number}")  # noqa: S311 - reproducible, not secret
+    kind = rng.choice(("traces", "traces", "recordings", "profiles", "contracts", "answers"))
+    if kind in {"contracts", "answers"}:
+        trace, answers = rng.choice(made.answers)
+        contract, rest = answers[:1], answers[1:]
+        content = (
+            mutated(contract, rng) + "".join(f"{line}\n" for line in rest).encode()
+            if kind == "contracts"
+            else f"{contract[0]}\n".encode() + mutated(rest, rng)
+        )
+        Path("input").write_bytes(content)
+        Path("trace.jsonl").write_text("\n".join(trace) + "\n", encoding="utf-8")
+        command = rng.choice(OF_CONTRACTS if kind == "contracts" else OF_ANSWERS)
+        name, _, options = command.partition(" ")
+        path = "" if name == "probes" else "trace.jsonl"
+        command = f"{name} {path} {options} --command 'cat input'"
+    else:
+        Path("input.jsonl").write_bytes(mutated(rng.choice(getattr(made, kind)), rng))
+        command = rng.choice(OF_PROFILES if kind == "profiles" else OF_TRACES)
+        command = command.format("input.jsonl")
+    return kind, run(command)
+
+
+def run(command: str) -> Ended:
+    """Run a command in this process."""
+    printed, complaint = io.StringIO(), io.StringIO()
+    code = OVERRUN
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(complaint):
+        signal.setitimer(signal.ITIMER_VIRTUAL, PROCESSOR_SECONDS)
+        with contextlib.suppress(OverrunError):
+            code = run_command_line(shlex.split(command))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return Ended(command, code, printed.getvalue(), complaint.getvalue())
+
+
+def run_batch(numbers: Sequence[int], folder: Path | None = None) -> Outcome:
+    """Run inputs in this process, which may take so much memory and no more."""
+    outcome = Outcome(Counter(), [], 0)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+    signal.signal(signal.SIGVTALRM, _overrun)
+    faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
+    with _working_in(folder):
+        made = material()
+        for number in numbers:
+            kind, ended = run_input(made, number)
+            outcome.codes[kind, ended.code] += 1
+            if ended.problem is not None:
+                outcome.problems.append((number, ended))
+    faulthandler.cancel_dump_traceback_later()
+    memory_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return attrs.evolve(outcome, memory_kilobytes=memory_kilobytes)
+
+
+def _overrun(number: int, frame: object) -> None:
+    raise OverrunError
+
+
+@contextlib.contextmanager
+def _working_in(folder: Path | None) -> Iterator[None]:
+    """A folder to work in, which is removed unless it is wanted."""
+    with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(folder or temporary):
+        yield
+
+
+def run_all(first: int, inputs: int, workers: int) -> Outcome:
+    """Run inputs in batches, each in a process of its own."""
+    numbers = range(first, first + inputs)
+    batches = [numbers[start : start + BATCH] for start in range(0, inputs, BATCH)]
+    total = Outcome(Counter(), [], 0)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as executor:
+        for outcome in executor.map(run_batch, batches):
+            total.codes.update(outcome.codes)
+            total.problems.extend(outcome.problems)
+            memory_kilobytes = max(total.memory_kilobytes, outcome.memory_kilobytes)
+            total = attrs.evolve(total, memory_kilobytes=memory_kilobytes)
+    return total
+
+
+def described(outcome: Outcome, seconds: float) -> str:
+    """The figures, and what should not have happened."""
+    kinds = sorted({kind for kind, _ in outcome.codes})
+    codes = sorted({code for _, code in outcome.codes})
+    rows = [["mutated", *(f"exit {code}" for code in codes)]]
+    rows += [[kind, *(f"{outcome.codes[kind, code]:,}" for code in codes)] for kind in kinds]
+    lines = ["".join(f"{cell:>12}" for cell in row) for row in rows]
+    total, problems = outcome.codes.total(), len(outcome.problems)
+    lines.append(
+        f"{total:,} inputs in {seconds:.0f} s, at most {outcome.memory_kilobytes / 1024:,.0f} MB "
+        f"in a process: {problems:,} problems"
+    )
+    return "\n".join(lines)
+
+
+def page(figures: str) -> str:
+    """The page that shows them."""
+    today = datetime.now(UTC).date()
+    version = platform.python_version()
+    command = shlex.join(["python", "benchmarks/hostile_inputs.py", *sys.argv[1:]])
+    return f"""# Hostile inputs
+
+{today}, CPython {version}, {os.cpu_count()} cores. `{command}`
+mutates the corpus and traces that the random engine drew, recordings of them, profiles, contracts,
+and what a program answers, and runs a command on each: replay, explain, record, reduce, profile or
+probes. A problem would be an exit code that is none of 0 (clean), 1 (a mismatch), 2 (bad input) and
+3 (inconclusive), a message of several lines, something printed that a terminal obeys, more than a
+minute of processor time, or more than {ADDRESS_SPACE_BYTES / 2**30:.1f} GB of address space.
+
+```text
+{figures}
+```
+"""
+
+
+def main() -> None:
+    """Run the inputs, print what came of it, and fail if anything did that should not."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--inputs", type=int, default=5000)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--keep", type=Path, help="a folder for what the last input is made of")
+    parser.add_argument("--page", action="store_true", help=f"write {PAGE.name} with the figures")
+    given = parser.parse_args()
+    began = time.monotonic()
+    if given.keep is not None:
+        outcome = run_batch(range(given.first, given.first + given.inputs), given.keep)
+    else:
+        outcome = run_all(given.first, given.inputs, given.workers)
+    figures = described(outcome, time.monotonic() - began)
+    print(figures)
+    if given.page:
+        PAGE.write_text(page(figures), encoding="utf-8")
+    times = Counter(ended.problem for _, ended in outcome.problems)
+    first = {ended.problem: (number, ended) for number, ended in reversed(outcome.problems)}
+    for problem, (number, ended) in first.items():
+        print(f"\n{times[problem]} times, first input {number}, {ended.command}: {problem}")
+        print(ended.complaint)
+    sys.exit(bool(outcome.problems))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""A forecast: a trace drawn before any of it is performed.
+
+What comes next in a trace leans on the oracles' state (what still fits in the nursery, how far the
+next sample is), and that on what the target answered. To send actions ahead of their answers, the
+answers are foreseen by arithmetic: a nursery that is full is collected. Where a collector collects
+for reasons of its own, the actions drawn are only less pointed; the oracles judge by the answers.
+"""
+
+from __future__ import annotations
+
+from fuzz.drawing.rules import Situation
+from fuzz.oracles import Bench
+from fuzz.protocol.actions import Action, collects
+from fuzz.protocol.contract import Contract, Layout
+
+
+class Forecast:
+    """`situation` is what rules and scenarios draw from."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.situation = Situation(contract, Bench(contract))
+
+    def follow(self, action: Action) -> None:
+        """Go on as if the action had been performed."""
+        bench = self.situation.bench
+        minors = int(self._collects(action))
+        bench.foresee(action, minors)
+        if minors:
+            self.situation.objects = len(bench.shadow.reachable())
+
+    def _collects(self, action: Action) -> bool:
+        if action.allocates:
+            contract, sampling = self.situation.contract, self.situation.bench.sampling
+            if not contract.nursery_bytes:
+                return False
+            size_bytes, outside = cost_of(contract.layout, action)
+            room_bytes = contract.nursery_bytes - sampling.nursery_used_bytes
+            return not outside and size_bytes > room_bytes
+        return collects(action) != "never"
+
+
+def cost_of(layout: Layout, allocation: Action) -> tuple[int, bool]:
+    """The bytes that an allocation counts, and whether its object lies outside the nursery."""
+    assert allocation.kind is not None
+    nonmovable = allocation.old or getattr(allocation, "nonmovable", False)
+    return layout.cost(allocation.kind, getattr(allocation, "length", 0), nonmovable)

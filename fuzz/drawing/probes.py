@@ -1,0 +1,310 @@
+"""Probes: named situations that a session should reach sometimes.
+
+A probe that a session never reaches is a finding about the session: whatever depends on that
+situation was not tested. Each is a question about one action, its observation and the state of
+the oracles; the counts say how often the answer was yes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+import attrs
+
+from fuzz.mutator.shadow import Age, ShadowObject
+from fuzz.oracles import Bench
+from fuzz.oracles.sampling import SamplingFacts
+from fuzz.protocol.actions import (
+    NAMES,
+    Action,
+    AddMemoryPressure,
+    AllocateOldString,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
+    PauseSampling,
+    Pin,
+    ReadProfile,
+    ReadWeakref,
+    Realloc,
+    ResumeSampling,
+    SetPeriod,
+    TakeIdentity,
+    Unpin,
+)
+from fuzz.protocol.contract import DRAWN, Contract
+from fuzz.protocol.observation import MAJOR_STATES, Observation
+
+MARKING = MAJOR_STATES.index("marking")
+
+
+@attrs.define
+class Moment:
+    """One action and what came of it, and what the oracles knew before."""
+
+    action: Action
+    observation: Observation
+    bench: Bench
+    before: SamplingFacts
+    pending: Mapping[ShadowObject, int]
+    """The samples not yet reported; where there was a report, the survival oracle counts anew."""
+
+    @property
+    def allocated(self) -> ShadowObject:
+        """The object just allocated."""
+        return self.bench.shadow.roots[-1]
+
+
+def _toggled_while(state: int) -> Callable[[Moment], bool]:
+    return lambda moment: moment.observation.state == state
+
+
+def _is_enabling(moment: Moment) -> bool:
+    return isinstance(moment.action, EnableSampling)
+
+
+def _drops(moment: Moment) -> bool:
+    return isinstance(moment.action, DisableSampling) and not moment.action.report
+
+
+def _root(moment: Moment, field: str = "root") -> ShadowObject:
+    """The object that the action names in that field."""
+    slot: int = getattr(moment.action, field)
+    return moment.bench.shadow.roots[slot]
+
+
+_Group = dict[str, Callable[[Moment], bool]]
+
+# Asked of every allocation while sampling is on in which something happened.
+_OF_ALLOCATIONS: _Group = {
+    "sample_in_nursery": lambda m: bool(m.observation.samples) and not m.allocated.outside,
+    "sample_outside": lambda m: bool(m.observation.samples) and m.allocated.outside,
+    "several_samples_in_nursery": lambda m: m.observation.samples > 1 and not m.allocated.outside,
+    "several_samples_outside": lambda m: m.observation.samples > 1 and m.allocated.outside,
+    "sample_then_minor_collection": lambda m: "sM" in m.observation.order,
+    "minor_collection_then_sample": lambda m: (
+        "M" in m.observation.order and m.observation.order.endswith("s")
+    ),
+    "sample_at_end_of_context": lambda m: (
+        bool(m.observation.samples)
+        and 0 < m.before.room_bytes[m.action.thread] < m.allocated.size_bytes
+    ),
+    "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample() == 0,
+    "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
+    "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
+    "sampled_beside_barrier": lambda m: (
+        bool(m.observation.samples) and m.bench.shadow.has_obstacles and not m.allocated.outside
+    ),
+    "old_object_sampled": lambda m: (
+        bool(m.observation.samples) and isinstance(m.action, AllocateOldString)
+    ),
+    "callback_sampled": lambda m: bool(m.bench.sampling.callback_samples),
+    "collected_again_after_callback": lambda m: m.bench.sampling.callback_was_reported,
+    "several_minor_collections_in_allocation": lambda m: m.observation.minors > 1,
+}
+# Asked of every block.
+_OF_BLOCKS: _Group = {
+    "block_sampled": lambda m: m.observation.samples > 0,
+    "first_byte_sampled": lambda m: any(offset == 0 for offset in m.bench.sampling.offsets),
+    "last_byte_sampled": lambda m: any(
+        offset + 1 == m.bench.sampling.counted_bytes for offset in m.bench.sampling.offsets
+    ),
+    "due_while_paused": lambda m: m.bench.sampling.unheard > 0,
+    "sampled_by_another_thread": lambda m: m.observation.samples > 0 and m.action.thread > 0,
+}
+# Asked of enabling and disabling.
+_OF_TOGGLING: _Group = {
+    "enabled_beyond_nursery": lambda m: (
+        _is_enabling(m) and m.bench.sampling.period_bytes > m.bench.nursery_bytes
+    ),
+    "enabled_with_room_left": lambda m: (
+        _is_enabling(m) and m.observation.sample_point == m.observation.top
+    ),
+    "enabled_beside_barrier": lambda m: _is_enabling(m) and m.bench.shadow.has_obstacles,
+    "reenabled_while_enabled": lambda m: _is_enabling(m) and m.before.period_bytes > 0,
+    "disabled_never_enabled": lambda m: not m.bench.sampling.was_enabled,
+    "pending_samples_dropped": lambda m: _drops(m) and bool(m.pending),
+    "pending_samples_reported_by_disabling": lambda m: (
+        isinstance(m.action, DisableSampling) and m.action.report and bool(m.pending)
+    ),
+    **{f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(MAJOR_STATES)},
+}
+# Asked of every report.
+_OF_REPORTS: _Group = {
+    "sampled_object_survived": lambda m: any(obj.survived for obj in m.pending),
+    "sampled_object_died": lambda m: not all(obj.survived for obj in m.pending),
+    "sampled_weakref": lambda m: any(obj.kind == "weakref" for obj in m.pending),
+    "sampled_object_pinned": lambda m: any(obj.pinned for obj in m.pending),
+    "sampled_object_weakly_referenced": lambda m: any(
+        obj in m.bench.shadow.weak_targets for obj in m.pending
+    ),
+}
+# For most actions there are none, which keeps this fast.
+_OF_ACTIONS: dict[type[Action], _Group] = {
+    **{
+        action: _OF_BLOCKS if action.kind == "block" else _OF_ALLOCATIONS
+        for action in NAMES
+        if action.allocates
+    },
+    Realloc: {
+        "block_moved_and_sampled": lambda m: m.observation.samples > 0,
+        "block_stayed": lambda m: m.bench.sampling.counted_bytes is None,
+    },
+    SetPeriod: {
+        "period_set_while_paused": lambda m: m.bench.sampling.period_bytes == 0,
+        "period_set": lambda m: m.bench.sampling.period_bytes != m.before.period_bytes,
+    },
+    ReadProfile: {"profile_of_samples": lambda m: any(m.observation.profile or ())},
+    EnableSampling: _OF_TOGGLING,
+    DisableSampling: _OF_TOGGLING,
+    ReadWeakref: {"weakref_died": lambda m: m.observation.alive is False},
+    CopyArray: {
+        "array_copied_while_marking": lambda m: m.observation.state == MARKING,
+        "copied_into_prebuilt_array": lambda m: (
+            _root(m, "dest") in m.bench.shadow.prebuilt
+            and _root(m, "source") not in m.bench.shadow.prebuilt
+        ),
+    },
+    TakeIdentity: {
+        "identity_taken_of_young_object": lambda m: _root(m).age is Age.YOUNG,
+        "identity_taken_of_pinned_object": lambda m: _root(m).pinned,
+    },
+    Pin: {"pinned_while_sampling": lambda m: m.before.period_bytes > 0},
+    Unpin: {"unpinned_while_marking": lambda m: m.observation.state == MARKING},
+    AddMemoryPressure: {
+        "collection_due": lambda m: m.observation.limit == m.observation.free,
+        "collection_due_while_sampling": lambda m: (
+            m.observation.limit == m.observation.free and m.before.period_bytes > 0
+        ),
+    },
+    Fork: {"forked_with_pending_samples": lambda m: bool(m.pending)},
+    PauseSampling: {"paused_with_pending_samples": lambda m: bool(m.pending)},
+    ResumeSampling: {
+        "resumed": lambda m: m.before.period_bytes < m.bench.sampling.period_bytes,
+        "resumed_without_pause": lambda m: m.bench.sampling.period_bytes == m.before.period_bytes,
+    },
+}
+
+PROBES = tuple(
+    dict.fromkeys(name for group in (*_OF_ACTIONS.values(), _OF_REPORTS) for name in group)
+)
+"""The names of all probes."""
+
+
+_NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_OF_BLOCKS, ("samples",)),
+    **dict.fromkeys(("first_byte_sampled", "last_byte_sampled"), ("samples", "drawn distances")),
+    "due_while_paused": ("samples", "goes on counting"),
+    "sampled_by_another_thread": ("samples", "threads"),
+    "block_moved_and_sampled": ("samples",),
+    "block_stayed": ("samples", "blocks stay"),
+    "period_set_while_paused": ("pause_sampling",),
+    "sample_in_nursery": ("samples",),
+    "sample_outside": ("samples",),
+    "several_samples_in_nursery": ("samples", "several samples"),
+    "several_samples_outside": ("samples", "several samples"),
+    "sample_then_minor_collection": ("samples", "order"),
+    "minor_collection_then_sample": ("samples", "order"),
+    "sample_point_at_top": ("sample_point", "top"),
+    "sample_at_end_of_context": ("samples", "contexts"),
+    "sampled_beside_barrier": ("samples", "pin"),
+    "old_object_sampled": ("samples", "allocate_old_string"),
+    "object_ends_at_sample_point": ("stated distances",),
+    "callback_sampled": ("samples", "set_callback", "stated distances"),
+    "collected_again_after_callback": ("samples", "set_callback"),
+    "several_minor_collections_in_allocation": ("minors", "set_callback"),
+    "enabled_with_room_left": ("sample_point", "top"),
+    "enabled_beside_barrier": ("pin",),
+    "pending_samples_dropped": ("reports",),
+    "pending_samples_reported_by_disabling": ("reports",),
+    **{f"toggled_while_{name}": ("state",) for name in MAJOR_STATES},
+    "sampled_object_survived": ("reports",),
+    "sampled_object_died": ("reports",),
+    "sampled_weakref": ("reports", "allocate_weakref"),
+    "sampled_object_pinned": ("reports", "pin"),
+    "sampled_object_weakly_referenced": ("reports", "allocate_weakref"),
+    "weakref_died": ("alive", "allocate_weakref"),
+    "array_copied_while_marking": ("state",),
+    "copied_into_prebuilt_array": ("load_prebuilt",),
+    "identity_taken_of_pinned_object": ("pin",),
+    "pinned_while_sampling": ("enable_sampling",),
+    "unpinned_while_marking": ("state", "pin"),
+    "collection_due": ("limit", "free"),
+    "collection_due_while_sampling": ("limit", "free", "enable_sampling"),
+    "forked_with_pending_samples": ("reports",),
+    "paused_with_pending_samples": ("reports",),
+}
+"""What a probe needs of a contract beside its action: other actions, fields, and features."""
+
+
+def _features(contract: Contract) -> Iterator[str]:
+    """What only some samplers have."""
+    rule = contract.sampling
+    if rule.samples_per_allocation == "all":
+        yield "several samples"
+    if rule.is_stated:
+        yield "stated distances"
+    if rule.distances in DRAWN:
+        yield "drawn distances"
+    if rule.context_bytes:
+        yield "contexts"
+    if rule.paused == "counting":
+        yield "goes on counting"
+    if rule.realloc == "when_moved":
+        yield "blocks stay"
+    if contract.threads > 1:
+        yield "threads"
+
+
+def probes_for(contract: Contract) -> tuple[str, ...]:
+    """The probes that a target under this contract can reach."""
+    has = {*contract.actions, *contract.observes, *_features(contract)}
+    groups = [group for action, group in _OF_ACTIONS.items() if NAMES[action] in has]
+    if not contract.samples:
+        groups = [group for group in groups if group is not _OF_ALLOCATIONS]
+        has.discard("reports")
+    names = dict.fromkeys(name for group in (*groups, _OF_REPORTS) for name in group)
+    return tuple(name for name in names if has.issuperset(_NEEDS.get(name, ())))
+
+
+def _is_at_an_edge(observation: Observation, bench: Bench) -> bool:
+    """Whether an allocation while sampling is on did more than move `free` a bit."""
+    return (
+        observation.samples > 0
+        or observation.minors > 0
+        or bench.sampling.bytes_until_sample() == 0
+        or observation.sample_point == observation.top
+    )
+
+
+class ProbeCounter:
+    """Counts what one session reaches; if a probe is `wanted`, until that one is."""
+
+    def __init__(self, wanted: str | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self.wanted = wanted
+
+    def watch(
+        self,
+        action: Action,
+        observation: Observation,
+        bench: Bench,
+        before: SamplingFacts,
+        pending: Mapping[ShadowObject, int],
+    ) -> None:
+        """Ask the probes about one action that the oracles found right."""
+        group = _OF_ACTIONS.get(type(action))
+        if group is not None and (
+            group is not _OF_ALLOCATIONS
+            or (before.period_bytes and _is_at_an_edge(observation, bench))
+        ):
+            self._ask(group, Moment(action, observation, bench, before, pending))
+        if observation.reports:
+            self._ask(_OF_REPORTS, Moment(action, observation, bench, before, pending))
+
+    def _ask(self, group: _Group, moment: Moment) -> None:
+        for name, reached in group.items():
+            if reached(moment):
+                self.counts[name] += 1

@@ -1,0 +1,348 @@
+"""Scenarios: short stories that have been dangerous to collectors.
+
+A rule draws one action, and a dozen actions that only matter together are hardly ever drawn one
+after another. A scenario is that dozen, as a generator: each action is drawn from the situation as
+it is by then, some steps are left out by chance, and what the rules draw in between may change the
+story or end it. Invariant: a scenario yields concrete actions like any rule, whether they are legal
+is asked when their turn has come, and nothing here knows how a target works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fuzz.drawing.rules import (
+    NUMBERS,
+    Choices,
+    Situation,
+    Story,
+    edge_length,
+    period,
+    short_period,
+)
+from fuzz.mutator.legality import callback_length_max
+from fuzz.mutator.shadow import ShadowObject
+from fuzz.protocol.actions import (
+    PRESSURES,
+    Action,
+    AddMemoryPressure,
+    AllocateArray,
+    AllocateNode,
+    AllocateOldString,
+    AllocateString,
+    CollectFull,
+    CollectMinor,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
+    Free,
+    LoadPrebuilt,
+    PauseSampling,
+    Pin,
+    ResumeSampling,
+    SetCallback,
+    TakeIdentity,
+    Unpin,
+    Write,
+    WriteNumber,
+)
+from fuzz.protocol.contract import Contract
+
+STEPS_MAX = 3
+ALLOCATIONS_MAX = 4
+ITEMS_MAX = 12
+IN_STEP_PERIOD_MIN = 1024
+IN_STEP_PERIOD_MAX = 16384
+IN_STEP_TIMES_MAX = 32
+LARGE_ITEMS = 34
+"""An array of so many has cards in two bytes, where a card is of four items. (incminimark.)"""
+
+
+class ObjectGoneError(Exception):
+    """The story names an object or a field that is not there, and so it ends."""
+
+
+def _newest(situation: Situation) -> ShadowObject:
+    """The object in the last slot. Raises ObjectGoneError.
+
+    It is what the story allocated or loaded last, unless a rule has put another on top of it: a
+    story is asked for its next action only when it goes on, and then goes on with that object.
+    """
+    if not situation.roots:
+        raise ObjectGoneError
+    return situation.roots[-1]
+
+
+def _slot(situation: Situation, obj: ShadowObject) -> int:
+    """A slot that holds `obj`. Raises ObjectGoneError."""
+    for slot, root in enumerate(situation.roots):
+        if root is obj:
+            return slot
+    raise ObjectGoneError
+
+
+def _field(choices: Choices, obj: ShadowObject) -> int:
+    """A field or item; the last one more often. Raises ObjectGoneError if there is none."""
+    length = len(obj.refs)
+    if not length:
+        raise ObjectGoneError
+    return length - 1 if not choices.below(2) else choices.below(length)
+
+
+def _array(choices: Choices) -> AllocateArray:
+    return AllocateArray(1 + choices.below(ITEMS_MAX))
+
+
+def _parent(choices: Choices) -> Action:
+    """An object with references."""
+    return _array(choices) if choices.below(2) else AllocateNode(0)
+
+
+def _steps(choices: Choices) -> Story:
+    """Some steps of a major collection."""
+    for _ in range(choices.between(0, STEPS_MAX)):
+        yield CollectStep()
+
+
+def _ending(choices: Choices) -> Story:
+    """What brings mistakes to light."""
+    yield CollectFull() if choices.below(2) else CollectMinor()
+
+
+def reference_is_moved(situation: Situation, choices: Choices) -> Story:
+    """While marking, a reference is copied from one array to another, and deleted where it was.
+
+    The hard case of incremental marking; PyPy's array copy got it wrong (issue 4925).
+    """
+    yield _array(choices)
+    origin = _newest(situation)
+    yield AllocateNode(0)
+    item, obj = _field(choices, origin), _newest(situation)
+    yield Write(_slot(situation, origin), item, _slot(situation, obj))
+    yield Free(_slot(situation, obj))
+    yield _array(choices)
+    heir = _newest(situation)
+    yield CollectStep()
+    yield from _steps(choices)
+    yield CopyArray(
+        _slot(situation, origin), _slot(situation, heir), item, _field(choices, heir), 1
+    )
+    yield Write(_slot(situation, origin), item, None)
+    yield CollectFull()
+
+
+def reference_is_moved_beside_dirty_card(situation: Situation, choices: Choices) -> Story:
+    """The same between large arrays, where the source was written elsewhere. (Found with gcfuzz.)
+
+    Only what is copied may be clean: whether the destination is looked at again must not depend on
+    the rest of the source. (PyPy's array copy, docs/findings.)
+    """
+    yield AllocateArray(LARGE_ITEMS)
+    origin = _newest(situation)
+    yield AllocateNode(0)
+    obj = _newest(situation)
+    yield Write(_slot(situation, origin), 0, _slot(situation, obj))
+    yield Free(_slot(situation, obj))
+    yield AllocateArray(LARGE_ITEMS)
+    heir = _newest(situation)
+    # The second step is likely to visit the newest root, and no other.
+    for _ in range(choices.pick((1, 2, 2, 3))):
+        yield CollectStep()
+    yield Write(_slot(situation, origin), len(origin.refs) - 1, None)
+    yield CopyArray(_slot(situation, origin), _slot(situation, heir), 0, 0, 1)
+    yield Write(_slot(situation, origin), 0, None)
+    yield CollectFull()
+
+
+def prebuilt_object_inherits(situation: Situation, choices: Choices) -> Story:
+    """A prebuilt array is all that refers to what was copied into it. (PyPy, commit 345aaf99.)"""
+    yield AllocateArray(1 + choices.below(2))
+    origin = _newest(situation)
+    yield Write(_slot(situation, origin), 0, choices.below(len(situation.roots)))
+    yield CollectMinor()
+    yield LoadPrebuilt(choices.below(max(len(situation.bench.shadow.prebuilt), 1)))
+    heir = _newest(situation)
+    yield CopyArray(_slot(situation, origin), _slot(situation, heir), 0, _field(choices, heir), 1)
+    yield Free(_slot(situation, origin))
+    yield CollectFull()
+
+
+def old_object_is_written(situation: Situation, choices: Choices) -> Story:
+    """An old object is all that refers to a young one. (Every generational collector.)"""
+    yield _parent(choices)
+    parent = _newest(situation)
+    yield CollectMinor()
+    yield AllocateNode(0)
+    child = _newest(situation)
+    yield Write(_slot(situation, parent), _field(choices, parent), _slot(situation, child))
+    if choices.below(2):
+        yield Free(_slot(situation, child))
+    yield from _ending(choices)
+
+
+def pinned_object_is_known(situation: Situation, choices: Choices) -> Story:
+    """A pinned object whose identity was taken outlives a major collection. (PyPy 96a224bd.)"""
+    yield AllocateString(0)
+    obj = _newest(situation)
+    for action in (Pin, TakeIdentity) if choices.below(2) else (TakeIdentity, Pin):
+        yield action(_slot(situation, obj))
+    yield from _steps(choices)
+    yield CollectFull()
+    yield Unpin(_slot(situation, obj))
+    yield CollectMinor()
+
+
+def pinned_object_is_let_go(situation: Situation, choices: Choices) -> Story:
+    """While marking, an object is unpinned that only an old one refers to. (PyPy 4900, 2363.)"""
+    yield AllocateNode(0)
+    yield AllocateString(0)
+    obj = _newest(situation)
+    yield Pin(_slot(situation, obj))
+    yield _parent(choices)
+    parent = _newest(situation)
+    yield Write(_slot(situation, parent), _field(choices, parent), _slot(situation, obj))
+    yield CollectStep()
+    yield from _steps(choices)
+    yield Unpin(_slot(situation, obj))
+    yield Free(_slot(situation, obj))
+    yield CollectFull()
+
+
+def barrier_is_left(situation: Situation, choices: Choices) -> Story:
+    """Sampling begins while a barrier stands of what was pinned. (PyPy's sampling fork.)"""
+    yield AllocateString(choices.below(ITEMS_MAX))
+    obj = _newest(situation)
+    yield Pin(_slot(situation, obj))
+    yield CollectMinor()
+    yield Unpin(_slot(situation, obj))
+    yield EnableSampling(period(situation, choices))
+    for _ in range(choices.between(1, ALLOCATIONS_MAX)):
+        yield AllocateNode(0)
+
+
+def callback_is_in_the_way(situation: Situation, choices: Choices) -> Story:
+    """A callback leaves too little of the nursery for what it was collected for. (PyPy's fork.)"""
+    longest = max(callback_length_max(situation.contract), 0)
+    yield SetCallback(max(longest - choices.below(ITEMS_MAX), 0))
+    yield EnableSampling(period(situation, choices))
+    for _ in range(choices.between(1, ALLOCATIONS_MAX)):
+        yield AllocateString(longest)
+    yield SetCallback(None)
+
+
+def pressure_comes(situation: Situation, choices: Choices) -> Story:
+    """A collection is due while sampling is on. (PyPy's fork.)"""
+    yield EnableSampling(short_period(situation, choices))
+    extra_bytes = situation.contract.nursery_bytes << (2 + choices.below(2))
+    yield AddMemoryPressure(PRESSURES.nearest(extra_bytes))
+    yield AllocateNode(0)
+
+
+def identity_is_taken(situation: Situation, choices: Choices) -> Story:
+    """A young object changes after its future place was reserved."""
+    yield AllocateNode(0)
+    obj = _newest(situation)
+    yield TakeIdentity(_slot(situation, obj))
+    yield WriteNumber(_slot(situation, obj), 1 + choices.below(NUMBERS - 1))
+    yield from _ending(choices)
+
+
+def process_forks(situation: Situation, choices: Choices) -> Story:
+    """A process forks while a sample is pending. (PyPy's fork.)"""
+    yield EnableSampling(short_period(situation, choices))
+    yield AllocateString(edge_length(situation, choices, "string"))
+    yield Fork()
+    yield CollectMinor()
+
+
+def sampling_is_off(situation: Situation, choices: Choices) -> Story:
+    """Sampling ends that may never have begun. (Jung and Bolz-Tereick, section 3.7.)"""
+    yield DisableSampling()
+    yield AllocateNode(0)
+
+
+def sampling_pauses(situation: Situation, choices: Choices) -> Story:
+    """Sampling is paused and resumed. (PyPy's fork, rvmprof.)"""
+    yield EnableSampling(period(situation, choices))
+    if choices.below(2):
+        yield AllocateString(edge_length(situation, choices, "string"))
+    yield PauseSampling()
+    yield ResumeSampling()
+
+
+def old_object_is_sampled(situation: Situation, choices: Choices) -> Story:
+    """An object that is old from the start is sampled, and reported. (PyPy's fork.)"""
+    yield EnableSampling(short_period(situation, choices))
+    yield AllocateOldString(edge_length(situation, choices, "string"))
+    yield CollectMinor()
+
+
+def sample_point_goes_far(situation: Situation, choices: Choices) -> Story:
+    """The sample point comes into the nursery, and leaves it again. (PyPy's fork.)"""
+    yield EnableSampling(period(situation, choices))
+    for _ in range(2):
+        yield AllocateString(edge_length(situation, choices, "string"), nonmovable=True)
+    yield AllocateNode(0)
+
+
+def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Story:
+    """A large and a small object, again and again, take a period together. (AllocationTick.)
+
+    Where all distances are alike, the end of each lies in the small object: it is always sampled,
+    and the other never.
+    """
+    layout = situation.contract.layout
+    if not {"node", "string"} <= layout.kinds.keys():
+        raise ObjectGoneError
+    node_bytes = layout.cost("node", 0, nonmovable=False)[0]
+    legal = situation.contract.sampling
+    period_bytes = legal.nearest(choices.log_between(IN_STEP_PERIOD_MIN, IN_STEP_PERIOD_MAX))
+    length = period_bytes - node_bytes - layout.kinds["string"].fixed_bytes
+    yield EnableSampling(period_bytes)
+    yield AllocateNode(0)
+    for _ in range(choices.between(1, IN_STEP_TIMES_MAX)):
+        yield Free(len(situation.roots) - 1)
+        yield AllocateString(max(length, 0))
+        yield Free(len(situation.roots) - 1)
+        yield AllocateNode(0)
+
+
+SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
+    old_object_is_written,
+    sampling_is_off,
+    process_forks,
+    sampling_pauses,
+    old_object_is_sampled,
+    sample_point_goes_far,
+    pressure_comes,
+    identity_is_taken,
+    reference_is_moved,
+    reference_is_moved_beside_dirty_card,
+    prebuilt_object_inherits,
+    pinned_object_is_known,
+    pinned_object_is_let_go,
+    barrier_is_left,
+    callback_is_in_the_way,
+)
+
+
+IN_STEP_WEIGHT = 5
+"""Chance alone hardly comes into step, and few of these stories are long enough to tell."""
+OF_CHANCE = (*SCENARIOS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)
+
+
+def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices], Story]]:
+    """Those that may tell something of a target: none of one that has no collector."""
+    if not contract.nursery_bytes:
+        return ()
+    return OF_CHANCE if contract.sampling.distances == "random" else SCENARIOS
+
+
+def next_of(story: Story) -> Action | None:
+    """The next action of a story; None if it is over."""
+    try:
+        return next(story, None)
+    except ObjectGoneError:
+        return None

@@ -1,0 +1,332 @@
+"""The shadow heap: what the mutator knows of its objects without looking at the target.
+
+It follows the actions alone, and of the observations only whether a minor collection took place.
+Young and old mean here what they mean to every generational collector: an object is old once it
+has survived a minor collection. Invariant: `roots` corresponds slot by slot to the target's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, ClassVar
+
+from fuzz.protocol.actions import (
+    Action,
+    AddMemoryPressure,
+    CopyArray,
+    Free,
+    LoadPrebuilt,
+    Pin,
+    Read,
+    Realloc,
+    SetCallback,
+    Unpin,
+    Write,
+    WriteNumber,
+    requested_bytes,
+)
+from fuzz.protocol.contract import Contract
+
+NODE_REFERENCES = 2
+
+
+class Age(IntEnum):
+    """How long an object has lived. A dead one is known to be dead."""
+
+    YOUNG = 0
+    OLD = 1
+    DEAD = 2
+
+
+class ShadowObject:
+    """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
+
+    `survived` is whether it came through its first minor collection, whatever became of it later.
+    `pinned` is what the mutator last asked for.
+    """
+
+    __slots__ = (
+        "age",
+        "kind",
+        "number",
+        "outside",
+        "pinned",
+        "refs",
+        "size_bytes",
+        "survived",
+        "target",
+        "type_index",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        type_index: int,
+        number: int,
+        references: int,
+        cost: tuple[int, bool],
+    ) -> None:
+        self.kind = kind
+        self.type_index = type_index
+        self.number = number  # a node's integer, a string's, array's or block's length
+        self.refs: list[ShadowObject | None] = [None] * references
+        self.size_bytes, self.outside = cost
+        self.age = Age.YOUNG
+        self.survived = False
+        self.pinned = False
+        self.target: ShadowObject | None = None
+
+    @property
+    def is_in_nursery(self) -> bool:
+        """Whether it can still move. One that is pinned stays young."""
+        return self.age is Age.YOUNG and not self.outside
+
+
+class Shadow:
+    """The mutator's view of one heap."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._layout = contract.layout
+        self.roots: list[ShadowObject] = []
+        self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
+        self.young: list[ShadowObject] = []
+        self.sampling_bytes = contract.sampling.initial_period_bytes
+        self.paused_bytes = 0
+        self.callback_bytes = 0
+        # Those that may be alive.
+        self.pinned: list[ShadowObject] = []
+        self.has_obstacles = False
+        self.collection_may_be_due = False
+        self._written: list[ShadowObject] = []
+        self.weak_targets: list[ShadowObject] = []
+
+    def _immortal(self, kind: str, length: int) -> ShadowObject:
+        references = NODE_REFERENCES if kind == "node" else length
+        obj = self._object(kind, length, references, length, nonmovable=True)
+        obj.age = Age.OLD
+        return obj
+
+    def _object(
+        self, kind: str, number: int, references: int, length: int, nonmovable: bool
+    ) -> ShadowObject:
+        type_index = self._layout.kinds[kind].type_index
+        cost = self._layout.cost(kind, length, nonmovable)
+        return ShadowObject(kind, type_index, number, references, cost)
+
+    def follow(self, action: Action, minors: int) -> None:
+        """The target carried out `action`, and first so many minor collections."""
+        if minors:
+            self._collect_minor()
+        if action.allocates:
+            self._allocate(action)
+        elif action.sampling:
+            self._switch_sampling(action)
+        elif action.collects == "full":
+            self._collect_full()
+        else:
+            effect = self._EFFECTS.get(type(action))
+            if effect is not None:
+                effect(self, action)
+
+    # What each action does, beside those whose class says it all.
+
+    def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
+        if action.kind == "block":
+            self._allocate_block(requested_bytes(action))
+            return
+        length = getattr(action, "length", 0)
+        number = getattr(action, "number", length)
+        references = {"node": NODE_REFERENCES, "array": length}.get(action.kind, 0)
+        nonmovable = action.old or getattr(action, "nonmovable", False)
+        obj = self._object(action.kind, number, references, length, nonmovable)
+        self.roots.append(obj)
+        if action.old:
+            obj.age = Age.OLD
+            obj.survived = True
+        else:
+            self.young.append(obj)
+        if action.kind == "weakref":
+            obj.target = self.roots[action.root]
+            self.weak_targets.append(obj.target)
+
+    def _allocate_block(self, size_bytes: int) -> None:
+        block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
+        block.size_bytes = self._layout.room_bytes(size_bytes)
+        self.roots.append(block)
+
+    def _switch_sampling(self, action: Any) -> None:  # noqa: ANN401 - any that does
+        match action.sampling:
+            case "starts":
+                self.sampling_bytes, self.paused_bytes = action.period_bytes, 0
+            case "stops":
+                self.sampling_bytes = self.paused_bytes = 0
+            case "pauses":
+                self.paused_bytes = self.sampling_bytes or self.paused_bytes
+                self.sampling_bytes = 0
+            case "resumes" if self.paused_bytes:
+                self.sampling_bytes, self.paused_bytes = self.paused_bytes, 0
+            case "sets period" if self.sampling_bytes:
+                self.sampling_bytes = action.period_bytes
+            case "sets period" if self.paused_bytes:
+                self.paused_bytes = action.period_bytes
+
+    def _reallocate(self, action: Realloc) -> None:
+        self.roots[action.root].number = action.size_bytes
+
+    def _pin(self, action: Pin) -> None:
+        obj = self.roots[action.root]
+        obj.pinned = True
+        self.pinned.append(obj)
+
+    def _unpin(self, action: Unpin) -> None:
+        obj = self.roots[action.root]
+        obj.pinned = False
+        self.pinned.remove(obj)
+
+    def _set_callback(self, action: SetCallback) -> None:
+        length = action.length
+        self.callback_bytes = (
+            0 if length is None else self._layout.cost("string", length, nonmovable=False)[0]
+        )
+
+    def _add_memory_pressure(self, action: AddMemoryPressure) -> None:
+        self.collection_may_be_due = True
+
+    def _load_prebuilt(self, action: LoadPrebuilt) -> None:
+        self.roots.append(self.prebuilt[action.index])
+
+    def _free(self, action: Free) -> None:
+        del self.roots[action.root]
+
+    def _read(self, action: Read) -> None:
+        found = self.roots[action.root].refs[action.field]
+        if found is not None:
+            self.roots.append(found)
+
+    def _write(self, action: Write) -> None:
+        obj = self.roots[action.root]
+        obj.refs[action.field] = None if action.value is None else self.roots[action.value]
+        if obj.age is Age.OLD:
+            self._written.append(obj)
+
+    def _write_number(self, action: WriteNumber) -> None:
+        self.roots[action.root].number = action.number
+
+    def _copy_array(self, action: CopyArray) -> None:
+        source, dest = self.roots[action.source], self.roots[action.dest]
+        items = source.refs[action.source_start : action.source_start + action.length]
+        dest.refs[action.dest_start : action.dest_start + action.length] = items
+        if dest.age is Age.OLD:
+            self._written.append(dest)
+
+    # Each of these by a function of its own.
+    _EFFECTS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
+        Realloc: _reallocate,
+        Pin: _pin,
+        Unpin: _unpin,
+        SetCallback: _set_callback,
+        AddMemoryPressure: _add_memory_pressure,
+        LoadPrebuilt: _load_prebuilt,
+        Free: _free,
+        Read: _read,
+        Write: _write,
+        WriteNumber: _write_number,
+        CopyArray: _copy_array,
+    }
+
+    # What collections do.
+
+    def _collect_minor(self) -> None:
+        """Young objects survive exactly when reachable from the roots or from an old object.
+
+        An old object can only refer to a young one if it was written since the last minor
+        collection, so these are all the old objects to start from. Or else the young one is pinned
+        and survived before, maybe held by an old object that is dead: it is taken for old.
+        """
+        self._let_grow_old(self.roots)
+        for obj in self._written:
+            self._let_grow_old(obj.refs)
+        for obj in self.young:
+            if obj.age is Age.YOUNG:
+                obj.age = Age.OLD if obj.survived else Age.DEAD
+        self._written = []
+        self.young = self._leave_pinned() if self.pinned else []
+        self.has_obstacles = bool(self.pinned)
+        self.collection_may_be_due = False
+
+    def _let_grow_old(self, refs: Iterable[ShadowObject | None]) -> None:
+        """The young ones among these grow old, and all young ones that they lead to."""
+        pending = [ref for ref in refs if ref is not None and ref.age is Age.YOUNG]
+        while pending:
+            obj = pending.pop()
+            if obj.age is Age.YOUNG:
+                obj.age = Age.OLD
+                obj.survived = True
+                pending.extend([ref for ref in obj.refs if ref is not None])
+
+    def _leave_pinned(self) -> list[ShadowObject]:
+        """Those that stay in the nursery, for the next minor collection to decide about them.
+
+        A pinned object that only dead ones can refer to dies when a major collection frees those.
+        Of that the mutator knows nothing, so nothing is expected of it any more: it is old.
+        """
+        reachable = self.reachable()
+        self.pinned = [obj for obj in self.pinned if obj.age is not Age.DEAD]
+        young = [obj for obj in self.pinned if obj in reachable]
+        for obj in young:
+            obj.age = Age.YOUNG
+        return young
+
+    def _collect_full(self) -> None:
+        """What is unreachable is dead. Only weak references could still tell."""
+        if self.weak_targets or self.pinned:
+            reachable = self.reachable()
+            self.pinned = [obj for obj in self.pinned if obj in reachable]
+            for target in self.weak_targets:
+                if target not in reachable:
+                    target.age = Age.DEAD
+            self.weak_targets = [obj for obj in self.weak_targets if obj.age is not Age.DEAD]
+
+    # What only the target's answers tell.
+
+    def lose(self, obj: ShadowObject) -> None:
+        """An object that nobody can reach is dead."""
+        obj.age = Age.DEAD
+
+    def resize(self, block: ShadowObject, requested_bytes: int) -> None:
+        """A block that moved has room for so many bytes."""
+        block.size_bytes = self._layout.room_bytes(requested_bytes)
+
+    # Questions.
+
+    def placed_by(self, action: Action) -> ShadowObject:
+        """What the last action, which allocated or resized, made or made anew."""
+        return self.roots[action.root if isinstance(action, Realloc) else -1]
+
+    def reachable(self) -> set[ShadowObject]:
+        """All objects that the mutator can reach."""
+        reached = {*self.roots, *self.prebuilt}
+        pending = list(reached)
+        while pending:
+            new = {ref for ref in pending.pop().refs if ref is not None} - reached
+            reached |= new
+            pending.extend(new)
+        return reached
+
+    def graph(self) -> list[list[int]]:
+        """What a walk through the target's heap must find; see Observation.graph."""
+        queue = list(dict.fromkeys(self.roots + self.prebuilt))
+        numbers = dict(zip(queue, range(len(queue)), strict=True))
+        graph = []
+        for obj in queue:
+            row = [obj.type_index, obj.number]
+            graph.append(row)
+            if any(obj.refs):  # Most references of most objects are null.
+                for field, ref in enumerate(obj.refs):
+                    if ref is not None:
+                        number = numbers.setdefault(ref, len(queue))
+                        if number == len(queue):
+                            queue.append(ref)
+                        row += (field, number)
+        return graph

@@ -1,0 +1,123 @@
+"""What an oracle is, and what it raises. One that is written here, in a file of its own, is asked.
+
+judges      the fields of an observation of which it says whether they are right
+actions     it is asked about these, whatever the target said
+events      and about any other in whose observation one of these fields says something
+relies_on   the oracles that are asked before it; it is handed the facts of those that tell
+                any
+
+Whatever else is said of another action it does not regard. The bench asks about everything, since
+to skip costs more than it saves; a test holds the declaration.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVarTuple
+
+from fuzz.mutator.shadow import Shadow
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+
+Facts = TypeVarTuple("Facts")
+
+
+class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, not an error
+    """A target broke its contract. Each oracle raises a subclass of its own."""
+
+    oracle = ""
+
+    def __init__(self, field: str, expected: object, got: object, why: str) -> None:
+        super().__init__(f"{self.oracle}: {field}: expected {expected}, got {got} ({why})")
+        self.field = field
+        self.expected = expected
+        self.got = got
+        self.why = why
+
+    @property
+    def direction(self) -> str:
+        """More or less than expected; for errors, which one; otherwise just different."""
+        expected, got = self.expected, self.got
+        if isinstance(got, str) and self.field == "error":
+            return got.split(":", 1)[0]
+        if isinstance(expected, int) and isinstance(got, int) and expected != got:
+            return "more" if got > expected else "less"
+        return "different"
+
+
+class Oracle(ABC, Generic[*Facts]):
+    """Judges one observation after another of a target under one contract.
+
+    `Facts` are the types of what it is handed: `facts` of those that it relies on, in that order.
+    """
+
+    written: ClassVar[list[type[AnyOracle]]] = []
+    """All oracles that there are."""
+    judges: ClassVar[tuple[str, ...]]
+    actions: ClassVar[frozenset[type[Action]]] = frozenset()
+    events: ClassVar[frozenset[str]] = frozenset()
+    relies_on: ClassVar[tuple[type[AnyOracle], ...]] = ()
+    facts: Any = None
+    """Frozen data, made anew in each `check`; None if it tells nothing."""
+    tells: ClassVar[bool] = False
+    """Whether it has facts."""
+
+    def __init_subclass__(cls) -> None:
+        Oracle.written.append(cls)
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        """`shadow` is for reading only."""
+        self._shadow = shadow
+
+    @classmethod
+    def tellers(cls) -> list[type[AnyOracle]]:
+        """The oracles whose facts it is handed."""
+        return [each for each in cls.relies_on if each.tells]
+
+    @classmethod
+    def can_judge(cls, contract: Contract) -> bool:
+        """Whether there is anything in the contract that it could judge."""
+        return True
+
+    @abstractmethod
+    def check(self, action: Action, observation: Observation, *facts: *Facts) -> None:
+        """Raise a Mismatch unless the observation is right. The shadow has followed the action."""
+
+
+AnyOracle = Oracle[*tuple[Any, ...]]
+
+
+class RerunOracle(ABC):
+    """Judges a trace as a whole: it is run once more, changed, and the two must agree.
+
+    It predicts nothing, so it also sees what no other oracle knows: when a collector collects, how
+    far its samples are apart. Invariant: the second run performs each action of the first one, or
+    what stands for it, in the same order.
+    """
+
+    written: ClassVar[list[type[RerunOracle]]] = []
+    """All oracles that run a trace once more."""
+    name: ClassVar[str]
+    """That of its mismatches."""
+    share: ClassVar[int]
+    """In a session one trace in so many is run once more for it, so that speed holds."""
+    relies_on: ClassVar[tuple[type[RerunOracle], ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        RerunOracle.written.append(cls)
+
+    @abstractmethod
+    def configuration(
+        self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
+    ) -> dict[str, int] | None:
+        """What the second run begins with; None if nothing can be said of this trace."""
+
+    def instead(self, action: Action) -> Action | None:
+        """What the second run does for `action`; None is nothing."""
+        return action
+
+    @abstractmethod
+    def check(self, first: Observation, second: Observation) -> None:
+        """Raise a Mismatch unless the observations of one action agree."""

@@ -1,0 +1,58 @@
+"""Whether a trace means the same under another contract than the one that it was made under.
+
+Only what the trace uses matters: what its objects cost, when they are sampled if sampling is ever
+enabled, the prebuilt objects. The size of the nursery does not, since no sample depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import attrs
+
+from fuzz.protocol.actions import Realloc
+from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.lines import unstructured
+from fuzz.protocol.trace import Trace
+
+NOT_OF_SAMPLES = (
+    *("period_bytes", "periods", "disabling", "pinning"),  # What may be asked.
+    *("estimates", "weights", "setting_period"),  # What is said of samples.
+    "realloc",  # Whether a block has moved.
+)
+RULE_FIELDS = tuple(
+    field.name for field in attrs.fields(SamplingRule) if field.name not in NOT_OF_SAMPLES
+)
+"""What of a sampling rule says when an allocation is sampled: all that is not known not to."""
+BLOCK_FIELDS = ("size_classes", "page_bytes")
+"""What of a layout says how much room a block has."""
+
+
+def disagreement(trace: Trace, contract: Contract) -> str | None:
+    """How `contract` differs from the one in the trace's header, in a sentence; None if not."""
+    made_under = trace.header.contract
+    if made_under is None:
+        return None
+    for name, then, now in _compared(trace, made_under, contract):
+        if then != now:
+            was, is_now = (json.dumps(unstructured(each)) for each in (then, now))
+            return f"the trace was made under a contract with {name} {was}; here it is {is_now}"
+    return None
+
+
+def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str, object, object]]:
+    kinds = {action.kind for action in trace.actions if action.kind}
+    for name in ("large_object_bytes", "word_bytes") if kinds else ():
+        yield name, getattr(then.layout, name), getattr(now.layout, name)
+    for kind in sorted(kinds):
+        yield kind, then.layout.kinds.get(kind), now.layout.kinds.get(kind)
+    for name in BLOCK_FIELDS if "block" in kinds else ():
+        yield name, getattr(then.layout, name), getattr(now.layout, name)
+    if any(isinstance(action, Realloc) for action in trace.actions):
+        yield "realloc", then.sampling.realloc, now.sampling.realloc
+    initially = then.sampling.initial_period_bytes or now.sampling.initial_period_bytes
+    if initially or any(action.sampling == "starts" for action in trace.actions):
+        for name in RULE_FIELDS:
+            yield name, getattr(then.sampling, name), getattr(now.sampling, name)
+    yield "prebuilt", then.prebuilt, now.prebuilt

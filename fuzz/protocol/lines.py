@@ -1,0 +1,217 @@
+"""Lines of JSON: how plain data becomes one, and is read back.
+
+What stands in a trace file and what goes over a pipe are the same lines. Invariant: what is read
+has exactly the types that were declared (1.5 is no integer, and neither is true; a key that nobody
+knows is a mistake), and whatever does not is a ValueError that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import cattrs
+
+from fuzz.protocol.actions import ACTIONS, NAMES, Action
+from fuzz.protocol.contract import Contract, Range
+from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.observation import Observation
+
+T = TypeVar("T")
+
+COUNTS = Range(0, 2**62)
+"""What a target may have counted in one action."""
+WORDS_MAX = 40
+"""So many characters of what cannot be read are repeated in a message."""
+
+
+def quoted(value: object) -> str:
+    """The beginning of a value, as a trace would write it."""
+    try:
+        text = json.dumps(value)
+    except RecursionError:  # What could just be read may be too deep to be written.
+        return "…"
+    return text if len(text) <= WORDS_MAX else text[:WORDS_MAX] + "…"
+
+
+def _exactly(kind: type) -> Callable[[object, object], object]:
+    """A structuring hook that takes a JSON value as it is."""
+
+    def structure(value: object, _: object) -> object:
+        if type(value) is not kind:
+            raise TypeError(f"{quoted(value)} is not of type {kind.__name__}")
+        return value
+
+    return structure
+
+
+def _is_sequence(kind: object) -> bool:
+    return get_origin(kind) in (list, tuple)
+
+
+def _sequence(
+    kind: Any,  # noqa: ANN401 - a type, whichever
+    converter: cattrs.BaseConverter,
+) -> Callable[[object, object], object]:
+    """A structuring hook for a list or tuple of one type; a string is none, although iterable."""
+    item, build = get_args(kind)[0], get_origin(kind)
+    structure_item = converter.get_structure_hook(item)
+
+    def structure(value: object, _: object) -> object:
+        if not isinstance(value, list):
+            raise TypeError(f"{quoted(value)} is not a list")
+        if item is int and set(map(type, value)) <= {int}:
+            return build(value)
+        return build(structure_item(each, item) for each in value)
+
+    return structure
+
+
+class _NotOneOfError(ValueError):
+    """A value that is none of a Literal's; says what is wrong with it, without its name."""
+
+
+def _is_literal(kind: object) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _literal(kind: object) -> Callable[[object, object], object]:
+    """A structuring hook for one of a few values."""
+    choices = get_args(kind)
+
+    def structure(value: object, _: object) -> object:
+        if value not in choices:
+            legal = ", ".join(map(str, choices))
+            raise _NotOneOfError(f"is {quoted(value)}; it must be one of {legal}")
+        return value
+
+    return structure
+
+
+_converter = cattrs.Converter(
+    forbid_extra_keys=True, omit_if_default=True, unstruct_collection_overrides={tuple: list}
+)
+for _kind in (int, bool, str):
+    _converter.register_structure_hook(_kind, _exactly(_kind))
+_converter.register_structure_hook_factory(_is_sequence, _sequence)
+_converter.register_structure_hook_factory(_is_literal, _literal)
+
+
+def structured(data: object, kind: type[T]) -> T:
+    """Data of that class. Raises ValueError."""
+    try:
+        return _converter.structure(data, kind)
+    except Exception as problem:
+        mistakes = cattrs.transform_error(problem, format_exception=_told)
+        raise ValueError("; ".join(map(_with_place, mistakes))) from problem
+
+
+SUBJECT, UNKNOWN, AT = "it ", "the unknown key", " @ $"
+"""How a mistake begins that is told of its place, or in it, and what cattrs puts between them."""
+
+
+def _told(problem: BaseException, kind: type | None) -> str:
+    """What is wrong, before anything is said of where."""
+    if isinstance(problem, _NotOneOfError):
+        return f"{SUBJECT}{problem}"
+    if isinstance(problem, KeyError):
+        return f"{SUBJECT}is missing"
+    if isinstance(problem, cattrs.ForbiddenExtraKeysError):
+        keys = sorted(problem.extra_fields)
+        return f"{UNKNOWN}{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
+    # Of an annotated type the annotation says nothing to whoever wrote the line.
+    return cattrs.v.format_exception(problem, getattr(kind, "__origin__", kind))
+
+
+def _with_place(mistake: str) -> str:
+    """A mistake of cattrs, `what @ $.where`, as one would say it."""
+    what, _, where = mistake.rpartition(AT)
+    name = where.removeprefix(".")
+    if what.startswith(SUBJECT) and name:
+        return f"{name} {what.removeprefix(SUBJECT)}"
+    if what.startswith(UNKNOWN):
+        return f"{what} in {name}" if name else what
+    return mistake
+
+
+def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON
+    """The same as lists and dictionaries; what has its default is left out."""
+    return _converter.unstructure(value)
+
+
+def to_line(data: Mapping[str, Any]) -> str:
+    """One line of JSON, without its end."""
+    return _encoder.encode(data)
+
+
+def from_line(line: str | bytes) -> object:
+    """What a line of JSON says. Raises ValueError."""
+    try:
+        return _decoder.decode(line if isinstance(line, str) else line.decode())
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"not a line of JSON: {problem}") from problem
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object. One that says a thing twice cannot be meant."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return data
+
+
+# Made once: there are many lines.
+_encoder = json.JSONEncoder(separators=(", ", ": "))
+_decoder = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def as_object(data: object) -> dict[str, Any]:
+    """The same, if it is a JSON object. Raises ValueError."""
+    if not isinstance(data, dict):
+        raise ValueError("a line must be a JSON object")  # noqa: TRY004 - the caller's one error
+    return data
+
+
+def action_to_data(action: Action) -> dict[str, Any]:
+    """An action as its line, `do` first."""
+    return {"do": NAMES[type(action)], **_converter.unstructure(action)}
+
+
+def action_from_data(data: object) -> Action:
+    """The action of one line. Raises ValueError saying what is wrong with it."""
+    fields = dict(as_object(data))
+    name = fields.pop("do", None)
+    if not isinstance(name, str) or name not in ACTIONS:
+        raise ValueError(f'"do" must name an action, and {quoted(name)} is none')
+    return structured(fields, ACTIONS[name])
+
+
+def observation_to_data(observation: Observation) -> dict[str, Any]:
+    """An observation as its line."""
+    data: dict[str, Any] = _converter.unstructure(observation)
+    return data
+
+
+def observation_from_data(data: object) -> Observation:
+    """The observation of one line. Raises ValueError saying what is wrong with it."""
+    observation = structured(as_object(data), Observation)
+    for field in ("samples", "minors"):
+        count = getattr(observation, field)
+        if count not in COUNTS:
+            raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")
+    return observation
+
+
+def contract_from_data(data: object) -> Contract:
+    """A contract. Raises ValueError saying what is wrong with it."""
+    contract = structured(as_object(data), Contract)
+    check_contract(contract)
+    return contract
+
+
+def check_contract(contract: Contract) -> None:
+    """Raises ValueError saying what is wrong with a contract, if anything is."""
+    problem = next(problems_of(contract), None)
+    if problem:
+        raise ValueError(f"contract: {problem}")

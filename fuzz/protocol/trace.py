@@ -1,0 +1,201 @@
+"""Traces: a header line and one action a line, as JSON Lines.
+
+The corpus, the replay file and what goes over the wire are this one format. A recording also has
+what a target said, a line after each action. Invariant: what is read and written again is the same
+text, and whatever cannot be read is a BadInputError that names the file and the line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import attrs
+
+from fuzz.files import read_bytes
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.lines import (
+    action_from_data,
+    action_to_data,
+    as_object,
+    check_contract,
+    from_line,
+    observation_from_data,
+    observation_to_data,
+    quoted,
+    structured,
+    to_line,
+    unstructured,
+)
+from fuzz.protocol.observation import Observation
+
+T = TypeVar("T")
+
+VERSION = 1
+ACTIONS_MAX = 1_000_000
+LINE_CHARACTERS_MAX = 2**24
+"""As many as a program's answer may have."""
+DIGEST_LENGTH = 8
+
+
+@attrs.frozen
+class Found:
+    """How a failure was found: which oracle said what, on which engine, and how it was reduced."""
+
+    oracle: str
+    message: str
+    engine: str
+    reduced_from: int | None = None
+    """Actions before reduction; None for a trace that was not reduced."""
+
+
+@attrs.frozen
+class Header:
+    """The first line: forget everything, and start anew on this target and configuration."""
+
+    gcfuzz: int
+    target: str
+    config: dict[str, int] = attrs.Factory(dict)
+    seed: int | None = None
+    found: Found | None = None
+    kills: tuple[str, ...] = ()
+    """The known bugs that this trace finds when they are planted."""
+    contract: Contract | None = None
+    """The contract that it was made under, so that it is not replayed under another one."""
+
+
+@attrs.frozen
+class Trace:
+    """A header and its actions."""
+
+    header: Header
+    actions: tuple[Action, ...]
+    recorded: tuple[Observation, ...] | None = None
+    """What the target said to each action, in a recording."""
+
+
+def header_from_data(data: object) -> Header:
+    """The header of a trace. Raises ValueError saying what is wrong with it."""
+    if not isinstance(data, dict) or "gcfuzz" not in data:
+        raise ValueError('the first line must be a header, {"gcfuzz": 1, "target": …}')
+    if data["gcfuzz"] != VERSION:
+        version = quoted(data["gcfuzz"])
+        raise ValueError(f"version {version} is unknown; this gcfuzz reads version {VERSION}")
+    for key in ("found", "contract"):
+        if not isinstance(data.get(key) or {}, dict):
+            raise ValueError(f'"{key}" must be a JSON object')  # noqa: TRY004 - the caller's one error
+    header = structured(data, Header)
+    if header.contract is not None:
+        check_contract(header.contract)
+    return header
+
+
+def dumps(trace: Trace) -> str:
+    """The trace as text."""
+    lines = [unstructured(trace.header)]
+    if trace.recorded is None:
+        lines += map(action_to_data, trace.actions)
+    else:
+        for action, observation in zip(trace.actions, trace.recorded, strict=True):
+            lines += action_to_data(action), observation_to_data(observation)
+    return "".join(to_line(line) + "\n" for line in lines)
+
+
+def loads(text: str, source: str) -> Trace:
+    """The trace in `text`. Raises BadInputError naming `source` and the line."""
+    if not text:
+        raise BadInputError(f"{source}: the file is empty; a trace starts with a header line")
+    if not text.endswith("\n"):
+        last = text.count("\n") + 1
+        raise BadInputError(f"{source}:{last}: the last line is truncated; it has no line end")
+    lines = text.split("\n")[:-1]
+    if len(lines) > ACTIONS_MAX:
+        raise BadInputError(f"{source}: more than {ACTIONS_MAX} lines; split the trace")
+    header = _at(f"{source}:1", _header_in, lines[0])
+    if header.contract is not None and _is_recording(lines, source):
+        return Trace(header, *_recording(lines, source))
+    return Trace(header, tuple(_converted(_action_in, lines, source, slice(1, None))))
+
+
+def _is_recording(lines: Sequence[str], source: str) -> bool:
+    """Whether the second line after the header is an observation, which asks for nothing."""
+    return any("do" not in _at(f"{source}:3", _object_in, line) for line in lines[2:3])
+
+
+def _recording(
+    lines: Sequence[str], source: str
+) -> tuple[tuple[Action, ...], tuple[Observation, ...]]:
+    """The actions and observations of a recording, in turn."""
+    actions = _converted(_action_in, lines, source, slice(1, None, 2))
+    observations = _converted(_observation_in, lines, source, slice(2, None, 2))
+    if len(observations) < len(actions):
+        raise BadInputError(f"{source}:{len(lines)}: the last action has no observation")
+    return tuple(actions), tuple(observations)
+
+
+def _converted(
+    convert: Callable[[str], T], lines: Sequence[str], source: str, chosen: slice
+) -> list[T]:
+    """Some of the lines, converted."""
+    numbers = range(1, len(lines) + 1)[chosen]
+    return [_at(f"{source}:{number}", convert, lines[number - 1]) for number in numbers]
+
+
+def _header_in(line: str) -> Header:
+    return header_from_data(from_line(line))
+
+
+def _object_in(line: str) -> dict[str, Any]:
+    return as_object(from_line(line))
+
+
+def _action_in(line: str) -> Action:
+    return action_from_data(from_line(line))
+
+
+def _observation_in(line: str) -> Observation:
+    return observation_from_data(from_line(line))
+
+
+def _at(place: str, convert: Callable[[str], T], line: str) -> T:
+    if len(line) > LINE_CHARACTERS_MAX:
+        raise BadInputError(f"{place}: has more than {LINE_CHARACTERS_MAX:,} characters")
+    try:
+        return convert(line)
+    except ValueError as problem:
+        raise BadInputError(f"{place}: {problem}") from problem
+
+
+def read(path: Path) -> Trace:
+    """The trace in a file. Raises BadInputError."""
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as problem:
+        raise BadInputError(f"{path}: not a text file: {problem}") from problem
+    return loads(text, str(path))
+
+
+def digest_of(trace: Trace) -> str:
+    """Eight hex digits of what is replayed, which how it was found and by which seed is not."""
+    header = attrs.evolve(trace.header, found=None, seed=None)
+    replayed = dumps(attrs.evolve(trace, header=header))
+    return hashlib.sha256(replayed.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def write_to(trace: Trace, path: Path) -> None:
+    """Save a trace under that name, in place of what is there.
+
+    It is written whole and then named, so that nobody ever reads half a trace.
+    """
+    partial = path.with_suffix(f".{uuid4().hex}.partial")
+    try:
+        partial.write_text(dumps(trace), encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,223 @@
+"""Finds on disk: saved as they were found, reduced, run again, and kept.
+
+While a session works, its files have names that no other session gives, so that whatever it takes
+back is its own; what it reports is published under its final name, which nobody ever deletes.
+Invariant: from the moment a failure is seen there is a file that replays it, unless none can be
+written; then the find says so. The raw trace is removed only once the reduced one is there and has
+failed again.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from uuid import uuid4
+
+import attrs
+
+from fuzz.cancellation import Cancelled, after, cancelled_when
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.trace import VERSION, Found, Header, Trace
+from fuzz.run import Failure
+from fuzz.sessions.reduce import reduce_failure
+from fuzz.targets import NO_OPTIONS, Target, TargetOptions, make_target, planted
+
+SUFFIX = ".jsonl"
+PARTIAL = ".partial"
+"""Stands in the name of a file that is being written, or was when its writer was killed."""
+DIRECTION_MAX = 40
+"""So many characters of a failure's direction stand in its file's name."""
+
+RERUN_SECONDS_MAX = 180.0
+"""What was reduced may take so long to fail once more; a program's one answer takes two minutes at
+most."""
+
+
+@attrs.frozen
+class Find:
+    """A failure, and the file that replays it. `reproduced` is whether it failed once more."""
+
+    failure: Failure
+    trace: Trace
+    path: Path | None
+    """None if no file could be written."""
+    actions_found: int
+    reproduced: bool
+    unsaved: str | None = None
+    """Why the trace could not be saved; `path` is then at best that of the raw one."""
+
+    @property
+    def sort_key(self) -> tuple[bool, bool, int, str, str]:
+        """The shortest of several finds of one identity is the one to keep, if it reproduced."""
+        return (
+            not self.reproduced,
+            self.unsaved is not None,
+            len(self.failure.actions),
+            traces.digest_of(self.trace),
+            traces.dumps(self.trace),
+        )
+
+
+def open_folder(folder: Path) -> None:
+    """Make the corpus folder if it is missing. Raises BadInputError if that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass  # It can be written.
+    except OSError as problem:
+        raise BadInputError(
+            f"{folder}: cannot be the corpus folder: {problem.strerror}; name another with --corpus"
+        ) from problem
+
+
+def traces_in(place: Path) -> list[Path]:
+    """The trace files at `place`, a file or a folder. Raises BadInputError if there are none."""
+    if place.is_dir():
+        found = sorted(each for each in place.glob(f"*{SUFFIX}") if PARTIAL not in each.suffixes)
+        if not found:
+            raise BadInputError(f"{place}: the folder has no traces (*{SUFFIX}) to replay")
+        return found
+    if not place.exists():
+        raise BadInputError(f"{place}: there is no such file or folder")
+    return [place]
+
+
+def shipped_traces() -> dict[str, Trace]:
+    """The traces that come with the package, by file name: the corpus of this project."""
+    folder = files("fuzz") / "corpus"
+    if not folder.is_dir():  # In a checkout the corpus stands beside the package.
+        folder = Path(str(files("fuzz"))).parent / "corpus"
+    return {
+        each.name: traces.loads(each.read_text(encoding="utf-8"), each.name)
+        for each in sorted(folder.iterdir(), key=lambda each: each.name)
+        if each.name.endswith(SUFFIX)
+    }
+
+
+def stem_of(failure: Failure) -> str:
+    """What a find's file is called, but for the digest."""
+    oracle, field, action, direction = failure.identity
+    # The direction may be what the target said.
+    safe = re.sub(r"[^A-Za-z0-9_]+", "-", direction)[:DIRECTION_MAX]
+    return f"{oracle}-{field}-{safe}-{action}"
+
+
+@attrs.frozen
+class Finder:
+    """Who finds: the corpus folder, the target, the engine and its seed."""
+
+    folder: Path
+    target: str
+    engine: str
+    seed: int | None
+    options: TargetOptions = NO_OPTIONS
+    token: str = attrs.Factory(lambda: uuid4().hex)
+    """Stands in the names of files that nobody else knows of yet."""
+
+    def make_target(self) -> Target:
+        """The target, made anew."""
+        return make_target(self.target, self.options)
+
+    def save(self, trace: Trace, stem: str) -> Path:
+        """Save a trace under a name of this finder's own. Raises OSError."""
+        path = self.folder / f"{stem}-{traces.digest_of(trace)}.{self.token}{SUFFIX}"
+        traces.write_to(trace, path)
+        return path
+
+
+def publish(working: Path) -> Path:
+    """Give a finder's file its final name, without the token; one that is there stays as it is."""
+    final = working.with_suffix("").with_suffix(SUFFIX)
+    try:
+        final.hardlink_to(working)  # Unlike a rename, it fails where there is such a file.
+    except FileExistsError:
+        pass
+    except OSError:  # Not every file system has hard links.
+        if not final.exists():
+            return working.replace(final)
+    take_back(working)
+    return final
+
+
+def take_back(working: Path) -> None:
+    """Remove a finder's file, of which nobody else knows."""
+    with suppress(OSError):
+        working.unlink(missing_ok=True)
+
+
+@attrs.frozen
+class Raw:
+    """A failure as it was found, and the file that replays it, or why there is none."""
+
+    failure: Failure
+    path: Path | None
+    unsaved: str | None = None
+    reduced_from: int | None = None
+    """How many actions it had before, if it is reduced already."""
+
+
+def save_raw(finder: Finder, failure: Failure) -> Raw:
+    """Save a failure as it was found."""
+    found = Found(failure.oracle, failure.message, finder.engine)
+    try:
+        path = finder.save(_trace(finder, failure, found), stem_of(failure) + "-raw")
+    except OSError as problem:
+        return Raw(failure, None, problem.strerror)
+    return Raw(failure, path)
+
+
+def save_reduced(
+    finder: Finder,
+    raw: Raw,
+    is_over: Callable[[], bool] | None = None,
+    rerun_seconds: float = RERUN_SECONDS_MAX,
+) -> Find:
+    """Reduce a failure until that is over, run it once more, and save what failed again."""
+    failure = raw.failure
+    reduced = reduce_failure(finder.make_target(), failure, is_over)
+    length = raw.reduced_from or len(failure.actions)
+    if not _fails_again(finder, reduced, rerun_seconds):
+        trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
+        return Find(failure, trace, raw.path, length, reproduced=False, unsaved=raw.unsaved)
+    found = Found(failure.oracle, reduced.message, finder.engine, reduced_from=length)
+    trace = _trace(finder, reduced, found)
+    try:
+        path = finder.save(trace, stem_of(reduced))
+    except OSError as problem:
+        return Find(reduced, trace, raw.path, length, reproduced=True, unsaved=problem.strerror)
+    return Find(reduced, trace, path, length, reproduced=True)
+
+
+def _fails_again(finder: Finder, failure: Failure, seconds: float) -> bool:
+    """Whether a failure comes back. Made anew, the target has nothing left of what was tried."""
+    with suppress(Cancelled), cancelled_when(after(seconds)):
+        again = _run_again(finder.make_target(), failure)
+        return again is not None and again.identity == failure.identity
+    return False
+
+
+def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
+    header = Header(
+        VERSION,
+        finder.target,
+        failure.configuration,
+        seed=finder.seed,
+        found=found,
+        kills=_kills(finder.target, failure),
+    )
+    return Trace(header, failure.actions)
+
+
+def _kills(target: str, failure: Failure) -> tuple[str, ...]:
+    """Which of the bugs planted in `target` make the trace fail by themselves."""
+    _, *bugs = target.split("+")
+    return tuple(bug for bug in bugs if _run_again(make_target(planted(bug)), failure))
+
+
+def _run_again(target: Target, failure: Failure) -> Failure | None:
+    return failure.again(target, failure.configuration, failure.actions)

@@ -1,0 +1,115 @@
+"""Hunts: how soon each known bug is found, and how short its explanation becomes.
+
+The harness is worth as much as the share of these bugs that it finds. Invariant: a hunt is told
+nothing of the bug but where it is planted, and the same seed gives the same figures (with the
+machine engine, on one installation).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import attrs
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.problems import HarnessError
+from fuzz.run import Failure
+from fuzz.sessions.reduce import reduce_failure
+from fuzz.sessions.session import make_engine, prepare_worker
+from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets.bugs.known_bug import KnownBug
+
+SEEDS = 20
+ACTIONS_MAX = {"random": 20_000, "machine": 50_000}
+"""The budget of one hunt, by engine."""
+
+
+@attrs.frozen
+class Hunt:
+    """One bug and one seed. `actions` is when the bug was found, None if it was not."""
+
+    bug: str
+    seed: int
+    actions: int | None
+    failure: Failure | None
+
+
+@attrs.frozen
+class Record:
+    """A bug and all its hunts. `reduced` is the find of the first seed that had one, reduced."""
+
+    bug: KnownBug
+    hunts: tuple[Hunt, ...]
+    reduced: Failure | None
+
+    @property
+    def found(self) -> bool:
+        """Whether every seed found it."""
+        return all(hunt.actions is not None for hunt in self.hunts)
+
+    @property
+    def oracles(self) -> tuple[str, ...]:
+        """The oracles that caught it, the most frequent one first."""
+        caught = Counter(hunt.failure.oracle for hunt in self.hunts if hunt.failure)
+        return tuple(oracle for oracle, _ in caught.most_common())
+
+    @property
+    def actions_median(self) -> float | None:
+        """How many actions it took, where it was found."""
+        actions = self._actions()
+        return statistics.median(actions) if actions else None
+
+    @property
+    def actions_worst(self) -> int | None:
+        """How many it took with the seed that took longest; None if one did not find it."""
+        return max(self._actions()) if self.found else None
+
+    def _actions(self) -> list[int]:
+        return [hunt.actions for hunt in self.hunts if hunt.actions is not None]
+
+
+def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
+    """Fuzz its host with `bug` planted until something fails or the budget is used up."""
+    engine = make_engine(engine_name, make_target(planted(bug)), str(seed))
+    actions = 0
+    for done in slices_of(engine, ACTIONS_MAX[engine_name], ProbeCounter()):
+        actions += done.actions
+        if done.failures:
+            return Hunt(bug, seed, actions, done.failures[0])
+    return Hunt(bug, seed, None, None)
+
+
+def hunt_all(
+    bugs: Sequence[str],
+    engine: str,
+    seeds: int,
+    workers: int,
+    progress: Callable[[], None],
+) -> Iterator[Record]:
+    """Hunt each bug with the seeds from 1 to `seeds`; `progress` is called after each hunt.
+
+    Raises HarnessError if a worker process dies.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare_worker) as pool:
+        pending = {
+            bug: [pool.submit(hunt, bug, engine, seed) for seed in range(1, seeds + 1)]
+            for bug in bugs
+        }
+        for each in (future for futures in pending.values() for future in futures):
+            each.add_done_callback(lambda _: progress())
+        for bug, futures in pending.items():
+            try:
+                hunts = tuple(future.result() for future in futures)
+            except BrokenProcessPool as problem:
+                raise HarnessError("a process that hunted for it ended by itself") from problem
+            failure = next((each.failure for each in hunts if each.failure), None)
+            target = make_target(planted(bug))
+            reduced = reduce_failure(target, failure) if failure else None
+            yield Record(KNOWN_BUGS[bug], hunts, reduced)

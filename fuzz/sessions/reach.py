@@ -1,0 +1,48 @@
+"""What a target's fuzzing reaches: how often each probe, and the smallest trace that reaches it.
+
+A probe that is never reached says that whatever depends on that situation was not tested. The
+smallest trace is found as a failure would be: what reaches the probe is reduced to a few actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from fuzz.drawing.probes import ProbeCounter, probes_for
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
+from fuzz.protocol.target import Target
+from fuzz.run import ProbeReached, Reaching
+from fuzz.sessions.reduce import reduce_failure
+
+
+@attrs.frozen
+class Reached:
+    """A probe, how often it was reached, and the smallest trace that reaches it."""
+
+    probe: str
+    times: int
+    smallest: Reaching | None
+
+
+def reach(target: Target, seed: int, actions: int) -> Iterator[Reached]:
+    """Fuzz `target` for so many actions, and tell of each probe. Failures are not told."""
+    counter = ProbeCounter()
+    probes = probes_for(target.start({}))
+    _fuzz(target, seed, actions, counter)
+    for probe in probes:
+        times = counter.counts[probe]
+        found = _fuzz(target, seed, actions, ProbeCounter(wanted=probe)) if times else None
+        yield Reached(probe, times, reduce_failure(target, found) if found else None)
+
+
+def _fuzz(target: Target, seed: int, actions: int, probes: ProbeCounter) -> Reaching | None:
+    """Fuzz until the actions are used up, or the wanted probe is reached."""
+    try:
+        for _ in slices_of(RandomEngine(target, str(seed)), actions, probes):
+            pass
+    except ProbeReached as reached:
+        return reached.trace
+    return None

@@ -1,0 +1,471 @@
+"""Reducing a failure to a few readable actions, whichever engine found it.
+
+It works on concrete actions: remove some, replace a run of them by one argument-less action, merge
+allocations and objects, lower integers, drop settings and turn switches, until nothing helps. A
+candidate counts only if it fails in the same way (see Failure.identity), so that one bug never
+turns into another.
+
+Slots are named, not numbered, while actions are removed: an action refers to the slot that a
+certain action appended. Removing an allocation removes what depends on it, and renumbers the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import combinations
+from typing import Any, TypeVar, cast
+
+import attrs
+
+from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
+from fuzz.drawing.forecast import cost_of
+from fuzz.mutator.legality import why_illegal
+from fuzz.mutator.shadow import Shadow
+from fuzz.protocol.actions import (
+    BOUNDS,
+    SLOT_FIELDS,
+    Action,
+    AllocateString,
+    CollectFull,
+    CollectMinor,
+    CollectStep,
+    DisableSampling,
+    Free,
+    SlotOf,
+)
+from fuzz.protocol.contract import Contract, problem_of_configuration
+from fuzz.protocol.target import Target
+from fuzz.run import Failure, Reaching
+
+Found = TypeVar("Found", bound=Failure | Reaching)
+ATTEMPTS_MAX = 20_000
+"""So many candidates are run for one failure, in all parts of the search."""
+SECONDS_MAX = 120.0
+"""For targets so slow, or so silent, that all attempts would take hours."""
+TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
+SEED = "sampler_seed"
+"""The setting from which drawn distances begin, by convention."""
+SEEDS_TRIED = 48
+TAILS = (1, 2, 3, 4, 6, 8, 12)
+"""So many of the last actions may be all that is needed."""
+SETTING = -1
+"""Where an action's position is expected: this integer is a setting's."""
+_Place = tuple[int, str]
+FILLERS: tuple[Action, ...] = (CollectMinor(), DisableSampling(), CollectStep(), CollectFull())
+
+
+class ContractChangedError(Exception):
+    """What was legal when it failed no longer is: the target now states another contract."""
+
+
+@attrs.frozen
+class _Named:
+    """An action whose slots are named by the number of the action that appended them."""
+
+    action: Action
+    slots: dict[str, int]
+    appends: int
+
+
+def _roots_in(action: Action) -> Iterator[tuple[str, int]]:
+    """The action's fields that are slots, with their values."""
+    for field in SLOT_FIELDS[type(action)]:
+        slot = getattr(action, field)
+        if slot is not None:
+            yield field, slot
+
+
+class _Slots:
+    """The names of the slots while a trace runs on a shadow heap."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._shadow = Shadow(contract)
+        self.names: list[int] = []
+
+    def allows(self, action: Action) -> bool:
+        """Whether `action` is legal here."""
+        return why_illegal(action, self._contract, self._shadow) is None
+
+    def follow(self, action: Action, appends: int) -> None:
+        """Carry out a legal action; a slot that it appends gets that name."""
+        self._shadow.follow(action, minors=0)
+        if isinstance(action, Free):
+            del self.names[action.root]
+        elif len(self._shadow.roots) > len(self.names):
+            self.names.append(appends)
+
+
+def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
+    """The actions with their slots named. Raises ContractChangedError if one is illegal."""
+    slots, named = _Slots(contract), []
+    for number, action in enumerate(actions):
+        if not slots.allows(action):
+            raise ContractChangedError
+        names = {field: slots.names[slot] for field, slot in _roots_in(action)}
+        named.append(_Named(action, names, number))
+        slots.follow(action, number)
+    return named
+
+
+def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
+    """The actions with their slots numbered; what has become impossible is left out."""
+    slots, actions = _Slots(contract), []
+    for each in named:
+        if all(name in slots.names for name in each.slots.values()):
+            numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
+            action = attrs.evolve(each.action, **numbers)
+            if slots.allows(action):
+                slots.follow(action, each.appends)
+                actions.append(action)
+    return actions
+
+
+class Reducer:
+    """Reduces one failure of one target, or what reaches a probe.
+
+    `failure` is the best so far, whenever it is cancelled. `attempts` counts the candidates that
+    were run, none of them twice; the last one allowed is `attempts_max`.
+    """
+
+    def __init__(
+        self, target: Target, failure: Failure | Reaching, attempts_max: int = ATTEMPTS_MAX
+    ) -> None:
+        self._target = target
+        self._attempts_max = attempts_max
+        self._tried: set[tuple[object, ...]] = set()
+        self._promised: tuple[dict[str, int], Contract] | None = None
+        self.failure = failure
+        self.attempts = 0
+
+    def reduce(self) -> None:
+        """Search for the smallest failure of the same identity, and then with switches turned.
+
+        Raises Cancelled when the attempts are used up, and ContractChangedError for a target that
+        contradicts its own contract.
+        """
+        self._reduce()
+        for switch, default in self._switches():
+            self._turn(switch, default)
+
+    def _turn(self, switch: str, default: int) -> None:
+        """Turned, a switch may make a failure that is larger at first become smaller in the end."""
+        turned = 1 - self.failure.configuration.get(switch, default)
+        before = self.failure
+        if self._accept({**before.configuration, switch: turned}, before.actions):
+            try:
+                self._reduce()
+            finally:
+                if len(self.failure.actions) >= len(before.actions):
+                    self.failure = before
+
+    def _switches(self) -> list[tuple[str, int]]:
+        """The settings that are 0 or 1, with their defaults."""
+        return [
+            (setting.name, setting.default)
+            for setting in self._contract.settings
+            if (setting.range.minimum, setting.range.maximum) == (0, 1)
+        ]
+
+    def _reduce(self) -> None:
+        before = None
+        while before != self.failure:
+            before = self.failure
+            self._remove_actions()
+            self._begin_later()
+            self._remove_with_another_seed()
+            self._replace_actions()
+            self._merge_allocations()
+            self._merge_objects()
+            self._drop_settings()
+            self._lower_settings()
+            self._lower_integers()
+            self._lower_together()
+
+    @property
+    def _contract(self) -> Contract:
+        """What the target promises under the failure's configuration."""
+        if self._promised is None or self._promised[0] != self.failure.configuration:
+            promised = self._target.start(self.failure.configuration)
+            self._promised = self.failure.configuration, promised
+        return self._promised[1]
+
+    @property
+    def _named(self) -> list[_Named]:
+        """The failure's actions with their slots named."""
+        return _name(self._contract, self.failure.actions)
+
+    def _accept(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
+        """Run a candidate; keep it if it fails in the same way."""
+        checkpoint()
+        candidate = (*sorted(configuration.items()), *actions)
+        if candidate in self._tried:
+            return False
+        if self.attempts >= self._attempts_max:
+            raise Cancelled
+        self._tried.add(candidate)
+        self.attempts += 1
+        failure = self.failure.again(self._target, configuration, actions)
+        if failure is None or failure.identity != self.failure.identity:
+            return False
+        self.failure = failure
+        return True
+
+    def _accept_named(self, named: Sequence[_Named]) -> bool:
+        return self._accept(self.failure.configuration, _number(self._contract, named))
+
+    def _accept_instead(self, start: int, size: int, *instead: _Named) -> bool:
+        """Run a candidate with others in the place of so many actions."""
+        named = self._named
+        return self._accept_named([*named[:start], *instead, *named[start + size :]])
+
+    def _remove_actions(self) -> None:
+        """Remove chunks, large ones first, from the end to the start."""
+        for size in _halves(len(self.failure.actions)):
+            start = len(self.failure.actions) - size
+            while start >= 0:
+                self._accept_instead(start, size)
+                start = min(start - max(size // 2, 1), len(self.failure.actions) - size)
+
+    def _begin_later(self) -> None:
+        """Where distances are drawn, leave out all but the last actions, and try other seeds.
+
+        Whatever is left out shifts all further samples, so that one by one nothing can be spared.
+        """
+        for length in TAILS:
+            if length >= len(self.failure.actions):
+                return
+            if self._accept_with_a_seed(_tail(self._named, length)):
+                return
+
+    def _remove_with_another_seed(self) -> None:
+        """The same with each single action of a trace that is short already."""
+        position = len(self.failure.actions) - 2
+        while 0 <= position < TAILS[-1]:
+            named = self._named
+            self._accept_with_a_seed(named[:position] + named[position + 1 :])
+            position -= 1
+
+    def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
+        """Run a candidate with one seed after another; False too where there are no seeds."""
+        actions = _number(self._contract, named)
+        for setting in self._contract.settings:
+            if setting.name == SEED:
+                least = setting.range.minimum
+                return any(
+                    self._accept_if_legal(self.failure.configuration | {SEED: seed}, actions)
+                    for seed in range(least, least + SEEDS_TRIED)
+                )
+        return False
+
+    def _replace_actions(self) -> None:
+        """Replace a run of actions, or one that is less simple, by an argument-less action."""
+        for size in _halves(len(self.failure.actions)):
+            start = 0
+            while start + size < len(self.failure.actions):
+                self._replace_run(start, size)
+                start += 1
+
+    def _replace_run(self, start: int, size: int) -> None:
+        first = self._named[start]
+        for filler in FILLERS:
+            if size == 1 and _rank(filler) >= _rank(first.action):
+                return
+            if self._accept_instead(start, size, _Named(filler, {}, first.appends)):
+                return
+
+    def _merge_allocations(self) -> None:
+        """Replace two allocations in a row by one string that counts as many bytes."""
+        position = 0
+        while position + 1 < len(self.failure.actions):
+            if not self._merge(position):
+                position += 1
+
+    def _merge(self, position: int) -> bool:
+        layout = self._contract.layout
+        pair = self.failure.actions[position : position + 2]
+        mergeable = all(each.allocates and not each.old for each in pair)
+        if not mergeable or "string" not in layout.kinds:
+            return False
+        sizes = [cost_of(layout, action)[0] for action in pair]
+        length = sum(sizes) - layout.kinds["string"].fixed_bytes
+        merged = attrs.evolve(self._named[position], action=AllocateString(length), slots={})
+        return self._accept_instead(position, 2, merged)
+
+    def _merge_objects(self) -> None:
+        """Let one object play the part of another, which is then not needed."""
+        position = 0
+        while position < len(self.failure.actions):
+            if not self._replace_object(position):
+                position += 1
+
+    def _replace_object(self, gone: int) -> bool:
+        """Do without the slot that the action `gone` appends; whether another could replace it."""
+        named = self._named
+        if not any(gone in each.slots.values() for each in named):
+            return False
+        kept = [
+            each
+            for each in named
+            if each.appends != gone
+            and not (isinstance(each.action, Free) and gone in each.slots.values())
+        ]
+        return any(
+            self._accept_named(_renamed(kept, gone, other))
+            for other in range(len(named))
+            if other != gone
+        )
+
+    def _drop_settings(self) -> None:
+        """Settings that make no difference keep their default."""
+        for name in tuple(self.failure.configuration):
+            rest = {key: value for key, value in self.failure.configuration.items() if key != name}
+            self._accept_if_legal(rest, self.failure.actions)
+
+    def _lower_settings(self) -> None:
+        for name in tuple(self.failure.configuration):
+            value = self.failure.configuration[name]
+            for lower in _lower(value):
+                lowered = self.failure.configuration | {name: lower}
+                if self._accept_if_legal(lowered, self.failure.actions):
+                    break
+
+    def _accept_if_legal(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
+        if problem_of_configuration(configuration, self._contract.settings):
+            return False
+        return self._accept(configuration, actions)
+
+    def _lower_integers(self) -> None:
+        """Lower each integer of each action as far as it goes."""
+        position = 0
+        while position < len(self.failure.actions):
+            for field in _fields_of(self.failure.actions[position]):
+                while self._lower_field(position, field):
+                    pass
+            position += 1
+
+    def _lower_field(self, position: int, field: str) -> bool:
+        """Lower one integer by one step; whether that was possible."""
+        action = self.failure.actions[position]
+        for lower in _simpler(action, field):
+            actions = list(self.failure.actions)
+            changes: dict[str, Any] = {field: lower}
+            actions[position] = attrs.evolve(action, **changes)
+            if self._accept(self.failure.configuration, actions):
+                return True
+        return False
+
+    def _lower_together(self) -> None:
+        """Lower integers that depend on each other by the same amount: two, or all at once.
+
+        A nursery, a period and a length that only fail together cannot be lowered one by one.
+        """
+        for step in TOGETHER_STEPS:
+            places = [place for place in self._places() if self._value(place) > step]
+            for group in (places, *combinations(places, 2)):
+                while len(group) > 1 and self._lower_group(group, step):
+                    pass
+
+    def _places(self) -> list[_Place]:
+        """Where integers stand: settings by name, fields by the action's position."""
+        settings = [(SETTING, name) for name in self.failure.configuration]
+        fields = [
+            (position, field)
+            for position, action in enumerate(self.failure.actions)
+            for field in _fields_of(action)
+            if field not in SLOT_FIELDS[type(action)] and type(getattr(action, field)) is int
+        ]
+        return settings + fields
+
+    def _value(self, place: _Place) -> int:
+        """The integer at `place`; 0 where the failure has become shorter."""
+        position, name = place
+        if position == SETTING:
+            return self.failure.configuration.get(name, 0)
+        if position >= len(self.failure.actions):
+            return 0
+        return int(getattr(self.failure.actions[position], name, 0))
+
+    def _lower_group(self, group: Sequence[_Place], step: int) -> bool:
+        if min(map(self._value, group)) <= step:
+            return False
+        configuration, actions = dict(self.failure.configuration), list(self.failure.actions)
+        for position, name in group:
+            lower = self._value((position, name)) - step
+            if position == SETTING:
+                configuration[name] = lower
+            else:
+                actions[position] = attrs.evolve(actions[position], **{name: lower})
+        return self._accept_if_legal(configuration, actions)
+
+
+def _halves(length: int) -> Iterator[int]:
+    """Half of it, and half of that, down to 1."""
+    while length := length // 2:
+        yield length
+
+
+def _tail(named: Sequence[_Named], length: int) -> list[_Named]:
+    """The last actions, those that appended their slots, and what sampling was last told."""
+    needed = set(range(len(named) - length, len(named)))
+    for number in range(len(named) - 1, -1, -1):
+        if number in needed:
+            needed.update(named[number].slots.values())
+    switches = [each for each in named[:-length] if each.action.sampling not in (None, "stops")]
+    needed.update(each.appends for each in switches[-1:])
+    return [each for each in named if each.appends in needed]
+
+
+def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:
+    """The actions with the slot `other` wherever they had `gone`."""
+    return [
+        attrs.evolve(
+            each,
+            slots={field: other if name == gone else name for field, name in each.slots.items()},
+        )
+        for each in named
+    ]
+
+
+def _fields_of(action: Action) -> tuple[str, ...]:
+    """The names of the action's fields."""
+    return tuple(field.name for field in attrs.fields(type(action)))
+
+
+def _rank(action: Action) -> int:
+    """Argument-less actions are simpler than others, and the earlier ones simplest."""
+    return FILLERS.index(action) if action in FILLERS else len(FILLERS)
+
+
+def _lower(value: int) -> list[int]:
+    """Integers simpler than `value`, the simplest first; words too, for periods are multiples."""
+    if value < 0:
+        return [0]
+    steps = (0, 1, 2, 8, 16, 64, value // 2, value // 2 & -8, value - 64, value - 8, value - 1)
+    return sorted({step for step in steps if 0 <= step < value})
+
+
+def _simpler(action: Action, field: str) -> Sequence[int | None]:
+    """Values of the action's field that are simpler than the one it has, the simplest first."""
+    value = getattr(action, field)
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [False]
+    bound = BOUNDS[type(action)].get(field)
+    may_be_null = isinstance(bound, SlotOf) and bound.or_null
+    return [None, *_lower(value)] if may_be_null else _lower(value)
+
+
+def reduce_failure(
+    target: Target, failure: Found, is_over: Callable[[], bool] | None = None
+) -> Found:
+    """The smallest failure of the same identity that was found until the search is over.
+
+    That is after two minutes, unless `is_over` says when.
+    """
+    reducer = Reducer(target, failure)
+    with suppress(Cancelled, ContractChangedError), cancelled_when(is_over or after(SECONDS_MAX)):
+        reducer.reduce()
+    return cast(Found, reducer.failure)  # It stays what it was.

@@ -1,0 +1,478 @@
+"""Known bugs: real bugs from the field, and some of our own, planted in the reference.
+
+Each is a small change to one part of gcmodel: a subclass that overrides the method where the
+mistake is made. The correct lines are those of the method that it overrides; a comment says where
+the wrong one differs. Those that need another host than `reference` are in sampler_bugs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fuzz.targets.bugs.known_bug import KnownBug
+from fuzz.targets.bugs.sampler_bugs import SAMPLER_BUGS
+from gcmodel import Configuration, Kind
+from gcmodel.collector.barrier import Barrier
+from gcmodel.collector.heap import Heap
+from gcmodel.collector.identities import Identities
+from gcmodel.collector.minor import MinorCollection
+from gcmodel.collector.pinning import Pinning
+from gcmodel.memory.layout import WORD_BYTES
+from gcmodel.memory.nursery import Nursery
+from gcmodel.memory.objects import CARDS_SET, NO_HEAP_REFERENCES, TRACK_YOUNG, VISITED_YOUNG, Object
+from gcmodel.sampling.sample_point import Sampling
+from gcmodel.sampling.slow_path import Allocation
+
+# Sampling.
+
+
+class DisableBeforeEnable(Sampling):
+    """The nursery's real top is saved by enabling only, and disabling restores it."""
+
+    _saved_top = 0
+
+    def enable(self, period_bytes: int) -> None:
+        self._saved_top = self._nursery.nursery_top - self._nursery.nursery_start
+        super().enable(period_bytes)
+
+    def disable(self) -> None:
+        super().disable()
+        # Correct: nursery_limit = nursery_top. Never enabled, the saved top is uninitialised.
+        self._nursery.nursery_limit = self._nursery.nursery_start + self._saved_top
+
+
+class OneSamplePerObject(Sampling):
+    """An object that passes several sample points is sampled once."""
+
+    def pass_sample_points(self, end: int) -> int:
+        count = 0
+        while self.is_due(end):
+            self.sample_point += self.next_distance()
+            count = 1  # Correct: count += 1, and an event for each.
+        if count:
+            self._events.sample()
+        return count
+
+
+class StaleLimitAfterLarge(Sampling):
+    """A large object moves the sample point out of the nursery, and the limit stays behind."""
+
+    def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
+        limit = self._nursery.nursery_limit
+        super().allocated_outside(obj, counted_bytes)
+        if self.period_bytes and self.sample_point > self._nursery.nursery_top:
+            self._nursery.nursery_limit = limit  # Correct: nursery_top.
+
+
+class PressureTakenForSample(Nursery):
+    """Memory pressure fills the nursery up to the limit, as if that were always its end."""
+
+    def make_collection_due(self) -> None:
+        # Correct: nursery_limit = nursery_free, and the slow path is told. While sampling is on the
+        # limit is the sample point, so that a sample comes, and no collection.
+        self.nursery_free = self.nursery_limit
+
+
+class SecondMinorReadsNull(Allocation):
+    """The free pointer is cleared while room is made, and set again for one collection only."""
+
+    def _collect(self, collections: int) -> int:
+        if collections:
+            cleared: Any = None
+            self._heap.nursery.nursery_free = cleared  # Correct: where the object begins.
+        return super()._collect(collections)
+
+
+class ForkKeepsYoungSamples(Sampling):
+    """The forked child is not sampled, but the samples of its parent stay pending."""
+
+    def after_fork(self) -> None:
+        self.period_bytes = 0  # Correct: disable, which drops the pending samples.
+        self.paused_period_bytes = 0
+        self.set_limit()
+
+
+class RotatingNurseryOldLimit(Sampling):
+    """The nursery moves, and the sample point and the limit stay where it was."""
+
+    _old_start = 0
+
+    def before_minor_collection(self) -> None:
+        self._old_start = self._nursery.nursery_start
+        super().before_minor_collection()
+
+    def after_minor_collection(self) -> None:
+        if self.period_bytes:
+            # Correct: nursery_free, which is where the nursery starts now.
+            self.sample_point = self._old_start + self._bytes_until_sample
+            self.set_limit()
+
+
+class EnableBesideOldBarrier(Sampling):
+    """Behind an object that was pinned, the limit forgets the sample point."""
+
+    def jumped(self, jump_bytes: int) -> None:
+        # Correct: the sample point moves by the jump, and the limit is not beyond it.
+        self._nursery.set_limit(None)
+
+
+class NonyoungReportedDead(Sampling):
+    """A sampled object outside has survived if a minor collection visited it."""
+
+    def has_survived(self, obj: Object) -> bool:
+        # Correct: and one that was allocated old, which no minor collection visits, survives.
+        return obj.forwarded_to is not None or bool(obj.flags & VISITED_YOUNG)
+
+
+class RestartLosesPeriod(Sampling):
+    """Pausing zeroes the period before it keeps it for resuming."""
+
+    def pause(self) -> None:
+        self.disable()
+        self.paused_period_bytes = self.period_bytes  # Correct: what it was before disabling.
+
+
+class SampleAtPoint(Sampling):
+    """An object that ends exactly at the sample point is sampled."""
+
+    def is_due(self, end: int) -> bool:
+        return self.sample_point <= end  # Correct: <.
+
+
+class LimitAtFree(Nursery):
+    """The fast path compares with `>=`, so that equality takes the slow path."""
+
+    def allocate(self, size_bytes: int) -> int:
+        result = self.nursery_free
+        self.nursery_free = result + size_bytes
+        if self.nursery_free >= self.nursery_limit:  # Correct: >.
+            result = self._reserve(size_bytes)
+        return result
+
+
+class SamplePointStays(Sampling):
+    """A minor collection moves `nursery_free` back and leaves the sample point where it was."""
+
+    def after_minor_collection(self) -> None:
+        self.set_limit()  # Correct: the sample point moves with nursery_free first.
+
+
+class LargeObjectsUncounted(Sampling):
+    """An object outside the nursery does not bring the sample point nearer."""
+
+    def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
+        pass  # Correct: sample_point -= counted_bytes, and sample.
+
+
+class SampledBytesCountTwice(Allocation):
+    """A sampled object outside hastens the next major collection by its size once more."""
+
+    def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
+        obj = super().outside(kind, raw_bytes, number, length)
+        if obj in self._heap.sampling.pending:
+            # Correct: the threshold is nothing to the sampler.
+            assert isinstance(self._heap, Heap)
+            self._heap.major.threshold_bytes -= raw_bytes
+        return obj
+
+
+# The collector.
+
+
+class CopyTrustsFlagsWhileMarking(Barrier):
+    """The barrier of an array copy looks at the source's flags alone, also while marking."""
+
+    def __init__(self, configuration: Configuration, is_marking: Callable[[], bool]) -> None:
+        # Correct: whether the major collection is marking. Then a source that holds nothing young
+        # may hold what is white, and the destination may be black.
+        super().__init__(configuration, lambda: False)
+
+
+class CopyListsOnlyCopiedCards(Barrier):
+    """A dirty card of the source that is not copied keeps a black destination out of the list."""
+
+    def _before_copy_of_cards(
+        self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
+    ) -> None:
+        is_listed = bool(dest.flags & CARDS_SET)
+        super()._before_copy_of_cards(source, dest, source_start, dest_start, length)
+        # Correct: nothing more. While marking, the destination is listed without dirty cards too.
+        if source.flags & CARDS_SET and dest.flags & CARDS_SET and not (is_listed or dest.cards):
+            dest.flags &= ~CARDS_SET
+            self.dirty_arrays.remove(dest)
+
+
+class CopyForgetsPrebuilt(Barrier):
+    """A copy gives a prebuilt array its first references, and it does not become a root."""
+
+    def before_copy(
+        self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
+    ) -> None:
+        had_none = dest.flags & NO_HEAP_REFERENCES
+        super().before_copy(source, dest, source_start, dest_start, length)
+        if had_none and dest.flags & TRACK_YOUNG and dest in self.prebuilt_roots:
+            # Correct: it stays a root also when nothing that is copied is young.
+            dest.flags |= NO_HEAP_REFERENCES
+            self.prebuilt_roots.remove(dest)
+
+
+class PinnedShadowWhite(Identities):
+    """The major collection frees the reserved place of an object that is pinned."""
+
+    def after_minor_collection(self, pinned: Mapping[int, Object], is_marking: bool) -> None:
+        super().after_minor_collection(pinned, is_marking=False)  # Correct: is_marking.
+
+
+class PinnedWhiteObject(Pinning):
+    """What was pinned moves to a white place, below an object that is black already."""
+
+    def losing_a_pin(self, parents: list[Object]) -> list[Object]:
+        return []  # Correct: its parents, to make them gray again.
+
+
+class LastCardLeftOut(MinorCollection):
+    """A card that the array's end cuts short is not looked at."""
+
+    def _drag_out_card(self, array: Object, card: int) -> None:
+        items = self._heap.configuration.card_items
+        if (card + 1) * items <= len(array.refs):  # Correct: up to the array's end.
+            super()._drag_out_card(array, card)
+
+
+class ForgottenRememberedEntry(Barrier):
+    """A write into an old object without cards is not remembered."""
+
+    def before_write(self, obj: Object, index: int) -> None:
+        if obj.cards is not None:  # Correct: obj is remembered otherwise.
+            super().before_write(obj, index)
+
+
+class ShadowKeepsNumber(Identities):
+    """The future place of an object keeps the contents of the moment when it was reserved."""
+
+    def move_to_shadow(self, obj: Object) -> Object:
+        shadow = self._shadows[obj]
+        reserved = shadow.number
+        super().move_to_shadow(obj)
+        shadow.number = reserved  # Correct: obj.number, which may have been written since.
+        return shadow
+
+
+class WordLostByLarge(Allocation):
+    """An object outside takes a word of the nursery too, which the sampler does not count."""
+
+    def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
+        obj = super().outside(kind, raw_bytes, number, length)
+        nursery = self._heap.nursery
+        if nursery.nursery_free + WORD_BYTES <= nursery.nursery_top:
+            # Correct: nothing. The sample point moves as well, so that only a pointer shows it.
+            sampling = self._heap.sampling
+            assert isinstance(sampling, Sampling)
+            nursery.nursery_free += WORD_BYTES
+            sampling.jumped(WORD_BYTES)
+        return obj
+
+
+FORK = "PyPy's sampling fork"
+OURS = "our own"
+
+KNOWN_BUGS = {
+    bug.id: bug
+    for bug in (
+        KnownBug(
+            "disable-before-enable",
+            "PyPy; Jung and Bolz-Tereick, section 3.7",
+            "disabling what was never enabled sets the limit from an uninitialised top",
+            ("heap", "pointers"),
+            1,
+            {"sampling": DisableBeforeEnable},
+        ),
+        KnownBug(
+            "one-sample-per-object",
+            "Jung and Bolz-Tereick, listings 4 and 5, as simplified in print",
+            "an object is not sampled for each of the sample points that it passes",
+            ("sampling",),
+            2,
+            {"sampling": OneSamplePerObject},
+        ),
+        KnownBug(
+            "stale-limit-after-large",
+            f"{FORK}, external_malloc",
+            "a large object moves the sample point past the nursery, the limit keeps its value",
+            ("pointers", "transparency"),
+            3,
+            {"sampling": StaleLimitAfterLarge},
+        ),
+        KnownBug(
+            "pressure-taken-for-sample",
+            f"{FORK}, raw_malloc_memory_pressure",
+            "memory pressure fills the nursery up to the sample point: a sample, no collection",
+            ("sampling", "transparency", "pointers"),
+            3,
+            {"nursery": PressureTakenForSample},
+        ),
+        KnownBug(
+            "second-minor-reads-null",
+            f"{FORK}, collect_and_reserve",
+            "the second minor collection of one allocation reads the cleared free pointer",
+            ("heap",),
+            4,
+            {"allocation": SecondMinorReadsNull},
+        ),
+        KnownBug(
+            "fork-keeps-young-samples",
+            f"{FORK}, after_fork",
+            "a forked child is not sampled, and yet reports the samples of its parent",
+            ("survival", "heap"),
+            4,
+            {"sampling": ForkKeepsYoungSamples},
+        ),
+        KnownBug(
+            "rotating-nursery-old-limit",
+            f"{FORK}, debug_rotate_nursery",
+            "the nursery moves, the limit and the sample point stay in the old one",
+            ("pointers", "heap"),
+            2,
+            {"sampling": RotatingNurseryOldLimit},
+        ),
+        KnownBug(
+            "enable-beside-old-barrier",
+            f"{FORK}, collect_and_reserve",
+            "sampling is enabled beside an old barrier: behind it nothing is sampled",
+            ("sampling", "pointers"),
+            5,
+            {"sampling": EnableBesideOldBarrier},
+        ),
+        KnownBug(
+            "nonyoung-reported-dead",
+            f"{FORK}, _vmprof_report_minor_gc",
+            "a sampled object that was allocated old is reported dead while it lives",
+            ("survival",),
+            3,
+            {"sampling": NonyoungReportedDead},
+        ),
+        KnownBug(
+            "restart-loses-period",
+            f"{FORK}, rvmprof's stop_sampling and start_sampling",
+            "stopping zeroes the period that starting then tests: it never samples again",
+            ("sampling", "pointers"),
+            3,
+            {"sampling": RestartLosesPeriod},
+        ),
+        KnownBug(
+            "sample-on-equality",
+            f"{OURS}: >= for >",
+            "an object that ends exactly at the sample point is sampled",
+            ("sampling",),
+            2,
+            {"nursery": LimitAtFree, "sampling": SampleAtPoint},
+        ),
+        KnownBug(
+            "sample-point-stays",
+            OURS,
+            "the sample point is not moved by a minor collection",
+            ("sampling", "pointers"),
+            2,
+            {"sampling": SamplePointStays},
+        ),
+        KnownBug(
+            "large-objects-uncounted",
+            OURS,
+            "objects outside the nursery are not counted",
+            ("sampling", "pointers"),
+            2,
+            {"sampling": LargeObjectsUncounted},
+        ),
+        KnownBug(
+            "sampled-bytes-count-twice",
+            OURS,
+            "a sampled object outside the nursery hastens the next major collection",
+            ("transparency",),
+            3,
+            {"allocation": SampledBytesCountTwice},
+        ),
+        KnownBug(
+            "arraycopy-skips-barrier-while-marking",
+            "PyPy issue 4925; in the rpython 0.2.1 release, fixed in 2024",
+            "an array copy looks at the source's young flag while marking: a live object is freed",
+            ("heap",),
+            10,
+            {"barrier": CopyTrustsFlagsWhileMarking},
+        ),
+        KnownBug(
+            "arraycopy-clean-cards",
+            "PyPy, found with gcfuzz: docs/findings/arraycopy-clean-cards.md",
+            "a copy beside the source's dirty cards leaves a black array: a live object is freed",
+            ("heap",),
+            11,
+            {"barrier": CopyListsOnlyCopiedCards},
+        ),
+        KnownBug(
+            "arraycopy-prebuilt",
+            "PyPy, commit 345aaf99",
+            "a copy into a prebuilt array does not make it a root: a live object is freed",
+            ("heap",),
+            7,
+            {"barrier": CopyForgetsPrebuilt},
+        ),
+        KnownBug(
+            "pinned-shadow-visited",
+            "PyPy, commit 96a224bd",
+            "a major collection frees the place reserved for a pinned object's identity",
+            ("heap",),
+            6,
+            {"identities": PinnedShadowWhite},
+        ),
+        KnownBug(
+            "pinned-white-object",
+            "PyPy issues 4900 and 2363",
+            "unpinning while marking leaves a black object that refers to a white one",
+            ("heap",),
+            9,
+            {"pinning": PinnedWhiteObject},
+        ),
+        KnownBug(
+            "stale-nursery-pointer",
+            "pyre issue 1199",
+            "a minor collection leaves an old array's item pointing into the nursery",
+            ("heap",),
+            4,
+            {"minor": LastCardLeftOut},
+        ),
+        KnownBug(
+            "forgotten-remembered-entry",
+            "every generational collector once",
+            "an old object that refers to a young one is not remembered",
+            ("heap",),
+            4,
+            {"barrier": ForgottenRememberedEntry},
+        ),
+        KnownBug(
+            "shadow-keeps-number",
+            f"{OURS}: gcmodel had it, and this harness found it",
+            "a node written after its identity was taken moves with its old integer",
+            ("heap",),
+            4,
+            {"identities": ShadowKeepsNumber},
+        ),
+        KnownBug(
+            "word-lost-by-large",
+            OURS,
+            "an object outside takes a word of the nursery too",
+            ("pointers",),
+            1,
+            {"allocation": WordLostByLarge},
+        ),
+        *SAMPLER_BUGS,
+    )
+}
+
+
+def planted_parts(bugs: Sequence[str]) -> dict[str, type[Any]]:
+    """The parts in which these bugs are planted, the first outermost where they share one."""
+    mistakes: dict[str, list[type[Any]]] = {}
+    for bug in bugs:
+        for part, mistake in KNOWN_BUGS[bug].parts.items():
+            mistakes.setdefault(part, []).append(mistake)
+    return {part: type("Planted", tuple(classes), {}) for part, classes in mistakes.items()}

@@ -1,0 +1,703 @@
+"""The driver of incminimark: PyPy's own collector, untranslated, behind gcfuzz's protocol.
+
+    python2.7 driver.py SOURCE_DIR
+
+SOURCE_DIR is a folder that holds the `rpython` package: where pip put `rpython==0.2.1`, or a
+checkout of PyPy or of its allocation-sampling fork. Python 2.7 only; gcfuzz ships this program and
+never imports it.
+
+It does what the collector's own direct tests do (rpython/memory/gc/test/test_direct.py): it makes
+an IncrementalMiniMarkGC, keeps the roots by hand, and calls the collector's methods as a translated
+program would, with a write barrier before each store. Where RPython has a function for something,
+as `ll_arraycopy` for copying, the driver takes the same steps.
+
+Invariant: one line in, one line out, whatever the collector does. An exception, an assertion, or a
+reference to memory that was freed, is an `error` in that answer, and the heap is not touched again
+before the next header. What is answered depends on the input alone.
+
+Only the edges are replaced: addresses, which are numbered so that all runs are alike; the profiler
+that the fork calls for each sample; and its random first distance, which is the period here.
+
+With PYPY_GC_DEBUG=1 or 2 in the environment incminimark checks its own consistency before each
+major step, or also after each minor collection, as it does in PyPy.
+"""
+# Python 2.7 has no annotations, f-strings or strict zip, and what is replaced is private.
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, B905, BLE001, E402, RUF005, SLF001
+# ruff: noqa: TRY301, UP031
+# mypy: ignore-errors
+
+import gc as python_gc
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, sys.argv[1])
+# Whatever RPython prints must not get between the answers.
+ANSWERS = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+from rpython.memory import gcheader
+from rpython.memory.gc import incminimark
+from rpython.memory.gc.incminimark import IncrementalMiniMarkGC
+from rpython.memory.gc.minimarktest import SimpleArenaCollection
+from rpython.memory.gctypelayout import (
+    FIN_HANDLER_ARRAY,
+    WEAKREF,
+    TypeLayoutBuilder,
+    zero_gc_pointers_inside,
+)
+from rpython.rtyper.lltypesystem import llarena, llmemory, lltype
+
+HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
+HAS_COLLECT_STEP = "collect_step" in vars(IncrementalMiniMarkGC)
+PRESSURE_TAKES_ADDRESS = (
+    "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
+)
+DEBUG = int(os.environ.get("PYPY_GC_DEBUG", "0"))
+
+STACK_CHUNK = 32
+"""The collector's stacks grow by so many addresses. It makes no difference but to the time."""
+HEADERS_PER_CLEANING = 64
+MINORS_MAX = 250
+MINORS_PER_FIGURE = 4
+"""An action comes to an end after so many minor collections, and so many more for each figure in
+the heap's graph, since a marking step visits one object at least. Otherwise it never does."""
+
+# The types, in the order of their indices.
+
+ADDRESSES = lltype.Array(llmemory.Address)
+NODE = lltype.GcStruct(
+    "node", ("x", lltype.Signed), ("prev", llmemory.GCREF), ("next", llmemory.GCREF)
+)
+ARRAY = lltype.GcArray(llmemory.GCREF)
+CHARACTERS = lltype.Array(lltype.Char, hints={"immutable": True, "extra_item_after_alloc": 1})
+STRING = lltype.GcStruct("rpy_string", ("hash", lltype.Signed), ("chars", CHARACTERS))
+TYPES = (NODE, WEAKREF, ARRAY, STRING)
+TYPE_INDICES = {kind: index for index, kind in enumerate(TYPES, 1)}
+NODE_FIELDS = ("prev", "next")
+NULL = lltype.nullptr(llmemory.GCREF.TO)
+
+# What the harness is told.
+
+
+def setting(name, default, minimum, maximum, multiple=1, **more):
+    """What a header's `config` may have."""
+    legal = {"minimum": minimum, "maximum": maximum, "multiple": multiple}
+    return dict(more, name=name, default=default, range=legal)
+
+
+SETTINGS = [
+    setting("nursery_bytes", 256, 64, 8192, 8),
+    setting("large_object_bytes", 64, 24, 8192, 8, at_most="nursery_bytes"),
+    setting("card_items", 4, 0, 32, choices=[0, 4, 32]),
+    setting("paged_arenas", 1, 0, 1),
+    setting("single_step_marking", 0, 0, 1),
+    setting("moving_nursery", 0, 0, 1),
+    setting("prebuilt_nodes", 1, 0, 8),
+    setting("prebuilt_arrays", 1, 0, 8),
+]
+KINDS = {
+    "node": {"type_index": 1, "fixed_bytes": 32},
+    "weakref": {"type_index": 2, "fixed_bytes": 16},
+    "array": {"type_index": 3, "fixed_bytes": 16, "item_bytes": 8},
+    "string": {"type_index": 4, "fixed_bytes": 25, "item_bytes": 1},
+}
+OBJECT_BYTES_MAX = 2**16
+PERIOD_BYTES_MAX = 2**31 - 8
+SAMPLES_MAX = 2 * OBJECT_BYTES_MAX // 8
+"""No object spans so many periods."""
+PREBUILT_ARRAY_LENGTH = 4
+ACTIONS = (
+    ("allocate_node", "allocate_string", "allocate_array", "allocate_weakref")
+    + ("allocate_old_string", "load_prebuilt", "free", "read", "read_number", "read_weakref")
+    + ("write", "write_number", "copy_array", "take_identity", "pin", "unpin", "set_callback")
+    + ("add_memory_pressure", "collect_minor", "collect_progress", "collect_step", "collect_full")
+    + ("check_heap",)
+)
+"""What is carried out, each by the driver's method of that name."""
+SAMPLING_ACTIONS = ("enable_sampling", "disable_sampling", "fork")
+"""What is carried out beside that by a collector that samples."""
+SAMPLING_FIELDS = ("reports", "sample_point")
+FIELDS = (
+    ("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity")
+    + ("graph", "free", "limit", "top", "state")
+    + SAMPLING_FIELDS
+)
+
+
+def pins_max(nursery_bytes, large_object_bytes):
+    """As many pinned objects leave room between them for the largest that a nursery takes.
+
+    The collector itself allows about as many, but not always so few.
+    """
+    largest_bytes = -(-large_object_bytes // 8) * 8
+    return max(nursery_bytes // largest_bytes - 1, 0) // 2
+
+
+def contract_of(config):
+    """All that incminimark promises under this configuration."""
+    contract = {
+        "nursery_bytes": config["nursery_bytes"],
+        "layout": {
+            "kinds": KINDS,
+            "large_object_bytes": config["large_object_bytes"],
+            "word_bytes": 8,
+            "object_bytes_max": OBJECT_BYTES_MAX,
+        },
+        "settings": SETTINGS,
+        "actions": sorted(CARRY_OUT),
+        "observes": [name for name in FIELDS if HAS_SAMPLING or name not in SAMPLING_FIELDS],
+        "prebuilt": [{"kind": "node"}] * config["prebuilt_nodes"]
+        + [{"kind": "array", "length": PREBUILT_ARRAY_LENGTH}] * config["prebuilt_arrays"],
+        "pins_max": pins_max(config["nursery_bytes"], config["large_object_bytes"]),
+    }
+    if HAS_SAMPLING:
+        periods = {"minimum": 8, "maximum": PERIOD_BYTES_MAX, "multiple": 8}
+        contract["sampling"] = {"period_bytes": periods}
+    return contract
+
+
+class IllegalError(Exception):
+    """The harness asked for something that makes no sense."""
+
+
+def chosen(config):
+    """The configuration with its defaults. Raises IllegalError."""
+    result = {each["name"]: each["default"] for each in SETTINGS}
+    for name, value in config.items():
+        if name not in result or not isinstance(value, int):
+            raise IllegalError("config has no setting %s = %r" % (name, value))
+        result[name] = value
+    return result
+
+
+# The collector, with its edges replaced.
+
+
+def _number_of_arena(arena):
+    """Arenas are as far apart as in a large memory, in the order in which they were made."""
+    return arena._arena_index << 32
+
+
+def _say_nothing(*_):
+    """Stands in for the collector's log, which would take most of the time."""
+
+
+llarena.Arena._getid = _number_of_arena
+incminimark.debug_print = incminimark.debug_start = incminimark.debug_stop = _say_nothing
+
+
+class BumpPointer(llarena.fakearenaaddress):
+    """An address between objects. What is added to it leads past the object that begins there.
+
+    llarena has to guess whether `address + size` is an address in that object or behind it, and
+    guesses wrong where the free space ends at a pinned object.
+    """
+
+    def __add__(self, other):
+        return self.arena.getaddr(self.offset + llmemory.raw_malloc_usage(other))
+
+
+class ObservedGC(IncrementalMiniMarkGC):
+    """Incminimark, telling its driver of collections, samples and reports."""
+
+    driver = None
+    _free = llmemory.NULL
+
+    @property
+    def nursery_free(self):
+        """Where the next object goes."""
+        return self._free
+
+    @nursery_free.setter
+    def nursery_free(self, address):
+        if address:
+            bump = BumpPointer.__new__(BumpPointer)
+            bump.__dict__.update(address.__dict__)
+            address = bump
+        self._free = address
+
+    def _minor_collection(self):
+        self.driver.happened("M")
+        IncrementalMiniMarkGC._minor_collection(self)
+
+    def rrc_invoke_callback(self):
+        """Where a translated program runs the callbacks and finalizers that are due."""
+        IncrementalMiniMarkGC.rrc_invoke_callback(self)
+        self.driver.run_callback()
+
+    def _vmprof_allocation_sample_now(self, _):
+        self.driver.happened("s")
+
+    def _cintf_vmprof_report_minor_gc(self, array, length):
+        self.driver.reported([array[index] for index in range(length)])
+
+    def _get_first_sample_offset(self):
+        return self.sample_allocated_bytes
+
+
+if HAS_SAMPLING:
+
+    class _NoProfiler:
+        cintf = None
+
+    incminimark._get_vmprof = _NoProfiler
+
+
+class Config:
+    """Of the translation's options, the only one that the collector asks for."""
+
+    taggedpointers = False
+
+
+class RootWalker:
+    """Shows the collector where the roots are, and takes over where it moved the objects to."""
+
+    def __init__(self, driver):
+        self._driver = driver
+
+    def walk_roots(self, collect_stack_root, collect_in_nongc, collect_in_gc, is_minor=False):
+        """Call back with the address of each reference."""
+        driver = self._driver
+        if collect_in_gc:
+            for address in driver.layout.addresses_of_static_ptrs:
+                if address.address[0]:
+                    collect_in_gc(driver.gc, address)
+        if not collect_stack_root or not driver.roots:
+            return
+        stack = lltype.malloc(ADDRESSES, len(driver.roots), flavor="raw", track_allocation=False)
+        for slot, root in enumerate(driver.roots):
+            stack[slot] = llmemory.cast_ptr_to_adr(root)
+        base = lltype.direct_arrayitems(stack)
+        for slot in range(len(driver.roots)):
+            place = lltype.direct_ptradd(base, slot)
+            collect_stack_root(driver.gc, llmemory.cast_ptr_to_adr(place))
+        for slot in range(len(driver.roots)):
+            driver.roots[slot] = llmemory.cast_adr_to_ptr(stack[slot], llmemory.GCREF)
+        lltype.free(stack, flavor="raw", track_allocation=False)
+
+    def _walk_prebuilt_gc(self, callback):
+        """The consistency checks ask for prebuilt objects; here they are found from the roots."""
+
+    def finished_minor_collection(self):
+        """A translated program would wake up its JIT."""
+
+
+class Driver:
+    """One heap and its mutator. `roots` are references of type GCREF."""
+
+    def __init__(self, config):
+        llarena.Arena._count_arenas = 0
+        self.roots = []
+        self.order = ""
+        self.reports = []
+        self._minors = self._graph_figures = 0
+        self._callback_length = None
+        self._allocating = False
+        self._identities = {}
+        self._make_gc(config)
+        self._prebuilt = [self._make_prebuilt(NODE) for _ in range(config["prebuilt_nodes"])]
+        for _ in range(config["prebuilt_arrays"]):
+            self._prebuilt.append(self._make_prebuilt(ARRAY, PREBUILT_ARRAY_LENGTH))
+
+    def _make_gc(self, config):
+        arenas = None if config["paged_arenas"] else SimpleArenaCollection
+        self.gc = ObservedGC(
+            Config,
+            translated_to_c=False,
+            chunk_size=STACK_CHUNK,
+            nursery_size=config["nursery_bytes"],
+            large_object=config["large_object_bytes"],
+            card_page_indices=config["card_items"],
+            ArenaCollectionClass=arenas,
+        )
+        self.gc.driver = self
+        self.gc.set_root_walker(RootWalker(self))
+        self.layout = TypeLayoutBuilder(ObservedGC)
+        queries = self.layout.initialize_gc_query_function(self.gc)
+        handlers = lltype.malloc(FIN_HANDLER_ARRAY, 0, immortal=True)
+        queries.finalizer_handlers = llmemory.cast_ptr_to_adr(handlers)
+        self._type_ids = [self.layout.get_type_id(kind) for kind in TYPES]
+        self._kind_of = {type_id.index: kind for type_id, kind in zip(self._type_ids, TYPES)}
+        self.gc.setup()
+        self.gc.TEST_VISIT_SINGLE_STEP = bool(config["single_step_marking"])
+        if config["moving_nursery"]:
+            # The nurseries that PYPY_GC_NURSERY_DEBUG makes it rotate through.
+            os.environ["PYPY_GC_DEBUG"] = "1"
+            self.gc.post_setup()
+            self.gc.gc_nursery_debug = True
+        self.gc.DEBUG = DEBUG
+
+    def _make_prebuilt(self, kind, *length):
+        obj = lltype.malloc(kind, *length, immortal=True, zero=True)
+        self.layout.consider_constant(kind, obj._obj, self.gc)
+        return lltype.cast_opaque_ptr(llmemory.GCREF, obj)
+
+    # What the collector tells.
+
+    def happened(self, event):
+        """A sample or a minor collection. Raises RuntimeError if they never end."""
+        self.order += event
+        if event == "s" and len(self.order) > SAMPLES_MAX:
+            raise RuntimeError("samples without an end in one action")
+        if event == "M":
+            self._minors += 1
+            if self._minors > MINORS_MAX + MINORS_PER_FIGURE * self._graph_figures:
+                raise RuntimeError("minor collections without an end in one action")
+
+    def reported(self, array):
+        """A minor collection has reported: the entries, then three figures."""
+        self.order += "R"
+        names = ("memory_used_bytes", "arena_bytes", "major_state")
+        self.reports.append(dict(zip(names, array[-3:]), entries=array[:-3]))
+
+    def run_callback(self):
+        """A collection has ended. The callback is for those that an allocation caused."""
+        if self._allocating and self._callback_length is not None:
+            self._allocating = False
+            self._malloc(STRING, self._callback_length)
+
+    # One action.
+
+    def perform(self, action):
+        """Carry out an action; returns the observation."""
+        self.order, self.reports, self._minors = "", [], 0
+        arguments = {str(key): value for key, value in action.items()}
+        name = arguments.pop("do")
+        if name not in CARRY_OUT:
+            raise IllegalError("there is no action %r" % name)
+        answer = CARRY_OUT[name](self, **arguments) or {}
+        if self.order:
+            answer["order"] = self.order
+            answer["samples"] = self.order.count("s")
+            answer["minors"] = self.order.count("M")
+            if self.reports:
+                answer["reports"] = self.reports
+            if answer["minors"]:
+                answer["graph"] = self._graph()
+        answer.update(self._pointers())
+        return answer
+
+    def _pointers(self):
+        heap = self.gc
+        start = heap.nursery
+        result = {
+            "free": heap.nursery_free - start,
+            "limit": heap.nursery_top - start,
+            "top": heap.nursery_top - start,
+            "state": heap.gc_state,
+        }
+        if HAS_SAMPLING and heap.sample_point:
+            result["top"] = heap.real_nursery_top - start
+            result["sample_point"] = heap.sample_point - start
+        return result
+
+    # Objects.
+
+    def _object(self, reference):
+        """The object of a GCREF, with its type. Raises if it is not alive."""
+        address = llmemory.cast_ptr_to_adr(reference)
+        kind = self._kind_of[self.gc.get_type_id(address).index]
+        return lltype.cast_opaque_ptr(lltype.Ptr(kind), reference)
+
+    def _root(self, slot):
+        if not 0 <= slot < len(self.roots):
+            raise IllegalError("there is no root %d" % slot)
+        return self._object(self.roots[slot])
+
+    def _references(self, obj):
+        """The references in an object."""
+        kind = lltype.typeOf(obj).TO
+        if kind is NODE:
+            return [obj.prev, obj.next]
+        if kind is ARRAY:
+            return [obj[index] for index in range(len(obj))]
+        return []
+
+    def _graph(self):
+        """What a walk from the roots finds, breadth first. Raises if a reference is dangling."""
+        queue, rows_of = [], {}
+        for reference in self.roots + self._prebuilt:
+            self._discover(reference, queue, rows_of)
+        graph = []
+        for obj in queue:  # It grows.
+            row = [TYPE_INDICES[lltype.typeOf(obj).TO], _number(obj)]
+            for field, reference in enumerate(self._references(obj)):
+                if reference:
+                    row += [field, self._discover(reference, queue, rows_of)]
+            graph.append(row)
+        self._graph_figures = sum(len(row) for row in graph)
+        return graph
+
+    def _discover(self, reference, queue, rows_of):
+        """The row of an object, which is a new one if it is met for the first time."""
+        obj = self._object(reference)
+        key = obj._as_obj()
+        if key not in rows_of:
+            rows_of[key] = len(queue)
+            queue.append(obj)
+            if lltype.typeOf(obj).TO is WEAKREF:
+                _is_alive(obj)
+        return rows_of[key]
+
+    # Allocation.
+
+    def _malloc(self, kind, length, nonmovable=False):
+        type_id = self._type_ids[TYPE_INDICES[kind] - 1]
+        if nonmovable:
+            reference = self.gc.malloc_fixed_or_varsize_nonmovable(type_id, length)
+            address = llmemory.cast_ptr_to_adr(reference)
+        else:
+            address = self.gc.malloc(type_id, length)
+        return llmemory.cast_adr_to_ptr(address, lltype.Ptr(kind))
+
+    def _allocate(self, kind, length, nonmovable=False):
+        """A new root: an object without references."""
+        self._allocating = True
+        obj = self._malloc(kind, length, nonmovable)
+        self._allocating = False
+        zero_gc_pointers_inside(obj, kind)
+        return self._append(obj)
+
+    def _append(self, obj):
+        """Make an object a root; returns it, and what it cost."""
+        self.roots.append(lltype.cast_opaque_ptr(llmemory.GCREF, obj))
+        address = llmemory.cast_ptr_to_adr(obj)
+        if self.gc.is_in_nursery(address):
+            at = llarena.getfakearenaaddress(address) - self.gc.size_gc_header() - self.gc.nursery
+            size = self.gc.nursery_free - self.gc.nursery - at
+            return obj, {"size": size, "outside": False, "at": at}
+        return obj, {"size": self._unrounded_bytes(obj), "outside": True}
+
+    def _unrounded_bytes(self, obj):
+        """What external_malloc() computes as the size of an object."""
+        type_id = self.gc.get_type_id(llmemory.cast_ptr_to_adr(obj))
+        size = self.gc.size_gc_header() + self.gc.fixed_size(type_id)
+        if self.gc.is_varsize(type_id):
+            size += self.gc.varsize_item_sizes(type_id) * _number(obj)
+        return llmemory.raw_malloc_usage(size)
+
+    def allocate_node(self, number, nonmovable=False):
+        obj, answer = self._allocate(NODE, 0, nonmovable)
+        obj.x = number
+        return answer
+
+    def allocate_string(self, length, nonmovable=False):
+        return self._allocate(STRING, length, nonmovable)[1]
+
+    def allocate_array(self, length, nonmovable=False):
+        return self._allocate(ARRAY, length, nonmovable)[1]
+
+    def allocate_weakref(self, root):
+        self._root(root)
+        obj, answer = self._allocate(WEAKREF, 0)
+        # Only now is it known where the object is.
+        obj.weakptr = llmemory.cast_ptr_to_adr(self.roots[root])
+        return answer
+
+    def allocate_old_string(self, length):
+        self._allocating = True
+        type_id = self._type_ids[TYPE_INDICES[STRING] - 1]
+        address = self.gc.external_malloc(type_id, length, alloc_young=False)
+        self._allocating = False
+        return self._append(llmemory.cast_adr_to_ptr(address, lltype.Ptr(STRING)))[1]
+
+    def load_prebuilt(self, index):
+        self.roots.append(self._prebuilt[index])
+
+    def free(self, root):
+        del self.roots[root]
+
+    # Access.
+
+    def read(self, root, field):
+        found = self._references(self._root(root))[field]
+        if not found:
+            return None
+        found_object = self._object(found)._as_obj()
+        self.roots.append(found)
+        same = (self._object(each)._as_obj() is found_object for each in self.roots)
+        return {"value": list(same).index(True)}
+
+    def read_number(self, root):
+        return {"value": _number(self._root(root))}
+
+    def read_weakref(self, root):
+        return {"alive": _is_alive(self._root(root))}
+
+    def write(self, root, field, value=None):
+        obj = self._root(root)
+        if value is not None:
+            self._root(value)
+        self._store(obj, field, NULL if value is None else self.roots[value])
+
+    def _store(self, obj, field, reference):
+        """Store a reference, after the write barrier."""
+        address = llmemory.cast_ptr_to_adr(obj)
+        if lltype.typeOf(obj).TO is NODE:
+            self.gc.write_barrier(address)
+            setattr(obj, NODE_FIELDS[field], reference)
+        else:
+            self.gc.write_barrier_from_array(address, field)
+            obj[field] = reference
+
+    def write_number(self, root, number):
+        self._root(root).x = number
+
+    def copy_array(self, source, dest, source_start, dest_start, length):
+        """As ll_arraycopy() does, which takes single items, and items that overlap, one by one.
+
+        So the barrier is asked for more than RPython's programs ask of it, but for no more than it
+        says that it does, and than the collector's own tests ask.
+        """
+        source, dest = self._root(source), self._root(dest)
+        items = [source[source_start + index] for index in range(length)]
+        is_covered = self.gc.writebarrier_before_copy(
+            llmemory.cast_ptr_to_adr(source),
+            llmemory.cast_ptr_to_adr(dest),
+            source_start,
+            dest_start,
+            length,
+        )
+        for index, item in enumerate(items, dest_start):
+            if is_covered:
+                dest[index] = item
+            else:
+                self._store(dest, index, item)
+
+    def take_identity(self, root):
+        self._root(root)
+        address = self.gc.id(self.roots[root])
+        return {"identity": self._identities.setdefault(address, len(self._identities) + 1)}
+
+    # Pinning, callbacks, pressure.
+
+    def pin(self, root):
+        if not self.gc.pin(llmemory.cast_ptr_to_adr(self._root(root))):
+            raise RuntimeError("the collector refused to pin")
+
+    def unpin(self, root):
+        self.gc.unpin(llmemory.cast_ptr_to_adr(self._root(root)))
+
+    def set_callback(self, length=None):
+        self._callback_length = length
+
+    def add_memory_pressure(self, extra_bytes):
+        address = (llmemory.NULL,) if PRESSURE_TAKES_ADDRESS else ()
+        self.gc.raw_malloc_memory_pressure(extra_bytes, *address)
+
+    # Collection.
+
+    def collect_minor(self):
+        self.gc.collect(-1)
+
+    def collect_progress(self):
+        self.gc.collect(0)
+
+    def collect_step(self):
+        if HAS_COLLECT_STEP:
+            self.gc.collect_step()
+        else:
+            self.gc.debug_gc_step()
+
+    def collect_full(self):
+        self.gc.collect()
+
+    # Sampling.
+
+    def enable_sampling(self, period_bytes):
+        self.gc.gc_set_allocation_sampling(period_bytes)
+
+    def disable_sampling(self, report=False):
+        self.gc.gc_set_allocation_sampling(-1 if report else 0)
+
+    def fork(self):
+        self.gc.after_fork(0)
+
+    def check_heap(self):
+        return {"graph": self._graph()}
+
+
+def _number(obj):
+    """A node's number, or a length."""
+    kind = lltype.typeOf(obj).TO
+    if kind is NODE:
+        return obj.x
+    if kind is STRING:
+        return len(obj.chars)
+    return len(obj) if kind is ARRAY else 0
+
+
+def _is_alive(weakref):
+    """Whether a weak reference has an object. Raises if that is not alive."""
+    if not weakref.weakptr:
+        return False
+    return bool(llmemory.cast_adr_to_ptr(weakref.weakptr, llmemory.GCREF)._obj)
+
+
+CARRY_OUT = {
+    name: vars(Driver)[name] for name in ACTIONS + (SAMPLING_ACTIONS if HAS_SAMPLING else ())
+}
+"""What carries out each action, by the action's name."""
+
+
+# The conversation.
+
+
+def error_of(problem):
+    """An exception as an observation's error. Addresses differ from run to run."""
+    text = re.sub(r"0x[0-9a-fA-F]+", "0x...", " ".join(str(problem).split()))
+    return {"error": "%s: %s" % (type(problem).__name__, text)}
+
+
+def _forget_heaps():
+    """RPython's own tables would keep every object of every heap."""
+    lltype._subarray._cache.clear()
+    lltype._arraylenref._cache.clear()
+    gcheader.header2obj.clear()
+
+
+class Answering:
+    """Answers line after line. `_driver` is None while there is no heap that could be used."""
+
+    def __init__(self):
+        self._driver = None
+        self._headers = 0
+
+    def answer(self, line):
+        """The answer to a line, as JSON data."""
+        try:
+            data = json.loads(line)
+            if "gcfuzz" in data:
+                return self._start(data.get("config", {}))
+            if self._driver is None:
+                raise IllegalError("the heap is gone since an error; send a header")
+            return self._driver.perform(data)
+        except Exception as problem:  # Whatever a broken collector raises.
+            self._driver = None
+            return error_of(problem)
+
+    def _start(self, config):
+        config = chosen(config)
+        self._driver = None
+        _forget_heaps()
+        self._headers += 1
+        if self._headers % HEADERS_PER_CLEANING == 0:
+            python_gc.collect()  # A heap is full of cycles.
+        self._driver = Driver(config)
+        return {"contract": contract_of(config)}
+
+
+def main():
+    """Talk until the end of the input."""
+    # RPython itself is never garbage, so that looking through it is left to every so many headers.
+    python_gc.set_threshold(20000, 10, 1000)
+    answering = Answering()
+    for line in iter(sys.stdin.readline, ""):
+        ANSWERS.write(json.dumps(answering.answer(line), sort_keys=True) + "\n")
+        ANSWERS.flush()
+
+
+if __name__ == "__main__":
+    main()

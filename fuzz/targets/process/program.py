@@ -1,0 +1,323 @@
+"""The target `process`: any program that speaks the protocol of docs/protocol.md.
+
+Whatever the program does wrong is an answer like any other: an observation with an `error`, so that
+it is found, reduced and replayed like every failure. Actions are sent ahead of their answers. A
+program that breaks then may have lost answers on its way, so that nobody knows which action it
+was: a new process gets the same trace once more, in lockstep, and that tells. Invariant: the
+observation that `perform` returns is the answer to that action, or says that there is none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum, auto
+from functools import lru_cache
+
+from typing_extensions import override
+
+from fuzz.cancellation import Cancelled
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract, problem_of_configuration
+from fuzz.protocol.lines import (
+    action_to_data,
+    as_object,
+    contract_from_data,
+    from_line,
+    observation_from_data,
+    quoted,
+    to_line,
+)
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget
+from fuzz.targets.process.conversation import BrokenConversationError, Conversation, NotStartedError
+
+ERROR_MAX = 200
+"""So many characters of an error are kept."""
+AHEAD_MAX = 256
+"""So many actions are sent ahead at most."""
+
+
+class TraceState(Enum):
+    """How a trace stands with its program."""
+
+    AHEAD = auto()
+    LOCKSTEP = auto()
+    BROKEN = auto()
+    NOT_BEGUN = auto()
+
+
+class ProcessTarget(FullTarget):
+    """A program, started when it is needed, and again after it broke.
+
+    `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace.
+
+        state      what has happened                  a process   perform            finish
+        AHEAD      nothing yet                        yes         its answer         asks once more
+        LOCKSTEP   the first process broke with       yes         a second one's     what the first
+                   actions sent ahead of its answers                                 one broke of
+        BROKEN     an action broke the program        no          that problem       was told
+        NOT_BEGUN  the header broke it, twice         no          that problem       was told
+
+        AHEAD -> LOCKSTEP   it breaks, and nobody knows in which action
+        AHEAD -> BROKEN     it breaks with nothing sent ahead, so in this action
+        LOCKSTEP -> BROKEN  it breaks, so in this action
+    """
+
+    takes_announcements = True
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        timeout_seconds: float,
+        without: Collection[str] = (),
+        contract: Contract | None = None,
+    ) -> None:
+        """`contract` is what the program has promised before, if anybody has asked it."""
+        self.name = name
+        self._without = without
+        self._command = tuple(command)
+        self._timeout_seconds = timeout_seconds
+        self._conversation: Conversation | None = None
+        self._default = contract
+        self._state = TraceState.AHEAD
+        self._problem = ""
+        self._begin_trace({})
+        self._contract_line = b""
+        self._fields: frozenset[str] = frozenset()
+
+    def _begin_trace(self, configuration: Mapping[str, int]) -> None:
+        header = {"gcfuzz": 1, "target": self.name, "config": dict(configuration)}
+        self._header = to_line(header)
+        self._performed: list[Action] = []
+        self._send_nothing_ahead()
+
+    def _send_nothing_ahead(self) -> None:
+        self._sent: deque[Action] = deque()
+        self._announced: Iterator[Action] = iter(())
+
+    @property
+    def problem_at_start(self) -> str | None:  # type: ignore[override]
+        """The problem of a trace that was not begun."""
+        return self._problem if self._state is TraceState.NOT_BEGUN else None
+
+    @override
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        """A program that does not even answer a header without settings is bad input.
+
+        Later, one that breaks at a header has its default contract, and fails in whatever it is to
+        do first.
+        """
+        default = self.default_contract()
+        problem = problem_of_configuration(configuration, default.settings)
+        if problem:
+            raise BadInputError(problem)
+        unread = len(self._sent)
+        self._begin_trace(configuration)
+        self._state = TraceState.AHEAD
+        try:
+            return self._begin_again(unread)
+        except BrokenConversationError as broken:
+            self._state, self._problem = TraceState.NOT_BEGUN, _at_start(broken)
+            return default
+
+    @override
+    def default_contract(self) -> Contract:
+        if self._default is None:
+            self._begin_trace({})
+            self._default = self._shake_hands()
+        return self._default
+
+    def _shake_hands(self) -> Contract:
+        try:
+            return self._begin()
+        except BrokenConversationError as problem:
+            self._break_off()
+            if isinstance(problem, NotStartedError):
+                raise BadInputError(f"{self._command[0]}: {problem}") from problem
+            command = " ".join(self._command)
+            raise BadInputError(
+                f"{command}: does not answer a header with a contract (docs/protocol.md): {problem}"
+            ) from problem
+
+    def _begin_again(self, unread: int) -> Contract:
+        """Begin in the process that is there, or in a new one if that one is at fault."""
+        if self._conversation is not None:
+            try:
+                return self._begin(unread)
+            except BrokenConversationError:
+                self._break_off()
+        try:
+            return self._begin()
+        except BrokenConversationError:
+            self._break_off()
+            raise
+
+    def _begin(self, unread: int = 0) -> Contract:
+        """Send the header and read the contract, after at most so many answers left unread."""
+        conversation = self._open()
+        conversation.send(self._header)
+        line = self._receive(conversation)
+        while unread and not line.startswith(b'{"contract"'):
+            line = self._receive(conversation)
+            unread -= 1
+        contract = _contract_in(line)
+        self._contract_line = line
+        self._fields = frozenset({*contract.observes, "error"})
+        return contract.without(self._without)
+
+    def _receive(self, conversation: Conversation) -> bytes:
+        """The next line. Raises BrokenConversationError, and Cancelled.
+
+        Who stops waiting for an answer ends the process: the next one would take it for its own.
+        """
+        try:
+            return conversation.receive()
+        except Cancelled:
+            self._break_off()
+            raise
+
+    def _open(self) -> Conversation:
+        if self._conversation is None:
+            self._conversation = Conversation(self._command, self._timeout_seconds)
+        return self._conversation
+
+    def _break_off(self) -> None:
+        """End the process. What was sent ahead to it is lost."""
+        if self._conversation is not None:
+            self._conversation.close()
+            self._conversation = None
+
+    @override
+    def announce(self, actions: Iterable[Action]) -> None:
+        self._announced = iter(actions)
+
+    @override
+    def perform(self, action: Action) -> Observation:
+        if self._state in {TraceState.BROKEN, TraceState.NOT_BEGUN}:
+            return Observation(error=self._problem)
+        try:
+            observation = self._perform(action)
+        except BrokenConversationError as problem:
+            was_ahead = len(self._sent) > 0
+            self._break_off()
+            self._send_nothing_ahead()
+            if was_ahead:
+                observation = self._perform_in_lockstep(action, problem)
+            else:
+                observation = self._broken(problem)
+        self._performed.append(action)
+        return observation
+
+    def _perform(self, action: Action) -> Observation:
+        conversation = self._open()
+        self._send_ahead(conversation)
+        if self._sent:
+            expected = self._sent.popleft()
+            assert expected == action, f"{expected} was announced, and not {action}"
+        else:
+            conversation.send(to_line(action_to_data(action)))
+        return self._observation_in(self._receive(conversation))
+
+    def _observation_in(self, line: bytes) -> Observation:
+        """The observation in a line. Raises BrokenConversationError."""
+        with _garbage(line):
+            data = as_object(from_line(line))
+            unknown = data.keys() - self._fields
+            if unknown:
+                raise ValueError(f"the contract observes no {min(unknown)}")
+            observation = observation_from_data(data)
+            if observation.error is not None:
+                observation.error = _in_one_line(observation.error)
+            return observation
+
+    def _send_ahead(self, conversation: Conversation) -> None:
+        """Fill the pipe with what was announced, half a window at a time."""
+        if len(self._sent) > AHEAD_MAX // 2:
+            return
+        for action in self._announced:
+            conversation.send(to_line(action_to_data(action)))
+            self._sent.append(action)
+            if len(self._sent) == AHEAD_MAX:
+                return
+
+    def _perform_in_lockstep(self, action: Action, seen: BrokenConversationError) -> Observation:
+        """Perform the trace so far in a new process, each action once the last was answered.
+
+        That the program broke was `seen`: should there be no time left to see where, it broke here.
+        """
+        self._state, self._problem = TraceState.LOCKSTEP, str(seen)
+        try:
+            self._begin()
+            for earlier in self._performed:
+                self._perform(earlier)
+            return self._perform(action)
+        except BrokenConversationError as problem:
+            self._break_off()
+            return self._broken(problem)
+        except Cancelled:
+            self._break_off()
+            return self._broken(seen)
+
+    def _broken(self, problem: Exception) -> Observation:
+        self._state, self._problem = TraceState.BROKEN, str(problem)
+        return Observation(error=self._problem)
+
+    @override
+    def finish(self) -> str | None:
+        """A header tells whether the last answer was the last line.
+
+        A process that broke, although another one got through the whole trace, did break.
+        """
+        if self._state is TraceState.LOCKSTEP:
+            return self._problem
+        if self._conversation is None:
+            return None
+        self._conversation.send(self._header)
+        try:
+            line = self._receive(self._conversation)
+        except BrokenConversationError as problem:
+            self._break_off()
+            return _at_start(problem)
+        if line == self._contract_line:
+            return None
+        self._break_off()
+        return f"garbage after the last answer: {_excerpt(line)}"
+
+
+def _at_start(problem: Exception) -> str:
+    """An error that a header met with; its kind says so."""
+    kind, _, what = str(problem).partition(": ")
+    return f"{kind} at start: {what}"
+
+
+@lru_cache(maxsize=64)
+def _contract_in(line: bytes) -> Contract:
+    """The contract in a line. Raises BrokenConversationError."""
+    with _garbage(line):
+        data = as_object(from_line(line))
+        if set(data) == {"error"}:
+            raise BrokenConversationError(f"refused: {data['error']}")
+        if set(data) != {"contract"}:
+            raise ValueError('the answer to a header must be {"contract": {…}}')
+        return contract_from_data(data["contract"])
+
+
+@contextmanager
+def _garbage(line: bytes) -> Iterator[None]:
+    """A line that cannot be read is garbage. Raises BrokenConversationError."""
+    try:
+        yield
+    except ValueError as problem:
+        raise BrokenConversationError(f"garbage: {problem}: {_excerpt(line)}") from problem
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())[:ERROR_MAX]
+
+
+def _excerpt(line: bytes) -> str:
+    return quoted(line.decode(errors="replace"))

@@ -1,0 +1,214 @@
+"""The targets `reference-jemalloc`, `-tcmalloc` and `-gperftools`: blocks that the mutator frees.
+
+Their contracts are written out here in figures, like that of `reference`. Sampling is on from the
+start, as it is in these allocators.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+
+from typing_extensions import override
+
+from fuzz.protocol.actions import (
+    Action,
+    Calloc,
+    Free,
+    Malloc,
+    PauseSampling,
+    ReadProfile,
+    Realloc,
+    ResumeSampling,
+    SetPeriod,
+)
+from fuzz.protocol.contract import (
+    Contract,
+    Range,
+    SamplingRule,
+    Setting,
+    chosen_settings,
+    layout_of_blocks,
+)
+from fuzz.protocol.observation import Observation
+from gcmodel import HeapError
+from gcmodel.blocks.block_heap import Block, BlockParts
+
+BLOCK_BYTES_MAX = 2**20
+ACTIONS = ("malloc", "calloc", "realloc", "free", "set_period", "read_profile")
+OBSERVES = ("samples", "size", "profile")
+POWERS_OF_TWO = tuple(2**lg for lg in range(21))
+THREADS = (Setting("threads", 2, Range(1, 4)), Setting("sampler_seed", 0, Range(0, 2**32)))
+JEMALLOC_CLASSES = (
+    8,
+    *range(16, 129, 16),
+    *(2**lg + quarters * 2 ** (lg - 2) for lg in range(7, 20) for quarters in range(1, 5)),
+)
+"""Four for each doubling, up to the largest block that is asked for."""
+PAGE_BYTES = 8192
+GPERFTOOLS_CLASSES = (
+    8,
+    *range(16, 129, 16),
+    *(2**lg + eighths * 2 ** (lg - 3) for lg in range(7, 17) for eighths in range(1, 9)),
+    *range(2**17 + PAGE_BYTES, 2**18 + 1, PAGE_BYTES),
+)
+"""Eight for each doubling, but no further apart than pages, up to 256 KiB."""
+
+
+class BlocksTarget(ABC):
+    """gcmodel's allocator, with `parts` in place of its own where a known bug is planted."""
+
+    settings: tuple[Setting, ...]
+
+    def __init__(self, name: str, parts: BlockParts, without: Collection[str] = ()) -> None:
+        self.name = name
+        self._parts = parts
+        self._without = without
+        self._carry_out: dict[type[Action], Callable[..., None]] = {
+            Malloc: self._malloc,
+            Calloc: self._calloc,
+            Realloc: self._realloc,
+            Free: self._free,
+            SetPeriod: lambda action, _: self._heap.set_period(action.period_bytes),
+            PauseSampling: lambda action, _: self._heap.pause_sampling(),
+            ResumeSampling: lambda action, _: self._heap.resume_sampling(),
+            ReadProfile: self._read_profile,
+        }
+        self._heap = parts.heap(parts, 1, (0,))
+        self._roots: list[Block] = []
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        """Raises BadInputError for a setting that the contract does not allow."""
+        chosen = chosen_settings(configuration, self.settings)
+        first = chosen["sampler_seed"]
+        seeds = tuple(range(first, first + chosen["threads"]))
+        period_bytes = chosen["period_bytes"]
+        self._heap = self._parts.heap(self._parts, period_bytes, seeds)
+        self._roots = []
+        return self.contract_of(period_bytes, seeds).without(self._without)
+
+    @abstractmethod
+    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
+        """What is promised, with that period at first and these seeds, one a thread."""
+
+    def perform(self, action: Action) -> Observation:
+        """A crash of the allocator is an error like any other: it is under test."""
+        observation = Observation()
+        self._heap.thread = action.thread
+        try:
+            self._carry_out[type(action)](action, observation)
+        except HeapError as problem:
+            observation.error = f"{type(problem).__name__}: {problem}"
+        except Exception as problem:  # noqa: BLE001 - whatever a broken allocator raises
+            observation.error = f"crash {type(problem).__name__}: {problem}"
+        hits = self._heap.hits
+        observation.samples = len(hits)
+        observation.weights = [hit.weight_bytes for hit in hits if hit.weight_bytes is not None]
+        hits.clear()
+        return observation
+
+    def _malloc(self, action: Malloc, observation: Observation) -> None:
+        self._roots.append(self._heap.malloc(action.size_bytes))
+        observation.size = self._roots[-1].usable_bytes
+
+    def _calloc(self, action: Calloc, observation: Observation) -> None:
+        self._roots.append(self._heap.calloc(action.count, action.size_bytes))
+        observation.size = self._roots[-1].usable_bytes
+
+    def _realloc(self, action: Realloc, observation: Observation) -> None:
+        resized = self._heap.realloc(self._roots[action.root], action.size_bytes)
+        self._roots[action.root] = resized
+        observation.size = resized.usable_bytes
+
+    def _free(self, action: Free, observation: Observation) -> None:
+        self._heap.free(self._roots.pop(action.root))
+
+    def _read_profile(self, action: ReadProfile, observation: Observation) -> None:
+        observation.profile = [*self._heap.profile()]
+
+
+class JemallocTarget(BlocksTarget):
+    """By jemalloc 5.3.0: usable sizes count, the wait is reached, pausing goes on counting."""
+
+    settings = (
+        Setting("period_bytes", 4096, Range(1, 2**20), choices=POWERS_OF_TWO),
+        *THREADS,
+    )
+
+    @override
+    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
+        return Contract(
+            nursery_bytes=0,
+            layout=layout_of_blocks(BLOCK_BYTES_MAX, JEMALLOC_CLASSES),
+            sampling=SamplingRule(
+                period_bytes=Range(1, 2**20),
+                periods=POWERS_OF_TWO,
+                crosses="at",
+                surplus="dropped",
+                samples_per_allocation="one",
+                paused="counting",
+                setting_period="drops",
+                distances="jemalloc",
+                seeds=seeds,
+                initial_period_bytes=period_bytes,
+                estimates="probability",
+            ),
+            settings=self.settings,
+            actions=(*ACTIONS, "pause_sampling", "resume_sampling"),
+            observes=OBSERVES,
+        )
+
+
+class TcmallocTarget(BlocksTarget):
+    """By google/tcmalloc: what is asked for and one byte more counts, and samples have weights."""
+
+    settings = (Setting("period_bytes", 4096, Range(1, 2**30)), *THREADS)
+
+    @override
+    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
+        return Contract(
+            nursery_bytes=0,
+            layout=layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES),
+            sampling=SamplingRule(
+                period_bytes=Range(1, 2**30),
+                counts="requested_plus_one",
+                surplus="dropped",
+                samples_per_allocation="one",
+                realloc="when_moved",
+                weights="passed",
+                distances="tcmalloc",
+                seeds=seeds,
+                initial_period_bytes=period_bytes,
+                estimates="weight",
+            ),
+            settings=self.settings,
+            actions=ACTIONS,
+            observes=(*OBSERVES, "weights"),
+        )
+
+
+class GperftoolsTarget(BlocksTarget):
+    """By gperftools 2.10, as it was meant: size classes count."""
+
+    settings = (Setting("period_bytes", 4096, Range(1, 2**30)), *THREADS)
+
+    @override
+    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
+        return Contract(
+            nursery_bytes=0,
+            layout=layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES),
+            sampling=SamplingRule(
+                period_bytes=Range(1, 2**30),
+                counts="class_or_requested",
+                surplus="dropped",
+                samples_per_allocation="one",
+                realloc="when_moved",
+                distances="gperftools",
+                seeds=seeds,
+                initial_period_bytes=period_bytes,
+                estimates="probability",
+            ),
+            settings=self.settings,
+            actions=ACTIONS,
+            observes=OBSERVES,
+        )

@@ -1,0 +1,217 @@
+"""The target `reference`: gcmodel in this process.
+
+Its contract is written out here in figures, not taken from gcmodel's code, so that a mistake
+there does not become a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from fuzz.protocol import actions
+from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.contract import (
+    Contract,
+    KindLayout,
+    Layout,
+    Prebuilt,
+    Range,
+    SamplingRule,
+    Setting,
+    chosen_settings,
+)
+from fuzz.protocol.observation import Observation, Report
+from gcmodel import Configuration, Events, Heap, HeapError, Parts
+from gcmodel.collector.invariants import check_invariants
+from gcmodel.sampling.sample_point import Sampling
+
+SETTINGS = (
+    Setting("nursery_bytes", 256, Range(64, 65536, 8)),
+    Setting("large_object_bytes", 64, Range(17, 65536), at_most="nursery_bytes"),
+    Setting("card_items", 4, Range(0, 32), choices=(0, 4, 32)),
+    Setting("paged_arenas", 1, Range(0, 1)),
+    Setting("single_step_marking", 0, Range(0, 1)),
+    Setting("moving_nursery", 0, Range(0, 1)),
+    Setting("pin_while_sampling", 0, Range(0, 1)),
+    Setting("prebuilt_nodes", 1, Range(0, 8)),
+    Setting("prebuilt_arrays", 1, Range(0, 8)),
+)
+KINDS = {
+    "node": KindLayout(type_index=1, fixed_bytes=32),
+    "weakref": KindLayout(type_index=2, fixed_bytes=16),
+    "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=8),
+    "string": KindLayout(type_index=4, fixed_bytes=25, item_bytes=1),
+}
+OBJECT_BYTES_MAX = 2**20
+PREBUILT_ARRAY_LENGTH = 4
+PERIODS = Range(minimum=8, maximum=2**40, multiple=8)
+OBSERVES = (
+    *("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity"),
+    *("reports", "graph", "free", "limit", "top", "sample_point", "state"),
+)
+
+
+def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:
+    """As many pinned objects leave room between them for the largest that a nursery takes."""
+    largest_bytes = -(-large_object_bytes // 8) * 8
+    return max(nursery_bytes // largest_bytes - 1, 0) // 2
+
+
+def _read(heap: Heap, action: actions.Read) -> int | None:
+    """The lowest slot that holds what is found."""
+    found = heap.read(action.root, action.field)
+    return None if found is None else heap.roots.index(found)
+
+
+CARRY_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
+    actions.AllocateNode: lambda heap, each: heap.allocate_node(each.number, each.nonmovable),
+    actions.AllocateString: lambda heap, each: heap.allocate_string(each.length, each.nonmovable),
+    actions.AllocateArray: lambda heap, each: heap.allocate_array(each.length, each.nonmovable),
+    actions.AllocateWeakref: lambda heap, each: heap.allocate_weakref(each.root),
+    actions.AllocateOldString: lambda heap, each: heap.allocate_old_string(each.length),
+    actions.LoadPrebuilt: lambda heap, each: heap.load_prebuilt(each.index),
+    actions.Free: lambda heap, each: heap.free(each.root),
+    actions.Read: _read,
+    actions.ReadNumber: lambda heap, each: heap.read_number(each.root),
+    actions.ReadWeakref: lambda heap, each: heap.is_weakref_alive(each.root),
+    actions.Write: lambda heap, each: heap.write(each.root, each.field, each.value),
+    actions.WriteNumber: lambda heap, each: heap.write_number(each.root, each.number),
+    actions.CopyArray: lambda heap, each: heap.copy_array(
+        each.source, each.dest, each.source_start, each.dest_start, each.length
+    ),
+    actions.TakeIdentity: lambda heap, each: heap.identity(each.root),
+    actions.Pin: lambda heap, each: heap.pin(each.root),
+    actions.Unpin: lambda heap, each: heap.unpin(each.root),
+    actions.SetCallback: lambda heap, each: heap.set_callback(each.length),
+    actions.AddMemoryPressure: lambda heap, each: heap.add_memory_pressure(each.extra_bytes),
+    actions.CollectMinor: lambda heap, _: heap.collect_minor(),
+    actions.CollectProgress: lambda heap, _: heap.collect_progress(),
+    actions.CollectStep: lambda heap, _: heap.collect_step(),
+    actions.CollectFull: lambda heap, _: heap.collect_full(),
+    actions.EnableSampling: lambda heap, each: heap.enable_sampling(each.period_bytes),
+    actions.DisableSampling: lambda heap, each: heap.disable_sampling(each.report),
+    actions.PauseSampling: lambda heap, _: heap.pause_sampling(),
+    actions.ResumeSampling: lambda heap, _: heap.resume_sampling(),
+    actions.Fork: lambda heap, _: heap.after_fork(),
+    actions.CheckHeap: lambda heap, _: heap.walk(),
+}
+"""What carries each action out, and returns where an object was placed, or the answer."""
+
+
+def _checked(carry_out: Callable[[Heap, Any], Any]) -> Callable[[Heap, Any], Any]:
+    """The same, and then all invariants. Raises InvariantError."""
+
+    def carry_out_and_check(heap: Heap, action: Action) -> object:
+        done = carry_out(heap, action)
+        check_invariants(heap)
+        return done
+
+    return carry_out_and_check
+
+
+class ReferenceTarget:
+    """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
+
+    settings: tuple[Setting, ...] = SETTINGS
+    carry_out = CARRY_OUT
+    make_events: Callable[[], Events] = Events
+    """Who hears what the next heap does, and keeps it until it is told."""
+
+    def __init__(self, name: str, parts: Parts, without: Collection[str] = ()) -> None:
+        self.name = name
+        self._parts = parts
+        self._without = without
+        self._heap = Heap(Configuration(), parts)
+
+    def check_invariants(self) -> None:
+        """From here on an invariant that does not hold after an action is an error of that."""
+        self.carry_out = {each: _checked(do) for each, do in self.carry_out.items()}
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        """Raises BadInputError for a setting that the contract does not allow."""
+        chosen = chosen_settings(configuration, self.settings)
+        self._heap = Heap(self.configuration_of(chosen), self._parts, self.make_events())
+        return self.contract_of(chosen).without(self._without)
+
+    def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
+        """The heap's parameters, where all settings were chosen."""
+        return Configuration(
+            nursery_bytes=chosen["nursery_bytes"],
+            large_object_bytes=chosen["large_object_bytes"],
+            card_items=chosen["card_items"],
+            paged_arenas=bool(chosen["paged_arenas"]),
+            single_step_marking=bool(chosen["single_step_marking"]),
+            moving_nursery=bool(chosen["moving_nursery"]),
+            pin_while_sampling=bool(chosen["pin_while_sampling"]),
+            prebuilt_nodes=chosen["prebuilt_nodes"],
+            prebuilt_arrays=chosen["prebuilt_arrays"],
+        )
+
+    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
+        """What is promised, where all settings were chosen."""
+        return Contract(
+            nursery_bytes=chosen["nursery_bytes"],
+            layout=Layout(
+                kinds=KINDS,
+                large_object_bytes=chosen["large_object_bytes"],
+                word_bytes=8,
+                object_bytes_max=OBJECT_BYTES_MAX,
+            ),
+            sampling=SamplingRule(
+                period_bytes=PERIODS,
+                pinning="allowed" if chosen["pin_while_sampling"] else "excluded",
+            ),
+            settings=self.settings,
+            actions=tuple(NAMES[each] for each in self.carry_out),
+            observes=OBSERVES,
+            prebuilt=(
+                *[Prebuilt("node")] * chosen["prebuilt_nodes"],
+                *[Prebuilt("array", PREBUILT_ARRAY_LENGTH)] * chosen["prebuilt_arrays"],
+            ),
+            pins_max=_pins_max(chosen["nursery_bytes"], chosen["large_object_bytes"]),
+        )
+
+    def perform(self, action: Action) -> Observation:
+        """A crash of the heap is an error like any other: it is under test."""
+        observation = Observation()
+        self._heap.thread = action.thread
+        try:
+            result = self.carry_out[type(action)](self._heap, action)
+            if action.allocates:
+                observation.size, observation.at = result
+                observation.outside = observation.at is None
+            elif action.answer:
+                setattr(observation, action.answer, result)
+            if self._heap.events.order:
+                self._tell_events(observation)
+        except HeapError as problem:
+            observation.error = f"{type(problem).__name__}: {problem}"
+        except Exception as problem:  # noqa: BLE001 - whatever a broken collector raises
+            observation.error = f"crash {type(problem).__name__}: {problem}"
+        else:
+            self._tell_pointers(observation)
+        return observation
+
+    def _tell_events(self, observation: Observation) -> None:
+        order, reports = self._heap.events.take()
+        observation.order = order
+        observation.samples = order.count("s")
+        observation.minors = order.count("M")
+        observation.reports = [
+            Report(each.entries, each.memory_used_bytes, each.arena_bytes, each.major_state)
+            for each in reports
+        ]
+        if observation.minors:
+            observation.graph = self._heap.walk()
+
+    def _tell_pointers(self, observation: Observation) -> None:
+        heap = self._heap
+        nursery, sampling = heap.nursery, heap.sampling
+        start = nursery.nursery_start
+        observation.free = nursery.nursery_free - start
+        observation.limit = nursery.nursery_limit - start
+        observation.top = nursery.nursery_top - start
+        if isinstance(sampling, Sampling) and sampling.period_bytes:
+            observation.sample_point = sampling.sample_point - start
+        observation.state = heap.major.state

@@ -1,0 +1,76 @@
+"""The target `reference-dotnet`: the collector with several threads, as .NET samples them.
+
+Each thread allocates in contexts of its own and is sampled on its own; an object is sampled once
+at most, and a sample names the byte that was drawn. (Nasarre and Falk, Randomized Allocation
+Sampling.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from typing_extensions import override
+
+from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.observation import Observation
+from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
+from gcmodel import Configuration
+
+DOTNET_SETTINGS = (
+    *(setting for setting in SETTINGS if setting.name != "pin_while_sampling"),
+    Setting("context_bytes", 64, Range(8, 8192, 8), at_most="nursery_bytes"),
+    Setting("threads", 2, Range(1, 4)),
+    Setting("sampler_seed", 0, Range(0, 2**27)),
+)
+ACTIONS = (
+    *("allocate_node", "allocate_string", "allocate_array", "allocate_weakref"),
+    *("allocate_old_string", "load_prebuilt", "free", "read", "read_number", "read_weakref"),
+    *("write", "write_number", "copy_array", "take_identity", "collect_minor", "collect_progress"),
+    *("collect_step", "collect_full", "enable_sampling", "disable_sampling", "pause_sampling"),
+    *("resume_sampling", "check_heap"),
+)
+"""What pins and what forks, callbacks and memory pressure are PyPy's."""
+OBSERVES = (
+    *("samples", "minors", "order", "size", "outside", "value", "alive", "identity"),
+    *("reports", "graph", "state", "offsets"),
+)
+"""There is a nursery's pointer for each thread, and no promise where."""
+
+
+class DotnetTarget(ReferenceTarget):
+    """Several threads in contexts of their own. The seeds of the threads follow each other."""
+
+    settings = DOTNET_SETTINGS
+
+    @override
+    def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
+        configuration = super().configuration_of({**chosen, "pin_while_sampling": 0})
+        return attrs.evolve(
+            configuration, context_bytes=chosen["context_bytes"], sampler_seeds=_seeds(chosen)
+        )
+
+    @override
+    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().contract_of({**chosen, "pin_while_sampling": 0})
+        rule = attrs.evolve(
+            contract.sampling,
+            surplus="dropped",
+            samples_per_allocation="one",
+            context_bytes=chosen["context_bytes"],
+            distances="dotnet",
+            seeds=_seeds(chosen),
+        )
+        return attrs.evolve(contract, sampling=rule, actions=ACTIONS, observes=OBSERVES, pins_max=0)
+
+    def _tell_events(self, observation: Observation) -> None:
+        super()._tell_events(observation)
+        observation.offsets = [sample.offset for sample in self._heap.events.take_samples()]
+
+    def _tell_pointers(self, observation: Observation) -> None:
+        observation.state = self._heap.major.state
+
+
+def _seeds(chosen: Mapping[str, int]) -> tuple[int, ...]:
+    first = chosen["sampler_seed"]
+    return tuple(range(first, first + chosen["threads"]))

@@ -1,0 +1,470 @@
+"""The command line, `gcfuzz`.
+
+Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (a failure was not reproduced, the
+command was interrupted, or something that should be found was not), 4 a bug of the harness itself;
+where several apply, 4 before 2 before 1 before 3.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from fuzz.drawing.draw import check_beginning
+from fuzz.drawing.probes import probes_for
+from fuzz.drawing.rules import Situation
+from fuzz.files import check_writable, write_text
+from fuzz.oracles import Bench
+from fuzz.plain import plain, shell_words
+from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
+from fuzz.profiling.choice import RecordingOptions, source_of
+from fuzz.profiling.making import export_recording, make_profile
+from fuzz.profiling.outputs import check_outputs
+from fuzz.protocol import trace as traces
+from fuzz.run import Failure, Step, record, replay, replay_steps
+from fuzz.sessions import corpus
+from fuzz.sessions.hunt import SEEDS, hunt_all
+from fuzz.sessions.reach import reach
+from fuzz.sessions.selfcheck import check_harness
+from fuzz.sessions.session import ACTIONS, ENGINES, TIME, Plan, Session, Started
+from fuzz.targets import KNOWN_BUGS, REFERENCES, contract_of, make_target, planted
+from fuzz.terminal import report
+from fuzz.terminal.explain import LEGEND, explain_step, shows_pointers
+from fuzz.terminal.explain_page import TracePage, make_page, render
+from fuzz.terminal.target_options import (
+    ByteSize,
+    Duration,
+    TargetChoice,
+    target_options,
+    without_option,
+)
+
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
+WORKERS_MAX = 256
+SESSION_SEEDS = 2**32
+SEEDS_HUNTED_MAX = 1000
+REPEATS_MAX = 1_000_000
+SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
+"""Of open files, of processes, of memory."""
+
+
+corpus_option = click.option(
+    "--corpus",
+    "corpus_folder",
+    type=click.Path(path_type=Path),
+    default=Path("corpus"),
+    show_default=True,
+    help="Where finds are saved; made if missing.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gcfuzz")
+def cli() -> None:
+    """Find the bugs in garbage collectors that sample their allocations."""
+
+
+@cli.command()
+@target_options
+@click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, WORKERS_MAX),
+    default=1,
+    show_default=True,
+    help="Processes.",
+)
+@click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
+@click.option(
+    "--actions",
+    type=click.IntRange(min=1),
+    help="Budget in actions; the session is then reproducible.",
+)
+@corpus_option
+@click.option(
+    "--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a summary as JSON."
+)
+@without_option
+def run(  # noqa: PLR0913 - the options of the command
+    choice: TargetChoice,
+    engine: str,
+    seed: int | None,
+    workers: int,
+    seconds: float | None,
+    actions: int | None,
+    corpus_folder: Path,
+    summary: Path | None,
+    without: tuple[str, ...],
+) -> int:
+    """Fuzz a target until the budget is used up."""
+    if seconds is not None and actions is not None:
+        raise BadInputError("--time and --actions are two budgets; give one of them")
+    options = attrs.evolve(choice.options, without=without)
+    # A program that cannot be talked to is bad input now, and a find later.
+    contract = contract_of(make_target(choice.name_without_trace, options))
+    check_beginning(Situation(contract, Bench(contract)))
+    corpus.open_folder(corpus_folder)
+    if summary is not None:
+        check_writable(summary)
+    plan = Plan(
+        target=choice.name_without_trace,
+        options=attrs.evolve(options, contract=contract),
+        probes=probes_for(contract),
+        engine=engine,
+        seed=secrets.randbelow(SESSION_SEEDS) if seed is None else seed,
+        workers=workers,
+        corpus=corpus_folder,
+        seconds=(seconds or 30.0) if actions is None else None,
+        actions=actions,
+    )
+    reporter = report.SessionReporter(report.Screen())
+    reporter(Started(plan, check_harness()))
+    finished = Session(plan, [reporter]).run()
+    if summary is not None:
+        report.write_summary(summary, finished)
+    if finished.problem is not None:
+        raise finished.problem
+    if any(find.reproduced for find in finished.finds):
+        return MISMATCH
+    is_done = finished.stop_reason in {TIME, ACTIONS} and finished.totals.actions > 0
+    return CLEAN if is_done and not finished.finds else INCONCLUSIVE
+
+
+@cli.command("replay")
+@click.argument(
+    "places", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@target_options
+def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
+    """Replay traces, on the target that each names or on another."""
+    paths = [path for place in places for path in corpus.traces_in(place)]
+    failed, unusable = report.print_replays(report.Screen(), _replays(paths, choice))
+    if unusable:
+        return BAD_INPUT
+    return MISMATCH if failed else CLEAN
+
+
+def _replays(
+    paths: list[Path], choice: TargetChoice
+) -> Iterator[tuple[Path, Failure | BadInputError | None, str]]:
+    make = cache(choice.make)  # One process serves many traces.
+    if choice.name is not None:
+        contract_of(make(choice.name))  # What is wrong with it is wrong for every trace.
+    for path in paths:
+        command = report.replay_command(path, choice.options, choice.name)
+        try:
+            trace = traces.read(path)
+            target = make(choice.name_for(trace.header.target))
+            yield path, replay(target, trace, str(path)), command
+        except BadInputError as problem:
+            place = "" if str(problem).startswith(str(path)) else f"{path}:1: "
+            _complain(f"{place}{problem}", BAD_INPUT)
+            yield path, problem, command
+
+
+@cli.command("reduce")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@target_options
+@click.option(
+    "--corpus",
+    "corpus_folder",
+    type=click.Path(path_type=Path),
+    help="Where the find is saved; made if missing.  [default: FILE's own folder]",
+)
+def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None) -> int:
+    """Reduce a failing trace to a few actions, and save it."""
+    trace = traces.read(path)
+    name = choice.name_for(trace.header.target)
+    target = choice.make(name)
+    failure = replay(target, trace, str(path))
+    console = report.Screen()
+    if failure is None:
+        console.print(f"{path} passes on {name}: there is nothing to reduce", soft_wrap=True)
+        return CLEAN
+    folder = path.parent if corpus_folder is None else corpus_folder
+    corpus.open_folder(folder)
+    found = trace.header.found or traces.Found("", "", engine="replay")
+    options = attrs.evolve(choice.options, contract=contract_of(target))
+    finder = corpus.Finder(folder, name, found.engine, trace.header.seed, options)
+    find = corpus.save_reduced(finder, corpus.Raw(failure, path, reduced_from=found.reduced_from))
+    if find.path is not None and find.path != path:
+        find = attrs.evolve(find, path=corpus.publish(find.path))
+    report.print_find(console, 1, find, choice.options)
+    return MISMATCH if find.reproduced else INCONCLUSIVE
+
+
+@cli.command("record")
+@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@target_options
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the recording goes.",
+)
+def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
+    """Store what a target says to a trace. `replay` compares a recording with what it says then.
+
+    On the target that it was made on, every field of every answer must be the same; on another,
+    under the same contract, what the contract determines.
+    """
+    trace = traces.read(path)
+    _check_other(output, path)
+    name = choice.name_for(trace.header.target)
+    recording, failure = record(choice.make(name), trace, str(path))
+    write_text(output, traces.dumps(recording))
+    console = report.Screen()
+    actions = len(recording.actions)
+    console.print(f"{output}: {actions} actions on {name}, with what it said", soft_wrap=True)
+    if failure is None:
+        return CLEAN
+    report.print_failure(console, f"FAILED {path}", failure, replay=None)
+    return MISMATCH
+
+
+@cli.command("explain")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@target_options
+@click.option(
+    "--html",
+    "page_path",
+    metavar="OUT",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a page to step through in a browser instead, with the objects as a graph.",
+)
+def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) -> int:
+    """Show a trace step by step, each with what came of it and a picture of the nursery."""
+    trace = traces.read(path)
+    name = choice.name_for(trace.header.target)
+    title = f"{path} on {name}"
+    steps = replay_steps(choice.make(name), trace, str(path))
+    if page_path is not None:
+        _check_other(page_path, path)
+        configuration = report.describe_configuration(trace.header.config)
+        code = _write_page(page_path, make_page(title, configuration, steps))
+    else:
+        code = _explain(title, steps)
+    if code == CLEAN:
+        _say_who_fails(path, name, trace.header.kills)
+    return code
+
+
+def _explain(title: str, steps: Iterator[Step]) -> int:
+    console = report.Screen()
+    console.print(title, soft_wrap=True)
+    code = CLEAN
+    for step in steps:
+        if step.number == 1 and shows_pointers(step.contract):
+            for line in LEGEND:
+                console.print(line, soft_wrap=True)
+        code = MISMATCH if step.failure else CLEAN
+        for line in explain_step(step):
+            console.print(line, style="bold" if step.failure else "", soft_wrap=True)
+    return code
+
+
+def _say_who_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
+    """A known bug's trace passes where the bug is not planted: where to see what it found."""
+    for bug in kills:
+        if bug in KNOWN_BUGS and planted(bug) != passed:
+            command = shell_words(["gcfuzz", "explain", str(path), "--target", planted(bug)])
+            report.Screen().print(f"passes here; `{command}` shows what it found", soft_wrap=True)
+
+
+def _check_other(output: Path, trace: Path) -> None:
+    if output.exists() and trace.exists() and output.samefile(trace):
+        raise BadInputError(f"{output}: is the trace itself; name another file to write")
+
+
+def _write_page(path: Path, page: TracePage) -> int:
+    write_text(path, render(page))
+    what = f"{path}: open it in a browser to step through {page.title}"
+    report.Screen().print(what, soft_wrap=True)
+    return MISMATCH if page.fails else CLEAN
+
+
+@cli.command("profile")
+@click.argument("what", metavar="WORKLOAD", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    metavar="FILE",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file to write: .json or .json.gz for the Firefox Profiler, .heap for jeprof, "
+    ".collapsed for flame graphs, .jsonl for the recording itself; several if given again.",
+)
+@click.option(
+    "--period",
+    "period_bytes",
+    type=ByteSize(),
+    help="Bytes from one sample to the next: 64, 4k, 1M.  [default: 4k; a trace's own]",
+)
+@click.option("--fixed", is_flag=True, help="Exactly so many bytes, not so many on average.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), help="Of random distances.  [default: 1]"
+)
+@click.option(
+    "--time-period",
+    "time_period_seconds",
+    type=Duration(),
+    help="Sample the stack by time as well: 1ms, 10ms.",
+)
+@click.option(
+    "--repeat", type=click.IntRange(1, REPEATS_MAX), help="Run it so many times.  [default: 1]"
+)
+@click.option(
+    "--max-size",
+    "max_bytes",
+    type=ByteSize(),
+    help="How large the recording may become.  [default: 100M]",
+)
+def profile_command(
+    what: Path,
+    outputs: tuple[Path, ...],
+    **recording: Any,  # noqa: ANN401 - the options that are RecordingOptions
+) -> int:
+    """Profile what allocates, on the reference collector, for people to look at.
+
+    WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py, with a function
+    main(heap); a trace; or a recording, of which files are made without running anything.
+    """
+    options = RecordingOptions(**recording)
+    check_outputs(outputs, samples_time=options.time_period_seconds is not None)
+    for output in outputs:
+        _check_other(output, what)
+    source = source_of(what, options)
+    if source is None:
+        export_recording(what, outputs, report.Screen())
+        return CLEAN
+    is_whole = make_profile(source, outputs, options.recording_bytes, report.Screen())
+    return CLEAN if is_whole else INCONCLUSIVE
+
+
+@cli.command("bugs")
+@click.argument("bugs", metavar="[BUG]...", nargs=-1, type=click.Choice(list(KNOWN_BUGS)))
+@click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, SEEDS_HUNTED_MAX),
+    default=SEEDS,
+    show_default=True,
+    help="Hunt with the seeds from 1 to N.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, WORKERS_MAX),
+    default=min(os.cpu_count() or 1, WORKERS_MAX),
+    show_default="the processors",
+    help="Processes.",
+)
+@click.option("--trace", "shows_trace", is_flag=True, help="Show each bug's reduced trace.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def bugs_command(  # noqa: PLR0913 - the options of the command
+    bugs: tuple[str, ...],
+    engine: str,
+    seeds: int,
+    workers: int,
+    shows_trace: bool,
+    as_json: bool,
+) -> int:
+    """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
+    if shows_trace and as_json:
+        raise BadInputError("--trace and --json are two ways to print; give one of them")
+    chosen = bugs or tuple(KNOWN_BUGS)
+    with report.counting("hunts", len(chosen) * seeds) as progress:
+        records = list(hunt_all(chosen, engine, seeds, workers, progress))
+    console = report.Screen()
+    if as_json:
+        console.print_json(data=report.bugs_data(records, engine, seeds), highlight=False)
+    else:
+        report.print_bugs(console, records, engine, seeds)
+        if shows_trace:
+            report.print_bug_traces(console, records)
+    return CLEAN if all(record.found for record in records) else INCONCLUSIVE
+
+
+@cli.command("probes")
+@target_options
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--actions", type=click.IntRange(min=1), default=200_000, show_default=True)
+def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
+    """Count what fuzzing reaches, and show the smallest trace for each probe."""
+    fuzzed = choice.make(choice.name_without_trace)
+    with report.counting("probes", len(probes_for(fuzzed.start({})))) as progress:
+        reached = []
+        for each in reach(fuzzed, seed, actions):
+            reached.append(each)
+            progress()
+    report.print_probes(report.Screen(), reached, actions)
+    return CLEAN if all(each.times for each in reached) else INCONCLUSIVE
+
+
+@cli.command("targets")
+def targets_command() -> int:
+    """List the targets, their settings, and the bugs that can be planted."""
+    contracts = {name: make_target(name).start({}) for name in REFERENCES}
+    report.print_targets(report.Screen(), contracts)
+    return CLEAN
+
+
+def run_command_line(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code. Errors are one line each, on stderr."""
+    try:
+        code = cli.main(arguments, prog_name="gcfuzz", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as help_page:
+        click.echo(help_page.format_message())
+        code = BAD_INPUT
+    except click.ClickException as problem:
+        code = _complain(problem.format_message(), BAD_INPUT)
+    except BadInputError as problem:
+        code = _complain(str(problem), BAD_INPUT)
+    except HarnessError as problem:
+        code = _complain_at_length(f"gcfuzz: {problem.what} is broken: {problem}")
+    except InterruptedWorkError as problem:
+        code = _complain(f"interrupted; {problem}", INCONCLUSIVE)
+    except (click.Abort, KeyboardInterrupt):
+        code = _complain("interrupted", INCONCLUSIVE)
+    except Exception as problem:  # noqa: BLE001 - whatever is left
+        code = _unforeseen(problem)
+    return code if isinstance(code, int) else CLEAN
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(plain(f"gcfuzz: {message}"), err=True)
+    return code
+
+
+def _complain_at_length(message: str) -> int:
+    """A bug of the harness is told in lines, of which a traceback has many."""
+    for line in message.splitlines():
+        click.echo(plain(line), err=True)
+    return HARNESS_BUG
+
+
+def _unforeseen(problem: Exception) -> int:
+    """What no other line foresees: a file, a shortage, or else a bug, which says so.
+
+    The system names a file only in an answer to its name.
+    """
+    if isinstance(problem, OSError) and (problem.filename or problem.errno == errno.ENOSPC):
+        where = problem.filename or "standard output"
+        return _complain(f"{where}: {problem.strerror}", BAD_INPUT)
+    if isinstance(problem, OSError) and problem.errno in SHORTAGES:
+        return _complain(f"{problem.strerror}; see `ulimit -a`", BAD_INPUT)
+    _complain_at_length("".join(traceback.format_exception(problem)))
+    return _complain("this is a bug of gcfuzz itself; please report it", HARNESS_BUG)

@@ -1,0 +1,323 @@
+"""A trace as one HTML page to step through: the data that the page draws.
+
+The page itself is `explain_page.html`: its script draws one step after another from the JSON that
+stands in its midst, and loads nothing from anywhere. What happened is said in the words of
+`explain` and `report`.
+
+The objects of a step are those of the shadow, the mutator's own view, since a target shows its
+heap only now and then. A step has what became different in it, and the script makes the heap of
+that, so that a page grows with the trace and not with the trace times the heap. Only where the
+target's heap is another is that there as a whole. Invariant: an object has the same name in every
+step, since a row of a graph means another object in each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+
+import attrs
+import cattrs
+
+from fuzz.mutator.shadow import Age, Shadow, ShadowObject
+from fuzz.plain import plain
+from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref
+from fuzz.protocol.contract import KindLayout
+from fuzz.protocol.observation import Observation
+from fuzz.run import Failure, Step
+from fuzz.terminal.explain import POINTERS, facts_of, shows_pointers
+from fuzz.terminal.report import describe_action, describe_failure
+
+PLACE_OF_DATA = "{{page}}"
+"""What the template has where the data belongs."""
+BLOCK = "block"
+"""The kind of what the mutator frees itself: it has no age, and refers to nothing."""
+
+
+@attrs.frozen
+class Box:
+    """An object as the page draws it from a step on, but for its references."""
+
+    name: str
+    """What made it: `#3` for the third action."""
+    label: str
+    """Its kind and number."""
+    note: str
+    weak: str | None
+    """The name of the object that it refers to weakly."""
+    weak_is_dead: bool
+    """Whether that one is known to be dead."""
+
+
+@attrs.frozen
+class FoundBox:
+    """An object that the target found; `references` are fields, each with the index of a box."""
+
+    label: str
+    references: tuple[tuple[int, int], ...]
+    differs: bool
+    """Whether it is why the target's heap is not the mutator's."""
+
+
+@attrs.frozen
+class Changes:
+    """What became different in a step, of the objects that the mutator can reach."""
+
+    boxes: tuple[Box, ...]
+    """The objects that are new, or look otherwise."""
+    references: tuple[tuple[str, int, str | None], ...]
+    """An object, its field, and the object to which that refers now, each by its name."""
+    roots: tuple[int, int, tuple[str, ...]]
+    """At which slot how many slots went, and the objects of those that came in their place."""
+
+
+@attrs.frozen
+class NurseryPicture:
+    """The pointers as offsets, in bytes, and where the right one belongs if one is wrong."""
+
+    free: int
+    limit: int
+    top: int
+    sample_point: int | None
+    expected: tuple[str, int] | None
+
+
+@attrs.frozen
+class PageStep:
+    """One step: the action, what came of it in words, and what there is to draw."""
+
+    number: int
+    action: str
+    facts: str
+    mismatch: tuple[tuple[str, str], ...]
+    """What was expected, what came instead and why; empty if all was right."""
+    nursery: NurseryPicture | None
+    """None where the target did not show its pointers."""
+    minors: int
+    placed: tuple[int, int] | None
+    """Where in the nursery an object was placed, and its size in bytes."""
+    walked: bool
+    """Whether the target walked its heap."""
+    changes: Changes
+    differs: tuple[int, ...]
+    """The rows of the mutator's heap that the target does not have."""
+    found: tuple[FoundBox, ...] | None
+    """The heap that the target walked, if it is another."""
+
+
+@attrs.frozen
+class TracePage:
+    """All that the page shows."""
+
+    title: str
+    configuration: str
+    steps: tuple[PageStep, ...]
+    prebuilt: tuple[str, ...]
+    """The names of the objects that are there from the start."""
+    draws_nursery: bool = True
+    """Whether the target has a nursery, and shows its pointers."""
+    has_collector: bool = True
+    """Whether there are ages and references; if not, there are blocks that the mutator frees."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether a step is a mismatch. It can only be the last."""
+        return bool(self.steps and self.steps[-1].mismatch)
+
+
+def make_page(title: str, configuration: str, steps: Iterable[Step]) -> TracePage:
+    """Replay `steps` into a page."""
+    ledger = _Ledger()
+    contract = None
+    page_steps = []
+    for step in steps:
+        contract = step.contract
+        page_steps.append(_page_step(step, ledger))
+    return TracePage(
+        plain(title),
+        plain(configuration),
+        tuple(page_steps),
+        tuple(map(_name_of_prebuilt, range(len(contract.prebuilt) if contract else 0))),
+        draws_nursery=contract is None or shows_pointers(contract),
+        has_collector=contract is None or contract.nursery_bytes > 0,
+    )
+
+
+def render(page: TracePage) -> str:
+    """The page as HTML. No text in the data can end the script element that it stands in."""
+    template = (files("fuzz.terminal") / "explain_page.html").read_text(encoding="utf-8")
+    data = json.dumps(cattrs.unstructure(page), separators=(",", ":"))
+    return template.replace(PLACE_OF_DATA, data.replace("<", "\\u003c"))
+
+
+def _name_of_prebuilt(index: int) -> str:
+    return f"prebuilt {index}"
+
+
+class _Ledger:
+    """What the steps so far have told of the objects, so that the next one tells the rest.
+
+    How an object looks depends on its age, which collections change, and else on what an action
+    does to it, which names it by its slot.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[ShadowObject, str] = {}
+        self._boxes: dict[ShadowObject, tuple[Age, Box]] = {}
+        self._refs: dict[ShadowObject, list[ShadowObject | None]] = {}
+        self._roots: list[ShadowObject] = []
+
+    def follow(self, step: Step) -> Changes:
+        """What became different in the step that comes next."""
+        touched = dict.fromkeys(self._touched(step))
+        changes = Changes(
+            tuple(self._changed_boxes(touched)),
+            tuple(self._changed_references(touched)),
+            self._changed_roots(step.shadow.roots),
+        )
+        self._roots = [*step.shadow.roots]
+        return changes
+
+    def _touched(self, step: Step) -> Iterator[ShadowObject]:
+        """The objects that may look otherwise, or refer to others, than before."""
+        shadow, action = step.shadow, step.action
+        if not self._names:
+            self._names = {
+                obj: _name_of_prebuilt(index) for index, obj in enumerate(shadow.prebuilt)
+            }
+            yield from shadow.prebuilt
+        if shadow.roots and shadow.roots[-1] not in self._names:
+            self._names[shadow.roots[-1]] = f"#{step.number}"
+            yield shadow.roots[-1]
+        # Who learns that a weak reference is dead knows it of all that refer to the same object.
+        if step.observation.minors or isinstance(action, ReadWeakref):
+            yield from self._aged(shadow)
+        if not isinstance(action, Free):  # It moves the slots that it could name.
+            slots = (getattr(action, field) for field in SLOT_FIELDS[type(action)])
+            yield from (shadow.roots[slot] for slot in slots if slot in range(len(shadow.roots)))
+
+    def _aged(self, shadow: Shadow) -> list[ShadowObject]:
+        """Whose age is another. Of what cannot be reached nothing more is told."""
+        live = shadow.reachable()
+        self._boxes = {obj: known for obj, known in self._boxes.items() if obj in live}
+        self._refs = {obj: refs for obj, refs in self._refs.items() if obj in live}
+        return [obj for obj, (age, _) in self._boxes.items() if obj.target or obj.age is not age]
+
+    def _changed_boxes(self, touched: Iterable[ShadowObject]) -> Iterator[Box]:
+        for obj in touched:
+            box = self._box(obj)
+            if self._boxes.get(obj) != (obj.age, box):
+                self._boxes[obj] = obj.age, box
+                yield box
+
+    def _box(self, obj: ShadowObject) -> Box:
+        return Box(
+            name=self._names[obj],
+            label=_label(obj),
+            note="" if self._names[obj].startswith("prebuilt") else _note(obj),
+            weak=None if obj.target is None else self._names[obj.target],
+            weak_is_dead=obj.target is not None and obj.target.age is Age.DEAD,
+        )
+
+    def _changed_references(
+        self, touched: Iterable[ShadowObject]
+    ) -> Iterator[tuple[str, int, str | None]]:
+        for obj in touched:
+            before = self._refs.get(obj, [None] * len(obj.refs))
+            for field, (old, new) in enumerate(zip(before, obj.refs, strict=True)):
+                if new is not old:
+                    yield self._names[obj], field, None if new is None else self._names[new]
+            self._refs[obj] = [*obj.refs]
+
+    def _changed_roots(self, roots: Sequence[ShadowObject]) -> tuple[int, int, tuple[str, ...]]:
+        """An action takes one slot away, or adds one at the end."""
+        pairs = enumerate(zip(self._roots, roots, strict=False))
+        start = next(
+            (slot for slot, (old, new) in pairs if new is not old),
+            min(len(self._roots), len(roots)),
+        )
+        gone = max(len(self._roots) - len(roots), 0)
+        come = gone + len(roots) - len(self._roots)
+        return start, gone, tuple(self._names[obj] for obj in roots[start : start + come])
+
+
+def _page_step(step: Step, ledger: _Ledger) -> PageStep:
+    seen = step.observation
+    differs: tuple[int, ...] = ()
+    found = None
+    if seen.graph is not None:
+        expected_graph = step.shadow.graph()
+        if seen.graph != expected_graph:
+            differs = tuple(_differing(expected_graph, seen.graph))
+            found = _found(seen.graph, expected_graph, step.contract.layout.kinds)
+    failure = describe_failure(step.failure) if step.failure else ()
+    return PageStep(
+        number=step.number,
+        action=describe_action(step.action),
+        facts=plain(", ".join(facts_of(seen, step.contract))),
+        mismatch=tuple((name, plain(text)) for name, text in failure),
+        nursery=_nursery(seen, step.failure),
+        minors=seen.minors,
+        placed=None if seen.at is None or seen.size is None else (seen.at, seen.size),
+        walked=seen.graph is not None,
+        changes=ledger.follow(step),
+        differs=differs,
+        found=found,
+    )
+
+
+def _nursery(seen: Observation, failure: Failure | None) -> NurseryPicture | None:
+    if seen.free is None or seen.limit is None or not seen.top:
+        return None
+    expected = None
+    if failure and failure.field in POINTERS and failure.expected.lstrip("-").isdecimal():
+        expected = failure.field, int(failure.expected)
+    return NurseryPicture(seen.free, seen.limit, seen.top, seen.sample_point, expected)
+
+
+def _label(obj: ShadowObject) -> str:
+    if obj.kind == BLOCK:
+        return f"{obj.kind} of {obj.number}"
+    return obj.kind if obj.target else f"{obj.kind} {obj.number}"
+
+
+def _note(obj: ShadowObject) -> str:
+    """How old it is, and for a young object whether it lies in the nursery; a block's room."""
+    if obj.kind == BLOCK:
+        return f"room {obj.size_bytes}"
+    place = " outside" if obj.age is Age.YOUNG and obj.outside else ""
+    return obj.age.name.lower() + place
+
+
+def _found(
+    graph: Sequence[Sequence[int]],
+    expected: Sequence[Sequence[int]],
+    kinds: Mapping[str, KindLayout],
+) -> tuple[FoundBox, ...]:
+    """The objects that a target found."""
+    names = {layout.type_index: name for name, layout in kinds.items()}
+    differing = set(_differing(graph, expected))
+    return tuple(
+        FoundBox(
+            label=_label_of_row(row, names),
+            references=tuple(zip(row[2::2], row[3::2], strict=False)),
+            differs=number in differing,
+        )
+        for number, row in enumerate(graph)
+    )
+
+
+def _label_of_row(row: Sequence[int], names: Mapping[int, str]) -> str:
+    """The kind and number of an object that a target found, as far as it said them."""
+    if not row:
+        return "an empty row"
+    kind, *number = row[:2]
+    return " ".join([names.get(kind, f"type {kind}"), *map(str, number)])
+
+
+def _differing(graph: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> Iterator[int]:
+    """The rows of one graph that the other does not have."""
+    for number, row in enumerate(graph):
+        if number >= len(other) or row != other[number]:
+            yield number

@@ -1,0 +1,171 @@
+"""The options that say which target: the same for every command that has one."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import ACTIONS
+from fuzz.targets import (
+    INCMINIMARK,
+    PROCESS,
+    REFERENCE,
+    TIMEOUT_SECONDS,
+    Target,
+    TargetOptions,
+    make_target,
+)
+
+TIMEOUT_SECONDS_MAX = 120.0
+"""A session takes a worker that is silent for much longer for one that hangs itself."""
+SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+BYTES_PER_UNIT = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
+
+
+class Duration(click.ParamType[float]):
+    """A time like 500ms, 30s, 10m or 2h; converts to seconds."""
+
+    name = "TIME"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ms|[smh])", str(value), re.ASCII)
+        if not match or float(match[1]) == 0:
+            self.fail(f"{value!r} is no time; write 500ms, 30s, 10m or 2h", param, ctx)
+        return float(match[1]) * SECONDS_PER_UNIT[match[2]]
+
+
+class ByteSize(click.ParamType[int]):
+    """A size like 64, 4k, 1M or 2G; converts to bytes."""
+
+    name = "SIZE"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d{1,20})([kMG]?)", value, re.ASCII)
+        if not match:
+            self.fail(f"{value!r} is no size; write 64, 4k, 1M or 2G", param, ctx)
+        return int(match[1]) * BYTES_PER_UNIT[match[2]]
+
+
+@attrs.frozen
+class TargetChoice:
+    """What was said of the target; `name` is None if that is left to the trace."""
+
+    name: str | None
+    options: TargetOptions
+
+    def name_for(self, otherwise: str) -> str:
+        """The target's name, if that is what a trace says."""
+        return otherwise if self.name is None else self.name
+
+    @property
+    def name_without_trace(self) -> str:
+        """The target's name where there is no trace that could say it."""
+        return self.name_for(REFERENCE if self.options.source is None else INCMINIMARK)
+
+    def make(self, otherwise: str) -> Target:
+        """The target. Raises BadInputError."""
+        return make_target(self.name_for(otherwise), self.options)
+
+
+def target_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options that say which target, and pass them as one `choice`."""
+
+    @click.option(
+        "--target",
+        "name",
+        help="reference, reference+BUG, process, incminimark, jemalloc or gperftools; see "
+        "`gcfuzz targets`.",
+    )
+    @click.option(
+        "--command",
+        "program",
+        metavar="PROGRAM",
+        help="What the target process is: a program that speaks docs/protocol.md, with arguments.",
+    )
+    @click.option(
+        "--timeout",
+        "timeout_seconds",
+        type=Duration(),
+        default=TIMEOUT_SECONDS,
+        show_default="10s",
+        help="How long the program may take for an answer.",
+    )
+    @click.option(
+        "--python",
+        metavar="PATH",
+        type=click.Path(path_type=Path),
+        help="The Python 2.7 that runs incminimark.  [default: the first that is there]",
+    )
+    @click.option(
+        "--source",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="The folder with incminimark's rpython: a checkout, or made by pip's --target.",
+    )
+    @click.option(
+        "--check-invariants",
+        is_flag=True,
+        help="After each action gcfuzz's own collectors check what their parts promise each other.",
+    )
+    @functools.wraps(command)
+    def with_choice(  # noqa: PLR0913 - the options of the decorator
+        *arguments: Any,  # noqa: ANN401 - the command's own
+        name: str | None,
+        program: str | None,
+        timeout_seconds: float,
+        python: Path | None,
+        source: Path | None,
+        check_invariants: bool,
+        **options: Any,  # noqa: ANN401
+    ) -> int:
+        if timeout_seconds > TIMEOUT_SECONDS_MAX:
+            raise BadInputError(f"--timeout is {timeout_seconds:g} s; it must be at most 2m")
+        chosen = TargetOptions(
+            _words_of(program),
+            timeout_seconds,
+            python=python,
+            source=source,
+            check_invariants=check_invariants,
+        )
+        if program is not None and name is None:
+            name = PROCESS
+        return command(*arguments, choice=TargetChoice(name, chosen), **options)
+
+    return with_choice
+
+
+def _words_of(program: str | None) -> tuple[str, ...]:
+    if program is None:
+        return ()
+    try:
+        words = tuple(shlex.split(program))
+    except ValueError as problem:
+        raise BadInputError(f"--command {program!r}: {problem}") from problem
+    if not words:
+        raise BadInputError("--command is empty; name a program")
+    return words
+
+
+without_option = click.option(
+    "--without",
+    metavar="ACTION",
+    multiple=True,
+    type=click.Choice(list(ACTIONS)),
+    help="Leave an action out, so that a find known already does not hide others.",
+)

@@ -1,0 +1,355 @@
+"""The collector, composed of its parts, as a mutator sees it.
+
+The mutator names objects by root slot: the roots are a list to which every allocation, and every
+read of a reference, appends. Invariant: whatever is reachable from the roots or from a prebuilt
+object is alive, and an access to an object that is not is a DanglingReferenceError. Slots, fields
+and lengths are the mutator's business: they must be in range, and are not checked again here.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from gcmodel.collector.arenas import Arenas, ListedObjects, PagedArenas
+from gcmodel.collector.barrier import Barrier
+from gcmodel.collector.identities import Identities
+from gcmodel.collector.large_objects import LargeObjects
+from gcmodel.collector.major import MajorCollection
+from gcmodel.collector.minor import MinorCollection
+from gcmodel.collector.pinning import Pinning
+from gcmodel.collector.weakrefs import Weakrefs
+from gcmodel.memory.configuration import PREBUILT_ARRAY_LENGTH, SMALL_OBJECT_BYTES, Configuration
+from gcmodel.memory.errors import DanglingReferenceError, PinningError
+from gcmodel.memory.events import Events
+from gcmodel.memory.layout import (
+    NODE_BYTES,
+    NODE_REFERENCES,
+    WEAKREF_BYTES,
+    Kind,
+    array_bytes,
+    rounded,
+    string_bytes,
+)
+from gcmodel.memory.nursery import Nursery
+from gcmodel.memory.objects import NO_HEAP_REFERENCES, OUTSIDE, TRACK_YOUNG, Object
+from gcmodel.sampling.sample_point import Sampling
+from gcmodel.sampling.sampler import Sampler
+from gcmodel.sampling.slow_path import Allocation
+
+
+@attrs.frozen
+class Parts:
+    """The classes of which a heap is composed. A subclass changes one rule and keeps the rest."""
+
+    nursery: type[Nursery] = Nursery
+    allocation: type[Allocation] = Allocation
+    large_objects: type[LargeObjects] = LargeObjects
+    barrier: type[Barrier] = Barrier
+    minor: type[MinorCollection] = MinorCollection
+    major: type[MajorCollection] = MajorCollection
+    weakrefs: type[Weakrefs] = Weakrefs
+    identities: type[Identities] = Identities
+    sampling: type[Sampler] = Sampling
+    pinning: type[Pinning] = Pinning
+
+
+class Heap:
+    """A heap under one configuration, which tells `events` what it does."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        parts: Parts = Parts(),
+        events: Events | None = None,
+    ) -> None:
+        self.configuration = configuration
+        self.events = Events() if events is None else events
+        self.roots: list[Object] = []
+        self.allocation = parts.allocation(self)
+        self.nursery = parts.nursery(
+            configuration.nursery_bytes,
+            configuration.moving_nursery,
+            self.allocation.collect_and_reserve,
+        )
+        self.arenas: Arenas = PagedArenas() if configuration.paged_arenas else ListedObjects()
+        self.large_objects = parts.large_objects(configuration)
+        self.minor = parts.minor(self)
+        self.major = parts.major(self)
+        self.barrier = parts.barrier(configuration, self.major.is_marking)
+        self.weakrefs = parts.weakrefs()
+        self.identities = parts.identities(self.place_old)
+        self.sampling = parts.sampling(configuration, self.nursery, self.events)
+        self.pinning = parts.pinning(configuration, self.nursery)
+        self.callback_length: int | None = None
+        self.prebuilt = self._make_prebuilt()
+
+    @property
+    def thread(self) -> int:
+        """The mutator's thread, from 0 up, that does whatever is asked next."""
+        return self.nursery.thread
+
+    @thread.setter
+    def thread(self, thread: int) -> None:
+        self.nursery.thread = thread
+
+    def _make_prebuilt(self) -> list[Object]:
+        """Immortal objects, nodes first. They refer to nothing yet."""
+        nodes = [
+            Object(Kind.NODE, OUTSIDE, NODE_BYTES, 0, [None] * NODE_REFERENCES)
+            for _ in range(self.configuration.prebuilt_nodes)
+        ]
+        length = PREBUILT_ARRAY_LENGTH
+        arrays = [
+            Object(Kind.ARRAY, OUTSIDE, array_bytes(length), length, [None] * length)
+            for _ in range(self.configuration.prebuilt_arrays)
+        ]
+        for obj in (*nodes, *arrays):
+            obj.flags = NO_HEAP_REFERENCES | TRACK_YOUNG
+        return nodes + arrays
+
+    # Allocation. Each appends a root and returns the bytes that the sampler counts for it and its
+    # address in the nursery, None if it lies outside.
+
+    def allocate_node(self, number: int, nonmovable: bool = False) -> tuple[int, int | None]:
+        """A node with an integer and two null references."""
+        return self._allocate(Kind.NODE, NODE_BYTES, number, NODE_REFERENCES, nonmovable)
+
+    def allocate_string(self, length: int, nonmovable: bool = False) -> tuple[int, int | None]:
+        """A string of `length` characters."""
+        return self._allocate(Kind.STRING, string_bytes(length), length, 0, nonmovable)
+
+    def allocate_old_string(self, length: int) -> tuple[int, int | None]:
+        """A string of `length` characters that is old from the start."""
+        raw_bytes = string_bytes(length)
+        self.roots.append(self.allocation.old(Kind.STRING, raw_bytes, length))
+        return raw_bytes, None
+
+    def allocate_array(self, length: int, nonmovable: bool = False) -> tuple[int, int | None]:
+        """An array of `length` null references."""
+        return self._allocate(Kind.ARRAY, array_bytes(length), length, length, nonmovable)
+
+    def allocate_weakref(self, root: int) -> tuple[int, int | None]:
+        """A weak reference to the object in slot `root`."""
+        placed = self._allocate(Kind.WEAKREF, WEAKREF_BYTES, 0, 0, False)
+        weakref = self.roots[-1]
+        weakref.target = self._object(root)
+        self.weakrefs.young.append(weakref)
+        return placed
+
+    def _allocate(
+        self, kind: Kind, raw_bytes: int, number: int, length: int, nonmovable: bool
+    ) -> tuple[int, int | None]:
+        if nonmovable or raw_bytes >= self.configuration.large_object_bytes:
+            self.roots.append(self.allocation.outside(kind, raw_bytes, number, length))
+            return raw_bytes, None
+        size_bytes = rounded(raw_bytes)
+        obj, address = self._place_young(kind, size_bytes, number, length)
+        self.roots.append(obj)
+        return size_bytes, address - self.nursery.nursery_start
+
+    def _place_young(
+        self, kind: Kind, size_bytes: int, number: int, length: int
+    ) -> tuple[Object, int]:
+        address = self.nursery.allocate(size_bytes)
+        obj = Object(kind, self.nursery.filling, size_bytes, number, [None] * length)
+        self.nursery.memory[address] = obj
+        return obj, address
+
+    def set_callback(self, length: int | None) -> None:
+        """After each collection that an allocation causes, a callback allocates a string.
+
+        It has `length` characters, fits in the nursery, and is dropped at once; without a length
+        there is no callback any more. (PyPy runs finalizers there.)
+        """
+        self.callback_length = length
+
+    def progress_and_call_back(self, extra_bytes: int) -> None:
+        """An allocation causes a collection, after which the callback runs; see SlowPathHeap."""
+        self.major.progress(extra_bytes)
+        length = self.callback_length
+        if length is not None:
+            self._place_young(Kind.STRING, rounded(string_bytes(length)), length, 0)
+
+    def load_prebuilt(self, index: int) -> None:
+        """Append the prebuilt object `index` to the roots."""
+        self.roots.append(self.prebuilt[index])
+
+    def free(self, root: int) -> None:
+        """Delete the slot `root`; the slots above it move down."""
+        del self.roots[root]
+
+    # Access.
+
+    def _object(self, root: int) -> Object:
+        return self._alive(self.roots[root])
+
+    def _alive(self, obj: Object) -> Object:
+        if obj.place not in (OUTSIDE, self.nursery.filling):
+            what_happened = "freed" if obj.forwarded_to is None else "moved"
+            raise DanglingReferenceError(f"a reference leads to {obj!r}, which was {what_happened}")
+        return obj
+
+    def read(self, root: int, field: int) -> Object | None:
+        """The reference in a field of a node (0 or 1) or an item of an array.
+
+        Unless it is null it is appended to the roots.
+        """
+        value = self._object(root).refs[field]
+        if value is not None:
+            self.roots.append(self._alive(value))
+        return value
+
+    def read_number(self, root: int) -> int:
+        """A node's integer, or the length of a string or array."""
+        return self._object(root).number
+
+    def write(self, root: int, field: int, value_root: int | None) -> None:
+        """Store the object in slot `value_root`, or null, in a field or item."""
+        obj = self._object(root)
+        value = None if value_root is None else self._object(value_root)
+        self.barrier.before_write(obj, field)
+        obj.refs[field] = value
+
+    def write_number(self, root: int, number: int) -> None:
+        """Store an integer in a node."""
+        self._object(root).number = number
+
+    def copy_array(
+        self, source_root: int, dest_root: int, source_start: int, dest_start: int, length: int
+    ) -> None:
+        """Copy items between two arrays, or within one, where the ranges may overlap."""
+        source, dest = self._object(source_root), self._object(dest_root)
+        if source in self.pinning.parents and source.flags & TRACK_YOUNG:
+            # The barrier looks at the source's flags, which say nothing of pinned objects.
+            self.barrier.remember(source)
+        self.barrier.before_copy(source, dest, source_start, dest_start, length)
+        items = source.refs[source_start : source_start + length]
+        dest.refs[dest_start : dest_start + length] = items
+
+    def is_weakref_alive(self, root: int) -> bool:
+        """Whether the weak reference in slot `root` still refers to its object."""
+        target = self._object(root).target
+        return target is not None and self._alive(target) is target
+
+    def pin(self, root: int) -> None:
+        """No collection moves the object in slot `root`; see Pinning.pin."""
+        obj = self._object(root)
+        if self.sampling.period_bytes and not self.configuration.pin_while_sampling:
+            raise PinningError("sampling is on, and excludes pinning")
+        self.pinning.pin(obj)
+
+    def unpin(self, root: int) -> None:
+        """The next minor collection moves the object in slot `root`; see Pinning.unpin."""
+        self.pinning.unpin(self._object(root))
+
+    def identity(self, root: int) -> int:
+        """A number that no other object has, the same for ever."""
+        return self.identities.identity(self._object(root))
+
+    # Collections, as PyPy names them: gc.collect(-1), (0), a step, (2).
+
+    def collect_minor(self) -> None:
+        """A minor collection only."""
+        self.minor.collect()
+
+    def collect_progress(self) -> None:
+        """What a full nursery causes: a minor collection, and steps of a major one if due."""
+        self.major.progress(0)
+
+    def collect_step(self) -> None:
+        """A minor collection and exactly one step of the major one."""
+        self.minor.collect()
+        self.major.step(0)
+
+    def collect_full(self) -> None:
+        """A full collection: whatever is unreachable is freed."""
+        self.major.collect()
+
+    def add_memory_pressure(self, extra_bytes: int) -> None:
+        """So many bytes outside the heap depend on objects in it, which are worth collecting."""
+        if self.major.pressure(extra_bytes):
+            self.nursery.make_collection_due()
+
+    # Sampling.
+
+    def enable_sampling(self, period_bytes: int) -> None:
+        """Sample every `period_bytes` from here on; see Sampling.enable."""
+        self._check_unpinned()
+        self.sampling.enable(period_bytes)
+
+    def pause_sampling(self) -> None:
+        """Stop sampling, drop the pending samples, and keep the period for resuming."""
+        self.sampling.pause()
+
+    def resume_sampling(self) -> None:
+        """Enable sampling again with the period that was paused; see Sampling.resume."""
+        self._check_unpinned()
+        self.sampling.resume()
+
+    def _check_unpinned(self) -> None:
+        if self.pinning.count and not self.configuration.pin_while_sampling:
+            raise PinningError(f"{self.pinning.count} objects are pinned, which excludes sampling")
+
+    def after_fork(self) -> None:
+        """The process is a forked child from here on, which is not sampled."""
+        self.sampling.after_fork()
+
+    def disable_sampling(self, report: bool) -> None:
+        """Stop sampling. Pending samples are reported by a minor collection, or dropped."""
+        if report:
+            self.minor.collect()
+        self.sampling.disable()
+
+    # For the parts and for those who look at the heap from outside.
+
+    def is_major_due(self, extra_bytes: int) -> bool:
+        """Whether so many bytes more would start a major collection."""
+        return self.major.threshold_reached(extra_bytes)
+
+    def place_outside(self, obj: Object, is_young: bool) -> None:
+        """Give a new object its place outside the nursery."""
+        if is_young:
+            self.large_objects.add_young(obj)
+        else:
+            self.large_objects.add_old(obj)
+
+    def place_old(self, obj: Object) -> None:
+        """Give an object that leaves the nursery its place, by its size."""
+        if obj.size_bytes <= SMALL_OBJECT_BYTES:
+            self.arenas.add(obj)
+        else:
+            self.large_objects.add_old(obj)
+
+    def memory_used_bytes(self) -> int:
+        """Bytes of all objects outside the nursery, dead ones not yet freed included."""
+        return self.arenas.used_bytes + self.large_objects.used_bytes
+
+    def statistics(self) -> tuple[int, int, int]:
+        """Memory used, bytes of all arenas, and the major collection's state. (Section 3.6.)"""
+        return self.memory_used_bytes(), self.arenas.arena_bytes, self.major.state
+
+    def walk(self) -> list[list[int]]:
+        """The graph of all that is reachable, checked: what the mutator could find by reading.
+
+        A row an object, in the order of discovery (roots, prebuilt objects, then breadth first):
+        its kind, its number, and for each reference that is not null the field and the row of
+        the object found there.
+        """
+        found = list(dict.fromkeys(self.roots + self.prebuilt))
+        numbers = {obj: number for number, obj in enumerate(found)}
+        places = (OUTSIDE, self.nursery.filling)
+        graph: list[list[int]] = []
+        for obj in found:
+            if obj.place not in places:
+                self._alive(obj)  # It raises the error.
+            row: list[int] = [obj.kind, obj.number]
+            refs = obj.refs
+            if refs and any(refs):
+                for field, ref in enumerate(refs):
+                    if ref is not None:
+                        if ref not in numbers:
+                            numbers[ref] = len(found)
+                            found.append(ref)
+                        row += (field, numbers[ref])
+            graph.append(row)
+        return graph

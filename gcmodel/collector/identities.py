@@ -1,0 +1,59 @@
+"""Identities that survive moving.
+
+An object's identity belongs to its place in the old space. Asking for that of an object still in
+the nursery reserves its future place at once, a *shadow*; if the object survives it moves there,
+and if it dies the shadow is garbage for the next major collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gcmodel.memory.objects import HAS_SHADOW, OUTSIDE, VISITED, Object
+
+
+class Identities:
+    """The shadows, and the numbers given so far. A number is never given twice."""
+
+    def __init__(self, place_old: Callable[[Object], None]) -> None:
+        self._place_old = place_old
+        self._shadows: dict[Object, Object] = {}
+        self._given = 0
+
+    def identity(self, obj: Object) -> int:
+        """The identity of `obj`, from 1 up."""
+        owner = obj if obj.place == OUTSIDE else self._shadow(obj)
+        if not owner.identity:
+            self._given += 1
+            owner.identity = self._given
+        return owner.identity
+
+    def _shadow(self, obj: Object) -> Object:
+        if obj.flags & HAS_SHADOW:
+            return self._shadows[obj]
+        shadow = Object(obj.kind, OUTSIDE, obj.size_bytes, obj.number, [])
+        self._place_old(shadow)
+        obj.flags |= HAS_SHADOW
+        self._shadows[obj] = shadow
+        return shadow
+
+    def move_to_shadow(self, obj: Object) -> Object:
+        """Fill the reserved place with the object's contents."""
+        shadow = self._shadows[obj]
+        shadow.number = obj.number
+        shadow.refs = obj.refs
+        shadow.target = obj.target
+        return shadow
+
+    def after_minor_collection(self, pinned: Mapping[int, Object], is_marking: bool) -> None:
+        """Only pinned objects still have shadows; all others are places now.
+
+        The major collection does not visit what lies in the nursery. A shadow that it must not free
+        is therefore marked here, while it marks: not earlier, or it would stay marked into the next
+        cycle. (PyPy, commit 96a224bd.)
+        """
+        kept = {obj: self._shadows[obj] for obj in pinned.values() if obj.flags & HAS_SHADOW}
+        if is_marking:
+            for shadow in kept.values():
+                shadow.flags |= VISITED
+        self._shadows = kept

@@ -1,0 +1,68 @@
+"""Objects outside the nursery and the arenas, each with memory of its own.
+
+Here lie objects too large for the nursery, objects asked to be non-movable, and nursery objects
+too large for an arena that survived. Those allocated here are *young* until the next minor
+collection, which frees or keeps them in place; a major collection sweeps the old ones.
+"""
+
+from __future__ import annotations
+
+from gcmodel.memory.configuration import Configuration
+from gcmodel.memory.layout import WORD_BYTES
+from gcmodel.memory.objects import FREED, VISITED, VISITED_YOUNG, YOUNG, Object
+
+CARD_BITS_PER_WORD = 64
+
+
+class LargeObjects:
+    """The space outside. `used_bytes` counts young, old and dead but unswept objects alike."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.used_bytes = 0
+        self.young: list[Object] = []
+        self.old: list[Object] = []
+        self.to_sweep: list[Object] = []
+        self._card_items = configuration.card_items
+
+    def add_young(self, obj: Object) -> None:
+        """`obj` was just allocated outside the nursery."""
+        obj.flags |= YOUNG
+        self.young.append(obj)
+        self.used_bytes += self.memory_bytes(obj)
+
+    def add_old(self, obj: Object) -> None:
+        """`obj` was moved here from the nursery."""
+        self.old.append(obj)
+        self.used_bytes += obj.size_bytes
+
+    def free_young(self) -> None:
+        """Free the young objects that the minor collection did not visit; the others are old."""
+        for obj in self.young:
+            obj.flags &= ~YOUNG
+            self._keep_if(obj, VISITED_YOUNG)
+        self.young = []
+
+    def prepare_sweep(self) -> None:
+        """All old objects are to be swept."""
+        self.to_sweep, self.old = self.old, []
+
+    def sweep(self, count: int) -> None:
+        """Free or keep at most `count` objects, the last first."""
+        for _ in range(min(count, len(self.to_sweep))):
+            self._keep_if(self.to_sweep.pop(), VISITED)
+
+    def _keep_if(self, obj: Object, visited: int) -> None:
+        if obj.flags & visited:
+            obj.flags &= ~visited
+            self.old.append(obj)
+        else:
+            self.used_bytes -= self.memory_bytes(obj)
+            obj.place = FREED
+
+    def memory_bytes(self, obj: Object) -> int:
+        """The object's bytes and those of its card marks, one bit a card, in whole words."""
+        if obj.cards is None:
+            return obj.size_bytes
+        items_per_word = CARD_BITS_PER_WORD * self._card_items
+        words = (len(obj.refs) + items_per_word - 1) // items_per_word
+        return obj.size_bytes + words * WORD_BYTES

@@ -1,0 +1,201 @@
+"""The major collection: incremental mark and sweep of the old space, a step at a time.
+
+    SCANNING -> MARKING -> SWEEPING -> FINALIZING -> SCANNING
+    roots are   gray ones   white      one step      the next one
+    gray        turn black  are freed                may start
+
+Tri-colour invariant, right after a minor collection while marking: a black (VISITED) object never
+refers to a white one that is not gray, that is, in `to_trace` or `to_rescan`. The barrier turns
+black objects that are written gray again (incremental update), by way of the minor collection
+that precedes every step. There are no finalizers: FINALIZING takes one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from gcmodel.memory.configuration import (
+    GROWTH_FACTOR_MAX,
+    MAJOR_FACTOR,
+    PAGE_BYTES,
+    SMALL_OBJECT_BYTES,
+)
+from gcmodel.memory.errors import DanglingReferenceError
+from gcmodel.memory.layout import WORD_BYTES
+from gcmodel.memory.objects import NO_HEAP_REFERENCES, OUTSIDE, VISITED, Object
+
+if TYPE_CHECKING:
+    from gcmodel.collector.heap import Heap
+
+PRESSURE_EXTRA_BYTES = 2 * WORD_BYTES
+MARKING_NURSERIES_PER_STEP = 4
+SWEEPING_NURSERIES_PER_STEP = 3
+
+
+class State(IntEnum):
+    """What the next step of the major collection does."""
+
+    SCANNING = 0
+    MARKING = 1
+    SWEEPING = 2
+    FINALIZING = 3
+
+
+class MajorCollection:
+    """The state of the cycle, the gray objects, and when the next cycle starts."""
+
+    def __init__(self, heap: Heap) -> None:
+        self._heap = heap
+        self._nursery_bytes = heap.configuration.nursery_bytes
+        self.state = State.SCANNING
+        self.to_trace: list[Object] = []
+        self.to_rescan: list[Object] = []
+        # The step keeps pace with the mutator: bytes that became old, and how many may.
+        self.made_old_bytes = 0
+        self.made_old_limit_bytes = 0
+        self._heap_bytes_min = MAJOR_FACTOR * self._nursery_bytes
+        self.initial_bytes = self._heap_bytes_min
+        self.threshold_bytes = self._heap_bytes_min
+
+    def is_marking(self) -> bool:
+        """Whether black objects exist that the mutator could make refer to white ones."""
+        return self.state is State.MARKING
+
+    def threshold_reached(self, extra_bytes: int) -> bool:
+        """Whether `extra_bytes` more would exceed what starts the next major collection."""
+        return self.threshold_bytes - self._heap.memory_used_bytes() < extra_bytes
+
+    def rescan(self, obj: Object) -> None:
+        """`obj` may refer to white objects: it is gray."""
+        obj.flags &= ~VISITED
+        self.to_rescan.append(obj)
+
+    def rescan_black(self, written: list[Object]) -> None:
+        """Of the objects written since the last minor collection, the black ones are gray."""
+        for obj in written:
+            if obj.flags & VISITED:
+                self.rescan(obj)
+
+    def collect(self) -> None:
+        """A full collection: the cycle in progress to its end, then a whole one."""
+        self.step_until(State.SCANNING)
+        self.step_until(State.MARKING)
+        self.step_until(State.SCANNING)
+
+    def pressure(self, extra_bytes: int) -> bool:
+        """So many bytes outside the heap depend on it; whether a collection is due at once.
+
+        (PyPy's raw_malloc_memory_pressure, with the few bytes more that it counts for each call.)
+        """
+        self.threshold_bytes -= extra_bytes + PRESSURE_EXTRA_BYTES
+        return self.threshold_bytes < 0
+
+    def step_until(self, state: State) -> None:
+        """A minor collection and a step, until that state is reached."""
+        while self.state is not state:
+            self._heap.minor.collect()
+            self.step(0)
+
+    def progress(self, extra_bytes: int) -> None:
+        """A minor collection, and past the threshold as many steps as keep pace.
+
+        `extra_bytes` are about to be allocated outside the nursery.
+        """
+        self._heap.minor.collect()
+        if self.state is State.SCANNING and not self.threshold_reached(extra_bytes):
+            return
+        self.step(extra_bytes)
+        while self.state is not State.SCANNING:
+            if self.made_old_bytes + extra_bytes <= self.made_old_limit_bytes:
+                return
+            self._heap.minor.collect()
+            self.step(extra_bytes)
+
+    def step(self, reserve_bytes: int) -> None:
+        """One step. A minor collection has just emptied the nursery."""
+        self._heap.events.major_step(self.state)
+        self.made_old_limit_bytes += self._nursery_bytes // 2
+        if self.state is State.SCANNING:
+            self._scan_roots()
+        elif self.state is State.MARKING:
+            self._mark()
+        elif self.state is State.SWEEPING:
+            self._sweep(reserve_bytes)
+        else:
+            self.state = State.SCANNING
+        self._heap.events.major_step_ended(self.state)
+
+    def _scan_roots(self) -> None:
+        self.made_old_bytes = 0
+        self.made_old_limit_bytes = self._nursery_bytes // 2
+        self.to_trace = list(self._heap.barrier.prebuilt_roots)
+        self._make_gray(self._heap.roots)
+        self.state = State.MARKING
+
+    def _mark(self) -> None:
+        budget_bytes = MARKING_NURSERIES_PER_STEP * self._nursery_bytes
+        left_bytes = self._visit_some(budget_bytes)
+        if left_bytes >= budget_bytes // 2 and self.to_rescan:
+            # Little is left: rescan all at once, so that marking ends however the mutator writes.
+            self.to_trace, self.to_rescan = self.to_rescan, []
+            self._visit_all()
+        if not self.to_trace and not self.to_rescan:
+            self._finish_marking()
+
+    def _finish_marking(self) -> None:
+        # Prebuilt objects may have been written for the first time since the roots were scanned.
+        self.to_trace.extend(self._heap.barrier.prebuilt_roots)
+        self._visit_all()
+        self._heap.weakrefs.after_marking()
+        self._heap.pinning.after_marking()
+        self._heap.arenas.prepare_sweep()
+        self._heap.large_objects.prepare_sweep()
+        self.state = State.SWEEPING
+
+    def _visit_all(self) -> None:
+        while self.to_trace:
+            self._visit(self.to_trace.pop())
+
+    def _visit_some(self, budget_bytes: int) -> int:
+        """Visit gray objects, the last first; returns what is left of the budget, or 0."""
+        while self.to_trace:
+            budget_bytes -= self._visit(self.to_trace.pop())
+            if budget_bytes < 0 or self._heap.configuration.single_step_marking:
+                return 0
+        return budget_bytes
+
+    def _visit(self, obj: Object) -> int:
+        """Blacken `obj`, and gray what it refers to; returns its bytes, 0 if it was black."""
+        if obj.place != OUTSIDE:
+            raise DanglingReferenceError(f"the major collection met a reference to {obj!r}")
+        if obj.flags & (VISITED | NO_HEAP_REFERENCES):
+            return 0
+        # The barrier will see the next write into it: the minor collection has set TRACK_YOUNG.
+        obj.flags |= VISITED
+        self._make_gray(obj.refs)
+        return obj.size_bytes
+
+    def _make_gray(self, refs: Sequence[Object | None]) -> None:
+        """What `refs` lead to is to be visited, except for pinned objects.
+
+        These have no references, and only minor collections free them. One that is unpinned, or
+        dies, before it is visited would not be there any more. Nothing else is in the nursery now.
+        """
+        filling = self._heap.nursery.filling
+        self.to_trace.extend([ref for ref in refs if ref is not None and ref.place != filling])
+
+    def _sweep(self, reserve_bytes: int) -> None:
+        heap, step_bytes = self._heap, SWEEPING_NURSERIES_PER_STEP * self._nursery_bytes
+        if heap.large_objects.to_sweep:
+            heap.large_objects.sweep(step_bytes // SMALL_OBJECT_BYTES)
+        elif heap.arenas.sweep(step_bytes // PAGE_BYTES):
+            for obj in heap.barrier.prebuilt_roots:
+                obj.flags &= ~VISITED
+            self._set_threshold(heap.memory_used_bytes() * MAJOR_FACTOR, reserve_bytes)
+            self.state = State.FINALIZING
+
+    def _set_threshold(self, bytes_wanted: float, reserve_bytes: int) -> None:
+        bounded = min(bytes_wanted, self.initial_bytes * GROWTH_FACTOR_MAX) + reserve_bytes
+        self.initial_bytes = self.threshold_bytes = max(bounded, self._heap_bytes_min)

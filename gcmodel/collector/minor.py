@@ -1,0 +1,168 @@
+"""The minor collection: what survives of the nursery moves out, everything else is dead.
+
+A young object survives exactly when it is reachable from the roots or from an old object. The
+old objects that can refer to a young one are those that the barrier knows; survivors that have
+references join them, so the trace ends when the barrier's lists are empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gcmodel.memory.errors import DanglingReferenceError
+from gcmodel.memory.layout import Kind
+from gcmodel.memory.objects import (
+    CARDS_SET,
+    HAS_SHADOW,
+    OUTSIDE,
+    PINNED,
+    TRACK_YOUNG,
+    VISITED,
+    VISITED_YOUNG,
+    YOUNG,
+    Object,
+)
+
+if TYPE_CHECKING:
+    from gcmodel.collector.heap import Heap
+
+KINDS_WITH_REFERENCES = (Kind.NODE, Kind.ARRAY)
+
+
+class MinorCollection:
+    """`surviving_bytes` is what the last one moved out of the nursery."""
+
+    def __init__(self, heap: Heap) -> None:
+        self._heap = heap
+        self.surviving_bytes = 0
+
+    def collect(self) -> None:
+        """Empty the nursery. Each of the four parts needs what those before it have done."""
+        self._heap.events.minor_collection()
+        parents = self._prepare()
+        self._drag_out_all(parents)
+        self._conclude()
+        self._empty()
+
+    def _prepare(self) -> list[Object]:
+        """Nothing has moved; the barrier's lists are as the mutator left them.
+
+        Returns the parents of what was pinned, which are to be visited.
+        """
+        heap = self._heap
+        heap.sampling.before_minor_collection()  # `nursery_free` is still where allocation stopped.
+        heap.barrier.forget_young()
+        parents = heap.pinning.before_minor_collection()
+        if heap.major.is_marking():
+            # The trace empties the list, and moves the objects by which losing a pin is known.
+            heap.major.rescan_black(heap.barrier.remembered)
+            heap.major.rescan_black(heap.pinning.losing_a_pin(parents))
+        return parents
+
+    def _drag_out_all(self, parents: list[Object]) -> None:
+        """The major collection knows its gray objects: what moves out from here on is white."""
+        self.surviving_bytes = 0
+        self._drag_out_roots()
+        for parent in parents:
+            self._drag_out_range(parent, 0, len(parent.refs))
+        self._drag_out_from_old()  # The last: survivors join the barrier's lists.
+
+    def _conclude(self) -> None:
+        """Survivors are known, by `forwarded_to` or VISITED_YOUNG, and none of the dead is freed.
+
+        Who asks whether an object survived comes before who takes that flag from it.
+        """
+        heap = self._heap
+        heap.weakrefs.after_minor_collection()
+        heap.sampling.report(heap.statistics)
+        heap.pinning.after_minor_collection()  # It takes the flag from pinned objects,
+        heap.identities.after_minor_collection(heap.pinning.kept, heap.major.is_marking())
+        heap.large_objects.free_young()  # and this from those outside.
+
+    def _empty(self) -> None:
+        """Nobody asks any more for what lies in the nursery, but for what was kept in it."""
+        heap = self._heap
+        heap.nursery.empty(heap.pinning.kept)
+        heap.sampling.after_minor_collection()  # `nursery_free` is back, and the limit is the top.
+        heap.major.made_old_bytes += self.surviving_bytes
+        heap.events.minor_collection_ended(*heap.statistics())
+
+    def _drag_out_roots(self) -> None:
+        roots = self._heap.roots
+        for index, obj in enumerate(roots):
+            if obj.place != OUTSIDE or obj.flags & YOUNG:
+                roots[index] = self._drag_out(obj, None)
+        if self._heap.major.is_marking():
+            # Roots have no barrier: while marking, one not yet visited may have come since.
+            unvisited = [obj for obj in roots if not obj.flags & (VISITED | PINNED)]
+            self._heap.major.to_rescan.extend(unvisited)
+
+    def _drag_out_from_old(self) -> None:
+        barrier = self._heap.barrier
+        while barrier.remembered or barrier.dirty_arrays:
+            while barrier.dirty_arrays:
+                self._drag_out_cards(barrier.dirty_arrays.pop())
+            while barrier.remembered:
+                obj = barrier.remembered.pop()
+                obj.flags |= TRACK_YOUNG
+                self._drag_out_range(obj, 0, len(obj.refs))
+
+    def _drag_out_cards(self, array: Object) -> None:
+        assert array.cards is not None
+        array.flags &= ~CARDS_SET
+        # An array that is remembered too will be traced whole.
+        if array.flags & TRACK_YOUNG:
+            for card in sorted(array.cards):
+                self._drag_out_card(array, card)
+            if self._heap.major.is_marking():
+                self._heap.major.rescan(array)
+        array.cards.clear()
+
+    def _drag_out_card(self, array: Object, card: int) -> None:
+        items = self._heap.configuration.card_items
+        self._drag_out_range(array, card * items, min((card + 1) * items, len(array.refs)))
+
+    def _drag_out_range(self, parent: Object, start: int, stop: int) -> None:
+        refs = parent.refs
+        for index in range(start, stop):
+            obj = refs[index]
+            if obj is not None:
+                refs[index] = self._drag_out(obj, parent)
+
+    def _drag_out(self, obj: Object, parent: Object | None) -> Object:
+        """Where the object that this reference in `parent`, or a root, leads to afterwards."""
+        if obj.place == OUTSIDE:
+            if obj.flags & YOUNG:
+                self._visit_young(obj)
+            return obj
+        if obj.place != self._heap.nursery.filling:
+            raise DanglingReferenceError(f"the minor collection met a reference to {obj!r}")
+        if obj.flags & PINNED:
+            self._heap.pinning.reach(obj, parent)
+            return obj
+        if obj.forwarded_to is None:
+            obj.forwarded_to = self._move_out(obj)
+        return obj.forwarded_to
+
+    def _visit_young(self, obj: Object) -> None:
+        """A young object outside survives in place."""
+        if obj.flags & VISITED_YOUNG:
+            return
+        obj.flags |= VISITED_YOUNG
+        self._heap.major.made_old_bytes += obj.size_bytes
+        if not obj.flags & TRACK_YOUNG:
+            self._heap.barrier.remembered.append(obj)
+        if obj.cards is not None:
+            self._heap.barrier.dirty_arrays.append(obj)
+
+    def _move_out(self, obj: Object) -> Object:
+        self.surviving_bytes += obj.size_bytes
+        if obj.flags & HAS_SHADOW:
+            moved = self._heap.identities.move_to_shadow(obj)
+        else:
+            moved = Object(obj.kind, OUTSIDE, obj.size_bytes, obj.number, obj.refs)
+            moved.target = obj.target
+            self._heap.place_old(moved)
+        if moved.kind in KINDS_WITH_REFERENCES:
+            self._heap.barrier.remembered.append(moved)
+        return moved

@@ -1,0 +1,67 @@
+"""Weak references: cleared exactly when their object dies.
+
+A weak reference is immutable, so it is never older than its object, and an old one never refers
+to a young object, unless that is pinned. That is why a minor collection looks at the young ones
+only, and again at those whose object is pinned.
+"""
+
+from __future__ import annotations
+
+from gcmodel.memory.objects import (
+    NO_HEAP_REFERENCES,
+    OUTSIDE,
+    PINNED,
+    VISITED,
+    VISITED_YOUNG,
+    YOUNG,
+    Object,
+)
+
+
+class Weakrefs:
+    """All weak references whose object can still die.
+
+    `young` are those whose object is young, `old` those whose object only a major collection frees.
+    """
+
+    def __init__(self) -> None:
+        self.young: list[Object] = []
+        self.old: list[Object] = []
+
+    def after_minor_collection(self) -> None:
+        """Follow or clear the young ones. All survivors are out of the nursery by now."""
+        looked_at, self.young = self.young, []
+        for each in reversed(looked_at):
+            weakref = each if each.place == OUTSIDE else each.forwarded_to
+            if weakref is None:
+                continue  # The weak reference itself died.
+            self._follow(weakref)
+
+    def _follow(self, weakref: Object) -> None:
+        target = weakref.target
+        assert target is not None
+        if target.flags & PINNED and target.flags & VISITED_YOUNG:
+            self.young.append(weakref)
+            return
+        if target.place != OUTSIDE:
+            target = target.forwarded_to
+        elif target.flags & YOUNG and not target.flags & VISITED_YOUNG:
+            target = None
+        weakref.target = target
+        # A prebuilt object never dies; one without references is not even visited.
+        if target is not None and not target.flags & NO_HEAP_REFERENCES:
+            self.old.append(weakref)
+
+    def after_marking(self) -> None:
+        """Clear the old ones whose object the major collection did not reach."""
+        kept: list[Object] = []
+        while self.old:
+            weakref = self.old.pop()
+            if not weakref.flags & VISITED:
+                continue  # The weak reference itself dies.
+            assert weakref.target is not None
+            if weakref.target.flags & VISITED:
+                kept.append(weakref)
+            else:
+                weakref.target = None
+        self.old = kept

@@ -1,0 +1,109 @@
+"""The parameters of a heap. Invariant: a `Configuration` that exists is one that can run.
+
+The names are the field's; pages and arenas are as tiny as where PyPy's own direct tests run
+incminimark, so that a few dozen objects already exercise them.
+"""
+
+import attrs
+
+from gcmodel.memory.errors import ConfigurationError
+from gcmodel.memory.layout import WEAKREF_BYTES, WORD_BYTES
+
+MAJOR_FACTOR = 2.5
+"""A major collection starts when memory has grown by this factor since the last one."""
+GROWTH_FACTOR_MAX = 2.5
+"""The threshold of the next major collection grows by at most this factor."""
+
+PAGE_BYTES = 128
+ARENA_BYTES = 512
+SMALL_OBJECT_BYTES = 40
+"""An old object of at most this rounded size lives in an arena."""
+
+NURSERY_BYTES_MIN = 64
+NURSERY_BYTES_MAX = 65536
+# A weak reference always lies in the nursery, as in incminimark.
+LARGE_OBJECT_BYTES_MIN = WEAKREF_BYTES + 1
+CARD_ITEMS_ALLOWED = (0, 4, 32)
+PERIOD_BYTES_MIN = WORD_BYTES
+PERIOD_BYTES_MAX = 2**40
+THREADS_MAX = 64
+SEED_MAX = 2**64 - 1
+PREBUILT_MAX = 8
+PREBUILT_ARRAY_LENGTH = 4
+
+
+@attrs.frozen(kw_only=True)
+class Configuration:
+    """One heap's parameters. Raises ConfigurationError when they are outside their ranges."""
+
+    nursery_bytes: int = 256
+    """Size of the nursery: whole words, 64 to 65536."""
+    large_object_bytes: int = 64
+    """An object of this unrounded size or more lies outside: 17 up to `nursery_bytes`."""
+    card_items: int = 4
+    """Items of a large array that share one card mark: 4 or 32, or 0 for no card marking."""
+    paged_arenas: bool = True
+    """Small old objects in size-class pages; otherwise in a plain list without arenas."""
+    single_step_marking: bool = False
+    """A marking step visits one object only."""
+    moving_nursery: bool = False
+    """The nursery changes its place with each collection, unless an object is pinned in it."""
+    pin_while_sampling: bool = False
+    """Whether objects may be pinned while sampling is on; if not, neither may begin beside the
+    other, as in PyPy."""
+    random_periods: bool = False
+    """The distances between samples are geometric with the period as their mean, drawn anew at each
+    sample; otherwise they are the period."""
+    sampler_seeds: tuple[int, ...] = (0,)
+    """What each thread's generator of random distances begins from: 1 to 64 numbers from 0 to
+    2**64 - 1. Only allocation contexts know of more threads than one."""
+    context_bytes: int = 64
+    """What a thread asks of the nursery at a time, where threads have allocation contexts: whole
+    words, 8 up to `nursery_bytes`."""
+    prebuilt_nodes: int = 1
+    """Immortal nodes that exist from the start, 0 to 8."""
+    prebuilt_arrays: int = 1
+    """Immortal arrays of four references that exist from the start, 0 to 8."""
+
+    def __attrs_post_init__(self) -> None:
+        nursery, large = self.nursery_bytes, self.large_object_bytes
+        if not NURSERY_BYTES_MIN <= nursery <= NURSERY_BYTES_MAX or nursery % WORD_BYTES:
+            raise ConfigurationError(
+                f"nursery_bytes is {nursery}; it must be a multiple of {WORD_BYTES} "
+                f"from {NURSERY_BYTES_MIN} to {NURSERY_BYTES_MAX}"
+            )
+        if not LARGE_OBJECT_BYTES_MIN <= large <= nursery:
+            raise ConfigurationError(
+                f"large_object_bytes is {large}; it must be from {LARGE_OBJECT_BYTES_MIN} "
+                f"to nursery_bytes ({nursery})"
+            )
+        if self.card_items not in CARD_ITEMS_ALLOWED:
+            raise ConfigurationError(
+                f"card_items is {self.card_items}; it must be one of {CARD_ITEMS_ALLOWED}"
+            )
+        context = self.context_bytes
+        if not WORD_BYTES <= context <= nursery or context % WORD_BYTES:
+            raise ConfigurationError(
+                f"context_bytes is {context}; it must be a multiple of {WORD_BYTES} "
+                f"from {WORD_BYTES} to nursery_bytes ({nursery})"
+            )
+        if not 1 <= len(self.sampler_seeds) <= THREADS_MAX:
+            raise ConfigurationError(f"sampler_seeds must be 1 to {THREADS_MAX} numbers")
+        if not all(0 <= seed <= SEED_MAX for seed in self.sampler_seeds):
+            raise ConfigurationError(f"each of sampler_seeds must be from 0 to {SEED_MAX}")
+        for name in ("prebuilt_nodes", "prebuilt_arrays"):
+            if not 0 <= getattr(self, name) <= PREBUILT_MAX:
+                raise ConfigurationError(f"{name} must be from 0 to {PREBUILT_MAX}")
+
+
+def check_period(period_bytes: int) -> None:
+    """Raise ConfigurationError unless `period_bytes` is a whole number of words in range.
+
+    PyPy's fork dies on a bare assertion for 12, -8 or 2**32; a period is an argument of the
+    mutator's, so the reference answers with a named error instead.
+    """
+    if not PERIOD_BYTES_MIN <= period_bytes <= PERIOD_BYTES_MAX or period_bytes % WORD_BYTES:
+        raise ConfigurationError(
+            f"period_bytes is {period_bytes}; it must be a multiple of {WORD_BYTES} "
+            f"from {PERIOD_BYTES_MIN} to {PERIOD_BYTES_MAX}"
+        )

@@ -1,0 +1,120 @@
+"""How far apart samples are: for each system, the next distance that its sampler draws.
+
+Invariant: a distance depends on the seed, on how many were drawn before, and on the period of this
+draw alone. What a distance means is the sampler's business: the bytes that may be allocated before
+a sample is due for some, one byte more for others (see sample_point and contexts).
+
+All but the fixed period have the period as their mean, or as near to it as the system comes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from typing_extensions import override
+
+from gcmodel.sampling.generators import (
+    JemallocGenerator,
+    Rand48Generator,
+    SplitMix64,
+    SubtractiveGenerator,
+)
+
+
+class Distances(Protocol):
+    """A sequence of distances."""
+
+    def draw(self, period_bytes: int) -> int:
+        """The next distance in bytes, where `period_bytes` is to be the mean."""
+
+
+def failed_trials(fraction: float, period_bytes: int) -> int:
+    """How many bytes fail before the first that succeeds, if each does with probability 1/period.
+
+    The geometric distribution's inverse at `fraction`, which is from 0 up to, and not including, 1.
+    (Nasarre and Falk, Randomized Allocation Sampling, CalculateGeometricRandom.)
+    """
+    if period_bytes == 1:
+        return 0  # Every byte succeeds, and the logarithm of a failure does not exist.
+    return math.floor(math.log(1.0 - fraction) / math.log(1.0 - 1.0 / period_bytes))
+
+
+class FixedPeriod:
+    """Samples are a period apart: no chance at all. (Jung and Bolz-Tereick, as published.)"""
+
+    def draw(self, period_bytes: int) -> int:
+        """The period itself."""
+        return period_bytes
+
+
+class Geometric:
+    """Which byte is the next to succeed, counted from 1: at least 1, and on average the period.
+
+    (What Jung and Bolz-Tereick plan for PyPy, in place of the fixed period.)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = SplitMix64(seed)
+
+    def draw(self, period_bytes: int) -> int:
+        return failed_trials(self._generator.fraction(), period_bytes) + 1
+
+
+class Dotnet:
+    """The bytes that fail before one succeeds: 0 or more, on average the period less one.
+
+    (Nasarre and Falk, Randomized Allocation Sampling; the period is 102,400 there.)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = SubtractiveGenerator(seed)
+
+    def draw(self, period_bytes: int) -> int:
+        return failed_trials(self._generator.fraction(), period_bytes)
+
+
+class Jemalloc:
+    """At least 1. The period is a power of two. (jemalloc 5.3.0, prof_sample_new_event_wait.)"""
+
+    FRACTION_BITS = 53
+
+    def __init__(self, seed: int) -> None:
+        self._generator = JemallocGenerator(seed)
+
+    def draw(self, period_bytes: int) -> int:
+        """A period of 1 draws no number."""
+        if period_bytes == 1:
+            return 1
+        number = self._generator.bits(self.FRACTION_BITS)
+        fraction = number * 2.0**-self.FRACTION_BITS if number else 1.0
+        return int(math.log(fraction) / math.log(1.0 - 1.0 / period_bytes)) + 1
+
+
+class Gperftools:
+    """0 or more: an exponential distribution, rounded down.
+
+    (gperftools 2.10, Sampler::PickNextSamplingPoint.)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = Rand48Generator(seed)
+
+    def draw(self, period_bytes: int) -> int:
+        # A logarithm to the base 2, of a number from 1 to 2**26, as a fraction of 2**26.
+        logarithm = math.log2(self._generator.bits_26() + 1.0) - 26
+        return int(logarithm * (-math.log(2.0) * period_bytes))
+
+
+class Tcmalloc(Gperftools):
+    """The same less one, but not below 0, so that byte `max(1, floor(E))` is the one sampled.
+
+    A period of 1 is 0 without drawing a number. (google/tcmalloc, sampler.cc; its document on
+    sampling has the ceiling of the exponential instead.)
+    """
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        if period_bytes == 1:
+            return 0
+        return max(0, super().draw(period_bytes) - 1)

@@ -1,0 +1,111 @@
+"""The pseudo-random generators of the samplers that gcmodel models, to the bit.
+
+Invariant: the same seed gives the same numbers for ever, so that a trace, which names the seed, can
+be replayed. Nothing here knows what the numbers are for; `distances` makes bytes of them.
+"""
+
+from __future__ import annotations
+
+from gcmodel.memory.errors import ConfigurationError
+
+MASK_48 = 2**48 - 1
+MASK_64 = 2**64 - 1
+
+
+class JemallocGenerator:
+    """A linear congruential generator of 64 bits, of which only the top ones are used.
+
+    (jemalloc 5.3.0, prng.h.)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & MASK_64
+
+    def bits(self, count: int) -> int:
+        """The next number of `count` bits, 1 to 64."""
+        self._state = (self._state * 6364136223846793005 + 1442695040888963407) & MASK_64
+        return self._state >> (64 - count)
+
+
+class Rand48Generator:
+    """The linear congruential generator of 48 bits of TCMalloc and gperftools, which is drand48's.
+
+    The first 20 numbers are thrown away, since they resemble the seed. (gperftools 2.10 and
+    google/tcmalloc, sampler.cc.)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & MASK_48
+        for _ in range(20):
+            self._step()
+
+    def _step(self) -> None:
+        self._state = (0x5DEECE66D * self._state + 0xB) & MASK_48
+
+    def bits_26(self) -> int:
+        """The next number of 26 bits."""
+        self._step()
+        return self._state >> 22
+
+
+class SubtractiveGenerator:
+    """Knuth's subtractive generator, as in the CLR and in .NET's System.Random with a seed.
+
+    (Knuth, The Art of Computer Programming, volume 2, section 3.2.2; CLRRandom in the runtime.)
+    """
+
+    SIZE = 55
+    LAG = 21
+    MODULUS = 2**31 - 1
+    SEED_MAX = 161803398
+    """Knuth's own constant. The CLR takes larger seeds too, but then its integers overflow."""
+
+    def __init__(self, seed: int) -> None:
+        """Raise ConfigurationError unless `seed` is from 0 to SEED_MAX."""
+        if not 0 <= seed <= self.SEED_MAX:
+            raise ConfigurationError(f"the seed is {seed}; it must be from 0 to {self.SEED_MAX}")
+        # numbers[i] is what Knuth and the CLR call number i + 1.
+        self._numbers = [0] * self.SIZE
+        last = self._numbers[-1] = self.SEED_MAX - seed
+        following = 1
+        for step in range(1, self.SIZE):
+            index = self.LAG * step % self.SIZE - 1
+            self._numbers[index] = following
+            last, following = following, (last - following) % self.MODULUS
+        for _ in range(4):
+            for index in range(self.SIZE):
+                self._subtract(index, (index + 31) % self.SIZE)
+        self._index = 0
+
+    def _subtract(self, index: int, other: int) -> int:
+        difference = (self._numbers[index] - self._numbers[other]) % self.MODULUS
+        self._numbers[index] = difference
+        return difference
+
+    def fraction(self) -> float:
+        """The next number from 0 up to, and not including, 1."""
+        index = self._index
+        self._index = (index + 1) % self.SIZE
+        return self._subtract(index, (index + self.LAG) % self.SIZE) * (1.0 / self.MODULUS)
+
+
+class SplitMix64:
+    """Steele, Lea and Flood's generator: a counter, well mixed. Any seed is as good as another.
+
+    (Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, figure 17.)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & MASK_64
+
+    def bits_64(self) -> int:
+        """The next number of 64 bits."""
+        self._state = (self._state + 0x9E3779B97F4A7C15) & MASK_64
+        mixed = self._state
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & MASK_64
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & MASK_64
+        return mixed ^ mixed >> 31
+
+    def fraction(self) -> float:
+        """The next number from 0 up to, and not including, 1, in steps of 2**-53."""
+        return (self.bits_64() >> 11) * 2.0**-53

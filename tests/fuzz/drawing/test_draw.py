@@ -1,0 +1,348 @@
+"""Drawing a trace: its configuration and length, and legal actions by rules and scenarios."""
+
+from collections.abc import Callable, Iterator
+
+import attrs
+import pytest
+
+from fuzz.drawing.draw import (
+    draw_action,
+    draw_configuration,
+    draw_from_scenario,
+    draw_length,
+    menu_of,
+)
+from fuzz.drawing.rules import OBJECTS_MAX, RULES, Choices, Situation, Story, rules_for
+from fuzz.engines.random import RandomChoices
+from fuzz.mutator.legality import why_illegal
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import (
+    ACTIONS,
+    NAMES,
+    Action,
+    AllocateNode,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CollectStep,
+    Free,
+)
+from fuzz.protocol.contract import Range, Setting, problem_of_configuration
+from fuzz.run import Run
+from fuzz.targets import make_target
+from fuzz.targets.references.collector import SETTINGS
+
+TRACES = 200
+ACTIONS_EACH = 60
+DRAWS = 3000
+SHARES = 16
+
+
+@attrs.frozen
+class Drawn:
+    """An action, what is wrong with it, and whether a scenario goes on after it."""
+
+    action: Action
+    problem: str | None
+    in_story: bool
+
+
+def draw_trace(seed: str, *without: str, length: int = ACTIONS_EACH) -> list[Drawn]:
+    """What is drawn for the reference and found right by all oracles; some actions unsupported."""
+    source, drawn = RandomChoices(seed), []
+    run = Run(make_target("reference"), draw_configuration(SETTINGS, source))
+    supported = tuple(name for name in run.contract.actions if name not in without)
+    contract = run.situation.contract = attrs.evolve(run.contract, actions=supported)
+    menu = menu_of(rules_for(contract))
+    for _ in range(length):
+        action = draw_action(run.situation, menu, source)
+        problem = why_illegal(action, contract, run.bench.shadow)
+        drawn.append(Drawn(action, problem, run.situation.story is not None))
+        run.step(action)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def draws() -> list[Drawn]:
+    """Thousands of draws, in heaps of many configurations."""
+    return [each for number in range(TRACES) for each in draw_trace(f"test/{number}")]
+
+
+def without_end() -> Story:
+    while True:
+        yield CollectStep()
+
+
+# Actions.
+
+
+def test_every_drawn_action_is_legal(draws: list[Drawn]) -> None:
+    assert [draw for draw in draws if draw.problem] == []
+
+
+@pytest.mark.parametrize("name", make_target("reference").start({}).actions)
+def test_all_kinds_of_actions_are_drawn(draws: list[Drawn], name: str) -> None:
+    assert any(type(draw.action) is ACTIONS[name] for draw in draws)
+
+
+def test_scenarios_and_rules_both_have_their_share(draws: list[Drawn]) -> None:
+    in_story = sum(draw.in_story for draw in draws)
+    assert len(draws) // 3 < in_story < len(draws) * 9 // 10
+
+
+def test_the_same_seed_draws_the_same_actions() -> None:
+    assert draw_trace("7") == draw_trace("7")
+
+
+def test_another_seed_draws_other_actions() -> None:
+    assert draw_trace("7") != draw_trace("8")
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_an_action_that_the_target_does_not_carry_out_is_never_drawn(name: str) -> None:
+    drawn = [each for number in range(5) for each in draw_trace(f"without/{number}", name)]
+    assert [each for each in drawn if NAMES[type(each.action)] == name or each.problem] == []
+
+
+def test_a_target_of_few_actions_is_drawn_all_of_them() -> None:
+    few = {"allocate_string", "enable_sampling", "pin", "collect_minor", "free"}
+    others = [name for name in ACTIONS if name not in few]
+    drawn = [each for number in range(20) for each in draw_trace(f"few/{number}", *others)]
+    assert [each for each in drawn if each.problem] == []
+    assert {NAMES[type(each.action)] for each in drawn} == few
+
+
+def test_the_simplest_action_of_all_is_a_minor_collection(
+    situation: Situation, simplest: Choices
+) -> None:
+    assert draw_action(situation, RULES, simplest) == CollectMinor()
+
+
+@pytest.mark.parametrize("legal", ["collect_minor", "check_heap"])
+def test_if_nothing_on_the_menu_is_legal_the_drawn_action_is(
+    situation: Situation, simplest: Choices, legal: str
+) -> None:
+    contract = attrs.evolve(situation.contract, actions=(legal, "free"))
+    free = [rule for rule in rules_for(contract) if rule.name == "free"]
+    action = draw_action(attrs.evolve(situation, contract=contract), free, simplest)
+    assert why_illegal(action, contract, situation.bench.shadow) is None
+
+
+def test_a_contract_without_a_legal_action_is_bad_input(
+    situation: Situation, simplest: Choices
+) -> None:
+    contract = attrs.evolve(situation.contract, actions=("free",))
+    with pytest.raises(BadInputError, match="no action that is legal here"):
+        draw_action(attrs.evolve(situation, contract=contract), rules_for(contract), simplest)
+
+
+def test_each_rule_stands_on_the_menu_by_its_weight() -> None:
+    menu = menu_of(RULES)
+    assert {rule.name: menu.count(rule) for rule in RULES} == {
+        rule.name: rule.weight for rule in RULES
+    }
+
+
+# Scenarios, begun and interrupted.
+
+
+def test_every_second_action_begins_a_scenario(
+    situation: Situation, same: Callable[[int], Choices]
+) -> None:
+    drawn = [draw_from_scenario(attrs.evolve(situation), same(choice)) for choice in range(2)]
+    assert [action is not None for action in drawn] == [False, True]
+
+
+def test_where_there_is_no_room_no_scenario_begins(situation: Situation, last: Choices) -> None:
+    situation.objects = OBJECTS_MAX
+    assert draw_from_scenario(situation, last) is None
+    assert situation.story is None
+
+
+def test_where_there_is_no_room_a_scenario_goes_on(situation: Situation, simplest: Choices) -> None:
+    situation.objects = OBJECTS_MAX
+    situation.story = without_end()
+    assert draw_from_scenario(situation, simplest) == CollectStep()
+
+
+def test_by_the_simplest_choices_no_scenario_begins(
+    situation: Situation, simplest: Choices
+) -> None:
+    draw_from_scenario(situation, simplest)
+    assert situation.story is None
+
+
+def test_one_action_in_sixteen_interrupts_a_scenario(
+    situation: Situation, same: Callable[[int], Choices]
+) -> None:
+    situation.story = without_end()
+    drawn = [draw_from_scenario(situation, same(choice)) for choice in range(SHARES)]
+    assert [action is None for action in drawn] == [False] * (SHARES - 1) + [True]
+
+
+def test_by_the_simplest_choices_a_scenario_is_not_interrupted(
+    situation: Situation, simplest: Choices
+) -> None:
+    situation.story = without_end()
+    assert draw_action(situation, RULES, simplest) == CollectStep()
+
+
+def test_an_interruption_is_an_action_by_a_rule(situation: Situation, last: Choices) -> None:
+    situation.story = without_end()
+    assert draw_action(situation, RULES, last) == CheckHeap()
+
+
+def test_an_interrupted_scenario_goes_on_where_it_was(
+    situation: Situation, simplest: Choices, last: Choices
+) -> None:
+    situation.story = iter((CollectStep(), CollectFull()))
+    sources = (simplest, last, simplest)
+    drawn = [draw_from_scenario(situation, source) for source in sources]
+    assert drawn == [CollectStep(), None, CollectFull()]
+
+
+def test_a_scenario_that_has_told_all_is_over(situation: Situation, simplest: Choices) -> None:
+    situation.story = iter((CollectStep(),))
+    drawn = [draw_from_scenario(situation, simplest) for _ in range(2)]
+    assert drawn == [CollectStep(), None]
+    assert situation.story is None
+
+
+def test_a_scenario_of_which_an_action_is_not_legal_is_over(
+    situation: Situation, simplest: Choices
+) -> None:
+    situation.story = iter((Free(0), CollectStep()))
+    assert draw_from_scenario(situation, simplest) is None
+    assert situation.story is None
+
+
+def test_where_a_scenario_ends_a_rule_draws(situation: Situation, simplest: Choices) -> None:
+    situation.story = iter(())
+    assert draw_action(situation, RULES, simplest) == CollectMinor()
+
+
+def test_another_scenario_begins_when_one_is_over(
+    situation: Situation, simplest: Choices, last: Choices
+) -> None:
+    situation.story = iter(())
+    draw_action(situation, RULES, simplest)
+    draw_action(situation, RULES, last)
+    assert situation.story is not None
+
+
+def test_a_scenario_sees_what_a_rule_did_in_between(
+    situation: Situation, simplest: Choices, last: Choices
+) -> None:
+    def story() -> Iterator[Action]:
+        while True:
+            yield AllocateNode(len(situation.roots))
+
+    situation.story = story()
+    for source in (simplest, last, simplest):
+        draw_from_scenario(situation, source)
+        situation.bench.shadow.follow(AllocateNode(0), minors=0)
+    assert draw_from_scenario(situation, simplest) == AllocateNode(3)
+
+
+def test_actions_are_legal_however_often_scenarios_are_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fuzz.drawing.draw.INTERRUPTED_SHARE", 2)
+    drawn = [each for number in range(100) for each in draw_trace(f"interrupted/{number}")]
+    assert [each for each in drawn if each.problem] == []
+
+
+# Lengths, configurations.
+
+
+@pytest.fixture(scope="module")
+def lengths() -> list[int]:
+    return [draw_length(RandomChoices(str(seed))) for seed in range(DRAWS)]
+
+
+def test_lengths_are_from_10_to_1000(lengths: list[int]) -> None:
+    assert [length for length in lengths if not 10 <= length <= 1000] == []
+
+
+def test_the_shortest_and_the_longest_trace(simplest: Choices, last: Choices) -> None:
+    assert (draw_length(simplest), draw_length(last)) == (10, 1000)
+
+
+def test_one_trace_in_thirty_two_is_longer_than_64_actions(lengths: list[int]) -> None:
+    long = sum(length > 64 for length in lengths)
+    assert DRAWS // 64 < long < DRAWS // 16
+
+
+@pytest.mark.parametrize(("shortest", "longest"), [(10, 20), (20, 40), (32, 64)])
+def test_among_the_others_short_ones_are_about_as_likely_as_long_ones(
+    lengths: list[int], shortest: int, longest: int
+) -> None:
+    assert sum(shortest <= length <= longest for length in lengths) > DRAWS // 5
+
+
+@pytest.mark.parametrize(("shortest", "longest"), [(64, 128), (256, 512), (512, 1000)])
+def test_long_traces_are_of_all_lengths(lengths: list[int], shortest: int, longest: int) -> None:
+    assert any(shortest < length <= longest for length in lengths)
+
+
+@pytest.fixture(scope="module")
+def configurations() -> list[dict[str, int]]:
+    return [draw_configuration(SETTINGS, RandomChoices(str(seed))) for seed in range(DRAWS)]
+
+
+def test_drawn_configurations_are_legal(configurations: list[dict[str, int]]) -> None:
+    assert [each for each in configurations if problem_of_configuration(each, SETTINGS)] == []
+
+
+def test_extreme_configurations_are_legal(simplest: Choices, last: Choices) -> None:
+    drawn = [draw_configuration(SETTINGS, source) for source in (simplest, last)]
+    assert [each for each in drawn if problem_of_configuration(each, SETTINGS)] == []
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_is_drawn_at_its_least_and_at_its_most(
+    configurations: list[dict[str, int]], setting: Setting
+) -> None:
+    drawn = {each[setting.name] for each in configurations}
+    assert {setting.range.minimum, setting.range.maximum} <= drawn
+
+
+def test_a_setting_that_another_one_bounds_is_often_equal_to_it(
+    configurations: list[dict[str, int]],
+) -> None:
+    equal = sum(each["large_object_bytes"] == each["nursery_bytes"] for each in configurations)
+    assert DRAWS // 3 < equal < DRAWS // 2
+
+
+def test_settings_are_small_more_often_than_large(configurations: list[dict[str, int]]) -> None:
+    small = sum(each["nursery_bytes"] < 2048 for each in configurations)
+    assert small > DRAWS * 2 // 3
+
+
+def test_every_legal_value_of_a_switch_is_drawn(configurations: list[dict[str, int]]) -> None:
+    switches = [setting.name for setting in SETTINGS if setting.range.maximum == 1]
+    assert [{each[name] for each in configurations} for name in switches] == [{0, 1}] * 4
+
+
+def test_every_choice_of_a_setting_is_drawn(configurations: list[dict[str, int]]) -> None:
+    assert {each["card_items"] for each in configurations} == {0, 4, 32}
+
+
+NURSERY = Setting("nursery", 256, Range(64, 1024, 8))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (Setting("size", 24, Range(17, 100, 8)),),
+        (Setting("size", 0, Range(0, 64, 8)),),
+        (NURSERY, Setting("size", 0, Range(0, 2000), at_most="nursery")),
+        (Setting("size", 1, Range(1, 2000), at_most="nursery"), NURSERY),
+    ],
+    ids=["uneven minimum", "multiple from 0", "bounded from 0", "bounded by a later one"],
+)
+def test_drawn_configurations_are_legal_whatever_the_contract_says(
+    settings: tuple[Setting, ...],
+) -> None:
+    drawn = [draw_configuration(settings, RandomChoices(str(seed))) for seed in range(DRAWS)]
+    assert [each for each in drawn if problem_of_configuration(each, settings)] == []

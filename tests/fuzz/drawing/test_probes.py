@@ -1,0 +1,322 @@
+"""Each probe: the fewest actions that reach it, and nearly the same that do not."""
+
+import attrs
+import pytest
+
+from fuzz.drawing.probes import PROBES, ProbeCounter, probes_for
+from fuzz.mutator.legality import why_illegal
+from fuzz.oracles import Mismatch
+from fuzz.protocol.actions import (
+    ACTIONS,
+    Action,
+    AddMemoryPressure,
+    AllocateArray,
+    AllocateNode,
+    AllocateOldString,
+    AllocateString,
+    AllocateWeakref,
+    CollectMinor,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
+    Free,
+    LoadPrebuilt,
+    PauseSampling,
+    Pin,
+    ReadWeakref,
+    ResumeSampling,
+    SetCallback,
+    TakeIdentity,
+    Unpin,
+)
+from fuzz.protocol.observation import MAJOR_STATES
+from fuzz.run import ProbeReached, Reaching, Run
+from fuzz.sessions.reach import reach
+from fuzz.targets import Target, make_target
+from fuzz.terminal.cli import run_command_line
+
+INCONCLUSIVE = 3
+NODE = AllocateNode(0)  # 32 bytes
+OUTSIDE = AllocateNode(0, nonmovable=True)  # 32 bytes
+ARRAY = AllocateArray(3)  # 40 bytes
+WEAKREF = AllocateWeakref(0)  # 16 bytes
+NEARLY_FULL = [NODE] * 7  # 224 of 256 bytes
+MINOR, STEP = CollectMinor(), CollectStep()
+STRING = AllocateString(0)  # 32 bytes
+LONGEST = AllocateString(223)  # 248 bytes, in a nursery that takes them
+BARRIER = [STRING, Pin(0), MINOR]
+PRESSED = [AddMemoryPressure(640)]
+PINS_ALLOWED = {"pin_while_sampling": 1}
+CONFIGURATIONS = {"collected_again_after_callback": {"large_object_bytes": 256}}
+OF_REFERENCE = probes_for(make_target("reference").start({}))
+OFF, REPORT = DisableSampling(), DisableSampling(report=True)
+
+
+def every(period_bytes: int) -> Action:
+    return EnableSampling(period_bytes)
+
+
+REACHED: dict[str, list[Action]] = {
+    "sample_in_nursery": [every(24), NODE],
+    "sample_outside": [every(24), OUTSIDE],
+    "several_samples_in_nursery": [every(8), NODE],
+    "several_samples_outside": [every(8), OUTSIDE],
+    "sample_then_minor_collection": [*NEARLY_FULL, every(8), ARRAY],
+    "minor_collection_then_sample": [*NEARLY_FULL, every(40), AllocateArray(4)],
+    "object_ends_at_sample_point": [every(32), NODE],
+    "object_larger_than_period": [every(24), NODE],
+    "sample_point_at_top": [every(256), NODE],
+    "sampled_beside_barrier": [*BARRIER, every(8), NODE],
+    "old_object_sampled": [every(8), AllocateOldString(0)],
+    "callback_sampled": [SetCallback(0), every(8), *PRESSED, NODE],
+    "collected_again_after_callback": [SetCallback(31), every(8), *PRESSED, LONGEST],
+    "several_minor_collections_in_allocation": [every(8), AllocateString(616)],
+    "enabled_beside_barrier": [*BARRIER, every(8)],
+    "enabled_beyond_nursery": [every(264)],
+    "enabled_with_room_left": [NODE, every(224)],
+    "reenabled_while_enabled": [every(8), every(8)],
+    "disabled_never_enabled": [OFF],
+    "pending_samples_dropped": [every(8), NODE, OFF],
+    "pending_samples_reported_by_disabling": [every(8), NODE, REPORT],
+    "toggled_while_scanning": [OFF],
+    "toggled_while_marking": [STEP, OFF],
+    "toggled_while_sweeping": [STEP, STEP, every(8)],
+    "toggled_while_finalizing": [STEP, STEP, STEP, every(8)],
+    "sampled_object_survived": [every(8), NODE, MINOR],
+    "sampled_object_died": [every(8), NODE, Free(0), MINOR],
+    "sampled_weakref": [NODE, every(8), WEAKREF, MINOR],
+    "weakref_died": [NODE, WEAKREF, Free(0), MINOR, ReadWeakref(0)],
+    "array_copied_while_marking": [ARRAY, STEP, CopyArray(0, 0, 0, 0, 1)],
+    "identity_taken_of_young_object": [NODE, TakeIdentity(0)],
+    "sampled_object_pinned": [every(8), STRING, Pin(0), MINOR],
+    "sampled_object_weakly_referenced": [every(8), STRING, WEAKREF, MINOR],
+    "copied_into_prebuilt_array": [ARRAY, LoadPrebuilt(1), CopyArray(0, 1, 0, 0, 1)],
+    "identity_taken_of_pinned_object": [STRING, Pin(0), TakeIdentity(0)],
+    "pinned_while_sampling": [STRING, every(8), Pin(0)],
+    "unpinned_while_marking": [STRING, Pin(0), STEP, Unpin(0)],
+    "collection_due": PRESSED,
+    "collection_due_while_sampling": [every(8), *PRESSED],
+    "forked_with_pending_samples": [every(8), NODE, Fork()],
+    "paused_with_pending_samples": [every(8), NODE, PauseSampling()],
+    "resumed": [every(8), PauseSampling(), ResumeSampling()],
+    "resumed_without_pause": [ResumeSampling()],
+}
+NEARLY: list[tuple[str, list[Action]]] = [
+    ("sample_in_nursery", [every(32), NODE]),
+    ("sample_in_nursery", [every(8), OUTSIDE]),
+    ("sample_outside", [every(32), OUTSIDE]),
+    ("sample_outside", [every(8), NODE]),
+    ("several_samples_in_nursery", [every(16), NODE]),
+    ("several_samples_in_nursery", [every(8), OUTSIDE]),
+    ("several_samples_outside", [every(16), OUTSIDE]),
+    ("several_samples_outside", [every(8), NODE]),
+    ("sample_then_minor_collection", [*NEARLY_FULL, every(8), NODE]),
+    ("sample_then_minor_collection", [*NEARLY_FULL, every(40), AllocateArray(4)]),
+    ("minor_collection_then_sample", [*NEARLY_FULL, every(48), AllocateArray(4)]),
+    ("minor_collection_then_sample", [*NEARLY_FULL, every(40), MINOR, AllocateArray(4)]),
+    ("object_ends_at_sample_point", [every(40), NODE]),
+    ("object_ends_at_sample_point", [every(24), NODE]),
+    ("object_larger_than_period", [every(32), NODE]),
+    ("sample_point_at_top", [every(264), NODE]),
+    ("sample_point_at_top", [every(248), NODE]),
+    ("enabled_beyond_nursery", [every(256)]),
+    ("enabled_with_room_left", [NODE, every(216)]),
+    ("enabled_with_room_left", [NODE, every(232)]),
+    ("reenabled_while_enabled", [every(8), OFF, every(8)]),
+    ("disabled_never_enabled", [every(8), OFF]),
+    ("disabled_never_enabled", [every(8), OFF, OFF]),
+    ("pending_samples_dropped", [every(8), NODE, REPORT]),
+    ("pending_samples_dropped", [every(8), NODE, MINOR, OFF]),
+    ("pending_samples_reported_by_disabling", [every(8), NODE, OFF]),
+    ("pending_samples_reported_by_disabling", [every(8), NODE, MINOR, REPORT]),
+    ("toggled_while_scanning", [STEP, OFF]),
+    ("toggled_while_marking", [OFF, STEP]),
+    ("toggled_while_marking", [STEP, STEP, OFF]),
+    ("toggled_while_sweeping", [STEP, STEP, STEP, OFF]),
+    ("toggled_while_finalizing", [STEP, STEP, STEP, STEP, OFF]),
+    ("sampled_object_survived", [every(8), NODE, Free(0), MINOR]),
+    ("sampled_object_survived", [every(8), NODE, OFF, MINOR]),
+    ("sampled_object_died", [every(8), NODE, MINOR, Free(0), MINOR]),
+    ("sampled_weakref", [NODE, WEAKREF, every(8), NODE, MINOR]),
+    ("weakref_died", [NODE, WEAKREF, Free(0), ReadWeakref(0)]),
+    ("weakref_died", [NODE, WEAKREF, MINOR, ReadWeakref(1)]),
+    ("array_copied_while_marking", [ARRAY, CopyArray(0, 0, 0, 0, 1), STEP]),
+    ("array_copied_while_marking", [ARRAY, STEP, STEP, CopyArray(0, 0, 0, 0, 1)]),
+    ("identity_taken_of_young_object", [NODE, MINOR, TakeIdentity(0)]),
+    ("sampled_beside_barrier", [*BARRIER, every(32), NODE]),
+    ("sampled_beside_barrier", [*BARRIER, every(8), OUTSIDE]),
+    ("old_object_sampled", [every(32), AllocateOldString(0)]),
+    ("old_object_sampled", [every(8), OUTSIDE]),
+    ("callback_sampled", [SetCallback(0), every(64), *PRESSED, NODE]),
+    ("callback_sampled", [SetCallback(0), every(8), MINOR, NODE]),
+    ("collected_again_after_callback", [SetCallback(31), every(8), *PRESSED, NODE]),
+    ("several_minor_collections_in_allocation", [every(8), *PRESSED, NODE]),
+    ("enabled_beside_barrier", [STRING, Pin(0), every(8)]),
+    ("enabled_beside_barrier", [*BARRIER, Unpin(0), MINOR, every(8)]),
+    ("sampled_object_pinned", [every(8), STRING, Pin(0), Unpin(0), MINOR]),
+    ("sampled_object_pinned", [every(8), STRING, MINOR, OFF, STRING, Pin(1), MINOR]),
+    ("sampled_object_weakly_referenced", [every(8), STRING, MINOR, WEAKREF, MINOR]),
+    ("copied_into_prebuilt_array", [ARRAY, LoadPrebuilt(1), CopyArray(1, 0, 0, 0, 1)]),
+    ("copied_into_prebuilt_array", [LoadPrebuilt(1), CopyArray(0, 0, 0, 0, 1)]),
+    ("identity_taken_of_pinned_object", [STRING, TakeIdentity(0), Pin(0)]),
+    ("pinned_while_sampling", [STRING, every(8), OFF, Pin(0)]),
+    ("unpinned_while_marking", [STRING, Pin(0), Unpin(0), STEP]),
+    ("collection_due", [AddMemoryPressure(608)]),
+    ("collection_due_while_sampling", [every(8), OFF, *PRESSED]),
+    ("forked_with_pending_samples", [every(8), NODE, MINOR, Fork()]),
+    ("paused_with_pending_samples", [every(8), NODE, MINOR, PauseSampling()]),
+    ("resumed", [every(8), ResumeSampling()]),
+    ("resumed_without_pause", [every(8), PauseSampling(), ResumeSampling()]),
+]
+
+
+def count(target: Target, probe: str, actions: list[Action]) -> int:
+    """How often actions reach a probe, up to the first that is illegal."""
+    probes = ProbeCounter()
+    run = Run(target, CONFIGURATIONS.get(probe, PINS_ALLOWED), probes)
+    for action in actions:
+        if why_illegal(action, run.contract, run.bench.shadow):
+            break
+        run.step(action)
+    return probes.counts[probe]
+
+
+def test_every_probe_has_its_actions() -> None:
+    assert sorted(REACHED) == sorted(OF_REFERENCE)
+
+
+def test_every_probe_has_a_near_miss() -> None:
+    assert {probe for probe, _ in NEARLY} == set(OF_REFERENCE)
+
+
+@pytest.mark.parametrize("probe", OF_REFERENCE)
+def test_a_probe_is_reached_once(reference: Target, probe: str) -> None:
+    assert count(reference, probe, REACHED[probe]) == 1
+
+
+@pytest.mark.parametrize("probe", OF_REFERENCE)
+def test_a_probe_is_not_reached_without_one_of_its_actions(reference: Target, probe: str) -> None:
+    actions = REACHED[probe]
+    fewer = [actions[:number] + actions[number + 1 :] for number in range(len(actions))]
+    assert [each for each in fewer if count(reference, probe, each)] == []
+
+
+@pytest.mark.parametrize(("probe", "actions"), NEARLY, ids=str)
+def test_a_near_miss_does_not_reach_a_probe(
+    reference: Target, probe: str, actions: list[Action]
+) -> None:
+    assert count(reference, probe, actions) == 0
+
+
+@pytest.mark.parametrize(("probe", "actions"), NEARLY, ids=str)
+def test_all_actions_of_a_near_miss_are_legal(
+    reference: Target, probe: str, actions: list[Action]
+) -> None:
+    run = Run(reference, CONFIGURATIONS.get(probe, PINS_ALLOWED))
+    for action in actions:
+        assert why_illegal(action, run.contract, run.bench.shadow) is None
+        run.step(action)
+
+
+def test_every_time_counts(reference: Target) -> None:
+    assert count(reference, "sample_in_nursery", [every(24), NODE, NODE, NODE]) == 3
+
+
+def test_allocations_are_asked_nothing_while_sampling_is_off(reference: Target) -> None:
+    assert count(reference, "object_larger_than_period", [every(8), OFF, NODE]) == 0
+
+
+@pytest.mark.slow
+def test_a_session_of_200000_actions_reaches_every_probe(reference: Target) -> None:
+    assert [
+        each.probe for each in reach(reference, seed=1, actions=200_000) if not each.times
+    ] == []
+
+
+@pytest.mark.slow
+def test_the_smallest_trace_of_a_probe_reaches_it(reference: Target) -> None:
+    reached = [each for each in reach(reference, seed=1, actions=100) if each.smallest]
+    assert reached
+    for each in reached:
+        assert each.smallest is not None
+        run = Run(reference, each.smallest.configuration, probes := ProbeCounter())
+        for action in each.smallest.actions:
+            run.step(action)
+        assert probes.counts[each.probe] == 1
+
+
+def test_a_probe_that_was_not_reached_has_no_trace(reference: Target) -> None:
+    missed = [each for each in reach(reference, seed=1, actions=20) if not each.times]
+    assert missed
+    assert [each.smallest for each in missed] == [None] * len(missed)
+
+
+@pytest.mark.slow
+def test_the_probes_are_printed_with_their_smallest_traces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command_line(["probes", "--actions", "60"]) == INCONCLUSIVE
+    printed = capsys.readouterr().out
+    assert "enable_sampling period_bytes=8" in printed
+    assert "never" in printed
+    assert f"of {len(OF_REFERENCE)} probes reached in 60 actions" in printed
+
+
+def test_a_wanted_probe_ends_the_run_with_the_trace_that_reaches_it(reference: Target) -> None:
+    run = Run(reference, {}, ProbeCounter(wanted="object_larger_than_period"))
+    run.step(every(8))
+    with pytest.raises(ProbeReached) as reached:
+        run.step(NODE)
+    trace = reached.value.trace
+    assert trace == Reaching({}, (every(8), NODE), "object_larger_than_period")
+    assert trace.again(reference, {}, [*trace.actions, NODE]) == trace
+    assert trace.again(reference, {}, [NODE]) is None
+
+
+def test_that_a_probe_is_reached_is_no_mismatch() -> None:
+    assert not issubclass(ProbeReached, Mismatch)
+
+
+# Which probes a contract lets a target reach.
+
+
+def test_the_reference_can_reach_all_probes_but_those_of_other_samplers() -> None:
+    assert set(PROBES) - set(OF_REFERENCE) == {
+        *("block_sampled", "first_byte_sampled", "last_byte_sampled", "due_while_paused"),
+        *("block_moved_and_sampled", "block_stayed", "sampled_by_another_thread"),
+        *("period_set", "period_set_while_paused", "profile_of_samples"),
+        "sample_at_end_of_context",
+    }
+
+
+def test_without_an_action_its_probes_cannot_be_reached(reference: Target) -> None:
+    contract = reference.start({}).without(("copy_array", "pin", "allocate_weakref"))
+    missing = set(OF_REFERENCE) - set(probes_for(contract))
+    assert missing == {
+        *("array_copied_while_marking", "copied_into_prebuilt_array", "pinned_while_sampling"),
+        *("unpinned_while_marking", "enabled_beside_barrier", "sampled_beside_barrier"),
+        *("sampled_object_pinned", "identity_taken_of_pinned_object", "weakref_died"),
+        *("sampled_weakref", "sampled_object_weakly_referenced"),
+    }
+
+
+def test_without_sampling_only_the_heap_s_probes_can_be_reached(reference: Target) -> None:
+    sampling = [name for name in ACTIONS if name.endswith("_sampling")]
+    probes = probes_for(reference.start({}).without((*sampling, "fork", "add_memory_pressure")))
+    assert set(probes) == {
+        *("weakref_died", "array_copied_while_marking", "copied_into_prebuilt_array"),
+        *("identity_taken_of_young_object", "identity_taken_of_pinned_object"),
+        "unpinned_while_marking",
+    }
+
+
+def test_without_a_field_the_probes_that_look_at_it_cannot_be_reached(reference: Target) -> None:
+    contract = reference.start({})
+    observes = tuple(field for field in contract.observes if field != "state")
+    missing = set(OF_REFERENCE) - set(probes_for(attrs.evolve(contract, observes=observes)))
+    assert missing == {
+        *(f"toggled_while_{state}" for state in MAJOR_STATES),
+        *("array_copied_while_marking", "unpinned_while_marking"),
+    }

@@ -1,0 +1,556 @@
+"""What the rules draw: always legal, all kinds, at every edge, and the simplest choice first."""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.drawing.draw import draw_configuration, menu_of
+from fuzz.drawing.rules import (
+    OBJECTS_MAX,
+    ROOTS_MAX,
+    RULES,
+    Choices,
+    Rule,
+    Situation,
+    period,
+    rules_for,
+)
+from fuzz.engines.random import RandomChoices
+from fuzz.mutator.legality import callback_length_max, why_illegal
+from fuzz.oracles import Bench
+from fuzz.protocol.actions import (
+    Action,
+    AddMemoryPressure,
+    AllocateArray,
+    AllocateNode,
+    AllocateOldString,
+    AllocateString,
+    AllocateWeakref,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CollectProgress,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
+    Free,
+    LoadPrebuilt,
+    PauseSampling,
+    Pin,
+    Read,
+    ReadNumber,
+    ReadWeakref,
+    ResumeSampling,
+    SetCallback,
+    TakeIdentity,
+    Unpin,
+    Write,
+    WriteNumber,
+)
+from fuzz.protocol.contract import Contract, KindLayout, Range
+from fuzz.run import Run
+from fuzz.targets import make_target
+from fuzz.targets.references.collector import SETTINGS
+
+TRACES = 400
+ACTIONS_EACH = 60
+DRAWS = 1000
+PINS_MAX = 2
+OF_ONE_ROOT = (Free, ReadNumber, ReadWeakref, TakeIdentity, Pin, Unpin)
+"""Whatever acts upon one root, and has nothing else to be legal or not."""
+
+
+@attrs.frozen
+class Drawn:
+    """An action, what the oracles knew before it, and what its object costs."""
+
+    action: Action
+    problem: str | None
+    contract: Contract
+    used: int
+    until: int
+    period: int
+    references: int
+    pins: int
+    size: int
+    outside: bool
+
+    @property
+    def large(self) -> int:
+        return self.contract.layout.large_object_bytes
+
+    @property
+    def nursery(self) -> int:
+        return self.contract.nursery_bytes
+
+    @property
+    def is_old_string(self) -> bool:
+        return isinstance(self.action, AllocateOldString)
+
+
+def drawn_in(run: Run, source: Choices) -> Drawn:
+    """What the rules draw without any scenario, in the situation of that run."""
+    sampling, shadow = run.bench.sampling, run.bench.shadow
+    used, until = sampling.nursery_used_bytes, sampling.bytes_until_sample()
+    rule, subjects = None, []
+    while not subjects:
+        rule = source.pick(menu_of(rules_for(run.contract)))
+        subjects = rule.subjects(run.situation)
+    action = rule.draw(run.situation, source, subjects)
+    period, problem = sampling.period_bytes, why_illegal(action, run.contract, shadow)
+    root = getattr(action, "root", None)
+    references = 0 if root is None else len(shadow.roots[root].refs)
+    pins = len(shadow.pinned)
+    observation = run.step(action)
+    size, outside = observation.size or 0, bool(observation.outside)
+    return Drawn(
+        action, problem, run.contract, used, until, period, references, pins, size, outside
+    )
+
+
+def run_of(number: int) -> tuple[Run, Choices]:
+    source = RandomChoices(f"test/{number}")
+    return Run(make_target("reference"), draw_configuration(SETTINGS, source)), source
+
+
+@pytest.fixture(scope="module")
+def draws() -> list[Drawn]:
+    """Thousands of draws, in heaps of many configurations."""
+    draws = []
+    for number in range(TRACES):
+        run, source = run_of(number)
+        draws += [drawn_in(run, source) for _ in range(ACTIONS_EACH)]
+    return draws
+
+
+def rule_of(action: type[Action]) -> Rule:
+    return next(rule for rule in RULES if rule.action is action)
+
+
+RULES_OF_REFERENCE = rules_for(make_target("reference").start({}))
+
+
+# What is drawn.
+
+
+def test_every_action_that_a_rule_draws_is_legal(draws: list[Drawn]) -> None:
+    assert [draw for draw in draws if draw.problem] == []
+
+
+@pytest.mark.parametrize("rule", RULES_OF_REFERENCE, ids=lambda rule: rule.name)
+def test_every_rule_is_drawn(draws: list[Drawn], rule: Rule) -> None:
+    assert any(type(draw.action) is rule.action for draw in draws)
+
+
+EDGES: dict[str, Callable[[Drawn], bool]] = {
+    "just fits": lambda d: not d.outside and d.used + d.size == d.nursery,
+    "just does not": lambda d: not d.outside and d.used + d.size == d.nursery + 8,
+    "stops before the sample point": lambda d: bool(d.period) and d.size == d.until - 8,
+    "reaches the sample point": lambda d: bool(d.period) and d.size == d.until,
+    "passes it by a word": lambda d: bool(d.period) and d.size == d.until + 8,
+    "passes it by a byte": lambda d: bool(d.period) and d.size == d.until + 1,
+    "reaches it outside": lambda d: bool(d.period) and d.outside and d.size == d.until,
+    "twice the period": lambda d: bool(d.period) and d.size == 2 * d.period,
+    "beyond twice the period": lambda d: bool(d.period) and d.size > 2 * d.period,
+    "one nursery": lambda d: d.size == d.nursery,
+    "several nurseries": lambda d: d.size in (2 * d.nursery, 3 * d.nursery, 4 * d.nursery),
+    "just large": lambda d: d.outside and d.size == d.large,
+    "not quite large": lambda d: not d.outside and 0 <= d.size - d.large < 8,
+    "nonmovable": lambda d: d.outside and 0 < d.size < d.large and not d.is_old_string,
+    "old from the start, and small": lambda d: d.is_old_string and d.size < d.large,
+    "old from the start, and reaches the sample point": lambda d: (
+        d.is_old_string and bool(d.period) and d.size == d.until
+    ),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_sizes_hit_each_edge(draws: list[Drawn], edge: str) -> None:
+    assert any(map(EDGES[edge], [draw for draw in draws if draw.size]))
+
+
+PERIODS: dict[str, Callable[[Drawn, int], bool]] = {
+    "a word": lambda _, period: period == 8,
+    "the room that is left": lambda d, period: 0 < d.used == d.nursery - period,
+    "the nursery": lambda d, period: period == d.nursery,
+    "several nurseries": lambda d, period: period == 3 * d.nursery,
+    "something between": lambda d, period: 128 < period < d.nursery - d.used,
+}
+
+
+@pytest.mark.parametrize(
+    ("choices", "period_bytes"),
+    [
+        pytest.param((1,), 256 - 32, id="what is left of the nursery"),
+        pytest.param((2, 0), 256, id="the nursery"),
+        pytest.param((2, 2), 3 * 256, id="three nurseries"),
+        pytest.param((3, 0, 0), 8, id="the shortest"),
+        pytest.param((3, 8, 0), 8 * 256, id="the longest, eight nurseries"),
+    ],
+)
+def test_periods_are_measured_by_the_nursery(
+    listed: Callable[..., Choices], choices: tuple[int, ...], period_bytes: int
+) -> None:
+    run = Run(make_target("reference"), {})
+    run.step(AllocateNode(0))
+    assert period(run.situation, listed(*choices)) == period_bytes
+
+
+@pytest.mark.parametrize("edge", PERIODS)
+def test_periods_hit_each_edge(draws: list[Drawn], edge: str) -> None:
+    assert any(
+        PERIODS[edge](draw, draw.action.period_bytes)
+        for draw in draws
+        if isinstance(draw.action, EnableSampling)
+    )
+
+
+@pytest.mark.parametrize("report", [False, True])
+def test_both_ways_of_disabling_are_drawn(draws: list[Drawn], report: bool) -> None:
+    assert any(draw.action == DisableSampling(report) for draw in draws)
+
+
+def test_references_and_null_are_written(draws: list[Drawn]) -> None:
+    written = {d.action.value is None for d in draws if isinstance(d.action, Write)}
+    assert written == {True, False}
+
+
+@pytest.mark.parametrize("kind", [Read, Write])
+def test_the_last_item_is_accessed_more_often_than_by_chance(
+    draws: list[Drawn], kind: type[Read | Write]
+) -> None:
+    fields = [
+        (draw.action.field, draw.references)
+        for draw in draws
+        if isinstance(draw.action, kind) and draw.references > 8
+    ]
+    last = sum(field == references - 1 for field, references in fields)
+    assert len(fields) // 8 < last < len(fields)
+
+
+def test_parts_of_arrays_are_copied(draws: list[Drawn]) -> None:
+    copies = [draw.action for draw in draws if isinstance(draw.action, CopyArray)]
+    assert any(copy.source_start and copy.dest_start for copy in copies)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_all_that_fits_is_copied_or_less(draws: list[Drawn], whole: bool) -> None:
+    copies = [draw.action for draw in draws if isinstance(draw.action, CopyArray)]
+    starts = {copy.source_start == copy.dest_start == 0 for copy in copies if copy.length > 1}
+    assert whole in starts
+
+
+CALLBACKS: dict[str, Callable[[int | None, int], bool]] = {
+    "none": lambda length, longest: length is None,
+    "of nothing": lambda length, longest: length == 0 < longest,
+    "as long as can be": lambda length, longest: length == longest > 0,
+    "something between": lambda length, longest: length is not None and 0 < length < longest,
+}
+
+
+@pytest.mark.parametrize("edge", CALLBACKS)
+def test_callbacks_hit_each_edge(draws: list[Drawn], edge: str) -> None:
+    assert any(
+        CALLBACKS[edge](draw.action.length, callback_length_max(draw.contract))
+        for draw in draws
+        if isinstance(draw.action, SetCallback)
+    )
+
+
+@pytest.mark.parametrize("nurseries", [1, 8])
+def test_pressure_is_from_one_nursery_to_eight(draws: list[Drawn], nurseries: int) -> None:
+    drawn = [draw for draw in draws if isinstance(draw.action, AddMemoryPressure)]
+    pressures = {draw.action.extra_bytes / draw.nursery for draw in drawn}  # type: ignore[attr-defined]
+    assert nurseries in pressures
+    assert min(pressures) >= 1
+    assert max(pressures) <= 8
+
+
+def test_as_many_objects_are_pinned_as_can_be(draws: list[Drawn]) -> None:
+    assert any(draw.pins == draw.contract.pins_max > 1 for draw in draws)
+
+
+@pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling])
+def test_sampling_is_begun_beside_what_is_pinned_where_that_is_allowed(
+    draws: list[Drawn], kind: type[Action]
+) -> None:
+    assert any(draw.pins for draw in draws if isinstance(draw.action, kind))
+
+
+@pytest.mark.parametrize(
+    "legal",
+    [Range(24, 48, 12), Range(10, 100, 8), Range(8, 100, 8), Range(1, 2**40, 2**20)],
+    ids=str,
+)
+def test_drawn_periods_are_legal_whatever_the_contract_says(
+    situation: Situation, legal: Range
+) -> None:
+    rule = attrs.evolve(situation.contract.sampling, period_bytes=legal)
+    situation.contract = attrs.evolve(situation.contract, sampling=rule)
+    enable = rule_of(EnableSampling)
+    sources = [RandomChoices(str(seed)) for seed in range(DRAWS)]
+    drawn = {enable.draw(situation, source, (0,)).period_bytes for source in sources}  # type: ignore[attr-defined]
+    assert [period for period in drawn if period not in legal] == []
+
+
+def test_a_target_that_disables_in_one_way_is_asked_for_that(
+    situation: Situation, simplest: Choices
+) -> None:
+    rule = attrs.evolve(situation.contract.sampling, disabling=("report",))
+    situation.contract = attrs.evolve(situation.contract, sampling=rule)
+    disable = rule_of(DisableSampling)
+    assert disable.draw(situation, simplest, (0,)) == DisableSampling(report=True)
+
+
+def illegal_draws(contract: Contract, action: type[Action]) -> list[Action]:
+    """What the rule for that action draws under that contract although it is illegal."""
+    situation, rule = Situation(contract, Bench(contract)), rule_of(action)
+    drawn = {rule.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(DRAWS)}
+    return [each for each in drawn if why_illegal(each, contract, situation.bench.shadow)]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        *[{"large_object_bytes": large} for large in (17, 25, 26, 64)],
+        {"large_object_bytes": 64, "object_bytes_max": 32},
+    ],
+    ids=str,
+)
+def test_drawn_callbacks_are_legal_whatever_the_contract_says(
+    contract: Contract, layout: dict[str, int]
+) -> None:
+    other = attrs.evolve(contract, layout=attrs.evolve(contract.layout, **layout))
+    assert illegal_draws(other, SetCallback) == []
+
+
+def test_drawn_callbacks_are_legal_where_characters_are_wide(contract: Contract) -> None:
+    kinds = {**contract.layout.kinds, "string": KindLayout(4, 8, 4)}
+    layout = attrs.evolve(contract.layout, kinds=kinds)
+    assert illegal_draws(attrs.evolve(contract, layout=layout), SetCallback) == []
+
+
+@pytest.mark.parametrize("action", [AllocateString, AllocateArray, AllocateOldString])
+def test_where_objects_must_be_small_no_larger_ones_are_drawn(
+    contract: Contract, action: type[Action]
+) -> None:
+    layout = attrs.evolve(contract.layout, object_bytes_max=32)
+    assert illegal_draws(attrs.evolve(contract, layout=layout), action) == []
+
+
+def test_drawn_pressure_is_legal_however_large_the_nursery(contract: Contract) -> None:
+    assert illegal_draws(attrs.evolve(contract, nursery_bytes=2**45), AddMemoryPressure) == []
+
+
+# The simplest choices.
+
+NODE, STRING, ARRAY, WEAKREF = range(4)
+ROOTS = (AllocateNode(9), AllocateString(9), AllocateArray(3), AllocateWeakref(0))
+
+
+SIMPLEST_ACTIONS = (
+    *(CollectMinor(), CollectStep(), CollectProgress(), CollectFull(), CheckHeap()),
+    *(DisableSampling(), EnableSampling(8), PauseSampling(), ResumeSampling(), Fork()),
+    *(AllocateNode(0), AllocateString(0), AllocateArray(0), AllocateWeakref(WEAKREF)),
+    *(AllocateOldString(0), LoadPrebuilt(0), AddMemoryPressure(256), SetCallback(0)),
+    *(Free(WEAKREF), TakeIdentity(WEAKREF), Read(ARRAY, 0), ReadNumber(ARRAY)),
+    *(ReadWeakref(WEAKREF), Write(ARRAY, 0, None), WriteNumber(NODE, 0)),
+    *(CopyArray(ARRAY, ARRAY, 0, 0, 3), Pin(STRING), Unpin(STRING)),
+)
+
+
+def test_every_rule_has_an_action_in_the_next_test() -> None:
+    drawn = {rule.action for rule in RULES_OF_REFERENCE}
+    assert {type(action) for action in SIMPLEST_ACTIONS} == drawn
+
+
+@pytest.mark.parametrize("action", SIMPLEST_ACTIONS, ids=str)
+def test_the_simplest_choices_give_the_simplest_action(
+    pinning: Situation, simplest: Choices, action: Action
+) -> None:
+    follow(pinning, *ROOTS)
+    if isinstance(action, Unpin):
+        follow(pinning, Pin(STRING))
+    rule = rule_of(type(action))
+    assert rule.draw(pinning, simplest, rule.subjects(pinning)) == action
+
+
+# When a rule applies.
+
+
+@pytest.fixture
+def pinning(contract: Contract) -> Situation:
+    """Under a contract that allows two pins, though not beside sampling."""
+    allowing = attrs.evolve(contract, pins_max=PINS_MAX)
+    return Situation(allowing, Bench(allowing))
+
+
+def follow(situation: Situation, *actions: Action, minors: int = 0) -> None:
+    """The mutator does that, and the target collects so often at each."""
+    for action in actions:
+        assert why_illegal(action, situation.contract, situation.bench.shadow) is None
+        situation.bench.shadow.follow(action, minors)
+
+
+def allow_pins_while_sampling(situation: Situation) -> None:
+    rule = attrs.evolve(situation.contract.sampling, pinning="allowed")
+    situation.contract = attrs.evolve(situation.contract, sampling=rule)
+
+
+def test_the_subjects_of_a_rule_are_the_roots_on_which_its_action_is_legal() -> None:
+    for number in range(TRACES // 8):
+        run, source = run_of(number)
+        for _ in range(ACTIONS_EACH):
+            for kind in OF_ONE_ROOT:
+                legal = [
+                    slot
+                    for slot in range(len(run.situation.roots))
+                    if why_illegal(kind(slot), run.contract, run.bench.shadow) is None
+                ]
+                assert list(rule_of(kind).subjects(run.situation)) == legal
+            drawn_in(run, source)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [(), (SetCallback(0),), (EnableSampling(8),), (AllocateString(0), Pin(2), Pin(1))],
+    ids=["old", "callback", "sampling", "pins_max"],
+)
+def test_a_string_is_not_to_be_pinned_where_pinning_is_not_legal(
+    pinning: Situation, before: tuple[Action, ...]
+) -> None:
+    follow(pinning, AllocateNode(0), AllocateString(0))
+    assert rule_of(Pin).subjects(pinning) == [1]
+    follow(pinning, *before or (CollectMinor(),), minors=not before)
+    assert not rule_of(Pin).subjects(pinning)
+
+
+def test_a_string_may_be_pinned_while_sampling_where_that_is_allowed(pinning: Situation) -> None:
+    allow_pins_while_sampling(pinning)
+    follow(pinning, AllocateString(0), EnableSampling(8))
+    assert rule_of(Pin).subjects(pinning) == [0]
+
+
+@pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling, SetCallback])
+def test_what_is_pinned_excludes_sampling_and_callbacks(
+    pinning: Situation, kind: type[Action]
+) -> None:
+    follow(pinning, AllocateString(0), Pin(0))
+    assert not rule_of(kind).subjects(pinning)
+
+
+@pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling])
+def test_where_it_is_allowed_sampling_begins_beside_what_is_pinned(
+    pinning: Situation, kind: type[Action]
+) -> None:
+    allow_pins_while_sampling(pinning)
+    follow(pinning, AllocateString(0), Pin(0))
+    assert rule_of(kind).subjects(pinning)
+
+
+def test_what_is_pinned_is_written_every_second_time_and_by_chance(pinning: Situation) -> None:
+    follow(pinning, AllocateNode(0), AllocateString(0), *[AllocateNode(0)] * 8, Pin(1))
+    sources = [RandomChoices(str(seed)) for seed in range(DRAWS)]
+    drawn = [rule_of(Write).draw(pinning, source, (0,)) for source in sources]
+    pinned = sum(action.value == 1 for action in drawn)  # type: ignore[attr-defined]
+    assert DRAWS // 2 < pinned < DRAWS * 2 // 3
+
+
+def test_what_is_pinned_and_no_root_is_never_written(pinning: Situation) -> None:
+    follow(pinning, AllocateNode(0), AllocateString(0), Pin(1), Write(0, 0, 1), Free(1))
+    write = rule_of(Write)
+    drawn = [write.draw(pinning, RandomChoices(str(seed)), (0,)) for seed in range(DRAWS)]
+    assert {action.value for action in drawn} == {None, 0}  # type: ignore[attr-defined]
+
+
+def test_a_target_that_cannot_disable_is_not_asked_to(situation: Situation) -> None:
+    rule = attrs.evolve(situation.contract.sampling, disabling=())
+    situation.contract = attrs.evolve(situation.contract, sampling=rule)
+    assert not rule_of(DisableSampling).subjects(situation)
+
+
+def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(
+    situation: Situation,
+) -> None:
+    for _ in range(ROOTS_MAX):
+        situation.bench.shadow.follow(LoadPrebuilt(0), minors=0)
+    appending = (*ROOTS, AllocateOldString(0), LoadPrebuilt(0), Read(0, 0))
+    legal = {rule.action for rule in RULES if rule.subjects(situation)}
+    assert legal.isdisjoint(map(type, appending))
+    assert Free in legal
+
+
+@pytest.mark.parametrize(
+    ("roots", "objects", "has_room"),
+    [
+        (ROOTS_MAX - 1, OBJECTS_MAX - 1, True),
+        (ROOTS_MAX, 0, False),
+        (0, OBJECTS_MAX, False),
+    ],
+)
+def test_many_roots_or_many_objects_leave_no_room_for_another(
+    situation: Situation, roots: int, objects: int, has_room: bool
+) -> None:
+    situation.objects = objects
+    for _ in range(roots):
+        situation.bench.shadow.follow(AllocateNode(0), minors=0)
+    assert situation.has_room() is has_room
+
+
+def test_in_an_empty_heap_no_action_on_a_root_is_legal(situation: Situation) -> None:
+    legal = [rule.action for rule in RULES if rule.subjects(situation)]
+    assert not [each for each in legal if "root" in attrs.fields_dict(each)]
+
+
+def test_an_array_of_no_items_has_no_references_to_act_on(situation: Situation) -> None:
+    for action in (AllocateArray(0), AllocateArray(1), AllocateNode(0)):
+        situation.bench.shadow.follow(action, minors=0)
+    assert rule_of(Write).subjects(situation) == [1, 2]
+
+
+def test_a_heap_of_many_objects_and_no_root_can_still_lose_some(situation: Situation) -> None:
+    situation.objects = OBJECTS_MAX
+    assert rule_of(LoadPrebuilt).subjects(situation)
+
+
+def test_nothing_prebuilt_can_be_loaded_where_nothing_is(contract: Contract) -> None:
+    bare = attrs.evolve(contract, prebuilt=())
+    assert not rule_of(LoadPrebuilt).subjects(Situation(bare, Bench(bare)))
+
+
+def test_the_rules_are_those_of_the_actions_that_the_target_carries_out(
+    contract: Contract,
+) -> None:
+    smaller = attrs.evolve(contract, actions=("free", "allocate_node"))
+    assert [rule.name for rule in rules_for(smaller)] == ["allocate_node", "free"]
+
+
+# Sources.
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**6), st.text(max_size=3))
+def test_a_number_by_octaves_lies_within_its_bounds(minimum: int, more: int, seed: str) -> None:
+    number = RandomChoices(seed).log_between(minimum, minimum + more)
+    assert minimum <= number <= minimum + more
+
+
+@pytest.mark.parametrize("minimum", [1, 2, 8, 10, 1000, 10**6])
+@pytest.mark.parametrize("more", [0, 1, 5, 190, 10**6])
+def test_a_number_by_octaves_reaches_both_bounds(
+    simplest: Choices, last: Choices, minimum: int, more: int
+) -> None:
+    assert simplest.log_between(minimum, minimum + more) == minimum
+    assert last.log_between(minimum, minimum + more) == minimum + more
+
+
+def test_a_number_between_two_reaches_both(simplest: Choices, last: Choices) -> None:
+    assert (simplest.between(-1, 5), last.between(-1, 5)) == (-1, 5)
+
+
+def test_the_first_choice_is_the_simplest(simplest: Choices, last: Choices) -> None:
+    assert (simplest.pick("abc"), last.pick("abc")) == ("a", "c")

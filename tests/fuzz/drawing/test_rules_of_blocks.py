@@ -1,0 +1,337 @@
+"""What is drawn for an allocator of blocks and several threads, ahead of any target."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.drawing.draw import draw_action, draw_from_scenario, menu_of
+from fuzz.drawing.forecast import Forecast
+from fuzz.drawing.rules import RULES, Choices, Rule, Situation, rules_for
+from fuzz.engines.random import RandomChoices
+from fuzz.mutator.legality import why_illegal
+from fuzz.oracles import Bench
+from fuzz.protocol.actions import (
+    NAMES,
+    Action,
+    AllocateNode,
+    AllocateString,
+    Calloc,
+    EnableSampling,
+    Malloc,
+    ReadProfile,
+    Realloc,
+    SetPeriod,
+    requested_bytes,
+)
+from fuzz.protocol.contract import Contract, KindLayout, Range
+from fuzz.protocol.contract_problems import problems_of
+
+TRACES = 60
+ACTIONS_EACH = 200
+DRAWS = 1000
+LARGEST = 128
+"""The largest size class."""
+
+
+@attrs.frozen
+class Drawn:
+    """An action, whether it was legal, and what the oracles knew before it."""
+
+    action: Action
+    problem: str | None
+    until: int
+    room: int
+    """Of the block that is made another size."""
+
+    @property
+    def size(self) -> int:
+        """What is asked for; -1 if it is no block."""
+        if isinstance(self.action, Malloc | Calloc | Realloc):
+            return requested_bytes(self.action)
+        return -1
+
+
+def with_profile(blocks: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+    """The allocator of conftest, which tells also its profile."""
+    contract = attrs.evolve(
+        blocks,
+        actions=(*blocks.actions, "read_profile"),
+        observes=(*blocks.observes, "profile"),
+        sampling=attrs.evolve(blocks.sampling, estimates="probability", **rule),
+    )
+    assert list(problems_of(contract)) == []
+    return contract
+
+
+def draw_trace(contract: Contract, seed: int) -> list[Drawn]:
+    """What is drawn for a contract, as if each action had been performed."""
+    forecast, source = Forecast(contract), RandomChoices(f"blocks/{seed}")
+    situation, menu = forecast.situation, menu_of(rules_for(contract))
+    drawn = []
+    for _ in range(ACTIONS_EACH):
+        action = draw_action(situation, menu, source)
+        problem = why_illegal(action, contract, situation.bench.shadow)
+        until = situation.bench.sampling.bytes_until_sample(action.thread)
+        room = situation.roots[action.root].size_bytes if isinstance(action, Realloc) else 0
+        drawn.append(Drawn(action, problem, until, room))
+        forecast.follow(action)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def draws(blocks: Contract) -> list[Drawn]:
+    """Thousands of draws."""
+    contract = with_profile(blocks)
+    return [each for seed in range(TRACES) for each in draw_trace(contract, seed)]
+
+
+def rule_of(action: type[Action]) -> Rule:
+    return next(rule for rule in RULES if rule.action is action)
+
+
+def test_every_action_that_is_drawn_is_legal(draws: list[Drawn]) -> None:
+    assert [draw for draw in draws if draw.problem] == []
+
+
+def test_every_rule_is_drawn(draws: list[Drawn], blocks: Contract) -> None:
+    assert {NAMES[type(draw.action)] for draw in draws} == {*with_profile(blocks).actions}
+
+
+@pytest.mark.parametrize("action", [Malloc, Calloc, Realloc, SetPeriod, EnableSampling])
+@pytest.mark.parametrize("thread", range(3))
+def test_every_thread_does_everything(
+    draws: list[Drawn], action: type[Action], thread: int
+) -> None:
+    assert any(type(draw.action) is action and draw.action.thread == thread for draw in draws)
+
+
+def test_the_threads_take_turns_by_chance(draws: list[Drawn]) -> None:
+    for thread in range(3):
+        share = sum(draw.action.thread == thread for draw in draws) / len(draws)
+        assert abs(share - 1 / 3) < 0.05
+
+
+EDGES: dict[str, Callable[[Drawn], bool]] = {
+    "stops before the sample": lambda d: d.size == d.until - 1,
+    "reaches the sample": lambda d: d.size == d.until,
+    "passes the sample": lambda d: d.size == d.until + 1,
+    "of the largest class": lambda d: d.size == LARGEST,
+    "beyond the largest class": lambda d: d.size == LARGEST + 1,
+    "a byte below a class": lambda d: d.size == 31,
+    "of a class": lambda d: d.size == 32,
+    "a byte above a class": lambda d: d.size == 33,
+    "of several pages": lambda d: 512 < d.size < 4096,
+    "as large as can be": lambda d: d.size == 4096,
+    "a byte": lambda d: d.size == 1,
+}
+
+
+@pytest.mark.parametrize("kind", [Malloc, Realloc])
+@pytest.mark.parametrize("edge", EDGES)
+def test_sizes_hit_each_edge(draws: list[Drawn], kind: type[Action], edge: str) -> None:
+    assert any(EDGES[edge](draw) for draw in draws if isinstance(draw.action, kind))
+
+
+@pytest.mark.parametrize("kind", [Malloc, Calloc])
+def test_blocks_of_nothing_are_drawn(draws: list[Drawn], kind: type[Action]) -> None:
+    assert any(draw.size == 0 for draw in draws if isinstance(draw.action, kind))
+
+
+REALLOC_EDGES: dict[str, Callable[[Drawn], bool]] = {
+    "stays as it is": lambda d: d.size == d.room,
+    "a byte more": lambda d: d.size == d.room + 1,
+    "half": lambda d: d.size == d.room // 2,
+    "a byte less than half": lambda d: d.size == d.room // 2 - 1,
+    "a byte less than a quarter more": lambda d: d.size == d.room + d.room // 4 - 1,
+    "a quarter more": lambda d: d.size == d.room + d.room // 4,
+    "twice": lambda d: d.size == 2 * d.room,
+    "something else": lambda d: d.size > 3 * d.room,
+}
+
+
+@pytest.mark.parametrize("edge", REALLOC_EDGES)
+def test_blocks_are_made_another_size_at_each_edge(draws: list[Drawn], edge: str) -> None:
+    assert any(REALLOC_EDGES[edge](draw) for draw in draws if draw.room > 8)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_blocks_are_drawn_of_several_parts(draws: list[Drawn], count: int) -> None:
+    counts = {draw.action.count for draw in draws if isinstance(draw.action, Calloc)}
+    assert count in counts
+
+
+@pytest.mark.parametrize(("edge", "edge_bytes"), [(0, 64), (1, 32), (2, 80), (3, 128)])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_block_becomes_half_a_quarter_more_or_twice_as_large_or_a_byte_beside(
+    blocks: Contract, listed: Callable[..., Choices], edge: int, edge_bytes: int, more: int
+) -> None:
+    forecast = Forecast(blocks)
+    forecast.follow(Malloc(64))
+    newest, at_an_edge = 0, 1
+    source = listed(newest, at_an_edge, edge, more + 1)
+    drawn = rule_of(Realloc).draw(forecast.situation, source, [0])
+    assert drawn == Realloc(0, edge_bytes + more)
+
+
+def test_old_blocks_and_new_ones_are_made_another_size(draws: list[Drawn]) -> None:
+    roots = {draw.action.root for draw in draws if isinstance(draw.action, Realloc)}
+    assert roots == {*range(8)}
+
+
+def test_periods_are_drawn_from_one_byte_to_the_largest(draws: list[Drawn]) -> None:
+    periods = [d.action.period_bytes for d in draws if isinstance(d.action, SetPeriod)]
+    assert min(periods) == 1
+    assert max(periods) > 2048
+    assert any(16 < period < 256 for period in periods)
+
+
+@pytest.mark.parametrize("action", [SetPeriod, EnableSampling])
+def test_where_the_periods_are_listed_each_of_them_is_drawn(
+    blocks: Contract, action: type[SetPeriod | EnableSampling]
+) -> None:
+    contract = with_profile(blocks, periods=(1, 64, 100, 4096))
+    drawn = [each.action for seed in range(5) for each in draw_trace(contract, seed)]
+    periods = {each.period_bytes for each in drawn if isinstance(each, action)}
+    assert periods == {1, 64, 100, 4096}
+
+
+def test_sizes_lean_on_the_threads_own_sampler(blocks: Contract) -> None:
+    """The threads' first distances are a thousand bytes apart."""
+    first_bytes = (1000, 2000, 3000)
+    contract = with_profile(blocks, first_bytes=first_bytes)
+    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
+    hits = [0] * 3
+    for seed in range(DRAWS):
+        action = malloc.draw_for(situation, RandomChoices(str(seed)), (0,))
+        assert isinstance(action, Malloc)
+        hits[action.thread] += abs(action.size_bytes - first_bytes[action.thread]) <= 1
+    # A quarter of all sizes are at an edge, and this one is half of the edges.
+    assert min(hits) > DRAWS / 3 / 16
+
+
+@pytest.mark.parametrize("size_bytes", [999, 1000, 1001])
+def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
+    """Neither on the largest class nor on that of the next sample alone."""
+    layout = attrs.evolve(blocks.layout, size_classes=(100, 1000, 2000))
+    contract = attrs.evolve(blocks, layout=layout)
+    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
+    assert sum(action == Malloc(size_bytes) for action in drawn) > DRAWS / 72
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"object_bytes_max": 1, "size_classes": ()},
+        {"object_bytes_max": 7},
+        {"size_classes": (), "page_bytes": 1},
+        {"object_bytes_max": 2**40, "page_bytes": 2**20},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("legal", [Range(1, 1), Range(4000, 4096), Range(96, 2**40, 96)], ids=str)
+def test_what_is_drawn_is_legal_whatever_the_contract_says(
+    blocks: Contract, layout: dict[str, Any], legal: Range
+) -> None:
+    rule = {"period_bytes": legal, "initial_period_bytes": legal.nearest(0)}
+    changed = attrs.evolve(blocks, layout=attrs.evolve(blocks.layout, **layout))
+    assert [each for each in draw_trace(with_profile(changed, **rule), 1) if each.problem] == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"distances": "unstated", "first_bytes": ()},
+        {"distances": "random", "first_bytes": ()},
+        {"distances": "period", "first_bytes": (), "initial_period_bytes": 0},
+    ],
+    ids=str,
+)
+def test_what_is_drawn_is_legal_whatever_is_stated_of_distances(
+    blocks: Contract, rule: dict[str, Any]
+) -> None:
+    contract = attrs.evolve(blocks, sampling=attrs.evolve(blocks.sampling, **rule))
+    assert list(problems_of(contract)) == []
+    assert [each for each in draw_trace(contract, 1) if each.problem] == []
+
+
+def test_a_block_may_be_asked_for_that_just_is_not_sampled_while_sampling_is_off(
+    blocks: Contract,
+) -> None:
+    contract = with_profile(blocks, initial_period_bytes=0)
+    assert [each for each in draw_trace(contract, 2) if each.problem] == []
+
+
+def test_the_simplest_choices_give_the_simplest_blocks(blocks: Contract, simplest: Choices) -> None:
+    contract = with_profile(blocks)
+    situation = Situation(contract, Bench(contract))
+    situation.bench.shadow.follow(Malloc(9), 0)
+    expected = (Malloc(0), Calloc(1, 0), Realloc(0, 1), SetPeriod(1), ReadProfile())
+    for action in expected:
+        rule = rule_of(type(action))
+        assert rule.draw_for(situation, simplest, rule.subjects(situation)) == action
+
+
+def test_where_there_is_no_block_none_is_made_another_size(blocks: Contract) -> None:
+    assert not rule_of(Realloc).subjects(Situation(blocks, Bench(blocks)))
+
+
+# Threads of a collector.
+
+
+@pytest.fixture
+def collector(contract: Contract) -> Contract:
+    """Three threads that allocate in contexts."""
+    rule = attrs.evolve(
+        contract.sampling,
+        surplus="dropped",
+        samples_per_allocation="one",
+        distances="dotnet",
+        context_bytes=64,
+        seeds=(1, 2, 3),
+    )
+    return attrs.evolve(contract.without({"set_callback"}), sampling=rule)
+
+
+def test_what_a_scenario_does_is_done_by_every_thread(collector: Contract) -> None:
+    assert {draw.action.thread for draw in draw_trace(collector, 1)} == {0, 1, 2}
+
+
+def test_a_story_is_asked_for_its_action_when_the_thread_is_known(collector: Contract) -> None:
+    """What it draws leans on that thread's sampler."""
+    situation, seen = Situation(collector, Bench(collector)), []
+
+    def story() -> Any:  # noqa: ANN401 - of actions, without end
+        while True:
+            seen.append(situation.thread)
+            yield AllocateNode(0)
+
+    situation.story = story()
+    source = RandomChoices("threads")
+    actions = [draw_from_scenario(situation, source) for _ in range(100)]
+    threads = [action.thread for action in actions if action is not None]
+    assert threads == seen
+    assert {*threads} == {0, 1, 2}
+
+
+def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) -> None:
+    kinds = {**collector.layout.kinds, "string": KindLayout(4, 0, 1)}
+    layout = attrs.evolve(collector.layout, kinds=kinds, large_object_bytes=1000)
+    rule = attrs.evolve(collector.sampling, context_bytes=1000)
+    collector = attrs.evolve(collector, layout=layout, sampling=rule)
+    situation = Situation(collector, Bench(collector))
+    for thread, used_bytes in enumerate((896, 800, 696)):
+        situation.bench.foresee(AllocateString(used_bytes, thread=thread), minors=0)
+    drawn = {}
+    string = next(rule for rule in RULES if rule.name == "allocate_string")
+    for seed in range(DRAWS):
+        action = string.draw_for(situation, RandomChoices(str(seed)), (0,))
+        drawn[action.thread, action.length] = action  # type: ignore[attr-defined]
+    assert {(0, 104), (1, 200), (2, 304)} <= drawn.keys()
+
+
+def test_a_target_of_one_thread_is_drawn_no_other(contract: Contract) -> None:
+    assert {draw.action.thread for draw in draw_trace(contract, 1)} == {0}

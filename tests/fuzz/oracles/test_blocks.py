@@ -1,0 +1,397 @@
+"""Blocks that the mutator frees: what each counts, where it stays, who samples it."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.mutator.shadow import Shadow
+from fuzz.oracles.blocks import bytes_counted, bytes_to_move
+from fuzz.oracles.distances import distances_of
+from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
+from fuzz.protocol.actions import (
+    Action,
+    Calloc,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    Malloc,
+    PauseSampling,
+    ReadProfile,
+    Realloc,
+    ResumeSampling,
+    SetPeriod,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.observation import Observation
+
+PERIOD = 100
+UNTIL = 50
+"""The first thread's first distance."""
+
+
+class Judge:
+    """A sampling oracle over blocks, under the contract with another rule or layout."""
+
+    def __init__(self, contract: Contract, **rule: Any) -> None:  # noqa: ANN401 - any of its fields
+        observes = rule.pop("observes", contract.observes)
+        layout = attrs.evolve(contract.layout, **rule.pop("layout", {}))
+        rules = attrs.evolve(contract.sampling, **rule)
+        contract = attrs.evolve(contract, layout=layout, sampling=rules, observes=observes)
+        assert list(problems_of(contract)) == []
+        self.shadow = Shadow(contract)
+        self.oracle = SamplingOracle(contract, self.shadow)
+
+    def hear(self, action: Action, samples: int = 0, **fields: Any) -> None:  # noqa: ANN401
+        observation = Observation(samples, **fields)
+        self.shadow.follow(action, 0)
+        self.oracle.check(action, observation)
+
+    def malloc(self, size_bytes: int, size: int, samples: int = 0, thread: int = 0) -> None:
+        self.hear(Malloc(size_bytes, thread=thread), samples, size=size)
+
+    def until(self, thread: int = 0) -> int:
+        return self.oracle.facts.bytes_until_sample(thread)
+
+
+@pytest.fixture
+def judge(blocks: Contract) -> Judge:
+    return Judge(blocks)
+
+
+def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> SamplingMismatch:  # noqa: ANN401
+    with pytest.raises(SamplingMismatch) as raised:
+        judge.hear(action, samples, **fields)
+    return raised.value
+
+
+# What a block counts.
+
+
+@pytest.mark.parametrize(
+    ("counts", "of_9", "of_128", "of_300"),
+    [
+        ("size", 16, 128, 512),
+        ("requested", 9, 128, 300),
+        ("requested_plus_one", 10, 129, 301),
+        ("class_or_requested", 16, 128, 300),
+    ],
+)
+def test_what_of_a_block_counts(
+    blocks: Contract, counts: str, of_9: int, of_128: int, of_300: int
+) -> None:
+    rule = attrs.evolve(blocks.sampling, counts=counts)
+    found = [bytes_counted(rule, blocks.layout, size) for size in (9, 128, 300)]
+    assert found == [of_9, of_128, of_300]
+
+
+@pytest.mark.parametrize(
+    ("counts", "counted"),
+    [("size", 8), ("requested", 0), ("requested_plus_one", 1), ("class_or_requested", 8)],
+)
+def test_what_a_block_of_nothing_counts(blocks: Contract, counts: str, counted: int) -> None:
+    rule = attrs.evolve(blocks.sampling, counts=counts)
+    assert bytes_counted(rule, blocks.layout, 0) == counted
+
+
+@pytest.mark.parametrize(
+    ("counts", "left"),
+    [
+        *(("size", UNTIL - 16), ("requested", UNTIL - 9)),
+        *(("requested_plus_one", UNTIL - 10), ("class_or_requested", UNTIL - 16)),
+    ],
+)
+def test_what_counts_is_what_the_clock_is_told(blocks: Contract, counts: str, left: int) -> None:
+    judge = Judge(blocks, counts=counts)
+    judge.malloc(9, size=16)
+    assert judge.until() == left
+
+
+def test_a_block_of_several_parts_counts_all_of_them(judge: Judge) -> None:
+    judge.hear(Calloc(3, 9), size=32)
+    assert judge.until() == UNTIL - 32
+
+
+def test_freeing_a_block_counts_nothing(judge: Judge) -> None:
+    judge.malloc(9, size=16)
+    judge.hear(Free(0))
+    assert (judge.until(), judge.oracle.facts.counted_bytes) == (UNTIL - 16, None)
+
+
+# A block that is made another size.
+
+
+@pytest.mark.parametrize(
+    ("requested", "moves_for"),
+    [(31, 31), (32, None), (63, None), (64, None), (65, 80), (79, 80), (80, 80), (81, 81)],
+)
+def test_a_block_of_64_bytes_moves_only_for_much_less_or_for_more(
+    blocks: Contract, requested: int, moves_for: int | None
+) -> None:
+    rule = attrs.evolve(blocks.sampling, realloc="when_moved")
+    assert bytes_to_move(rule, 64, requested) == moves_for
+
+
+@pytest.mark.parametrize("requested", [1, 32, 64, 65, 1000])
+def test_where_each_realloc_counts_a_block_moves_for_what_is_asked(
+    blocks: Contract, requested: int
+) -> None:
+    assert bytes_to_move(blocks.sampling, 64, requested) == requested
+
+
+def test_half_of_an_odd_room_is_rounded_down(blocks: Contract) -> None:
+    rule = attrs.evolve(blocks.sampling, realloc="when_moved")
+    assert [bytes_to_move(rule, 9, requested) for requested in (3, 4)] == [3, None]
+
+
+def test_where_each_realloc_counts_one_in_place_counts_in_full(judge: Judge) -> None:
+    judge.malloc(9, size=16)
+    judge.hear(Realloc(0, 16), size=16)
+    assert judge.until() == UNTIL - 32
+
+
+def test_a_block_that_stays_counts_nothing_and_keeps_its_room(blocks: Contract) -> None:
+    judge = Judge(blocks, realloc="when_moved")
+    judge.malloc(30, size=32)
+    judge.hear(Realloc(0, 16), size=32)
+    assert (judge.until(), judge.oracle.facts.counted_bytes) == (UNTIL - 32, None)
+
+
+def test_a_block_that_stays_is_measured_by_its_room_ever_after(blocks: Contract) -> None:
+    judge = Judge(blocks, realloc="when_moved")
+    judge.malloc(30, size=32)
+    judge.hear(Realloc(0, 16), size=32)
+    judge.hear(Realloc(0, 15), size=16)
+
+
+def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contract) -> None:
+    judge = Judge(blocks, realloc="when_moved", counts="requested")
+    judge.malloc(6, size=8)
+    judge.hear(Realloc(0, 9), size=16)
+    assert judge.oracle.facts.counted_bytes == 10
+
+
+def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> None:
+    judge.malloc(9, size=16)
+    judge.hear(Realloc(0, 40), samples=1, size=64)
+
+
+# How much room a block has.
+
+
+def test_a_sampled_block_has_room_for_the_class_where_nothing_else_is_said(judge: Judge) -> None:
+    judge.malloc(60, size=64, samples=1)
+
+
+@pytest.mark.parametrize("action", [Malloc(9), Calloc(3, 3), Realloc(0, 9)], ids=str)
+def test_another_room_than_that_of_the_class_is_wrong(judge: Judge, action: Action) -> None:
+    judge.malloc(20, size=32)
+    mismatch = mismatch_of(judge, action, size=32)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("size", 16, 32)
+
+
+def test_a_target_that_does_not_say_how_much_room_there_is_is_not_judged_by_it(
+    blocks: Contract,
+) -> None:
+    judge = Judge(blocks, observes=("samples", "minors"))
+    judge.hear(Malloc(9))
+    judge.hear(Realloc(0, 9))
+
+
+# Who samples.
+
+
+def test_sampling_is_on_from_the_start_where_the_contract_says_so(judge: Judge) -> None:
+    assert (judge.oracle.facts.period_bytes, judge.oracle.facts.was_enabled) == (PERIOD, True)
+    judge.malloc(60, size=64, samples=1)
+
+
+def test_sampling_is_off_at_the_start_where_the_contract_says_nothing(blocks: Contract) -> None:
+    judge = Judge(blocks, initial_period_bytes=0)
+    judge.malloc(60, size=64)
+    assert not judge.oracle.facts.was_enabled
+    judge.hear(EnableSampling(PERIOD))
+    judge.malloc(60, size=64, samples=1)
+
+
+def test_each_thread_has_a_clock_of_its_own(judge: Judge) -> None:
+    judge.malloc(30, size=32, thread=0)
+    judge.malloc(30, size=32, thread=1)
+    assert [judge.until(thread) for thread in range(3)] == [18, 28, 70]
+    judge.malloc(16, size=16, thread=0)
+    judge.malloc(20, size=32, thread=1, samples=1)
+
+
+def test_each_thread_goes_on_by_its_own_seed(judge: Judge) -> None:
+    for thread in range(3):
+        judge.malloc(80, size=128, samples=1, thread=thread)
+    expected = [distances_of("gperftools", seed).draw(PERIOD) for seed in (1, 2, 3)]
+    assert [judge.until(thread) for thread in range(3)] == expected
+
+
+def test_a_realloc_is_counted_by_the_thread_that_asks(judge: Judge) -> None:
+    judge.malloc(9, size=16, thread=1)
+    judge.hear(Realloc(0, 9, thread=2), size=16)
+    assert [judge.until(thread) for thread in range(3)] == [50, 44, 54]
+
+
+def test_the_message_is_of_the_thread_that_allocated(judge: Judge) -> None:
+    mismatch = mismatch_of(judge, Malloc(9, thread=2), samples=1, size=16)
+    before, _, counted = mismatch.why.partition("; ")
+    assert before == "period 100, 70 bytes were left until the next sample"
+    assert counted == "the block counts 16"
+
+
+def test_the_message_says_where_as_many_bytes_are_enough(blocks: Contract) -> None:
+    mismatch = mismatch_of(Judge(blocks, crosses="at"), Malloc(9), samples=1, size=16)
+    assert mismatch.why.endswith("; the block counts 16, and as many are enough")
+
+
+def test_enabling_starts_every_threads_count_anew(judge: Judge) -> None:
+    judge.hear(EnableSampling(200, thread=1))
+    expected = [distances_of("gperftools", seed).draw(200) for seed in (1, 2, 3)]
+    assert [judge.until(thread) for thread in range(3)] == expected
+
+
+@pytest.mark.parametrize("action", [Malloc(60), Calloc(2, 30), Realloc(0, 60)], ids=str)
+@pytest.mark.parametrize("samples", [0, 2])
+def test_other_samples_than_the_one_that_is_due_are_wrong(
+    judge: Judge, action: Action, samples: int
+) -> None:
+    judge.malloc(9, size=16)
+    mismatch = mismatch_of(judge, action, samples, size=64)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("samples", 1, samples)
+
+
+@pytest.mark.parametrize("action", [Free(0), SetPeriod(7), ReadProfile()], ids=str)
+def test_what_allocates_nothing_is_not_sampled(judge: Judge, action: Action) -> None:
+    judge.malloc(9, size=16)
+    assert mismatch_of(judge, action, samples=1).field == "samples"
+
+
+# The period, and pauses.
+
+
+def test_setting_the_period_leaves_the_present_distance(judge: Judge) -> None:
+    judge.hear(SetPeriod(4000))
+    assert (judge.oracle.facts.period_bytes, judge.until()) == (4000, UNTIL)
+
+
+def test_what_is_drawn_after_the_period_was_set_is_drawn_for_it(judge: Judge) -> None:
+    judge.hear(SetPeriod(4000))
+    judge.malloc(60, size=64, samples=1)
+    assert judge.until() == distances_of("gperftools", 1).draw(4000)
+
+
+def test_setting_the_period_does_not_enable(judge: Judge) -> None:
+    judge.hear(DisableSampling())
+    judge.hear(SetPeriod(4000))
+    judge.malloc(60, size=64)
+    assert judge.oracle.facts.period_bytes == 0
+
+
+@pytest.fixture
+def unheard(blocks: Contract) -> Judge:
+    """Paused, and counting all the same."""
+    judge = Judge(blocks, paused="counting")
+    judge.malloc(9, size=16)
+    judge.hear(PauseSampling())
+    return judge
+
+
+def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unheard: Judge) -> None:
+    unheard.malloc(60, size=64)
+    assert (unheard.oracle.facts.unheard, unheard.oracle.facts.hits) == (1, ())
+
+
+def test_a_sample_that_is_said_while_paused_is_wrong(unheard: Judge) -> None:
+    assert (
+        mismatch_of(unheard, Malloc(60), samples=1, size=64).why
+        == "sampling was off; the block counts 64"
+    )
+
+
+def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_another(
+    unheard: Judge,
+) -> None:
+    unheard.malloc(60, size=64)
+    assert unheard.until() == distances_of("gperftools", 1).draw(PERIOD)
+
+
+def test_where_pausing_goes_on_counting_resuming_changes_nothing(unheard: Judge) -> None:
+    unheard.malloc(9, size=16)
+    unheard.hear(ResumeSampling())
+    assert (unheard.oracle.facts.period_bytes, unheard.until()) == (PERIOD, UNTIL - 32)
+    unheard.malloc(30, size=32, samples=1)
+
+
+def test_a_period_that_is_set_while_paused_is_drawn_for(unheard: Judge) -> None:
+    unheard.hear(SetPeriod(4000))
+    unheard.malloc(60, size=64)
+    assert unheard.until() == distances_of("gperftools", 1).draw(4000)
+    unheard.hear(ResumeSampling())
+    assert unheard.oracle.facts.period_bytes == 4000
+
+
+def test_disabling_ends_the_count_that_goes_on(unheard: Judge) -> None:
+    unheard.hear(DisableSampling())
+    unheard.malloc(60, size=64)
+    assert (unheard.oracle.facts.unheard, unheard.until()) == (0, UNTIL - 16)
+
+
+def test_enabling_starts_the_count_that_goes_on_anew(unheard: Judge) -> None:
+    unheard.hear(EnableSampling(200))
+    assert unheard.until() == distances_of("gperftools", 1).draw(200)
+
+
+def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) -> None:
+    judge.hear(PauseSampling())
+    judge.malloc(60, size=64)
+    assert (judge.oracle.facts.unheard, judge.until()) == (0, UNTIL)
+    judge.hear(ResumeSampling())
+    assert judge.until() == distances_of("gperftools", 1).draw(PERIOD)
+
+
+# What is told of each sample.
+
+TELLING = ("samples", "minors", "offsets", "weights")
+
+
+@pytest.fixture
+def telling(blocks: Contract) -> Judge:
+    """Of a block's samples, the byte and the weight."""
+    return Judge(blocks, observes=TELLING, weights="passed", counts="requested")
+
+
+def test_the_offset_and_the_weight_of_a_sample_are_right(telling: Judge) -> None:
+    telling.hear(Malloc(60), 1, offsets=[UNTIL], weights=[PERIOD + 60 - UNTIL - 1])
+
+
+@pytest.mark.parametrize("offsets", [[], [51], [50, 50]], ids=str)
+def test_another_byte_than_the_one_that_was_drawn_is_wrong(
+    telling: Judge, offsets: list[int]
+) -> None:
+    mismatch = mismatch_of(telling, Malloc(60), 1, offsets=offsets, weights=[109])
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("offsets", [UNTIL], offsets)
+
+
+@pytest.mark.parametrize("weights", [[], [100], [109, 109]], ids=str)
+def test_another_weight_than_that_of_the_sample_is_wrong(
+    telling: Judge, weights: list[int]
+) -> None:
+    mismatch = mismatch_of(telling, Malloc(60), 1, offsets=[UNTIL], weights=weights)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("weights", [109], weights)
+
+
+@pytest.mark.parametrize("action", [Malloc(9), Free(0)], ids=str)
+@pytest.mark.parametrize("told", [{"offsets": [0]}, {"weights": [1]}], ids=str)
+def test_what_is_told_of_a_sample_that_was_not_taken_is_wrong(
+    telling: Judge, action: Action, told: dict[str, list[int]]
+) -> None:
+    telling.hear(Malloc(9))
+    assert mismatch_of(telling, action, **told).field in told
+
+
+def test_what_the_contract_does_not_observe_of_a_sample_is_not_judged(judge: Judge) -> None:
+    judge.hear(Malloc(60), 1, size=64, offsets=[7], weights=[8])

@@ -1,0 +1,347 @@
+"""A thread's clock: every rule that a contract can state, byte by byte, and in contexts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, new_clock
+from fuzz.oracles.distances import distances_of
+from fuzz.protocol.contract import Range, SamplingRule
+
+PERIOD = 100
+DRAWS = (128, 169, 145, 81, 22)
+"""What System.Random(0) draws for a period of 100 bytes."""
+ONE = {"surplus": "dropped", "samples_per_allocation": "one"}
+CONTEXT = {"context_bytes": 64, "distances": "dotnet", **ONE}
+
+
+def rule_of(**fields: Any) -> SamplingRule:  # noqa: ANN401 - any of its fields
+    return SamplingRule(Range(1, 2**40), **fields)
+
+
+def clock_of(period_bytes: int = PERIOD, **fields: Any) -> Clock:  # noqa: ANN401
+    clock = new_clock(rule_of(**fields), 0)
+    clock.start(period_bytes)
+    return clock
+
+
+def offsets(hits: Sequence[ExpectedSample]) -> list[int]:
+    return [hit.offset for hit in hits]
+
+
+# When a sample is due.
+
+
+@pytest.mark.parametrize(("crosses", "size_bytes"), [("at", 10), ("beyond", 11)])
+def test_an_allocation_of_exactly_so_many_bytes_is_sampled(crosses: str, size_bytes: int) -> None:
+    rule = {"crosses": crosses, "distances": "geometric", "first_bytes": (10,), **ONE}
+    assert not clock_of(**rule).count(size_bytes - 1, PERIOD)
+    assert len(clock_of(**rule).count(size_bytes, PERIOD)) == 1
+
+
+@pytest.mark.parametrize(("crosses", "offset"), [("at", 9), ("beyond", 10)])
+def test_the_byte_that_was_drawn_is_counted_from_0(crosses: str, offset: int) -> None:
+    clock = clock_of(crosses=crosses, distances="geometric", first_bytes=(10,), **ONE)
+    assert offsets(clock.count(50, PERIOD)) == [offset]
+
+
+def test_bytes_before_the_allocation_are_none_of_its_own() -> None:
+    clock = clock_of(crosses="at", distances="geometric", first_bytes=(10,), **ONE)
+    clock.count(8, PERIOD)
+    assert offsets(clock.count(50, PERIOD)) == [1]
+
+
+def test_what_is_dropped_is_not_counted_for_the_next_sample() -> None:
+    clock = clock_of(distances="geometric", seeds=(3,), first_bytes=(10,), **ONE)
+    clock.count(50, PERIOD)
+    assert clock.until_bytes == distances_of("geometric", 3).draw(PERIOD)
+
+
+def test_what_is_carried_is_counted_for_the_next_sample() -> None:
+    rule = {"surplus": "carried", "samples_per_allocation": "one"}
+    clock = clock_of(distances="geometric", seeds=(3,), first_bytes=(10,), **rule)
+    clock.count(50, 10**6)
+    assert clock.until_bytes == distances_of("geometric", 3).draw(10**6) - 40
+
+
+def test_an_allocation_is_sampled_at_each_distance_that_ends_in_it() -> None:
+    drawn = distances_of("geometric", 3)
+    first, second = drawn.draw(PERIOD), drawn.draw(PERIOD)
+    clock = clock_of(crosses="at", distances="geometric", seeds=(3,))
+    assert offsets(clock.count(first + second, PERIOD)) == [first - 1, first + second - 1]
+
+
+def test_an_allocation_that_takes_one_sample_takes_the_first() -> None:
+    drawn = distances_of("geometric", 3)
+    first, second, third = (drawn.draw(PERIOD) for _ in range(3))
+    rule = {"crosses": "at", "distances": "geometric", "seeds": (3,)}
+    clock = clock_of(samples_per_allocation="one", **rule)
+    assert offsets(clock.count(first + second, PERIOD)) == [first - 1]
+    assert clock.until_bytes == third
+
+
+def test_distances_that_are_all_alike_are_passed_without_counting_them() -> None:
+    clock = clock_of(1)
+    hits = clock.count(2**60, 1)
+    assert (len(hits), hits[0], len(hits[:1])) == (2**60 - 1, UNTOLD, 1)
+
+
+def test_what_is_taken_back_is_counted_again() -> None:
+    clock = clock_of()
+    clock.count(60, PERIOD)
+    clock.uncount(60)
+    assert clock.until_bytes == PERIOD
+
+
+# What is drawn, and when.
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_each_thread_draws_from_its_own_seed(thread: int) -> None:
+    clock = new_clock(rule_of(distances="jemalloc", seeds=(5, 6)), thread)
+    clock.start(PERIOD)
+    assert clock.until_bytes == distances_of("jemalloc", 5 + thread).draw(PERIOD)
+
+
+def test_the_first_distance_may_be_none_that_is_drawn() -> None:
+    clock = clock_of(distances="jemalloc", seeds=(5,), first_bytes=(16 << 20,), **ONE)
+    assert clock.until_bytes == 16 << 20
+    clock.count(17 << 20, PERIOD)
+    assert clock.until_bytes == distances_of("jemalloc", 5).draw(PERIOD)
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_some_threads_may_draw_their_first_distance(thread: int) -> None:
+    clock = new_clock(rule_of(distances="jemalloc", seeds=(5, 5), first_bytes=(7, None)), thread)
+    clock.start(PERIOD)
+    assert clock.until_bytes == (7, distances_of("jemalloc", 5).draw(PERIOD))[thread]
+
+
+def test_the_first_distance_is_the_first_only_once() -> None:
+    clock = clock_of(distances="jemalloc", seeds=(5,), first_bytes=(7,))
+    clock.start(PERIOD)
+    assert clock.until_bytes == distances_of("jemalloc", 5).draw(PERIOD)
+
+
+def test_starting_again_goes_on_with_the_same_numbers() -> None:
+    clock, drawn = clock_of(distances="jemalloc", seeds=(5,)), distances_of("jemalloc", 5)
+    drawn.draw(PERIOD)
+    clock.start(PERIOD)
+    assert clock.until_bytes == drawn.draw(PERIOD)
+
+
+def test_the_present_distance_stays_when_the_period_changes() -> None:
+    clock = clock_of(distances="geometric", first_bytes=(10,), seeds=(3,), **ONE)
+    assert not clock.count(10, 10**6)
+    assert clock.count(1, 10**6)
+    assert clock.until_bytes == distances_of("geometric", 3).draw(10**6)
+
+
+RESEEDED = {"distances": "gperftools", "seeds": (1,), "first_bytes": (10,), "reseeds": (9,), **ONE}
+
+
+def test_when_a_sample_is_due_first_another_generator_decides() -> None:
+    drawn = distances_of("gperftools", 9)
+    distance = drawn.draw(PERIOD)
+    clock = clock_of(**RESEEDED)
+    assert offsets(clock.count(distance + 11, PERIOD)) == [distance]
+    assert clock.until_bytes == drawn.draw(PERIOD)
+
+
+def test_the_other_generator_may_decide_against_the_first_sample() -> None:
+    distance = distances_of("gperftools", 9).draw(PERIOD)
+    assert distance > 11
+    clock = clock_of(**RESEEDED)
+    assert not clock.count(11, PERIOD)
+    assert clock.until_bytes == distance - 11
+
+
+def test_only_the_first_sample_that_is_due_is_decided_anew() -> None:
+    drawn = distances_of("gperftools", 9)
+    clock = clock_of(**RESEEDED)
+    for distance in (drawn.draw(PERIOD), drawn.draw(PERIOD)):
+        assert offsets(clock.count(10**6, PERIOD)) == [distance]
+
+
+# What a sample stands for.
+
+
+def test_tcmallocs_weights_are_those_of_its_source() -> None:
+    rule = {"distances": "tcmalloc", "weights": "passed", "seeds": (1,), **ONE}
+    clock = clock_of(4096, **rule)
+    found = []
+    for number in range(110):
+        found += [(number, hit.weight) for hit in clock.count(number % 300 + 1, 4096)]
+    assert found == [(47, 4115), (53, 4111), (76, 4163), (92, 4142), (109, 4147)]
+
+
+def test_a_weight_is_of_the_period_for_which_the_distance_was_drawn() -> None:
+    rule = {"distances": "tcmalloc", "weights": "passed", "first_bytes": (10,), **ONE}
+    clock = clock_of(4096, **rule)
+    assert clock.count(31, 64) == [ExpectedSample(10, 4096 + 31 - 10 - 1)]
+    until_bytes = clock.until_bytes
+    assert clock.count(until_bytes + 1, 8) == [ExpectedSample(until_bytes, 64)]
+
+
+# Byte by byte.
+
+
+def byte_by_byte(rule: SamplingRule, sizes: list[int]) -> list[list[int]]:
+    """The offsets at which objects of these sizes are sampled, looking at one byte after another.
+
+    A sample point is so many bytes behind the last one as was drawn; the byte that is sampled is
+    the one that reaches it, or the next.
+    """
+    drawn = distances_of(rule.distances, 0)
+    distance, counted, answers = drawn.draw(PERIOD), 0, []
+    for size in sizes:
+        hits = []
+        for offset in range(size):
+            counted += 1
+            while counted == distance + (rule.crosses == "beyond"):
+                hits.append(offset)
+                counted -= distance
+                distance = drawn.draw(PERIOD)
+                if rule.surplus == "dropped" and rule.samples_per_allocation == "one":
+                    break
+            if hits and rule.surplus == "dropped" and rule.samples_per_allocation == "one":
+                break
+        if hits and rule.surplus == "dropped":
+            counted = 0
+        answers.append(hits[:1] if rule.samples_per_allocation == "one" else hits)
+    return answers
+
+
+sizes = st.lists(st.integers(0, 400), max_size=20)
+rules = st.builds(
+    rule_of,
+    crosses=st.sampled_from(["beyond", "at"]),
+    surplus=st.sampled_from(["carried", "dropped"]),
+    samples_per_allocation=st.sampled_from(["all", "one"]),
+    distances=st.sampled_from(["geometric", "jemalloc"]),
+)
+rules_before_one_byte = st.builds(
+    rule_of,
+    surplus=st.just("dropped"),
+    samples_per_allocation=st.just("one"),
+    distances=st.sampled_from(["dotnet", "tcmalloc", "gperftools"]),
+)
+
+
+@given(rules | rules_before_one_byte, sizes)
+def test_a_clock_agrees_with_looking_at_each_byte(rule: SamplingRule, sizes: list[int]) -> None:
+    clock = new_clock(rule, 0)
+    clock.start(PERIOD)
+    assert [offsets(clock.count(size, PERIOD)) for size in sizes] == byte_by_byte(rule, sizes)
+
+
+# Allocation contexts.
+
+
+def context_of(room_bytes: int, until_bytes: int) -> Clock:
+    """With that much room, so far from a sample; what is drawn next are DRAWS."""
+    clock = clock_of(first_bytes=(until_bytes,), **CONTEXT)
+    clock.room_bytes = room_bytes
+    return clock
+
+
+def judged(clock: Clock, size_bytes: int) -> tuple[list[int], int, int]:
+    """The offsets of an object's samples, the room, and the bytes until the next sample."""
+    hits = clock.allocate(size_bytes, False, PERIOD)
+    return offsets(hits), clock.room_bytes, clock.until_bytes
+
+
+def test_an_object_in_front_of_the_byte_that_was_drawn_is_not_sampled() -> None:
+    assert judged(context_of(40, 24), 24) == ([], 16, 0)
+
+
+def test_an_object_on_the_byte_that_was_drawn_is_sampled_and_another_is_drawn() -> None:
+    assert judged(context_of(40, 23), 24) == ([23], 16, DRAWS[0])
+
+
+def test_an_object_that_just_fills_the_context_overflows_nothing() -> None:
+    assert judged(context_of(24, 30), 24) == ([], 0, 6)
+
+
+def test_an_overflowing_object_is_sampled_on_a_byte_that_the_context_had_left() -> None:
+    assert judged(context_of(16, 15), 24) == ([15], 64 - 24, DRAWS[0])
+
+
+def test_the_rest_of_an_overflowing_object_is_judged_by_a_distance_of_its_own() -> None:
+    assert judged(context_of(16, 16), 16 + DRAWS[0]) == ([], 0, DRAWS[1])
+    assert judged(context_of(16, 16), 17 + DRAWS[0]) == ([16 + DRAWS[0]], 0, DRAWS[1])
+
+
+def test_what_was_drawn_beyond_a_context_means_nothing_to_the_next() -> None:
+    assert judged(context_of(16, 18), 24) == ([], 40, DRAWS[1])
+
+
+def test_where_there_is_no_context_the_whole_object_is_judged_anew() -> None:
+    assert judged(context_of(0, 5), DRAWS[0] + 1) == ([DRAWS[0]], 0, DRAWS[1])
+
+
+def test_a_new_context_is_as_large_as_an_object_that_is_larger() -> None:
+    assert judged(context_of(0, 0), 65)[1] == 0
+
+
+def test_an_object_outside_is_judged_by_a_distance_of_its_own() -> None:
+    clock = context_of(40, 24)
+    assert offsets(clock.allocate(DRAWS[0] + 1, True, PERIOD)) == [DRAWS[0]]
+    assert offsets(clock.allocate(DRAWS[1], True, PERIOD)) == []
+    assert (clock.room_bytes, clock.until_bytes) == (40, 24)
+
+
+def test_while_sampling_is_off_contexts_go_on_and_nothing_is_drawn() -> None:
+    clock = context_of(40, 24)
+    assert not clock.allocate(24, False, 0)
+    assert not clock.allocate(24, False, 0)
+    assert (clock.room_bytes, clock.until_bytes) == (64 - 24, 24)
+    clock.start(PERIOD)
+    assert clock.until_bytes == DRAWS[0]
+
+
+def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]]:
+    """The offsets of the samples, looking at each byte of each context.
+
+    A distance is the trials that fail. A new one begins behind a sampled object, and in each
+    context: at its first byte, which may lie in the middle of an object for which the context was
+    too small; then the object's end is no place where one begins, but the rest of the context is.
+    """
+    drawn = distances_of("dotnet", 0)
+    left, room, answers = drawn.draw(PERIOD), 0, []
+    for size in sizes:
+        hit: list[int] = []
+        overflows = size > room
+        for offset in range(size):
+            if overflows and offset == room and not hit:
+                left = drawn.draw(PERIOD)
+            if not hit:
+                if left == 0:
+                    hit = [offset]
+                left -= 1
+        room = max(context_bytes, size) - size if overflows else room - size
+        if overflows or hit:
+            left = drawn.draw(PERIOD)
+        answers.append(hit)
+    return answers
+
+
+@given(st.lists(st.integers(1, 200), max_size=20), st.integers(1, 300))
+def test_a_clock_in_contexts_agrees_with_looking_at_each_byte(
+    sizes: list[int], context_bytes: int
+) -> None:
+    clock = clock_of(**{**CONTEXT, "context_bytes": context_bytes})
+    found = [offsets(clock.allocate(size, False, PERIOD)) for size in sizes]
+    assert found == context_byte_by_byte(sizes, context_bytes)
+
+
+@pytest.mark.parametrize("context_bytes", [32, 64, 1000])
+def test_however_long_contexts_are_an_object_is_sampled_as_often(context_bytes: int) -> None:
+    clock = clock_of(**{**CONTEXT, "context_bytes": context_bytes, "seeds": (1,)})
+    sampled = sum(len(clock.allocate(24, False, PERIOD)) for _ in range(20_000))
+    chance = 1 - (1 - 1 / PERIOD) ** 24
+    # Five standard deviations.
+    assert abs(sampled - 20_000 * chance) < 5 * (20_000 * chance * (1 - chance)) ** 0.5

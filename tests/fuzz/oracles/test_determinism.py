@@ -1,0 +1,121 @@
+"""The determinism oracle: the same actions, a second time, give the same observations."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.oracles.determinism import DeterminismMismatch, DeterminismOracle
+from fuzz.protocol.actions import (
+    Action,
+    AllocateNode,
+    CheckHeap,
+    CollectMinor,
+    EnableSampling,
+    Fork,
+    Pin,
+    SetCallback,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation, Report
+from fuzz.run import run_actions
+from fuzz.targets import Target, make_target
+
+ORACLE = DeterminismOracle()
+SEEN = Observation(2, 1, "ssMR", 32, outside=False, at=0, reports=[Report([5], 0, 0, 0)], free=32)
+
+
+class Remembering:
+    """A target that goes wrong in its second trace, as `change` does it."""
+
+    name = "remembering"
+
+    def __init__(self, change: Callable[[Observation], None]) -> None:
+        self._target = make_target("reference")
+        self._change = change
+        self._traces = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self._traces += 1
+        return self._target.start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        observation = self._target.perform(action)
+        if self._traces > 1:
+            self._change(observation)
+        return observation
+
+
+# Judged directly.
+
+
+def test_equal_observations_agree() -> None:
+    ORACLE.check(SEEN, attrs.evolve(SEEN, reports=[Report([5], 0, 0, 0)]))
+    with pytest.raises(DeterminismMismatch):
+        ORACLE.check(SEEN, Observation())
+
+
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        *(("samples", 1), ("minors", 2), ("order", "sMRs"), ("size", 40), ("outside", True)),
+        *(("at", None), ("value", 3), ("alive", False), ("identity", 7), ("graph", [[1, 0]])),
+        *(("reports", [Report([5], 8, 0, 0)]), ("free", 40), ("limit", 256), ("top", 0)),
+        *(("sample_point", 8), ("state", 1), ("error", "HeapError: no")),
+    ],
+)
+def test_a_field_that_differs_is_named_with_both_answers(field: str, other: Any) -> None:  # noqa: ANN401
+    changed = attrs.evolve(SEEN, **{field: other})
+    with pytest.raises(DeterminismMismatch) as raised:
+        ORACLE.check(SEEN, changed)
+    mismatch = raised.value
+    assert (mismatch.oracle, mismatch.field) == ("determinism", field)
+    assert (mismatch.expected, mismatch.got) == (getattr(SEEN, field), other)
+
+
+@pytest.mark.parametrize(
+    ("samples", "minors", "field"), [(9, 1, "samples"), (2, 9, "minors"), (9, 9, "samples")]
+)
+def test_of_several_fields_the_first_is_named(samples: int, minors: int, field: str) -> None:
+    changed = attrs.evolve(SEEN, samples=samples, minors=minors)
+    with pytest.raises(DeterminismMismatch) as raised:
+        ORACLE.check(SEEN, changed)
+    assert (raised.value.field, raised.value.direction) == (field, "more")
+
+
+@pytest.mark.parametrize("actions", [(), (Pin(0), SetCallback(0), Fork())], ids=str)
+def test_every_trace_is_run_again_as_it_was(
+    contract: Contract, actions: tuple[Action, ...]
+) -> None:
+    assert ORACLE.configuration(contract, {"nursery_bytes": 64}, actions) == {"nursery_bytes": 64}
+    assert [ORACLE.instead(action) for action in actions] == [*actions]
+
+
+# On targets.
+
+
+def test_the_reference_is_deterministic(reference: Target) -> None:
+    actions = (EnableSampling(8), AllocateNode(0), SetCallback(0), CollectMinor(), Fork())
+    assert run_actions(reference, {}, actions, [ORACLE]) is None
+
+
+def test_a_pointer_that_is_elsewhere_the_second_time_is_found() -> None:
+    def move(observation: Observation) -> None:
+        observation.state = 3
+
+    actions = (AllocateNode(0), CheckHeap())
+    failure = run_actions(Remembering(move), {}, actions, [ORACLE])
+    assert failure is not None
+    assert failure.identity == ("determinism", "state", "allocate_node", "more")
+
+
+def test_an_error_that_comes_only_the_second_time_is_found() -> None:
+    def fail(observation: Observation) -> None:
+        observation.error = "HeapError: full" if observation.minors else None
+
+    actions = (AllocateNode(0), CollectMinor(), CheckHeap())
+    failure = run_actions(Remembering(fail), {}, actions, [ORACLE])
+    assert failure is not None
+    assert failure.identity == ("determinism", "error", "collect_minor", "HeapError")
+    assert failure.actions == actions[:2]

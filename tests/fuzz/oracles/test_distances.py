@@ -1,0 +1,207 @@
+"""How far samples are apart: by each system's own numbers, and by formulas written another way."""
+
+import math
+import statistics
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+
+from fuzz.oracles.distances import (
+    SEQUENCES,
+    Distances,
+    Dotnet,
+    Geometric,
+    Gperftools,
+    Jemalloc,
+    Tcmalloc,
+    distances_of,
+)
+from fuzz.protocol.contract import DRAWN
+
+MIB = 2**20
+DOUBLES_OF_SYSTEM_RANDOM_0 = (
+    *(0.7262432699679598, 0.8173253595909687, 0.7680226893946634),
+    *(0.5581611914365372, 0.2060331540210327),
+)
+SPLITMIX_0 = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
+JEMALLOC_FACTOR, JEMALLOC_TERM = 6364136223846793005, 1442695040888963407
+DRAWS = 20_000
+PERIOD = 512
+SIGMAS = 5
+
+
+def drawn(distances: Distances, period_bytes: int, count: int) -> list[int]:
+    return [distances.draw(period_bytes) for _ in range(count)]
+
+
+def jemalloc_uniforms(state: int, count: int) -> list[Fraction]:
+    """The numbers between 0 and 1 that follow a state, by 128-bit products and a division."""
+    uniforms = []
+    for _ in range(count):
+        state = divmod(state * JEMALLOC_FACTOR + JEMALLOC_TERM, 2**64)[1]
+        uniforms.append(Fraction(state // 2**11, 2**53))
+    return uniforms
+
+
+def is_trial(distance: int, chance: Fraction, period_bytes: int) -> bool:
+    """Whether the trial of that number, from 1, is the first to succeed: q^n < chance <= q^(n-1).
+
+    Each byte is sampled with a probability of one in a period, and q is that of the others. The
+    powers are exact, where the sequence takes logarithms.
+    """
+    q = 1 - Fraction(1, period_bytes)
+    return bool(q**distance < chance <= q ** (distance - 1))
+
+
+# Each system's own numbers.
+
+
+def test_tcmalloc_draws_what_its_source_draws() -> None:
+    assert drawn(Tcmalloc(1), 2 * MIB, 7) == [
+        *(592823, 150996, 743092, 677108, 861969, 1352942, 1905571)
+    ]
+
+
+def test_dotnet_draws_by_the_numbers_of_system_random() -> None:
+    # A period so long that one in a thousand million is seen in the distance.
+    period_bytes = 2**40
+    ln_q = math.log(1 - 1 / period_bytes)
+    expected = [math.floor(math.log(1 - u) / ln_q) for u in DOUBLES_OF_SYSTEM_RANDOM_0]
+    assert drawn(Dotnet(0), period_bytes, 5) == expected
+
+
+def test_geometric_distances_are_by_the_numbers_of_splitmix64() -> None:
+    distances = drawn(Geometric(0), 64, 3)
+    for distance, number in zip(distances, SPLITMIX_0, strict=True):
+        assert is_trial(distance, 1 - Fraction(number >> 11, 2**53), 64)
+
+
+def test_geometric_distances_are_by_every_bit_of_those_numbers() -> None:
+    period_bytes = 2**40
+    ln_q = math.log(1 - 1 / period_bytes)
+    uniforms = [(number >> 11) / 2**53 for number in SPLITMIX_0]
+    expected = [math.floor(math.log(1 - u) / ln_q) + 1 for u in uniforms]
+    assert drawn(Geometric(0), period_bytes, 3) == expected
+
+
+# Each formula, written another way.
+
+
+@pytest.mark.parametrize("seed", [0, 1, 0x7F3A_9C00_2740, 2**64 - 1])
+@pytest.mark.parametrize("period_bytes", [2, 16, 256])
+def test_jemalloc_draws_the_trial_that_succeeds(seed: int, period_bytes: int) -> None:
+    distances = drawn(Jemalloc(seed), period_bytes, 20)
+    for distance, uniform in zip(distances, jemalloc_uniforms(seed, 20), strict=True):
+        assert is_trial(distance, uniform, period_bytes)
+
+
+def test_where_jemallocs_number_is_0_it_stands_for_1() -> None:
+    before_0 = -JEMALLOC_TERM * pow(JEMALLOC_FACTOR, -1, 2**64) % 2**64
+    assert jemalloc_uniforms(before_0, 1) == [0]
+    assert Jemalloc(before_0).draw(2**19) == 1
+
+
+def test_dotnet_draws_the_trials_that_fail() -> None:
+    distances = drawn(Dotnet(0), 100, 5)
+    for distance, uniform in zip(distances, DOUBLES_OF_SYSTEM_RANDOM_0, strict=True):
+        assert is_trial(distance + 1, 1 - Fraction(uniform), 100)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 0x7F3A_9C00_2740])
+def test_gperftools_draws_the_bytes_before_an_exponential_one(seed: int) -> None:
+    state = seed
+    distances = Gperftools(seed)
+    for step in range(1, 41):
+        state = (state * 0x5DEECE66D + 0xB) % 2**48
+        if step > 20:
+            distance = distances.draw(4096)
+            chance = Decimal(state // 2**22 + 1) / 2**26
+            least, most = (Decimal(-each) / 4096 for each in (distance + 1, distance))
+            assert least.exp() < chance <= most.exp()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tcmalloc_draws_one_byte_less_than_gperftools_but_not_below_0(seed: int) -> None:
+    gperftools, tcmalloc = (drawn(each(seed), 4, 100) for each in (Gperftools, Tcmalloc))
+    assert tcmalloc == [max(distance - 1, 0) for distance in gperftools]
+    assert {0, 1} <= {*gperftools}
+
+
+# A period of one byte.
+
+
+@pytest.mark.parametrize(
+    ("name", "distance"), [("jemalloc", 1), ("geometric", 1), ("tcmalloc", 0), ("dotnet", 0)]
+)
+def test_a_period_of_one_byte_samples_each(name: str, distance: int) -> None:
+    assert drawn(distances_of(name, 1), 1, 3) == [distance] * 3
+
+
+@pytest.mark.parametrize("name", ["jemalloc", "tcmalloc"])
+def test_a_period_of_one_byte_draws_nothing(name: str) -> None:
+    distances = distances_of(name, 1)
+    distances.draw(1)
+    assert distances.draw(4096) == distances_of(name, 1).draw(4096)
+
+
+@pytest.mark.parametrize("name", ["geometric", "dotnet", "gperftools"])
+def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
+    distances = distances_of(name, 1)
+    distances.draw(1)
+    assert distances.draw(4096) == drawn(distances_of(name, 1), 4096, 2)[1]
+
+
+# What all of them have in common.
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    [
+        ("jemalloc", PERIOD),
+        ("geometric", PERIOD),
+        ("dotnet", PERIOD - 1),
+        ("gperftools", PERIOD - 0.5),
+        ("tcmalloc", PERIOD - 1.5),
+    ],
+)
+def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None:
+    found = statistics.fmean(drawn(distances_of(name, 7), PERIOD, DRAWS))
+    # A geometric distance deviates by its own mean.
+    assert abs(found - mean) < SIGMAS * PERIOD / math.sqrt(DRAWS)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_as_many_distances_are_short_as_chance_lets_expect(name: str) -> None:
+    short = sum(distance < PERIOD // 8 for distance in drawn(distances_of(name, 7), PERIOD, DRAWS))
+    chance = 1 - math.exp(-1 / 8)
+    assert abs(short - DRAWS * chance) < SIGMAS * math.sqrt(DRAWS * chance * (1 - chance))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_next_distance_does_not_depend_on_the_last_periods(name: str) -> None:
+    """A period changes what is made of a number, and not which number comes next."""
+    distances = distances_of(name, 3)
+    distances.draw(64)
+    assert distances.draw(4096) == drawn(distances_of(name, 3), 4096, 2)[1]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_another_seed_gives_other_distances(name: str) -> None:
+    runs = [drawn(distances_of(name, seed), 2**30, 3) for seed in range(8)]
+    assert all(first != second for first, second in pairwise(sorted(runs)))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_longest_period_that_may_be_drawn_for_has_distances(name: str) -> None:
+    assert min(drawn(distances_of(name, 5), 2**53, 10)) > 0
+
+
+def test_all_that_is_drawn_has_a_sequence() -> None:
+    assert {*SEQUENCES} == {*DRAWN}
+
+
+@pytest.mark.parametrize("name", ["period", "unstated", "random"])
+def test_what_is_not_drawn_is_the_period(name: str) -> None:
+    assert drawn(distances_of(name, 5), 64, 3) == [64, 64, 64]

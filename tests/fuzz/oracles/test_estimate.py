@@ -1,0 +1,466 @@
+"""What samples stand for, by the figures of real allocators, and how many of them are chance."""
+
+import itertools
+import math
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.oracles import Bench
+from fuzz.oracles.distances import distances_of
+from fuzz.oracles.estimate import IMPROBABLE, EstimateMismatch, EstimateOracle, improbability
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.protocol.actions import (
+    Action,
+    AllocateNode,
+    AllocateString,
+    Calloc,
+    EnableSampling,
+    Free,
+    Malloc,
+    PauseSampling,
+    ReadProfile,
+    Realloc,
+    ResumeSampling,
+    SetCallback,
+    SetPeriod,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.observation import Observation
+
+BLOCKS = 10_000
+NODE = AllocateNode(0)
+NODE_BYTES, STRING_BYTES = 32, 48
+STRING = AllocateString(STRING_BYTES - 25)
+
+
+class Judge:
+    """The estimate oracle, over a sampling oracle that only counts."""
+
+    def __init__(self, contract: Contract) -> None:
+        assert list(problems_of(contract)) == []
+        self.bench = Bench(contract)
+        self.sampling = self.bench.oracles[SamplingOracle]
+        self.oracle = self.bench.oracles[EstimateOracle]
+
+    def hear(self, *actions: Action, **fields: Any) -> None:  # noqa: ANN401
+        """The target says that of each action."""
+        for action in actions:
+            observation = Observation(**fields)
+            self.bench.shadow.follow(action, observation.minors)
+            self.sampling.follow(action, observation)
+            self.oracle.check(action, observation, self.sampling.facts)
+
+    def profile(self, objects: int, size_bytes: int) -> None:
+        self.hear(ReadProfile(), profile=[objects, size_bytes])
+
+
+def mismatch_of(judge: Judge, *actions: Action, **fields: Any) -> EstimateMismatch:  # noqa: ANN401
+    with pytest.raises(EstimateMismatch) as raised:
+        judge.hear(*actions, **fields)
+    return raised.value
+
+
+# Profiles.
+
+
+def profiling(blocks: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+    """Blocks of any size, of which each thread's first is sampled."""
+    fields: dict[str, Any] = {
+        "crosses": "at",
+        "distances": "jemalloc",
+        "estimates": "probability",
+        "first_bytes": (1, 1, 1),
+        "period_bytes": attrs.evolve(blocks.sampling.period_bytes, maximum=2**40),
+    }
+    actions = (*blocks.actions, "read_profile")
+    layout = attrs.evolve(blocks.layout, size_classes=(), page_bytes=1, object_bytes_max=2**40)
+    return attrs.evolve(
+        blocks,
+        layout=layout,
+        actions=actions,
+        sampling=attrs.evolve(blocks.sampling, **{**fields, **rule}),
+        observes=(*blocks.observes, "profile"),
+    )
+
+
+def test_a_block_that_counts_nothing_stands_for_as_many_as_one_of_a_byte(blocks: Contract) -> None:
+    """Some distances may be nothing, and then such a block can reach one."""
+    seed = next(
+        seed for seed in itertools.count() if distances_of("gperftools", seed).draw(4096) == 0
+    )
+    rule = {"counts": "requested", "distances": "gperftools", "first_bytes": (), "seeds": (seed,)}
+    judge = Judge(profiling(blocks, **rule, initial_period_bytes=4096))
+    judge.hear(Malloc(0))
+    judge.profile(4096, 0)
+
+
+JEMALLOC = {
+    (8, 0): (8, 8),
+    (8, 12): (4100, 4100),
+    (8, 19): (524292, 524292),
+    (16, 0): (16, 8),
+    (16, 12): (4104, 2052),
+    (16, 19): (524296, 262148),
+    (1024, 0): (1024, 8),
+    (1024, 12): (4629, 36),
+    (1024, 19): (524800, 4100),
+    (4096, 0): (4096, 8),
+    (4096, 12): (6480, 13),
+    (4096, 19): (526339, 1028),
+    (16384, 12): (16690, 8),
+    (16384, 19): (532523, 260),
+    (524288, 12): (524288, 8),
+    (524288, 19): (829411, 13),
+    (1048576, 19): (1212697, 9),
+}
+"""By usable size and binary logarithm of the period: what jemalloc adds to its sums for a sample,
+in bytes and in eighths of objects."""
+
+
+@pytest.mark.parametrize(("size_bytes", "lg"), JEMALLOC)
+def test_a_sample_stands_for_what_jemalloc_adds_for_it(
+    blocks: Contract, size_bytes: int, lg: int
+) -> None:
+    unbiased_bytes, eighths = JEMALLOC[size_bytes, lg]
+    judge = Judge(profiling(blocks, initial_period_bytes=2**lg))
+    judge.hear(Malloc(size_bytes))
+    assert len(judge.sampling.facts.hits) == 1
+    judge.profile(round(eighths / 8), unbiased_bytes)
+
+
+@pytest.fixture
+def judge(blocks: Contract) -> Judge:
+    """A block of 8 bytes is sampled, and stands for 512.5 objects of 4100 bytes."""
+    judge = Judge(profiling(blocks, initial_period_bytes=4096))
+    judge.hear(Malloc(8))
+    return judge
+
+
+@pytest.mark.parametrize(("objects", "size_bytes"), [(512, 4100), (511, 4099), (514, 4102)])
+def test_a_profile_may_be_rounded(judge: Judge, objects: int, size_bytes: int) -> None:
+    judge.profile(objects, size_bytes)
+
+
+@pytest.mark.parametrize(("objects", "direction"), [(1, "less"), (510, "less"), (515, "more")])
+def test_another_number_of_objects_is_wrong(judge: Judge, objects: int, direction: str) -> None:
+    mismatch = mismatch_of(judge, ReadProfile(), profile=[objects, 4100])
+    assert (mismatch.oracle, mismatch.field, mismatch.expected) == ("estimate", "objects", 513)
+    assert mismatch.direction == direction
+
+
+@pytest.mark.parametrize("size_bytes", [8, 4097, 4103])
+def test_another_number_of_bytes_is_wrong(judge: Judge, size_bytes: int) -> None:
+    mismatch = mismatch_of(judge, ReadProfile(), profile=[512, size_bytes])
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("bytes", 4100, size_bytes)
+
+
+@pytest.mark.parametrize("profile", [None, [], [512], [512, 4100, 0]], ids=str)
+def test_a_profile_is_two_numbers(judge: Judge, profile: list[int] | None) -> None:
+    assert mismatch_of(judge, ReadProfile(), profile=profile).field == "profile"
+
+
+def test_what_is_not_sampled_stands_for_nothing(judge: Judge) -> None:
+    assert judge.sampling.facts.bytes_until_sample() > 8
+    judge.hear(Malloc(8))
+    judge.profile(512, 4100)
+
+
+def test_a_block_of_several_parts_stands_for_blocks_like_it(blocks: Contract) -> None:
+    judge = Judge(profiling(blocks, initial_period_bytes=4096))
+    judge.hear(Calloc(2, 4))
+    judge.profile(512, 4100)
+
+
+def test_each_sample_is_unbiased_for_itself_before_they_are_added(blocks: Contract) -> None:
+    """Added first, 8 and 2^20 bytes would have a mean of half a MiB, and stand for 2 objects."""
+    judge = Judge(profiling(blocks, initial_period_bytes=4096))
+    judge.hear(Malloc(8, thread=0), Malloc(2**20, thread=1))
+    judge.profile(513, 4100 + 2**20)
+    assert mismatch_of(judge, ReadProfile(), profile=[2, 8 + 2**20]).field == "objects"
+
+
+def test_what_was_freed_stands_for_nothing(judge: Judge) -> None:
+    judge.hear(Malloc(8, thread=1), Free(0))
+    judge.profile(512, 4100)
+    judge.hear(Free(0))
+    judge.profile(0, 0)
+
+
+def test_a_block_that_another_thread_frees_is_gone(judge: Judge) -> None:
+    judge.hear(Free(0, thread=2))
+    judge.profile(0, 0)
+
+
+def test_a_sampled_block_that_is_made_another_size_unsampled_stands_for_nothing(
+    judge: Judge,
+) -> None:
+    judge.hear(Realloc(0, 16))
+    assert judge.sampling.facts.hits == ()
+    judge.profile(0, 0)
+
+
+def test_a_block_that_is_sampled_when_it_is_made_another_size_stands_for_that_size(
+    judge: Judge,
+) -> None:
+    judge.hear(Realloc(0, 1024, thread=1))
+    judge.profile(round(36 / 8), 4629)
+
+
+def test_a_block_that_stays_where_it_is_stands_for_what_it_did(blocks: Contract) -> None:
+    judge = Judge(profiling(blocks, initial_period_bytes=4096, realloc="when_moved"))
+    judge.hear(Malloc(8), Realloc(0, 5))
+    judge.profile(512, 4100)
+
+
+def test_a_block_that_grows_a_little_stands_for_the_quarter_that_it_grows_by(
+    blocks: Contract,
+) -> None:
+    judge = Judge(profiling(blocks, initial_period_bytes=4096, realloc="when_moved"))
+    judge.hear(Malloc(1024), Realloc(0, 1030, thread=1))
+    one_in = 1 / -math.expm1(-1280 / 4096)
+    judge.profile(round(one_in), round(one_in * 1280))
+
+
+@pytest.mark.parametrize(("setting_period", "profile"), [("keeps", (512, 4100)), ("drops", (0, 0))])
+def test_what_becomes_of_samples_when_the_period_is_set(
+    blocks: Contract, setting_period: str, profile: tuple[int, int]
+) -> None:
+    rule = {"initial_period_bytes": 4096, "setting_period": setting_period}
+    judge = Judge(profiling(blocks, **rule))
+    judge.hear(Malloc(8), SetPeriod(2**19))
+    judge.profile(*profile)
+
+
+def test_a_sample_stands_for_what_its_period_says_when_it_is_taken(blocks: Contract) -> None:
+    judge = Judge(profiling(blocks, initial_period_bytes=4096))
+    judge.hear(SetPeriod(2**19), Malloc(8))
+    judge.profile(65536, 524292)
+
+
+def test_pausing_drops_no_sample(judge: Judge) -> None:
+    judge.hear(PauseSampling())
+    judge.profile(512, 4100)
+    judge.hear(ResumeSampling())
+    judge.profile(512, 4100)
+
+
+def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(
+    blocks: Contract,
+) -> None:
+    """What gperftools does not heed: it samples classes, and unbiases what was requested."""
+    contract = profiling(blocks, initial_period_bytes=4096)
+    layout = attrs.evolve(contract.layout, size_classes=(8, 16))
+    judge = Judge(attrs.evolve(contract, layout=layout))
+    judge.hear(Malloc(1))
+    judge.profile(512, 4100)
+
+
+def by_weight(blocks: Contract) -> Contract:
+    """TCMalloc's, with classes of 16, 32 and 64 bytes, and 15 bytes before the first sample."""
+    rule = {"crosses": "beyond", "distances": "tcmalloc", "counts": "requested_plus_one"}
+    contract = profiling(
+        blocks,
+        **rule,
+        weights="passed",
+        estimates="weight",
+        first_bytes=(15, 0, 0),
+        initial_period_bytes=4096,
+    )
+    layout = attrs.evolve(contract.layout, size_classes=(16, 32, 64))
+    return attrs.evolve(contract, layout=layout)
+
+
+def test_a_weight_stands_for_what_tcmalloc_makes_of_it(blocks: Contract) -> None:
+    judge = Judge(by_weight(blocks))
+    judge.hear(Malloc(20))
+    weight = 4096 + 21 - 15 - 1
+    size_bytes = int(weight * 32 / 21 + 0.5)
+    judge.profile((size_bytes + 32 // 2) // 32, size_bytes)
+
+
+def test_on_average_weights_stand_for_all_that_was_allocated(blocks: Contract) -> None:
+    judge = Judge(by_weight(blocks))
+    judge.hear(EnableSampling(64))
+    weights = 0
+    for _ in range(BLOCKS):
+        judge.hear(Malloc(20))
+        weights += sum(hit.weight for hit in judge.sampling.facts.hits)
+        judge.hear(Free(0))
+    # Five standard deviations, and some more: a weight is about 1 / chance blocks.
+    chance = 1 - math.exp(-21 / 64)
+    assert abs(weights / 21 - BLOCKS) < 5 * math.sqrt(BLOCKS / chance)
+
+
+# Chance.
+
+ONE = {"samples_per_allocation": "one", "surplus": "dropped"}
+
+
+def at_random(contract: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+    """The same, with distances of which nothing is stated but that they are unbiased."""
+    rules = attrs.evolve(contract.sampling, distances="random", **rule)
+    return attrs.evolve(contract, sampling=rules, observes=("samples", "minors", "order"))
+
+
+@pytest.fixture
+def chance(contract: Contract) -> Judge:
+    """A node and a string alternate, and a sample is expected of each 80 bytes."""
+    judge = Judge(at_random(contract))
+    judge.hear(EnableSampling(NODE_BYTES + STRING_BYTES))
+    return judge
+
+
+def alternate(judge: Judge, samples: tuple[int, int], rounds: int) -> None:
+    """A node and a string, so often, each of which takes so many samples."""
+    for _ in range(rounds):
+        for action, count in zip((NODE, STRING), samples, strict=True):
+            judge.hear(action, samples=count)
+            judge.hear(Free(0))
+
+
+def test_a_fixed_stride_in_step_with_what_alternates_is_found(chance: Judge) -> None:
+    with pytest.raises(EstimateMismatch) as raised:
+        alternate(chance, (0, 1), rounds=1000)
+    mismatch = raised.value
+    assert (mismatch.oracle, mismatch.field, mismatch.direction) == ("estimate", "samples", "less")
+    assert "every node; of so many bytes" in mismatch.why
+
+
+def test_a_few_rounds_in_step_may_be_chance(chance: Judge) -> None:
+    # Of 99 nodes 39.6 samples are expected: that there is none has one chance in exp(39.6).
+    alternate(chance, (0, 1), rounds=99)
+    mismatch_of(chance, *[NODE] * 2)
+
+
+def test_too_many_samples_are_found(chance: Judge) -> None:
+    assert mismatch_of(chance, *[STRING, Free(0)] * 1000, samples=1).direction == "more"
+
+
+def test_of_one_kind_each_size_is_judged_by_itself(chance: Judge) -> None:
+    """Strings of 40 and 120 bytes: a sample each is as many as both together should take."""
+    small, large = (AllocateString(length, nonmovable=True) for length in (40 - 25, 120 - 25))
+    mismatch = mismatch_of(chance, *[small, Free(0), large, Free(0)] * 1000, samples=1)
+    assert "of every string of 40 bytes" in mismatch.why
+
+
+@pytest.mark.parametrize("per_allocation", ["all", "one"])
+def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocation: str) -> None:
+    """Each byte is sampled with one chance in a period, in 25 traces of 400 objects.
+
+    That any of these 20,000 comparisons goes wrong has a chance below 20,000 exp(-40), 10^-13.
+    """
+    one = per_allocation == "one"
+    for seed in range(25):
+        random = Random(seed)
+        judge = Judge(at_random(contract, **(ONE if one else {})))
+        period_bytes = 8 * random.randint(1, 30)
+        judge.hear(EnableSampling(period_bytes))
+        ln_q = math.log(1 - 1 / period_bytes)
+        for _ in range(400):
+            action, size_bytes = random.choice(
+                ((NODE, NODE_BYTES), (STRING, STRING_BYTES), (AllocateString(200), 225))
+            )
+            samples, at = 0, int(math.log(1 - random.random()) / ln_q)
+            while at < size_bytes:
+                samples, at = samples + 1, at + 1 + int(math.log(1 - random.random()) / ln_q)
+            judge.hear(action, samples=min(samples, 1) if one else samples)
+            judge.hear(Free(0))
+
+
+def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -> None:
+    """What is requested counts, and each block has room for much more."""
+    rule = {"counts": "requested", "first_bytes": (), "initial_period_bytes": 1000}
+    layout = attrs.evolve(blocks.layout, size_classes=(4096,))
+    judge = Judge(at_random(attrs.evolve(blocks, layout=layout), **rule))
+    random = Random(1)
+    for _ in range(1000):
+        judge.hear(Malloc(100), samples=int(random.random() < 1 - (1 - 1 / 1000) ** 100))
+        judge.hear(Free(0))
+    mismatch = mismatch_of(judge, *[Malloc(101), Free(0)] * 1000, samples=1)
+    assert mismatch.why.startswith("of every block of 101 bytes")
+
+
+def test_a_block_that_is_made_another_size_is_expected_to_be_sampled(blocks: Contract) -> None:
+    judge = Judge(at_random(blocks, first_bytes=()))
+    judge.hear(Malloc(100))
+    with pytest.raises(EstimateMismatch, match="every block; of"):
+        judge.hear(*[Realloc(0, 100)] * 100)
+
+
+def test_a_block_that_stays_is_not_expected_to_be_sampled(blocks: Contract) -> None:
+    judge = Judge(at_random(blocks, first_bytes=(), realloc="when_moved"))
+    judge.hear(Malloc(100))
+    judge.hear(*[Realloc(0, 100)] * 1000)
+
+
+def test_an_allocation_of_no_bytes_that_is_sampled_is_found_at_once(blocks: Contract) -> None:
+    judge = Judge(at_random(blocks, first_bytes=(), counts="requested"))
+    judge.hear(Malloc(0))
+    assert mismatch_of(judge, Malloc(0), samples=1).got == 1
+
+
+def test_while_sampling_is_off_nothing_is_expected(contract: Contract) -> None:
+    judge = Judge(at_random(contract))
+    alternate(judge, (0, 0), rounds=1000)
+    judge.hear(EnableSampling(80), PauseSampling())
+    alternate(judge, (0, 0), rounds=1000)
+
+
+def test_what_a_callback_takes_is_not_taken_for_the_objects(chance: Judge) -> None:
+    chance.hear(SetCallback(0))
+    for _ in range(1000):
+        chance.hear(NODE, samples=3, minors=1, order="Msss")
+        chance.hear(Free(0))
+
+
+def test_without_a_callback_an_object_that_collects_is_like_any_other(chance: Judge) -> None:
+    mismatch_of(chance, *[NODE, Free(0)] * 1000, samples=3, minors=1, order="Msss")
+
+
+def test_a_distance_that_was_drawn_for_another_period_is_not_judged(blocks: Contract) -> None:
+    """The first of a million bytes is on its way, of which a period of 8 knows nothing."""
+    judge = Judge(at_random(blocks, first_bytes=(), initial_period_bytes=4096))
+    judge.hear(SetPeriod(8), *[Malloc(16), Free(0)] * 1000)
+    judge.hear(EnableSampling(8))
+    mismatch_of(judge, *[Malloc(16), Free(0)] * 1000)
+
+
+def test_samples_are_expected_of_each_period_by_itself(chance: Judge) -> None:
+    alternate(chance, (0, 0), rounds=60)
+    chance.hear(EnableSampling(2**30))
+    alternate(chance, (0, 0), rounds=1000)
+    # 60 nodes let expect 24, and 41 more the rest of 40.
+    assert mismatch_of(chance, EnableSampling(80), *[NODE] * 41).expected == 40
+
+
+# The bound.
+
+
+def test_as_many_samples_as_are_expected_are_not_improbable() -> None:
+    assert improbability(100, 100.0) == 0
+
+
+@pytest.mark.parametrize(("samples", "expected"), [(0, 39.9), (100, 40.0), (100, 200.0)])
+def test_what_has_some_chance_is_not_improbable(samples: int, expected: float) -> None:
+    assert 0 < improbability(samples, expected) < IMPROBABLE
+
+
+@pytest.mark.parametrize(("samples", "expected"), [(0, 40.1), (1, 0.0), (150, 60.0), (50, 150.0)])
+def test_what_has_no_chance_is_improbable(samples: int, expected: float) -> None:
+    assert improbability(samples, expected) > IMPROBABLE
+
+
+@pytest.mark.parametrize(("trials", "chance"), [(100, 0.01), (200, 0.5), (1000, 0.05)])
+def test_the_bound_is_above_the_probability_of_each_number(trials: int, chance: float) -> None:
+    """By the binomial distribution itself, summed from each side."""
+    masses = [
+        math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(trials + 1)
+    ]
+    expected = trials * chance
+    for samples in range(trials + 1):
+        tail = sum(masses[samples:] if samples > expected else masses[: samples + 1])
+        assert tail <= math.exp(-improbability(samples, expected)) * (1 + 1e-9)

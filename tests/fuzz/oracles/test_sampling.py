@@ -1,0 +1,598 @@
+"""The sampling oracle's arithmetic, under every sampling rule that a contract can state."""
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuzz.mutator.shadow import Shadow
+from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
+from fuzz.protocol.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateOldString,
+    AllocateString,
+    CollectMinor,
+    DisableSampling,
+    EnableSampling,
+    Fork,
+    Free,
+    PauseSampling,
+    ResumeSampling,
+    SetCallback,
+)
+from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.observation import Observation
+from fuzz.run import Run
+from fuzz.targets import Target
+
+NODE_BYTES = 32
+LIKE_A_NODE = SetCallback(7)
+"""A callback whose string takes as many bytes as a node."""
+
+
+class Judge:
+    """A sampling oracle over a shadow heap that follows what it is told."""
+
+    def __init__(self, contract: Contract, **rule: Any) -> None:  # noqa: ANN401 - any of its fields
+        rules = attrs.evolve(contract.sampling, **rule)
+        observes = ("samples", "size", "outside")
+        contract = attrs.evolve(contract, sampling=rules, observes=observes)
+        self.shadow = Shadow(contract)
+        self.oracle = SamplingOracle(contract, self.shadow)
+
+    def hear(self, action: Action, observation: Observation) -> None:
+        self.shadow.follow(action, observation.minors)
+        self.oracle.check(action, observation)
+
+    def enable(self, period_bytes: int) -> None:
+        self.hear(EnableSampling(period_bytes), Observation())
+
+    def node(self, samples: int) -> None:
+        self.hear(AllocateNode(0), Observation(samples, size=NODE_BYTES, outside=False))
+
+    def string(self, size: int, samples: int) -> None:
+        """A string outside, of `size` bytes."""
+        self.hear(AllocateString(size - 25), Observation(samples, size=size, outside=True))
+
+    def collecting(self, order: str) -> None:
+        """A node whose allocation collects."""
+        told = Observation(order.count("s"), order.count("M"), order, NODE_BYTES, outside=False)
+        self.hear(AllocateNode(0), told)
+
+
+@pytest.fixture
+def judge(contract: Contract) -> Judge:
+    return Judge(contract)
+
+
+def mismatch_of(judge: Judge, action: Action, **fields: Any) -> SamplingMismatch:  # noqa: ANN401
+    with pytest.raises(SamplingMismatch) as raised:
+        judge.hear(action, Observation(**fields))
+    return raised.value
+
+
+# When a sample is due.
+
+
+def test_nothing_is_sampled_while_sampling_is_off(judge: Judge) -> None:
+    judge.node(samples=0)
+    mismatch = mismatch_of(judge, AllocateNode(0), samples=1, size=32, outside=False)
+    assert (mismatch.field, mismatch.direction, mismatch.why) == (
+        "samples",
+        "more",
+        "sampling was off",
+    )
+
+
+def test_an_object_that_reaches_the_period_is_not_sampled(judge: Judge) -> None:
+    judge.enable(2 * NODE_BYTES)
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.node(samples=1)
+
+
+def test_where_a_sample_is_due_at_the_period_an_object_that_reaches_it_is_sampled(
+    contract: Contract,
+) -> None:
+    judge = Judge(contract, crosses="at")
+    judge.enable(2 * NODE_BYTES)
+    judge.node(samples=0)
+    judge.node(samples=1)
+    judge.node(samples=0)
+
+
+def test_an_object_larger_than_several_periods_is_sampled_for_each(judge: Judge) -> None:
+    judge.enable(64)
+    judge.string(3 * 64 + 1, samples=3)
+
+
+def test_where_an_allocation_takes_one_sample_it_is_one(contract: Contract) -> None:
+    judge = Judge(contract, samples_per_allocation="one")
+    judge.enable(64)
+    judge.string(3 * 64 + 1, samples=1)
+
+
+def test_the_bytes_beyond_the_period_are_carried(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.node(samples=1)
+    assert judge.oracle.facts.bytes_until_sample() == 40 - 24
+
+
+def test_where_the_surplus_is_dropped_the_count_starts_anew(contract: Contract) -> None:
+    judge = Judge(contract, surplus="dropped")
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.node(samples=1)
+    assert judge.oracle.facts.bytes_until_sample() == 40
+
+
+def test_where_the_surplus_is_dropped_bytes_before_the_sample_count(contract: Contract) -> None:
+    judge = Judge(contract, surplus="dropped")
+    judge.enable(40)
+    judge.node(samples=0)
+    assert judge.oracle.facts.bytes_until_sample() == 8
+
+
+def test_an_object_outside_counts_unrounded(judge: Judge) -> None:
+    judge.enable(72)
+    judge.string(65, samples=0)
+    assert judge.oracle.facts.bytes_until_sample() == 7
+
+
+def test_a_minor_collection_does_not_change_the_count(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.hear(CollectMinor(), Observation(minors=1))
+    judge.node(samples=1)
+
+
+def test_enabling_again_starts_the_count_anew(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.enable(40)
+    judge.node(samples=0)
+
+
+@pytest.mark.parametrize("report", [False, True])
+def test_nothing_is_sampled_after_disabling(judge: Judge, report: bool) -> None:
+    judge.enable(8)
+    judge.hear(DisableSampling(report), Observation(minors=int(report)))
+    judge.node(samples=0)
+
+
+def test_an_action_that_allocates_nothing_is_not_sampled(judge: Judge) -> None:
+    judge.enable(8)
+    judge.node(samples=3)
+    assert mismatch_of(judge, Free(0), samples=1).field == "samples"
+
+
+@pytest.mark.parametrize("action", [PauseSampling(), Fork()], ids=str)
+def test_nothing_is_sampled_after_pausing_or_forking(judge: Judge, action: Action) -> None:
+    judge.enable(8)
+    judge.hear(action, Observation())
+    judge.node(samples=0)
+
+
+def test_resuming_starts_the_count_anew_with_the_period_that_was_paused(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.hear(PauseSampling(), Observation())
+    judge.hear(ResumeSampling(), Observation())
+    judge.node(samples=0)
+    judge.node(samples=1)
+
+
+def test_resuming_what_was_not_paused_leaves_the_count_as_it_was(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    judge.hear(ResumeSampling(), Observation())
+    judge.node(samples=1)
+
+
+@pytest.mark.parametrize("action", [DisableSampling(), Fork()], ids=str)
+def test_what_was_disabled_is_not_resumed(judge: Judge, action: Action) -> None:
+    judge.enable(8)
+    judge.hear(PauseSampling(), Observation())
+    judge.hear(action, Observation())
+    judge.hear(ResumeSampling(), Observation())
+    judge.node(samples=0)
+
+
+def test_a_string_that_is_old_from_the_start_counts_unrounded(judge: Judge) -> None:
+    judge.enable(34)
+    judge.hear(AllocateOldString(1), Observation(size=26, outside=True))
+    assert judge.oracle.facts.bytes_until_sample() == 8
+    judge.node(samples=1)
+
+
+# Callbacks.
+
+
+def test_a_callback_that_does_not_run_is_not_counted(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.node(samples=1)
+
+
+def test_what_a_callback_allocates_counts_before_the_object(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.collecting("Ms")
+    assert (judge.oracle.facts.callback_samples, judge.oracle.facts.bytes_until_sample()) == (0, 32)
+
+
+def test_a_callback_that_passes_a_sample_point_takes_the_sample(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.collecting("Ms")
+    assert (judge.oracle.facts.callback_samples, judge.oracle.facts.bytes_until_sample()) == (1, 0)
+
+
+def test_an_object_that_passed_a_sample_point_before_it_was_found_not_to_fit_takes_the_sample(
+    judge: Judge,
+) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.node(samples=0)
+    judge.collecting("sM")
+    assert (judge.oracle.facts.callback_samples, judge.oracle.facts.bytes_until_sample()) == (0, 0)
+
+
+@pytest.mark.parametrize("order", ["M", "Mss", "sMs"])
+def test_other_samples_than_those_of_callback_and_object_are_wrong(
+    judge: Judge, order: str
+) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    with pytest.raises(SamplingMismatch, match="samples: expected"):
+        judge.collecting(order)
+
+
+def test_a_callback_takes_no_sample_while_sampling_is_off(judge: Judge) -> None:
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.collecting("M")
+    with pytest.raises(SamplingMismatch, match="sampling was off"):
+        judge.collecting("Ms")
+
+
+def test_a_callback_that_was_taken_away_is_not_counted(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.hear(SetCallback(None), Observation())
+    judge.node(samples=0)
+    judge.collecting("M")
+    assert judge.oracle.facts.bytes_until_sample() == 0
+
+
+def test_a_collection_that_was_asked_for_has_no_callback(judge: Judge) -> None:
+    judge.enable(64)
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.hear(CollectMinor(), Observation(minors=1, order="M"))
+    assert (judge.oracle.facts.nursery_used_bytes, judge.oracle.facts.bytes_until_sample()) == (
+        0,
+        64,
+    )
+
+
+def test_a_callback_lies_in_the_nursery_before_the_object(judge: Judge) -> None:
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.node(samples=0)
+    judge.collecting("M")
+    assert judge.oracle.facts.nursery_used_bytes == 2 * NODE_BYTES
+
+
+def test_a_callback_lies_in_the_nursery_also_if_the_object_lies_outside(judge: Judge) -> None:
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.hear(AllocateString(275), Observation(minors=1, order="M", size=300, outside=True))
+    assert judge.oracle.facts.nursery_used_bytes == NODE_BYTES
+    assert not judge.oracle.facts.callback_was_reported
+
+
+@pytest.mark.parametrize(("nursery_bytes", "used", "collects"), [(64, 64, False), (56, 32, True)])
+def test_a_callback_that_leaves_too_little_room_is_collected(
+    contract: Contract, nursery_bytes: int, used: int, collects: bool
+) -> None:
+    judge = Judge(attrs.evolve(contract, nursery_bytes=nursery_bytes))
+    judge.hear(LIKE_A_NODE, Observation())
+    judge.collecting("MM" if collects else "M")
+    assert judge.oracle.facts.nursery_used_bytes == used
+    assert judge.oracle.facts.callback_was_reported is collects
+
+
+TIGHT = {"nursery_bytes": 64, "large_object_bytes": 64}
+
+
+def test_the_reference_samples_a_callback_and_the_object_between_two_collections(
+    reference: Target,
+) -> None:
+    run = Run(reference, TIGHT)
+    for action in (LIKE_A_NODE, EnableSampling(72), AllocateString(31)):
+        run.step(action)
+    told = run.step(AllocateString(38))
+    # 56 + 32 bytes pass 72 in the callback's string, and 64 more pass 144 in the object.
+    assert told.order == "MsMRs"
+    assert run.bench.sampling.bytes_until_sample() == 3 * 72 - (56 + 32 + 64)
+
+
+def test_the_reference_samples_an_object_before_it_is_found_not_to_fit(reference: Target) -> None:
+    run = Run(reference, TIGHT)
+    for action in (LIKE_A_NODE, EnableSampling(56), AllocateString(31)):
+        run.step(action)
+    told = run.step(AllocateString(38))
+    # The object passes 56 and 112 where it does not fit, so that nothing is due in the callback.
+    assert told.order == "ssMM"
+    assert run.bench.sampling.bytes_until_sample() == 3 * 56 - (56 + 32 + 64)
+
+
+# Where the contract does not state how far samples are apart.
+
+
+@pytest.fixture
+def unstated(contract: Contract) -> Judge:
+    return Judge(contract, distances="unstated")
+
+
+@pytest.mark.parametrize("samples", [0, 1, 7])
+def test_where_the_distances_are_unstated_an_allocation_takes_any_samples(
+    unstated: Judge, samples: int
+) -> None:
+    unstated.enable(64)
+    unstated.node(samples)
+    assert unstated.oracle.facts.callback_samples == 0
+
+
+def test_where_the_distances_are_unstated_nothing_is_sampled_while_sampling_is_off(
+    unstated: Judge,
+) -> None:
+    with pytest.raises(SamplingMismatch, match="samples: expected 0, got 1"):
+        unstated.node(samples=1)
+
+
+def test_where_the_distances_are_unstated_only_allocations_are_sampled(unstated: Judge) -> None:
+    unstated.enable(64)
+    unstated.node(samples=0)
+    assert mismatch_of(unstated, Free(0), samples=1).expected == 0
+
+
+def test_where_the_distances_are_unstated_sizes_are_not(unstated: Judge) -> None:
+    unstated.enable(64)
+    assert mismatch_of(unstated, AllocateNode(0), size=40, outside=False).field == "size"
+
+
+def test_where_the_distances_are_unstated_nobody_knows_what_a_callback_takes(
+    unstated: Judge,
+) -> None:
+    unstated.enable(64)
+    unstated.hear(LIKE_A_NODE, Observation())
+    unstated.collecting("M")
+    assert unstated.oracle.facts.callback_samples == 0
+    unstated.collecting("Ms")
+    assert unstated.oracle.facts.callback_samples is None
+
+
+# Threads, and the contexts in which they allocate.
+
+IN_CONTEXTS = {
+    "surplus": "dropped",
+    "samples_per_allocation": "one",
+    "distances": "dotnet",
+    "context_bytes": 64,
+    "seeds": (0, 0),
+}
+
+
+@pytest.fixture
+def threads(contract: Contract) -> Judge:
+    """Two threads with contexts of 64 bytes, each of which has allocated a node there."""
+    judge = Judge(contract, **IN_CONTEXTS)
+    judge.hear(EnableSampling(2**30), Observation())
+    for thread in (0, 1):
+        judge.hear(AllocateNode(0, thread=thread), A_NODE)
+    return judge
+
+
+A_NODE = Observation(size=NODE_BYTES, outside=False)
+COLLECTING = attrs.evolve(A_NODE, minors=1)
+
+
+def rooms(judge: Judge) -> list[int]:
+    return list(judge.oracle.facts.room_bytes)
+
+
+def test_each_thread_allocates_in_a_context_of_its_own(threads: Judge) -> None:
+    assert rooms(threads) == [32, 32]
+    threads.hear(AllocateNode(0, thread=1), A_NODE)
+    assert rooms(threads) == [32, 0]
+
+
+def test_an_object_outside_lies_in_no_context(threads: Judge) -> None:
+    threads.hear(AllocateString(75), Observation(size=100, outside=True))
+    assert rooms(threads) == [32, 32]
+
+
+def test_a_collection_ends_every_threads_context(threads: Judge) -> None:
+    threads.hear(CollectMinor(), Observation(minors=1))
+    assert rooms(threads) == [0, 0]
+
+
+def test_a_collection_in_an_allocation_comes_before_the_context_of_its_object(
+    threads: Judge,
+) -> None:
+    threads.hear(AllocateNode(0, thread=1), A_NODE)
+    threads.hear(AllocateNode(0, thread=1), COLLECTING)
+    assert rooms(threads) == [0, 32]
+
+
+def test_a_collection_for_an_object_outside_ends_also_its_threads_context(threads: Judge) -> None:
+    threads.hear(AllocateString(75), Observation(minors=1, size=100, outside=True))
+    assert rooms(threads) == [0, 0]
+
+
+def test_an_object_that_collects_is_judged_by_what_its_old_context_had_left(
+    contract: Contract,
+) -> None:
+    """The byte that was drawn is the last that the context had left."""
+    judge = Judge(contract, **IN_CONTEXTS, first_bytes=(15, 2**30))
+    judge.hear(AllocateArray(4), Observation(size=48, outside=False))
+    judge.enable(2**30)
+    judge.hear(AllocateNode(0), attrs.evolve(COLLECTING, samples=1))
+    assert [hit.offset for hit in judge.oracle.facts.hits] == [15]
+
+
+def test_while_sampling_is_off_contexts_go_on(contract: Contract) -> None:
+    judge = Judge(contract, **IN_CONTEXTS)
+    judge.node(samples=0)
+    assert rooms(judge) == [32, 0]
+
+
+def test_enabling_leaves_the_contexts_as_they_are(threads: Judge) -> None:
+    threads.enable(64)
+    assert rooms(threads) == [32, 32]
+    # What System.Random(0) draws for a period of 64 bytes after three other distances.
+    assert [threads.oracle.facts.bytes_until_sample(thread) for thread in (0, 1)] == [51, 51]
+
+
+# An object of more samples than a list has room for.
+
+
+def test_however_many_samples_an_object_takes_they_are_counted(contract: Contract) -> None:
+    layout = attrs.evolve(contract.layout, object_bytes_max=2**61)
+    judge = Judge(attrs.evolve(contract, layout=layout))
+    judge.enable(8)
+    judge.string(2**60, samples=2**57 - 1)
+
+
+def test_however_many_samples_a_callback_takes_they_are_counted(contract: Contract) -> None:
+    layout = attrs.evolve(contract.layout, large_object_bytes=2**60, object_bytes_max=2**60)
+    judge = Judge(attrs.evolve(contract, layout=layout, nursery_bytes=2**61))
+    judge.enable(8)
+    judge.hear(SetCallback(2**59 - 25), Observation())
+    judge.shadow.follow(AllocateNode(0), minors=1)
+    samples = judge.oracle.follow(AllocateNode(0), Observation(minors=1))
+    assert samples == (2**59 + NODE_BYTES) // 8 - 1
+
+
+# What is wrong.
+
+
+def test_too_few_samples_are_less(judge: Judge) -> None:
+    judge.enable(8)
+    mismatch = mismatch_of(judge, AllocateNode(0), samples=2, size=32, outside=False)
+    assert (mismatch.expected, mismatch.got, mismatch.direction) == (3, 2, "less")
+
+
+def test_the_message_says_how_many_bytes_were_left_before(judge: Judge) -> None:
+    judge.enable(40)
+    judge.node(samples=0)
+    mismatch = mismatch_of(judge, AllocateNode(0), samples=0, size=32, outside=False)
+    assert str(mismatch) == (
+        "sampling: samples: expected 1, got 0 (period 40, 8 bytes were left until the next sample)"
+    )
+
+
+@pytest.mark.parametrize(("size", "direction"), [(31, "less"), (40, "more"), (None, "different")])
+def test_another_size_than_the_layout_gives_is_wrong(
+    judge: Judge, size: int | None, direction: str
+) -> None:
+    mismatch = mismatch_of(judge, AllocateString(1), size=size, outside=False)
+    assert (mismatch.field, mismatch.expected, mismatch.direction) == ("size", 32, direction)
+
+
+@pytest.mark.parametrize("outside", [True, None])
+def test_an_object_outside_that_belongs_in_the_nursery_is_wrong(
+    judge: Judge, outside: bool | None
+) -> None:
+    mismatch = mismatch_of(judge, AllocateNode(0), size=32, outside=outside)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("outside", False, outside)
+
+
+def test_an_object_in_the_nursery_that_belongs_outside_is_wrong(judge: Judge) -> None:
+    mismatch = mismatch_of(judge, AllocateNode(0, nonmovable=True), size=32, outside=False)
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("outside", True, False)
+
+
+# What the rules aim with.
+
+
+def test_the_nursery_used_is_what_was_allocated_in_it(judge: Judge) -> None:
+    judge.node(samples=0)
+    judge.string(100, samples=0)
+    judge.node(samples=0)
+    assert judge.oracle.facts.nursery_used_bytes == 2 * NODE_BYTES
+
+
+def test_a_collection_inside_an_allocation_leaves_that_object_in_the_nursery(judge: Judge) -> None:
+    judge.node(samples=0)
+    judge.hear(AllocateArray(1), Observation(minors=1, size=24, outside=False))
+    assert judge.oracle.facts.nursery_used_bytes == 24
+
+
+# By arithmetic, and byte by byte.
+
+
+def byte_by_byte(rule: SamplingRule, period_bytes: int, sizes: list[int]) -> list[int]:
+    """How many samples objects of these sizes take, counting one byte after another."""
+    counted, answers = 0, []
+    for size in sizes:
+        samples = 0
+        for _ in range(size):
+            counted += 1
+            if counted == period_bytes + (rule.crosses == "beyond"):
+                samples += 1
+                counted -= period_bytes
+        if samples and rule.surplus == "dropped":
+            counted = 0
+        answers.append(min(samples, 1) if rule.samples_per_allocation == "one" else samples)
+    return answers
+
+
+rules = st.fixed_dictionaries(
+    {
+        "crosses": st.sampled_from(["beyond", "at"]),
+        "surplus": st.sampled_from(["carried", "dropped"]),
+        "samples_per_allocation": st.sampled_from(["all", "one"]),
+    }
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # It never changes.
+@given(
+    rule=rules,
+    period_bytes=st.integers(1, 200),
+    lengths=st.lists(st.integers(0, 100), max_size=12),
+)
+def test_the_arithmetic_agrees_with_counting_each_byte(
+    contract: Contract, rule: dict[str, Any], period_bytes: int, lengths: list[int]
+) -> None:
+    judge = Judge(contract, **rule)
+    sizes = [25 + length for length in lengths]
+    judge.enable(period_bytes)
+    answers = byte_by_byte(attrs.evolve(contract.sampling, **rule), period_bytes, sizes)
+    for length, size, samples in zip(lengths, sizes, answers, strict=True):
+        nonmovable = AllocateString(length, nonmovable=True)  # Outside nothing is rounded.
+        judge.hear(nonmovable, Observation(samples, size=size, outside=True))
+
+
+# What a target does not show is not judged.
+
+
+@pytest.mark.parametrize("seen", [Observation(1), Observation(size=7), Observation(outside=True)])
+def test_what_the_contract_does_not_observe_is_not_judged(
+    contract: Contract, seen: Observation
+) -> None:
+    contract = attrs.evolve(contract, observes=())
+    shadow = Shadow(contract)
+    shadow.follow(AllocateNode(0), 0)
+    SamplingOracle(contract, shadow).check(AllocateNode(0), seen)

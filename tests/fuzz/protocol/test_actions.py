@@ -1,0 +1,110 @@
+"""Actions are plain data, and their names are those of the trace format."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+import fuzz
+from fuzz.protocol import actions
+from fuzz.protocol.actions import (
+    ACTIONS,
+    NAMES,
+    SLOT_FIELDS,
+    Action,
+    AllocateString,
+    CopyArray,
+    Free,
+    Pin,
+    SetCallback,
+    Unpin,
+    Write,
+    name_of,
+)
+
+NAMES_IN_TRACES = {
+    *("allocate_node", "allocate_string", "allocate_array", "allocate_weakref", "load_prebuilt"),
+    *("free", "read", "read_number", "read_weakref", "write", "write_number", "copy_array"),
+    *("take_identity", "collect_minor", "collect_progress", "collect_step", "collect_full"),
+    *("enable_sampling", "disable_sampling", "pause_sampling", "resume_sampling", "fork"),
+    *("malloc", "calloc", "realloc", "set_period", "read_profile"),
+    *("pin", "unpin", "set_callback", "add_memory_pressure", "allocate_old_string", "check_heap"),
+}
+
+
+def test_a_name_has_an_underscore_before_each_capital_but_the_first() -> None:
+    assert name_of(AllocateString) == "allocate_string"
+
+
+def test_the_names_are_those_of_the_trace_format() -> None:
+    assert set(ACTIONS) == NAMES_IN_TRACES
+
+
+def test_every_name_leads_to_the_class_that_this_module_shows() -> None:
+    shown = [each for each in vars(actions).values() if isinstance(each, type)]
+    assert set(ACTIONS.values()) == {
+        each for each in shown if issubclass(each, Action) and each is not Action
+    }
+
+
+def test_the_tables_are_the_same_while_no_garbage_is_collected() -> None:
+    """Not even the classes of which attrs made others, that have slots."""
+    code = """
+import gc
+gc.disable()
+from fuzz.protocol import actions
+assert len(actions.Action.__subclasses__()) > len(actions.ACTIONS)
+for name, action in actions.ACTIONS.items():
+    assert action is getattr(actions, action.__name__)
+    print(name, *actions.SLOT_FIELDS[action])
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    rows = [" ".join([name, *SLOT_FIELDS[each]]) for name, each in ACTIONS.items()]
+    assert ran.stdout.splitlines() == rows
+
+
+def test_the_names_by_class_are_the_classes_by_name() -> None:
+    assert {name: action for action, name in NAMES.items()} == ACTIONS
+
+
+def test_an_action_that_somebody_adds_elsewhere_is_none_of_the_format() -> None:
+    class Foreign(Action):
+        pass
+
+    assert name_of(Foreign) not in ACTIONS
+
+
+def test_an_action_cannot_be_changed() -> None:
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Free(1).root = 2  # type: ignore[misc]
+
+
+def test_actions_with_the_same_arguments_are_the_same() -> None:
+    assert {Write(1, 0, None), Write(1, 0, None), Write(1, 0, 0)} == {
+        Write(1, 0, 0),
+        Write(1, 0, None),
+    }
+
+
+def test_the_allocations_are_the_actions_called_so() -> None:
+    assert {name for name, each in ACTIONS.items() if each.allocates} == {
+        name for name in ACTIONS if name.startswith("allocate_") or name in {"malloc", "calloc"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("action", "fields"),
+    [
+        *((Pin, ("root",)), (Unpin, ("root",)), (Write, ("root", "value"))),
+        *((CopyArray, ("source", "dest")), (SetCallback, ())),
+    ],
+)
+def test_the_fields_that_name_objects_are_told_from_numbers(
+    action: type[Action], fields: tuple[str, ...]
+) -> None:
+    assert SLOT_FIELDS[action] == fields

@@ -1,0 +1,68 @@
+"""What is read from a line is what was declared, or a mistake that is told."""
+
+import re
+
+import pytest
+
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.lines import (
+    action_from_data,
+    contract_from_data,
+    observation_from_data,
+    unstructured,
+)
+from fuzz.protocol.observation import Observation
+
+
+@pytest.mark.parametrize("field", ["samples", "minors"])
+@pytest.mark.parametrize("count", [-1, 2**62 + 1, 10**400], ids=["negative", "large", "huge"])
+def test_what_no_target_can_have_counted_is_a_mistake(field: str, count: int) -> None:
+    with pytest.raises(ValueError, match=rf"{field} is .{{1,41}}; it must be from 0 to"):
+        observation_from_data({field: count})
+
+
+@pytest.mark.parametrize("count", [0, 2**62])
+def test_what_a_target_may_have_counted_is_read(count: int) -> None:
+    assert observation_from_data({"samples": count}) == Observation(samples=count)
+
+
+def complaint_of_contract(contract: Contract, sampling: dict[str, object]) -> str:
+    """What is said of the contract with these keys in its rule."""
+    data = unstructured(contract)
+    with pytest.raises(ValueError, match="sampling") as caught:
+        contract_from_data({**data, "sampling": {**data["sampling"], **sampling}})
+    return str(caught.value)
+
+
+def test_a_word_that_is_none_of_those_allowed_is_told_with_them(contract: Contract) -> None:
+    told = complaint_of_contract(contract, {"distances": "poisson"})
+    assert told.startswith('sampling.distances is "poisson"; it must be one of period, unstated, ')
+    assert "Literal" not in told
+
+
+def test_so_is_one_in_a_list(contract: Contract) -> None:
+    told = complaint_of_contract(contract, {"disabling": ["drop", "keep"]})
+    assert told == 'sampling.disabling is "keep"; it must be one of drop, report'
+
+
+def test_what_is_no_word_at_all_is_told_as_well(contract: Contract) -> None:
+    told = complaint_of_contract(contract, {"crosses": [1]})
+    assert told == "sampling.crosses is [1]; it must be one of beyond, at"
+
+
+def test_an_unknown_key_is_told_with_its_place(contract: Contract) -> None:
+    assert complaint_of_contract(contract, {"foo": 1}) == "the unknown key foo in sampling"
+
+
+@pytest.mark.parametrize(
+    ("action", "complaint"),
+    [
+        ({"do": "malloc", "size_bytes": 1, "foo": 1}, "the unknown key foo"),
+        ({"do": "malloc", "size_bytes": 1, "foo": 1, "bar": 1}, "the unknown keys bar, foo"),
+        ({"do": "malloc"}, "size_bytes is missing"),
+        ({"do": "malloc", "foo @ $.bar": 1}, "size_bytes is missing; the unknown key foo @ $.bar"),
+    ],
+)
+def test_a_key_too_many_or_too_few_is_told(action: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(complaint)}$"):
+        action_from_data(action)

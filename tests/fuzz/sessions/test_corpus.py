@@ -1,0 +1,62 @@
+"""The committed corpus: every file is a test of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.oracles import RERUN_ORACLES
+from fuzz.protocol import trace as traces
+from fuzz.run import replay
+from fuzz.targets import KNOWN_BUGS, make_target, planted
+
+CORPUS = Path(__file__).parents[3] / "corpus"
+FILES = sorted(CORPUS.glob("*.jsonl"))
+ORACLES = ("sampling", "heap", "survival", "pointers", "estimate", *RERUN_ORACLES)
+BEGINNINGS = (*KNOWN_BUGS, *ORACLES)
+
+each_file = pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
+
+
+@each_file
+def test_it_passes_on_the_reference(path: Path) -> None:
+    trace = traces.read(path)
+    assert replay(make_target(trace.header.target), trace, path.name) is None
+
+
+@each_file
+def test_read_and_written_again_it_is_the_same(path: Path) -> None:
+    assert traces.dumps(traces.read(path)).encode() == path.read_bytes()
+
+
+@each_file
+def test_its_name_begins_with_a_known_bug_or_an_oracle(path: Path) -> None:
+    assert path.name.startswith(tuple(f"{each}-" for each in BEGINNINGS))
+
+
+@each_file
+def test_its_name_ends_in_the_digest_of_its_content(path: Path) -> None:
+    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
+
+
+@each_file
+def test_it_says_how_it_was_found(path: Path) -> None:
+    found = traces.read(path).header.found
+    assert found is not None
+    assert found.message.startswith(f"{found.oracle}: ")
+
+
+@each_file
+def test_it_kills_the_known_bugs_that_it_names(path: Path) -> None:
+    trace = traces.read(path)
+    assert trace.header.kills
+    for bug in trace.header.kills:
+        failure = replay(make_target(planted(bug)), trace, path.name)
+        assert failure is not None
+        assert failure.oracle in KNOWN_BUGS[bug].oracles
+
+
+def test_every_known_bug_is_killed() -> None:
+    killed = {bug for path in FILES for bug in traces.read(path).header.kills}
+    assert killed == set(KNOWN_BUGS)

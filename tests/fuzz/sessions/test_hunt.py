@@ -1,0 +1,165 @@
+"""How soon the known bugs are found: the figures, and that no bug stays hidden from any seed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import fuzz
+from fuzz.run import Failure
+from fuzz.sessions.hunt import SEEDS, Hunt, Record, hunt, hunt_all
+from fuzz.targets import KNOWN_BUGS
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, BAD_INPUT, INCONCLUSIVE = 0, 2, 3
+BUG = "word-lost-by-large"
+FAILURE = Failure({}, (), "pointers", "free", "more", "0", "8", "made up")
+OTHER = Failure({}, (), "heap", "graph", "more", "0", "8", "made up")
+
+
+def record(*hunts: Hunt) -> Record:
+    return Record(KNOWN_BUGS[BUG], hunts, None)
+
+
+def found_after(actions: int, failure: Failure = FAILURE) -> Hunt:
+    return Hunt(BUG, 1, actions, failure)
+
+
+MISSED = Hunt(BUG, 1, None, None)
+
+
+def no_progress() -> None:
+    pass
+
+
+def test_a_bug_is_found_if_every_seed_finds_it() -> None:
+    assert record(found_after(3), found_after(9)).found
+
+
+def test_a_bug_that_one_seed_misses_is_not_found() -> None:
+    assert not record(found_after(3), MISSED).found
+
+
+def test_the_median_is_that_of_the_seeds_that_found_it() -> None:
+    assert record(found_after(3), found_after(10), found_after(5), MISSED).actions_median == 5
+
+
+def test_the_worst_is_the_seed_that_took_longest() -> None:
+    assert record(found_after(3), found_after(10), found_after(5)).actions_worst == 10
+
+
+def test_there_is_no_worst_if_a_seed_missed_it() -> None:
+    assert record(found_after(3), MISSED).actions_worst is None
+
+
+def test_the_oracles_that_caught_it_stand_in_the_order_of_how_often() -> None:
+    hunts = (found_after(1, OTHER), found_after(1), found_after(1))
+    assert record(*hunts).oracles == ("pointers", "heap")
+
+
+def test_a_hunt_with_the_same_seed_takes_the_same_actions() -> None:
+    assert hunt(BUG, "random", 1) == hunt(BUG, "random", 1)
+
+
+def test_each_hunt_is_told() -> None:
+    told: list[None] = []
+    records = list(hunt_all([BUG], "random", 2, 1, lambda: told.append(None)))
+    assert len(told) == 2
+    assert [len(each.hunts) for each in records] == [2]
+
+
+def test_the_figures_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["bugs", BUG, "--seeds", "2", "--workers", "1", "--json"]) == CLEAN
+    [row] = json.loads(capsys.readouterr().out)["bugs"]
+    assert row["id"] == BUG
+    assert row["source"] == KNOWN_BUGS[BUG].source
+    assert row["found"] is True
+    assert row["oracle"] == "pointers"
+    assert 0 < row["actions_median"] <= row["actions_worst"]
+    assert row["reduced"] >= row["shortest"] == 1
+
+
+def test_in_a_pipe_the_table_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command_line(["bugs", BUG, "--seeds", "1", "--workers", "1"])
+    printed = capsys.readouterr()
+    assert BUG in printed.out
+    assert "\x1b" not in printed.out + printed.err
+
+
+def test_the_reduced_trace_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command_line(["bugs", BUG, "--seeds", "1", "--workers", "1", "--trace"])
+    assert "← the culprit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["no-such-bug", f"{BUG}+sample-on-equality", ""])
+def test_an_unknown_bug_is_bad_input(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["bugs", name]) == BAD_INPUT
+    assert repr(name) in capsys.readouterr().err
+
+
+def test_two_ways_to_print_are_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["bugs", BUG, "--trace", "--json"]) == BAD_INPUT
+    assert "--trace and --json" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_no_worker_outlives_a_killed_hunt() -> None:
+    command = [sys.executable, "-m", "fuzz", "bugs", "--engine", "machine", "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    parent = psutil.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    while len(workers := parent.children()) < 3:  # Two, and the one that tracks resources.
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    gone, _ = psutil.wait_procs(workers)
+    assert len(gone) == len(workers)
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, Record]:
+    """All bugs, hunted by the random engine with the seeds from 1 to 20."""
+    hunted = hunt_all(list(KNOWN_BUGS), "random", SEEDS, os.cpu_count() or 1, no_progress)
+    return {each.bug.id: each for each in hunted}
+
+
+MORE_THAN_SHORTEST = {"reference": 2, "reference-random": 12}
+MORE_WHERE_DRAWN = 5
+"""So many more actions may a reduced trace have, by its host; see test_reduce."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", KNOWN_BUGS)
+def test_the_random_engine_finds_it_with_every_seed(records: dict[str, Record], bug: str) -> None:
+    assert [each.seed for each in records[bug].hunts if each.actions is None] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", KNOWN_BUGS)
+def test_it_is_reduced_to_nearly_the_shortest_trace(records: dict[str, Record], bug: str) -> None:
+    reduced = records[bug].reduced
+    assert reduced is not None
+    more = MORE_THAN_SHORTEST.get(KNOWN_BUGS[bug].host, MORE_WHERE_DRAWN)
+    assert len(reduced.actions) <= KNOWN_BUGS[bug].shortest + more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", KNOWN_BUGS)
+def test_no_find_is_reduced_below_what_is_said_to_be_the_shortest(
+    records: dict[str, Record], bug: str
+) -> None:
+    reduced = records[bug].reduced
+    assert reduced is not None
+    assert len(reduced.actions) >= KNOWN_BUGS[bug].shortest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", KNOWN_BUGS)
+def test_the_machine_engine_finds_it(bug: str) -> None:
+    assert hunt(bug, "machine", 1).actions is not None

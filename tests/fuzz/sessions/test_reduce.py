@@ -1,0 +1,433 @@
+"""What each pass of a reduction makes simpler, and that it never turns one failure into another."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import pytest
+
+from fuzz.cancellation import Cancelled
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.random import RandomEngine
+from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.protocol.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    Read,
+    TakeIdentity,
+    Write,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.run import Failure, run_actions
+from fuzz.sessions.reduce import Reducer, reduce_failure
+from fuzz.targets import KNOWN_BUGS, Target, make_target, planted
+
+SLICES_MAX = 400
+
+
+class Planted:
+    """The reference, but an action for which `fails` says so is answered with an error."""
+
+    name = "planted"
+    host = "reference"
+
+    def __init__(self, fails: "Callable[[Planted], object]") -> None:
+        self._target = make_target(self.host)
+        self._fails = fails
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self.configuration = configuration
+        contract = self._target.start(configuration)
+        self.nursery_bytes = contract.nursery_bytes
+        self.shadow = Shadow(contract)
+        self.done: list[Action] = []
+        self.minors = 0
+        return contract
+
+    def perform(self, action: Action) -> Observation:
+        observation = self._target.perform(action)
+        self.done.append(action)
+        self.minors += observation.minors
+        self.shadow.follow(action, observation.minors)
+        failure = self._fails(self)
+        if failure:
+            observation.error = failure if isinstance(failure, str) else "Planted"
+        return observation
+
+    @property
+    def last(self) -> Action:
+        return self.done[-1]
+
+    def named(self) -> ShadowObject:
+        """The object in the slot that the last action names."""
+        return self.shadow.roots[self.last.root]  # type: ignore[attr-defined]
+
+
+def reduced(target: Target, *actions: Action, **configuration: int) -> Failure:
+    failure = run_actions(target, configuration, actions)
+    assert failure is not None
+    return reduce_failure(target, failure)
+
+
+def reduced_soon(target: Target, attempts: int, *actions: Action, **configuration: int) -> Failure:
+    """What the first passes of the search make of it, which remove actions."""
+    failure = run_actions(target, configuration, actions)
+    assert failure is not None
+    reducer = Reducer(target, failure, attempts)
+    with suppress(Cancelled):
+        reducer.reduce()
+    return reducer.failure
+
+
+# Removing actions.
+
+
+def test_actions_that_do_not_matter_are_removed() -> None:
+    target = make_target("reference+one-sample-per-object")
+    noise = (AllocateNode(3), TakeIdentity(0), CollectMinor(), AllocateArray(9), Free(0))
+    failure = reduced(target, *noise, EnableSampling(8), *noise, AllocateNode(0))
+    assert failure.actions == (EnableSampling(8), AllocateNode(0))
+
+
+def test_actions_after_the_culprit_are_not_part_of_a_failure() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap))
+    assert reduced(target, CheckHeap(), CollectMinor()).actions == (CheckHeap(),)
+
+
+STRINGS = tuple(AllocateString(length) for length in range(15))
+
+
+@pytest.mark.parametrize(
+    ("size", "start"),
+    [(1, 0), (1, 7), (1, 14), (2, 0), (2, 1), (2, 6), (2, 7), (2, 13), (4, 0), (4, 2), (4, 10)],
+)
+def test_a_run_of_actions_that_only_matter_together_is_removed_wherever_it_is(
+    size: int, start: int
+) -> None:
+    left = (*STRINGS[:start], *STRINGS[start + size :], CheckHeap())
+    target = Planted(lambda heap: tuple(heap.done) in {(*STRINGS, CheckHeap()), left})
+    assert reduced_soon(target, 80, *STRINGS, CheckHeap()).actions == left
+
+
+def test_no_candidate_is_run_twice() -> None:
+    runs: list[tuple[object, ...]] = []
+
+    def fails(heap: Planted) -> bool:
+        if isinstance(heap.last, CheckHeap):  # All the actions of a candidate are performed.
+            runs.append((*sorted(heap.configuration.items()), *heap.done))
+        return isinstance(heap.last, CheckHeap) and heap.minors > 0
+
+    actions = (AllocateNode(3), CollectFull(), AllocateString(9), CheckHeap())
+    assert reduced(Planted(fails), *actions, nursery_bytes=512).actions[-1] == CheckHeap()
+    # It was found in the first run, of which the reducer is not told.
+    assert len(set(runs)) == len(runs)
+
+
+# Removing actions where distances are drawn.
+
+
+class Seeded(Planted):
+    """The same under drawn distances, of which the seed is a setting."""
+
+    host = "reference-geometric"
+
+    @property
+    def seed(self) -> int:
+        return self.configuration.get("sampler_seed", 0)
+
+
+STEPS = tuple(AllocateString(length) for length in range(20))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 12])
+def test_the_last_actions_are_tried_with_other_seeds(length: int) -> None:
+    def fails(heap: Planted) -> bool:
+        assert isinstance(heap, Seeded)
+        return tuple(heap.done) == {9: STEPS, 47: STEPS[-length:]}.get(heap.seed)
+
+    target = Seeded(fails)
+    assert reduced_soon(target, 500, *STEPS, sampler_seed=9).actions == STEPS[-length:]
+
+
+@pytest.mark.parametrize("gone", range(4))
+def test_each_action_but_the_last_is_left_out_with_other_seeds(gone: int) -> None:
+    actions = (*STRINGS[:4], CheckHeap())
+    left = (*actions[:gone], *actions[gone + 1 :])
+
+    def fails(heap: Planted) -> bool:
+        assert isinstance(heap, Seeded)
+        return tuple(heap.done) == {9: actions, 47: left}.get(heap.seed)
+
+    assert reduced_soon(Seeded(fails), 500, *actions, sampler_seed=9).actions == left
+
+
+def takes_identity_of_7(heap: Planted) -> bool:
+    return isinstance(heap.last, TakeIdentity) and heap.named().number == 7
+
+
+SEVEN = (AllocateNode(7), TakeIdentity(0))
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        (AllocateNode(1), AllocateNode(7), AllocateNode(2), TakeIdentity(1)),
+        (AllocateNode(1), AllocateNode(7), Free(0), TakeIdentity(0)),
+        (AllocateNode(1), Write(0, 0, 0), Read(0, 0), AllocateNode(7), TakeIdentity(2)),
+        (AllocateNode(1), AllocateNode(7), Write(1, 0, 0), TakeIdentity(1)),
+        (*(AllocateArray(2), AllocateNode(7), CopyArray(0, 0, 0, 0, 2)), TakeIdentity(1)),
+    ],
+    ids=["allocation", "free", "dependent", "value", "copy"],
+)
+def test_slots_are_renumbered_where_an_allocation_is_removed(actions: tuple[Action, ...]) -> None:
+    assert reduced(Planted(takes_identity_of_7), *actions).actions == SEVEN
+
+
+def test_the_slot_that_a_read_appended_is_renumbered() -> None:
+    target = Planted(
+        lambda heap: takes_identity_of_7(heap) and {Read, Free} <= {*map(type, heap.done)}
+    )
+    read = (AllocateNode(7), Write(1, 0, 1), Read(1, 0), Free(1))
+    failure = reduced(target, AllocateNode(1), *read, TakeIdentity(1))
+    assert failure.actions == (
+        *(AllocateNode(7), Write(0, 0, 0), Read(0, 0), Free(0)),
+        TakeIdentity(0),
+    )
+
+
+def test_a_write_that_makes_a_later_one_legal_stays() -> None:
+    target = Planted(
+        lambda heap: isinstance(heap.last, CheckHeap) and Write(2, 0, None) in heap.done
+    )
+    objects = (AllocateNode(0), AllocateString(0))
+    # Without the second write the slot 2 is the string's.
+    needed = (Write(0, 0, 0), Read(0, 0), Write(2, 0, None), CheckHeap())
+    assert reduced(target, *objects, Write(0, 0, 1), *needed).actions == (*objects, *needed)
+
+
+# Replacing actions.
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        (*[AllocateNode(0)] * 9, CheckHeap()),
+        (*[AllocateArray(5), Free(0)] * 5, CheckHeap()),
+        (CollectFull(), CheckHeap()),
+        (DisableSampling(report=True), CheckHeap()),
+    ],
+    ids=["nodes", "freed arrays", "full collection", "disabling"],
+)
+def test_actions_that_only_collect_are_replaced_by_a_minor_collection(
+    actions: tuple[Action, ...],
+) -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.minors)
+    assert reduced(target, *actions).actions == (CollectMinor(), CheckHeap())
+
+
+def test_a_replacement_is_the_simplest_that_fails() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.minors > 3)
+    assert reduced(target, *[CollectFull()] * 5, CheckHeap()).actions == (
+        CollectFull(),
+        CheckHeap(),
+    )
+
+
+# Lowering integers.
+
+
+def test_an_integer_is_lowered_as_far_as_it_fails() -> None:
+    target = Planted(lambda heap: getattr(heap.last, "length", 0) >= 100)
+    assert reduced(target, AllocateString(5000)).actions == (AllocateString(100),)
+
+
+@pytest.mark.parametrize("lower", [0, 1, 2, 8, 16, 64, 508, 504, 952, 1008, 1015])
+def test_an_integer_that_fails_at_two_values_only_is_lowered_to_the_other(lower: int) -> None:
+    target = Planted(lambda heap: getattr(heap.last, "length", None) in {1016, lower})
+    assert reduced(target, AllocateString(1016)).actions == (AllocateString(lower),)
+
+
+def test_an_integer_of_an_earlier_action_is_lowered() -> None:
+    target = Planted(takes_seven_or_more)
+    assert reduced(target, AllocateNode(96), TakeIdentity(0)).actions == SEVEN
+
+
+def takes_seven_or_more(heap: Planted) -> bool:
+    return isinstance(heap.last, TakeIdentity) and heap.named().number >= 7
+
+
+def test_a_period_is_lowered_in_whole_words() -> None:
+    target = Planted(lambda heap: getattr(heap.last, "period_bytes", 0) > 100)
+    assert reduced(target, EnableSampling(2**30)).actions == (EnableSampling(104),)
+
+
+def test_a_flag_is_lowered() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, AllocateNode))
+    assert reduced(target, AllocateNode(0, nonmovable=True)).actions == (AllocateNode(0),)
+
+
+def test_a_flag_that_matters_stays() -> None:
+    target = Planted(lambda heap: getattr(heap.last, "nonmovable", False))
+    failure = reduced(target, AllocateNode(9, nonmovable=True))
+    assert failure.actions == (AllocateNode(0, nonmovable=True),)
+
+
+def test_a_null_stays() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, Write))
+    failure = reduced(target, AllocateNode(9), Write(0, 1, None))
+    assert failure.actions == (AllocateNode(0), Write(0, 0, None))
+
+
+def period_equals_length(heap: Planted) -> bool:
+    match heap.done:
+        case [*_, EnableSampling(period), AllocateString(length)]:
+            return period == length >= 24
+    return False
+
+
+def test_two_integers_that_depend_on_each_other_are_lowered_together() -> None:
+    failure = reduced(Planted(period_equals_length), EnableSampling(8000), AllocateString(8000))
+    assert failure.actions == (EnableSampling(24), AllocateString(24))
+
+
+def test_a_setting_is_lowered_together_with_what_depends_on_it() -> None:
+    target = Planted(
+        lambda heap: period_equals_length(heap) and heap.last.length == heap.nursery_bytes  # type: ignore[attr-defined]
+    )
+    failure = reduced(target, EnableSampling(4096), AllocateString(4096), nursery_bytes=4096)
+    assert failure.configuration == {"nursery_bytes": 64}
+    assert failure.actions == (EnableSampling(64), AllocateString(64))
+
+
+def test_integers_lowered_together_may_fail_sooner() -> None:
+    def fails(heap: Planted) -> bool:
+        numbers = [each.number for each in heap.done if isinstance(each, AllocateNode)]
+        return numbers == [34, 34] or (len(numbers) > 2 and len(set(numbers)) == 1)
+
+    failure = reduced(Planted(fails), *[AllocateNode(98)] * 3)
+    assert failure.actions == (AllocateNode(34), AllocateNode(34))
+
+
+# Settings.
+
+
+def test_settings_that_make_no_difference_are_dropped() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap))
+    failure = reduced(target, CheckHeap(), nursery_bytes=512, card_items=0, prebuilt_nodes=8)
+    assert failure.configuration == {}
+
+
+def test_a_setting_that_matters_is_lowered_as_far_as_it_fails() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.nursery_bytes > 300)
+    failure = reduced(target, CheckHeap(), nursery_bytes=4096)
+    assert failure.configuration == {"nursery_bytes": 304}
+
+
+# What a reduction keeps, and when it ends.
+
+
+def test_a_failure_never_turns_into_another() -> None:
+    def fails(heap: Planted) -> str | None:
+        length = getattr(heap.last, "length", 0)
+        return "Planted" if length >= 100 else "Other" if length >= 50 else None
+
+    assert reduced(Planted(fails), AllocateString(5000)).actions == (AllocateString(100),)
+
+
+def test_a_culprit_never_turns_into_another_kind_of_action() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, AllocateNode | AllocateString))
+    failure = reduced(target, AllocateString(9))
+    assert failure.actions == (AllocateString(0),)
+
+
+MORE_THAN_SHORTEST = {"reference": 2, "reference-random": 12}
+MORE_WHERE_DRAWN = 5
+"""So many more actions may a reduced trace have, by its host. Where distances are drawn it is more,
+since what is left out moves every later sample; and where only chance decides, most of all."""
+
+
+QUICK_TO_REDUCE = {
+    *("disable-before-enable", "one-sample-per-object", "stale-limit-after-large"),
+    *("toggle-kills-sampling", "class-size-vs-request"),
+}
+
+
+def first_failure(target: Target) -> Failure:
+    engine = RandomEngine(target, "reduce")
+    for number in range(SLICES_MAX):
+        failures = engine.run_slice(number, 100, ProbeCounter()).failures
+        if failures:
+            return failures[0]
+    raise AssertionError(f"not found in {SLICES_MAX} slices")
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, marks=[pytest.mark.slow] * (bug not in QUICK_TO_REDUCE))
+        for bug in KNOWN_BUGS
+    ],
+)
+def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
+    target = make_target(planted(bug))
+    before = first_failure(target)
+    after = reduce_failure(target, before)
+    assert after.identity == before.identity
+    more = MORE_THAN_SHORTEST.get(KNOWN_BUGS[bug].host, MORE_WHERE_DRAWN)
+    longest = KNOWN_BUGS[bug].shortest + more
+    assert len(after.actions) <= min(longest, len(before.actions))
+
+
+def test_what_was_reduced_fails_again() -> None:
+    target = make_target("reference+sample-on-equality")
+    failure = reduce_failure(target, first_failure(target))
+    assert run_actions(target, failure.configuration, failure.actions) == failure
+
+
+def test_what_is_smallest_stays_as_it_is() -> None:
+    target = make_target("reference+one-sample-per-object")
+    failure = run_actions(target, {}, (EnableSampling(8), AllocateNode(0)))
+    assert failure is not None
+    assert reduce_failure(target, failure) == failure
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 10])
+def test_no_more_candidates_are_run_than_allowed(attempts: int) -> None:
+    target = make_target("reference+one-sample-per-object")
+    failure = run_actions(target, {}, (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9)))
+    assert failure is not None
+    reducer = Reducer(target, failure, attempts)
+    with pytest.raises(Cancelled):
+        reducer.reduce()
+    assert reducer.failure.identity == failure.identity
+    assert reducer.attempts == attempts
+
+
+class Changing(Planted):
+    """Its contract has an allocation only in the first headers."""
+
+    headers_left = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = super().start(configuration)
+        self.headers_left -= 1
+        return contract.without(("allocate_node",) if self.headers_left < 0 else ())
+
+
+@pytest.mark.parametrize("headers", [1, 2, 5])
+def test_a_contract_that_changes_ends_the_reduction(headers: int) -> None:
+    target = Changing(lambda planted: isinstance(planted.last, Free))
+    target.headers_left = headers
+    actions = (AllocateNode(7), AllocateString(3), AllocateNode(0), Free(2))
+    failure = run_actions(target, {}, actions)
+    assert failure is not None
+    assert reduce_failure(target, failure).identity == failure.identity

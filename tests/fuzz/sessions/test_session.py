@@ -1,0 +1,470 @@
+"""Sessions, run for real: what they leave on disk, what is reproducible, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+from fuzz.protocol import trace as traces
+from fuzz.protocol.trace import Trace
+from fuzz.sessions.corpus import Finder, publish, shipped_traces
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
+BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
+PLANTED = f"reference+{BUG}"
+ORDERS = (f"reference+{BUG}+{OTHER_BUG}", f"reference+{OTHER_BUG}+{BUG}")
+SHORT = ("--actions", "3000", "--seed", "5")
+SEARCHING_SECONDS = {"random": 0.8, "machine": 5.0}
+"""A worker that has used so much processor time is past its start. Hypothesis takes long."""
+WORKER = "--multiprocessing-fork"
+"""Stands in the command line of a worker process."""
+
+# Each starts processes and waits for them.
+pytestmark = pytest.mark.slow
+
+Summary = dict[str, Any]
+Corpus = dict[str, bytes]
+
+
+@attrs.frozen
+class Result:
+    """What a session left."""
+
+    code: int
+    summary: Summary
+    corpus: Corpus
+
+    @property
+    def reproducible(self) -> tuple[int, Summary, Corpus]:
+        """All but the timing."""
+        rest = {key: value for key, value in self.summary.items() if key != "timing"}
+        return self.code, rest, self.corpus
+
+
+def contents_of(folder: Path) -> Corpus:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def run(folder: Path, *options: str) -> Result:
+    """A session in `folder`."""
+    folder.mkdir(exist_ok=True)
+    places = ["--corpus", str(folder / "corpus"), "--summary", str(folder / "summary.json")]
+    code = run_command_line(["run", *options, *places])
+    summary = json.loads((folder / "summary.json").read_text())
+    return Result(code, summary, contents_of(folder / "corpus"))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A session that found a planted bug."""
+    return run(tmp_path_factory.mktemp("found"), *SHORT, "--target", PLANTED)
+
+
+# The summary.
+
+
+def test_the_summary_has_exactly_its_keys(found: Result) -> None:
+    assert list(found.summary) == [
+        *("target", "engine", "seed", "workers", "traces", "actions", "samples"),
+        *("minor_collections", "probes", "failures", "stop_reason", "timing"),
+    ]
+
+
+def test_the_summary_repeats_the_plan(tmp_path: Path) -> None:
+    summary = run(tmp_path, "--actions", "200", "--seed", "7", "--workers", "2").summary
+    plan = ("target", "engine", "seed", "workers", "stop_reason")
+    assert [summary[key] for key in plan] == ["reference", "random", 7, 2, "actions"]
+
+
+def test_the_summary_lists_each_find_with_its_file(found: Result) -> None:
+    assert found.summary["failures"]
+    assert sorted(each["trace"] for each in found.summary["failures"]) == sorted(found.corpus)
+
+
+def test_a_failure_is_listed_once(found: Result) -> None:
+    identity = ("oracle", "field", "action", "direction")
+    failures = [tuple(each[key] for key in identity) for each in found.summary["failures"]]
+    assert len(failures) == len(set(failures))
+
+
+# What is reproducible.
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers", "actions"),
+    [
+        pytest.param("random", 1, 1000, marks=pytest.mark.slow),
+        pytest.param("random", 2, 3000, marks=pytest.mark.slow),
+        pytest.param("machine", 1, 400, marks=pytest.mark.slow),
+        pytest.param("machine", 2, 400, marks=pytest.mark.slow),
+    ],
+)
+def test_a_session_of_actions_is_reproducible(
+    engine: str, workers: int, actions: int, tmp_path: Path
+) -> None:
+    options = ("--engine", engine, "--workers", str(workers), "--actions", str(actions))
+    planted = ("--seed", "3", "--target", ORDERS[0])
+    first, second = (run(tmp_path / name, *options, *planted) for name in ("first", "second"))
+    assert first.corpus
+    assert first.reproducible == second.reproducible
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["reference", ORDERS[0]])
+@pytest.mark.parametrize(("engine", "workers"), [("random", 2), ("machine", 1)])
+def test_fifty_thousand_actions_are_reproducible(
+    engine: str, workers: int, target: str, tmp_path: Path
+) -> None:
+    options = ("--engine", engine, "--workers", str(workers), "--actions", "50000")
+    planted = ("--seed", "3", "--target", target)
+    first, second = (run(tmp_path / name, *options, *planted) for name in ("first", "second"))
+    assert first.summary["actions"] > 0
+    assert first.reproducible == second.reproducible
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "actions"), [("random", "1000"), ("machine", "200")])
+def test_different_seeds_differ(engine: str, actions: str, tmp_path: Path) -> None:
+    options = ("--engine", engine, "--actions", actions)
+    one, two = (run(tmp_path / seed, *options, "--seed", seed).summary for seed in ("1", "2"))
+    assert one["samples"] != two["samples"]
+
+
+def test_the_printed_seed_repeats_a_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = ("--actions", "500")
+    first = run(tmp_path / "first", *budget)
+    match = re.search(r"seed (\d+)", capsys.readouterr().out)
+    assert match
+    second = run(tmp_path / "second", *budget, "--seed", match[1])
+    assert first.reproducible == second.reproducible
+
+
+# The budget.
+
+
+def test_the_seed_is_in_the_first_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, "--actions", "10", "--seed", "123456789")
+    assert "seed 123456789" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_budget_of_time_is_kept(tmp_path: Path) -> None:
+    assert run(tmp_path, "--time", "1s").summary["stop_reason"] == "time"
+
+
+@pytest.mark.slow
+def test_a_budget_of_time_is_kept_by_the_machine(tmp_path: Path) -> None:
+    result = run(tmp_path, "--time", "1s", "--engine", "machine")
+    assert result.summary["stop_reason"] == "time"
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_budget_of_actions_is_used_up_exactly(workers: int, tmp_path: Path) -> None:
+    summary = run(tmp_path, "--actions", "1000", "--workers", str(workers)).summary
+    assert summary["actions"] == 1000
+
+
+def test_more_workers_than_actions_do_no_more_actions(tmp_path: Path) -> None:
+    assert run(tmp_path, "--actions", "1", "--workers", "3").summary["actions"] == 1
+
+
+# Finds.
+
+
+def test_a_find_is_on_disk_with_how_it_was_found(found: Result) -> None:
+    for each in found.summary["failures"]:
+        header = traces.loads(found.corpus[each["trace"]].decode(), each["trace"]).header
+        assert header.found is not None
+        assert header.found.oracle == each["oracle"]
+        assert header.found.message == each["message"]
+        assert header.found.engine == "random"
+        assert header.found.reduced_from == each["reduced_from"]
+
+
+def test_a_find_names_the_bug_that_it_kills(found: Result) -> None:
+    headers = [traces.loads(data.decode(), name).header for name, data in found.corpus.items()]
+    assert {header.kills for header in headers} == {(BUG,)}
+
+
+def test_a_session_with_a_find_exits_with_1(found: Result) -> None:
+    assert found.code == MISMATCH
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ORDERS)
+@pytest.mark.parametrize(
+    ("engine", "actions"),
+    [("random", "20000"), pytest.param("machine", "5000", marks=pytest.mark.slow)],
+)
+def test_two_bugs_planted_at_once_are_both_reported(
+    target: str, engine: str, actions: str, tmp_path: Path
+) -> None:
+    options = ("--engine", engine, "--actions", actions, "--seed", "1", "--target", target)
+    result = run(tmp_path, *options)
+    headers = [traces.loads(data.decode(), name).header for name, data in result.corpus.items()]
+    assert {bug for header in headers for bug in header.kills} == {BUG, OTHER_BUG}
+    assert {each["direction"] for each in result.summary["failures"]} >= {"more", "less"}
+
+
+@pytest.mark.slow
+def test_a_bug_that_only_a_second_run_shows_is_found_and_can_be_replayed(tmp_path: Path) -> None:
+    target = ("--target", "reference+sampled-bytes-count-twice")
+    result = run(tmp_path, "--actions", "20000", "--seed", "1", *target)
+    assert {each["oracle"] for each in result.summary["failures"]} == {"transparency"}
+    assert run_command_line(["replay", str(tmp_path / "corpus"), *target]) == MISMATCH
+    assert run_command_line(["replay", str(tmp_path / "corpus"), "--target", "reference"]) == CLEAN
+
+
+def test_only_reduced_traces_stay(found: Result) -> None:
+    assert found.corpus
+    assert [name for name in found.corpus if not name.endswith(".jsonl") or "-raw" in name] == []
+
+
+@pytest.mark.slow
+def test_a_session_changes_nothing_in_the_corpus(tmp_path: Path) -> None:
+    first = run(tmp_path, *SHORT, "--target", PLANTED, "--workers", "2")
+    (tmp_path / "corpus" / "notes.txt").write_text("mine")
+    longer = next(iter(first.corpus)).replace(".jsonl", "-longer.jsonl")
+    (tmp_path / "corpus" / longer).write_text("mine too")
+    before = contents_of(tmp_path / "corpus")
+    second = run(tmp_path, *SHORT, "--target", PLANTED, "--workers", "2", "--seed", "6")
+    assert before.items() <= second.corpus.items()
+
+
+def test_a_trace_can_be_saved_by_several_sessions_at_once(tmp_path: Path) -> None:
+    (trace,) = (each for name, each in shipped_traces().items() if BUG in name)
+    with ThreadPoolExecutor(8) as threads:
+        saves = [threads.submit(save, trace, tmp_path) for _ in range(500)]
+    assert [each.exception() for each in saves if each.exception()] == []
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def save(trace: Trace, folder: Path) -> Path:
+    """Save a trace as one session does."""
+    return publish(Finder(folder, "reference", "random", 1).save(trace, "same"))
+
+
+# Processes.
+
+
+@attrs.frozen
+class Running:
+    """A session in a process of its own, and its output on disk."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def workers(self, count: int = 1) -> list[psutil.Process]:
+        """The workers, in the order in which they were started, once there are so many."""
+        parent = psutil.Process(self.process.pid)
+        workers: list[psutil.Process] = []
+
+        def are_there() -> bool:
+            # A process that is just being started still has its parent's command line.
+            workers[:] = [each for each in parent.children() if WORKER in each.cmdline()]
+            return len(workers) == count
+
+        wait_until(are_there)
+        return sorted(workers, key=lambda worker: worker.pid)
+
+    def searching_workers(self, count: int = 1, engine: str = "random") -> list[psutil.Process]:
+        """The same once all of them search."""
+        workers, seconds = self.workers(count), SEARCHING_SECONDS[engine]
+        wait_until(lambda: all(worker.cpu_times().user > seconds for worker in workers))
+        return workers
+
+    def end(self) -> int:
+        """Wait for the end; the exit code."""
+        return self.process.wait()
+
+    @property
+    def summary(self) -> Summary:
+        summary: Summary = json.loads((self.folder / "summary.json").read_text())
+        return summary
+
+    @property
+    def printed(self) -> str:
+        return " ".join((self.folder / "printed").read_text().split())
+
+
+Start = Callable[..., Running]
+
+
+def wait_until(happens: Callable[[], bool]) -> None:
+    while not happens():
+        time.sleep(0.01)
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Whether a process has ended. Where nobody waits for it, a zombie remains."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.fixture
+def start(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Start]:
+    """Start a session in a process group of its own; what it leaves running is killed."""
+    started: list[Running] = []
+
+    def start(*options: str) -> Running:
+        command = [sys.executable, "-m", "fuzz", "run", "--summary", "summary.json", *options]
+        # Appended to, by as many sessions as a test starts.
+        with (tmp_path / "printed").open("ab") as printed:
+            process = subprocess.Popen(
+                command,
+                cwd=tmp_path,
+                env=unmeasured,
+                stdout=printed,
+                stderr=printed,
+                start_new_session=True,
+            )
+        started.append(Running(process, tmp_path))
+        return started[-1]
+
+    yield start
+    for each in started:
+        with suppress(ProcessLookupError):
+            os.killpg(each.process.pid, signal.SIGKILL)
+        each.process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "engine"),
+    [
+        (signal.SIGINT, "random"),
+        (signal.SIGTERM, "random"),
+        (signal.SIGINT, "machine"),
+        (signal.SIGTERM, "machine"),
+    ],
+)
+def test_a_signal_ends_a_session_early(number: signal.Signals, engine: str, start: Start) -> None:
+    session = start("--time", "1h", "--workers", "2", "--engine", engine)
+    workers = session.searching_workers(2, engine)
+    session.process.send_signal(number)
+    assert session.end() == INCONCLUSIVE
+    assert session.summary["stop_reason"] == "interrupted"
+    assert session.summary["actions"] > 0
+    assert [worker for worker in workers if not is_gone(worker)] == []
+
+
+@pytest.mark.slow
+def test_an_interrupted_session_reports_its_finds(start: Start) -> None:
+    session = start("--time", "1h", "--target", PLANTED)
+    session.searching_workers()
+    session.process.send_signal(signal.SIGINT)
+    assert session.end() == MISMATCH
+    assert session.summary["failures"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_workers_start_shows_no_traceback(start: Start) -> None:
+    session = start("--time", "1h", "--workers", "2")
+    session.workers(2)
+    os.killpg(session.process.pid, signal.SIGINT)  # As a terminal sends it: to all of them.
+    session.end()
+    assert "Traceback" not in session.printed
+    assert "goes on without it" not in session.printed
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_is_named_and_the_session_goes_on(start: Start) -> None:
+    session = start("--time", "1h", "--workers", "2")
+    session.searching_workers(2)[1].kill()
+    wait_until(lambda: "worker 1 died (exit code -9)" in session.printed)
+    session.process.send_signal(signal.SIGINT)
+    session.end()
+    assert session.summary["stop_reason"] == "interrupted"
+
+
+@pytest.mark.slow
+def test_the_finds_of_a_worker_that_is_killed_are_kept(start: Start) -> None:
+    session = start("--time", "1h", "--workers", "2", "--target", PLANTED)
+    workers = session.searching_workers(2)
+    wait_until(lambda: any((session.folder / "corpus").iterdir()))
+    for worker in workers:
+        worker.kill()
+    assert session.end() == MISMATCH
+    assert session.summary["failures"]
+
+
+@pytest.mark.slow
+def test_a_worker_says_nothing_of_its_killed_parent(start: Start) -> None:
+    session = start("--time", "60s", "--workers", "2", "--target", PLANTED)
+    workers = session.searching_workers(2)
+    session.process.kill()
+    wait_until(lambda: all(map(is_gone, workers)))
+    assert "Traceback" not in session.printed
+
+
+def test_no_worker_outlives_its_killed_parent(start: Start) -> None:
+    session = start("--time", "1h", "--workers", "2")
+    workers = session.workers(2)
+    session.process.kill()
+    session.process.wait()
+    wait_until(lambda: all(map(is_gone, workers)))
+
+
+@pytest.mark.slow
+def test_all_workers_search(start: Start) -> None:
+    assert len(start("--time", "1h", "--workers", "3").searching_workers(3)) == 3
+
+
+@pytest.mark.slow
+def test_a_session_that_cannot_save_its_finds_prints_them_and_is_no_success(start: Start) -> None:
+    session = start("--actions", "20000", "--target", PLANTED)
+    session.workers()
+    (session.folder / "corpus").rmdir()
+    assert session.end() == BAD_INPUT
+    assert "FAILURE 1: sampling / samples" in session.printed
+    assert '{"gcfuzz": 1, "target": "reference+one-sample-per-object"' in session.printed
+    assert "corpus: not all finds could be saved there" in session.printed
+
+
+@pytest.mark.slow
+def test_what_a_session_reported_is_there_whatever_another_does_with_the_corpus(
+    start: Start,
+) -> None:
+    sessions = [
+        start("--actions", "20000", "--seed", str(1 + number // 2), "--target", ORDERS[number % 2])
+        for number in range(4)
+    ]
+    assert {session.end() for session in sessions} == {MISMATCH}
+    replays = re.findall(r"gcfuzz replay (corpus/\S+)", sessions[0].printed)
+    assert replays
+    assert [each for each in replays if not (sessions[0].folder / each).exists()] == []
+
+
+@pytest.mark.slow
+def test_a_session_leaves_no_file_of_its_work(start: Start) -> None:
+    session = start("--actions", "20000", "--workers", "2", "--target", ORDERS[0])
+    assert session.end() == MISMATCH
+    names = {path.name for path in (session.folder / "corpus").iterdir()}
+    assert names == {each["trace"] for each in session.summary["failures"]}
+
+
+@pytest.mark.slow
+def test_the_finds_of_a_killed_session_are_on_disk(start: Start) -> None:
+    session = start("--time", "1h", "--target", PLANTED)
+    session.searching_workers()
+    os.killpg(session.process.pid, signal.SIGKILL)
+    session.process.wait()
+    assert run_command_line(["replay", str(session.folder / "corpus")]) == MISMATCH

@@ -1,0 +1,188 @@
+"""Sessions without the command line: what they add up, how they end, and what they wait for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import attrs
+import psutil
+import pytest
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
+from fuzz.sessions.session import (
+    ACTIONS,
+    INTERRUPTED,
+    TIME,
+    Event,
+    Finished,
+    Plan,
+    Progress,
+    Session,
+    SessionTotals,
+    WorkerDied,
+)
+from fuzz.targets import TargetOptions, make_target
+
+UNLIMITED_ACTIONS = 10**9
+ADAPTER = """
+import sys, time
+from fuzz.targets.process.serve import serve
+from fuzz.targets import make_target
+
+class Slow:
+    name = "slow"
+    def __init__(self):
+        self.target = make_target("reference")
+    def start(self, configuration):
+        return self.target.start(configuration)
+    def perform(self, action):
+        time.sleep({seconds})
+        return self.target.perform(action)
+
+serve(Slow(), sys.stdin, sys.stdout)
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return Plan("reference", "random", 5, 1, tmp_path, actions=400)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Callable[[float], TargetOptions]:
+    """A correct program that takes so many seconds for each answer."""
+
+    def make(seconds: float) -> TargetOptions:
+        program = tmp_path / "slow.py"
+        program.write_text(ADAPTER.format(seconds=seconds))
+        return TargetOptions((sys.executable, str(program)), timeout_seconds=120)
+
+    return make
+
+
+def run(plan: Plan, listener: Callable[[Event], None] = lambda _: None) -> Finished:
+    plan.corpus.mkdir(exist_ok=True)
+    return Session(plan, [listener]).run()
+
+
+def test_totals_are_those_of_all_workers(plan: Plan) -> None:
+    totals, probes = SessionTotals(), ProbeCounter()
+    for worker in range(2):
+        engine = RandomEngine(make_target("reference"), f"5/{worker}")
+        for done in slices_of(engine, 200, probes):
+            totals.add(done)
+    totals.probes.update({name: probes.counts[name] for name in plan.probes})
+    assert run(attrs.evolve(plan, workers=2)).totals == totals
+
+
+def test_an_interrupted_session_says_so(plan: Plan) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Progress) and event.totals.actions:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    finished = run(attrs.evolve(plan, actions=UNLIMITED_ACTIONS), interrupt)
+    assert finished.stop_reason == INTERRUPTED
+    assert finished.totals.actions > 0
+
+
+def test_a_worker_that_is_told_to_stop_ends_by_itself(plan: Plan) -> None:
+    workers: list[BaseProcess] = []
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Progress) and event.totals.actions:
+            workers[:] = multiprocessing.active_children()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run(attrs.evolve(plan, actions=UNLIMITED_ACTIONS), interrupt)
+    assert [worker.exitcode for worker in workers] == [0]
+
+
+def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Progress):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run(plan, interrupt).stop_reason == ACTIONS
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.sessions.session.STOP_SECONDS", 0.2)
+    workers: list[psutil.Process] = []
+
+    def hang_and_interrupt(event: Event) -> None:
+        if isinstance(event, Progress) and event.totals.actions and not workers:
+            children = psutil.Process().children()
+            workers.extend(each for each in children if "spawn_main" in " ".join(each.cmdline()))
+            for worker in workers:
+                worker.send_signal(signal.SIGSTOP)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run(attrs.evolve(plan, actions=UNLIMITED_ACTIONS), hang_and_interrupt)
+    # Waited for, too: not even a zombie is left.
+    assert workers
+    assert [worker for worker in workers if worker.is_running()] == []
+
+
+def test_the_time_ends_a_wait_for_an_answer(
+    plan: Plan, slow: Callable[[float], TargetOptions]
+) -> None:
+    hanging = attrs.evolve(
+        plan, target="process", options=slow(1000), seconds=0.5, actions=None, probes=()
+    )
+    finished = run(hanging)
+    assert (finished.stop_reason, finished.finds) == (TIME, ())
+    assert finished.totals.actions == 0
+
+
+@pytest.mark.slow
+def test_a_correct_program_that_is_slow_is_no_dead_worker(
+    plan: Plan, slow: Callable[[float], TargetOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.sessions.session.SILENCE_SECONDS", 3.0)
+    events: list[Event] = []
+    finished = run(
+        attrs.evolve(plan, target="process", options=slow(4), actions=2, probes=()), events.append
+    )
+    assert finished.totals.actions == 2
+    assert [event for event in events if isinstance(event, WorkerDied)] == []
+
+
+@pytest.mark.slow
+def test_a_find_that_is_being_reduced_is_told(plan: Plan) -> None:
+    events: list[Progress] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, Progress):
+            events.append(event)
+
+    # Its reduction takes ten thousand candidates, which is long enough to be seen.
+    target = "reference-random+fixed-stride-bias"
+    finished = run(attrs.evolve(plan, target=target, actions=20_000), note)
+    assert finished.finds
+    assert max(event.reducing for event in events) == 1
+
+
+def test_overtime_is_as_long_as_the_session_within_bounds(plan: Plan) -> None:
+    seconds = [0.5, 30.0, 600.0]
+    plans = [attrs.evolve(plan, seconds=each, actions=None) for each in seconds]
+    assert [each.overtime_seconds for each in plans] == [10.0, 30.0, 120.0]
+
+
+def test_each_session_has_a_token_of_its_own(plan: Plan) -> None:
+    assert plan.token != Plan("reference", "random", 5, 1, plan.corpus, actions=400).token
+
+
+def test_workers_have_tokens_of_their_own(plan: Plan) -> None:
+    assert plan.finder(0).token != plan.finder(1).token

@@ -1,0 +1,168 @@
+"""A target of the protocol that does one thing wrong, named first on its command line.
+
+It allocates strings, counts no samples, and does the wrong thing when a full collection is asked
+for, or at a header whose `trouble` is 1.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+CONTRACT = {
+    "nursery_bytes": 64,
+    "layout": {
+        "kinds": {"string": {"type_index": 1, "fixed_bytes": 8, "item_bytes": 1}},
+        "large_object_bytes": 1024,
+        "word_bytes": 1,
+        "object_bytes_max": 4096,
+    },
+    "sampling": {"period_bytes": {"minimum": 8, "maximum": 4096, "multiple": 8}},
+    "settings": [{"name": "trouble", "default": 0, "range": {"minimum": 0, "maximum": 1}}],
+    "actions": ["allocate_string", "free", "collect_full", "enable_sampling"],
+    "observes": ["size", "minors"],
+}
+RIGHT = {"minors": 1}
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def complain(*lines: str) -> None:
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def end_with(code: int, *complaint: str) -> None:
+    complain(*complaint)
+    sys.exit(code)
+
+
+def end_by_signal() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang() -> None:
+    time.sleep(600)
+
+
+def hang_with_child() -> None:
+    sleep = "import time; time.sleep(600)"
+    subprocess.run([sys.executable, "-c", sleep, *sys.argv[2:]], check=False)
+
+
+def leave_orphan() -> None:
+    sleep = "import time; time.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", sleep, *sys.argv[2:]])
+    end_by_signal()
+
+
+def leave_daemon() -> None:
+    """A grandchild that is nobody's child, in a session of its own, with streams of its own."""
+    sleep = "import time; time.sleep(600)"
+    if os.fork() == 0:
+        os.setsid()
+        subprocess.Popen(
+            [sys.executable, "-c", sleep, *sys.argv[2:]],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os._exit(0)
+    os.wait()
+
+
+def hang_with_daemon() -> None:
+    leave_daemon()
+    hang()
+
+
+def crash_with_daemon() -> None:
+    leave_daemon()
+    end_by_signal()
+
+
+def close_output() -> None:
+    os.close(1)
+    hang()
+
+
+def say_endlessly(text: str) -> None:
+    while True:
+        sys.stdout.write(text)
+
+
+def say_long_line() -> None:
+    for _ in range(100):
+        sys.stdout.write("x" * 10**6)
+    say("")
+
+
+MISBEHAVIOURS = {
+    "signal": end_by_signal,
+    "exit": lambda: end_with(3, "boom"),
+    "silent-exit": lambda: end_with(0),
+    "sanitizer": lambda: end_with(
+        1,
+        f"=={os.getpid()}==ERROR: AddressSanitizer: heap-use-after-free on {id(RIGHT):#x}",
+        "SUMMARY: AddressSanitizer: heap-use-after-free collector.c:12 in mark",
+        f"=={os.getpid()}==ABORTING",
+    ),
+    "hang": hang,
+    "child": hang_with_child,
+    "orphan": leave_orphan,
+    "daemon": crash_with_daemon,
+    "hanging-daemon": hang_with_daemon,
+    "daemon-beside": lambda: (leave_daemon(), say(json.dumps(RIGHT))),
+    "no-answer": lambda: None,
+    "closed": close_output,
+    "words": lambda: say("collecting..."),
+    "no-object": lambda: say("[1]"),
+    "cut-off": lambda: say('{"minors": 1'),
+    "extra": lambda: say(json.dumps(RIGHT) + "\n" + json.dumps(RIGHT)),
+    "unknown-field": lambda: say('{"minors": 1, "minor": 1}'),
+    "unlisted-field": lambda: say('{"minors": 1, "identity": 7}'),
+    "wrong-type": lambda: say('{"minors": "1"}'),
+    "fraction": lambda: say('{"minors": 1.5}'),
+    "twice": lambda: say('{"minors": 1, "minors": 1}'),
+    "deep": lambda: say('{"minors": ' + "[" * 100_000),
+    "no-text": lambda: (sys.stdout.buffer.write(b"\xff\xfe\n"), sys.stdout.flush()),
+    "long": say_long_line,
+    "flood": lambda: say_endlessly(json.dumps(RIGHT) + "\n"),
+    "endless": lambda: say_endlessly("x" * 10**6),
+    "complaints": lambda: [complain("x" * 10**5) for _ in range(10**9)],
+    "refusal": lambda: say('{"error": "NotImplementedError: no full collections yet"}'),
+    "long-error": lambda: say(json.dumps({"error": "Error: a line" + "\n and another line" * 99})),
+    "lie": lambda: say('{"minors": 0}'),
+}
+
+
+def perform(action: dict) -> None:
+    match action["do"]:
+        case "allocate_string":
+            say(json.dumps({"size": 8 + action["length"]}))
+        case "collect_full" if sys.argv[1] in MISBEHAVIOURS:
+            MISBEHAVIOURS[sys.argv[1]]()
+        case "collect_full":
+            say(json.dumps(RIGHT))
+        case _:
+            say("{}")
+
+
+def begin(header: dict) -> None:
+    if header["config"].get("trouble") and sys.argv[1] == "at-start":
+        end_by_signal()
+    if header["config"].get("trouble") and sys.argv[1] == "refuses-start":
+        say('{"error": "NotImplementedError: no trouble yet"}')
+        return
+    say(json.dumps({"contract": CONTRACT}))
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        message = json.loads(line)
+        begin(message) if "gcfuzz" in message else perform(message)

@@ -1,0 +1,60 @@
+"""Lines to a program and back: neither side ever waits for the other for ever."""
+
+import sys
+
+import pytest
+
+from fuzz.targets.process.conversation import BrokenConversationError, Conversation
+
+SECONDS = 600.0
+
+
+def python(script: str) -> tuple[str, ...]:
+    return sys.executable, "-E", "-S", "-c", script
+
+
+def test_a_line_comes_back_as_it_was_sent() -> None:
+    conversation = Conversation(("cat",), SECONDS)
+    conversation.send('{"do": "nothing"}')
+    assert conversation.receive() == b'{"do": "nothing"}'
+
+
+def test_more_than_a_pipe_holds_goes_through_both_ways() -> None:
+    conversation = Conversation(("cat",), SECONDS)
+    lines = [letter * 300_000 for letter in "abc"]
+    for line in lines:
+        conversation.send(line)
+    assert [conversation.receive().decode() for _ in lines] == lines
+
+
+def test_a_program_that_reads_late_gets_all_of_it() -> None:
+    script = "import time, sys; time.sleep(0.3); print(len(sys.stdin.readline()))"
+    conversation = Conversation(python(script), SECONDS)
+    conversation.send("x" * 300_000)
+    assert conversation.receive() == b"300001"
+
+
+def test_a_program_that_reads_nothing_and_ends_has_ended() -> None:
+    conversation = Conversation(python("raise SystemExit(7)"), SECONDS)
+    conversation.send("x" * 300_000)
+    with pytest.raises(BrokenConversationError, match="crash exit code 7"):
+        conversation.receive()
+
+
+def test_what_was_answered_before_the_end_is_received_first() -> None:
+    conversation = Conversation(python("print('one\\ntwo'); raise SystemExit(7)"), SECONDS)
+    assert [conversation.receive(), conversation.receive()] == [b"one", b"two"]
+    with pytest.raises(BrokenConversationError, match="crash exit code 7"):
+        conversation.receive()
+
+
+def test_the_last_words_are_the_last_line_of_many() -> None:
+    script = "import sys; sys.stderr.write('x' * 300_000 + '\\nthe end\\n'); raise SystemExit(7)"
+    with pytest.raises(BrokenConversationError, match="crash exit code 7: the end"):
+        Conversation(python(script), SECONDS).receive()
+
+
+def test_an_unknown_signal_has_its_number() -> None:
+    script = "import os; os.kill(os.getpid(), 40)"
+    with pytest.raises(BrokenConversationError, match=r"crash signal 40|crash SIGRTMIN"):
+        Conversation(python(script), SECONDS).receive()

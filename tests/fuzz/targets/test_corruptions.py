@@ -1,0 +1,267 @@
+"""A thousand corrupted answers: what changes a checked value is a mismatch, and nothing else harms.
+
+The reference answers through a pipe, but for one answer in each trace. A value that nobody can know
+is left alone: the first identity of an object, whether an unreachable one is dead yet, the figures
+of memory.
+"""
+
+import copy
+import json
+import random
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.random import RandomEngine
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import Action, Read, ReadNumber
+from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.lines import observation_to_data, to_line, unstructured
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.targets.references.collector import ReferenceTarget
+from fuzz.terminal.cli import run_command_line
+from gcmodel import Parts
+
+ADAPTER = Path(__file__).with_name("corrupting_adapter.py")
+CORRUPTIONS = 500
+TRACES = 25
+ACTIONS_MAX = 40
+NO_OBJECTS = ("", " ", "null", "3", "[]", '"{}"', "{", "[" * 9999)
+Data = dict[str, Any]
+Runs = list[tuple[dict[str, int], Contract, list[tuple[Action, Observation]]]]
+SETTING = Setting("corruption", 0, Range(0, CORRUPTIONS))
+SLOW_SHARE = 0.02
+pytestmark = pytest.mark.slow
+
+
+class Recorder(ReferenceTarget):
+    """Keeps each trace and the answers to it.
+
+    What pinning and pressure leave open, and what a callback does, only bounds are known of.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("reference", Parts(), ("pin", "add_memory_pressure", "set_callback"))
+        self.runs: Runs = []
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = super().start(configuration)
+        stated = attrs.evolve(contract, settings=(*contract.settings, SETTING))
+        self.runs.append((dict(configuration), stated, []))
+        return contract
+
+    def perform(self, action: Action) -> Observation:
+        observation = super().perform(action)
+        self.runs[-1][2].append((action, observation))
+        return observation
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    """Traces that were run once, each with its configuration and the right answers."""
+    recorder = Recorder()
+    engine = RandomEngine(recorder, "corruptions")
+    recorder.runs.clear()
+    for number in range(1, 2 * TRACES, 2):  # Those of even numbers may be run once more.
+        assert not engine.run_slice(number, ACTIONS_MAX, ProbeCounter()).failures
+    return recorder.runs
+
+
+# What a lie changes: each takes the true answer, and changes it if it can.
+
+
+def more_samples(data: Data, rng: random.Random) -> None:
+    data["samples"] = data.get("samples", 0) + 1
+    if rng.random() < 0.5:
+        data["order"] = "s" + data.get("order", "")
+
+
+def more_minors(data: Data, _: random.Random) -> None:
+    data["minors"] = data.get("minors", 0) + 1
+
+
+def other_order(data: Data, rng: random.Random) -> None:
+    data["order"] = data.get("order", "") + rng.choice("sMR")
+
+
+def other_size(data: Data, rng: random.Random) -> None:
+    data["size"] += rng.choice((-8, 8, 1))
+
+
+def other_side(data: Data, _: random.Random) -> None:
+    data["outside"] = not data["outside"]
+
+
+def other_place(data: Data, _: random.Random) -> None:
+    data["at"] = data.get("at", 0) + 8
+
+
+def other_value(data: Data, _: random.Random) -> None:
+    data["value"] = data.get("value", -1) + 1
+
+
+def other_entry(data: Data, rng: random.Random) -> None:
+    entries = data["reports"][0]["entries"]
+    index = rng.randrange(len(entries))
+    if rng.random() < 0.3:
+        del entries[index]
+    else:
+        entries[index] ^= rng.choice((1, 2, 4))
+
+
+def other_graph(data: Data, rng: random.Random) -> None:
+    rows = data["graph"]
+    row = rng.randrange(len(rows))
+    if rng.random() < 0.2:
+        del rows[row]
+    else:
+        rows[row][rng.randrange(len(rows[row]))] += 1
+
+
+def other_pointer(data: Data, rng: random.Random) -> None:
+    name = rng.choice(("free", "limit", "top", "sample_point"))
+    data[name] = data.get(name, 0) + rng.choice((-8, 8, 1))
+
+
+def other_state(data: Data, rng: random.Random) -> None:
+    data["state"] = rng.choice((-1, 4, 99))
+
+
+def missing(data: Data, rng: random.Random) -> None:
+    names = ("size", "free", "limit", "top", "state")
+    del data[rng.choice([name for name in names if name in data])]
+
+
+def no_answer_to_question(data: Data, _: random.Random) -> None:
+    del data["alive" if "alive" in data else "identity"]
+
+
+LIES: dict[Callable[[Data, random.Random], None], Callable[[Action, Data], bool]] = {
+    more_samples: lambda action, data: True,
+    more_minors: lambda action, data: True,
+    other_order: lambda action, data: True,
+    other_size: lambda action, data: action.allocates,
+    other_side: lambda action, data: action.allocates,
+    other_place: lambda action, data: action.allocates,
+    other_value: lambda action, data: isinstance(action, Read | ReadNumber),
+    other_entry: lambda action, data: bool(data.get("reports")),
+    other_graph: lambda action, data: bool(data.get("graph")),
+    other_pointer: lambda action, data: True,
+    other_state: lambda action, data: True,
+    missing: lambda action, data: True,
+    no_answer_to_question: lambda action, data: "alive" in data or "identity" in data,
+}
+
+
+def lie_about(action: Action, data: Data, rng: random.Random) -> Data:
+    """What to say instead of the true answer."""
+    lie = rng.choice([lie for lie, is_possible in LIES.items() if is_possible(action, data)])
+    lied = copy.deepcopy(data)
+    lie(lied, rng)
+    assert lied != data
+    return {"do": "say", "with": to_line(lied)}
+
+
+def break_at(data: Data, rng: random.Random) -> Data:
+    """What to do instead of the true answer, so that it cannot be understood."""
+    line = to_line(data)
+    field = rng.choice(list(data))
+    if rng.random() < SLOW_SHARE:
+        return rng.choice(
+            [
+                {"do": "nothing", "with": ""},
+                {"do": "hang", "with": ""},
+                {"do": "close", "with": ""},
+                {"do": "say", "with": "x" * (2**24 + 1)},
+            ]
+        )
+    wrong_type = to_line({**data, field: rng.choice(["1", 1.5, {}, [None], [[True]], "x" * 999])})
+    return rng.choice(
+        [
+            {"do": "say", "with": line[: rng.randrange(len(line))]},
+            {"do": "say", "with": line + rng.choice(["}", ",", "{}", " x", "\x00"])},
+            {"do": "say", "with": line + "\n" + line},
+            {"do": "say", "with": wrong_type},
+            {"do": "say", "with": to_line({**data, "sample": 1})},
+            {"do": "say", "with": f'{{"{field}": 1, {line[1:]}'},
+            {
+                "do": "say",
+                "with": rng.choice(NO_OBJECTS),
+            },
+            {"do": "say", "with": '{"samples": ' + rng.choice(["NaN", "1e9", "9" * 5000]) + "}"},
+            {"do": "bytes", "with": rng.randbytes(rng.randint(1, 40)).hex() + "ff"},
+            {"do": "exit", "with": str(rng.choice([0, 1, 139]))},
+            {"do": "signal", "with": rng.choice(["SIGSEGV", "SIGABRT", "SIGKILL", "SIGTERM"])},
+        ]
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    yield
+    children = psutil.Process().children(recursive=True)
+    assert [each for each in children if str(ADAPTER) in each.cmdline()] == []
+
+
+def replay_all(
+    folder: Path, runs: Runs, corrupted: Callable[[Action, Data, random.Random], Data]
+) -> int:
+    """Replay each corruption as a trace of its own; returns the exit code."""
+    corruptions = []
+    for number in range(1, CORRUPTIONS + 1):
+        rng = random.Random(number)
+        run = rng.randrange(len(runs))
+        configuration, _, steps = runs[run]
+        answer = rng.randrange(len(steps))
+        action, observation = steps[answer]
+        instead = corrupted(action, observation_to_data(observation), rng)
+        corruptions.append({"run": run, "answer": answer, **instead})
+        header = Header(VERSION, "process", {**configuration, "corruption": number})
+        trace = Trace(header, tuple(action for action, _ in steps))
+        traces.write_to(trace, folder / f"{number:03}.jsonl")
+    recorded = [
+        {
+            "contract": to_line({"contract": unstructured(contract)}),
+            "answers": [to_line(observation_to_data(answer)) for _, answer in steps],
+        }
+        for _, contract, steps in runs
+    ]
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps({"runs": recorded, "corruptions": corruptions}), encoding="utf-8")
+    command = shlex.join([sys.executable, "-E", "-S", str(ADAPTER), str(plan)])
+    return run_command_line(["replay", str(folder), "--command", command, "--timeout", "3s"])
+
+
+def check_all_failed(code: int, printed: str) -> None:
+    """Each of the traces failed, and not because it was run once more by an adapter that cannot."""
+    passed = [line for line in printed.splitlines() if line.startswith("passed")]
+    assert (code, passed) == (1, [])
+    assert f"0 passed, {CORRUPTIONS} failed" in printed
+    oracles = {line.split()[1] for line in printed.splitlines() if line.startswith("  oracle ")}
+    assert oracles <= {"heap", "sampling", "survival", "pointers", "major"}
+
+
+def test_what_changes_a_checked_value_is_a_mismatch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], runs: Runs
+) -> None:
+    code = replay_all(tmp_path, runs, lie_about)
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    check_all_failed(code, printed.out)
+
+
+def test_what_breaks_the_syntax_the_count_or_the_process_has_a_clear_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], runs: Runs
+) -> None:
+    code = replay_all(tmp_path, runs, lambda _, data, rng: break_at(data, rng))
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    check_all_failed(code, printed.out)

@@ -1,0 +1,531 @@
+"""The target jemalloc: the stock libjemalloc.so.2 of jemalloc 5.3.0, each sample foretold.
+
+Without the library everything is skipped that needs it: `apt install libjemalloc2`.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import json
+import random
+import shlex
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import fuzz
+from fuzz.oracles.distances import Jemalloc as Distances
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import (
+    Action,
+    Calloc,
+    CollectMinor,
+    Free,
+    Malloc,
+    PauseSampling,
+    Realloc,
+    ResumeSampling,
+    SetPeriod,
+)
+from fuzz.targets import Target, make_target
+from fuzz.targets.allocators.jemalloc_driver import SIZE_CLASSES, contract_under
+from fuzz.targets.allocators.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
+from fuzz.targets.allocators.stock_commands import JEMALLOC, driver_command
+from fuzz.terminal.cli import run_command_line
+from gcmodel.estimation import heap_v2
+from gcmodel.estimation.jemalloc import EIGHTHS, unbiased_bytes, unbiased_eighths
+from gcmodel.estimation.unbiased import Totals
+
+CLEAN, MISMATCH, BAD_INPUT = range(3)
+ROOT = Path(str(fuzz.__file__)).parents[1]
+MISTAKEN = Path(__file__).with_name("mistaken_jemalloc.py")
+Ask = Callable[..., object]
+SHORT_ACTIONS = 5
+LEAST_BYTES = SIZE_CLASSES[0]
+
+
+def command(*words: str) -> list[str]:
+    """The driver's interpreter and environment, with another program in it."""
+    *environment, interpreter, _, _ = driver_command(JEMALLOC)
+    return [*environment, f"PYTHONPATH={ROOT}", interpreter, *words]
+
+
+@pytest.fixture(scope="module")
+def _library() -> None:
+    if ctypes.util.find_library("jemalloc") is None:
+        pytest.skip(HOW_TO_INSTALL)
+
+
+@pytest.fixture(scope="module")
+def target(_library: None) -> Target:
+    return make_target("jemalloc")
+
+
+@pytest.fixture(scope="module")
+def ask(_library: None) -> Ask:
+    """Runs a script beside the library, gives it `data`, and returns its `answer`."""
+
+    def run(script: str, data: object = None) -> object:
+        words = command("-c", PROLOGUE + script + EPILOGUE)
+        text = json.dumps(data)
+        done = subprocess.run(words, input=text, stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(done.stdout)
+
+    return run
+
+
+PROLOGUE = """
+import json, sys
+from ctypes import addressof
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from fuzz.targets.allocators.jemalloc_library import JemallocLibrary, ThreadSampler
+data = json.load(sys.stdin)
+jemalloc = JemallocLibrary()
+sampler = ThreadSampler(jemalloc)
+"""
+EPILOGUE = """
+print(json.dumps(answer))
+"""
+
+
+# The library.
+
+
+def test_a_library_that_is_not_there_is_bad_input_with_what_to_install() -> None:
+    with pytest.raises(BadInputError, match=HOW_TO_INSTALL):
+        JemallocLibrary("libjemalloc-of-nobody.so")
+
+
+@pytest.fixture
+def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a process finds the library, whatever is installed."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path / LIBRARY
+
+
+def test_without_the_library_a_run_ends_with_what_to_install(
+    instead: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instead.touch()
+    assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{LIBRARY}: file too short" in line
+    assert line.endswith(HOW_TO_INSTALL)
+
+
+def test_a_build_without_mallctl_is_bad_input_with_what_to_install() -> None:
+    with pytest.raises(BadInputError, match=f"mallctl.*{HOW_TO_INSTALL}"):
+        JemallocLibrary("libc.so.6")
+
+
+WITHOUT_PROFILING = """
+#include <string.h>
+int mallctl(const char *name, const char **old, size_t *length, void *new, size_t new_length)
+{
+    static const char *const version = "5.3.0-0-g0";
+    if (strcmp(name, "version") != 0)
+        return 2; /* ENOENT */
+    *old = version;
+    return 0;
+}
+size_t xallocx(void *block, size_t size, size_t extra, int flags) { return size; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="apt install gcc")
+def test_a_build_without_profiling_ends_a_run_with_what_to_install(
+    instead: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gcc = ["gcc", "-shared", "-fPIC", "-o", str(instead), "-xc", "-"]
+    subprocess.run(gcc, input=WITHOUT_PROFILING, text=True, check=True)
+    assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert "opt.prof" in line
+    assert line.endswith(HOW_TO_INSTALL)
+
+
+def test_a_new_thread_is_seeded_with_the_address_of_the_state_that_was_found(
+    ask: Ask,
+) -> None:
+    script = """
+thread = ThreadPoolExecutor(max_workers=1)
+state = thread.submit(ThreadSampler, jemalloc).result().state
+# It has drawn the first distance already.
+jemalloc_step = lambda s: (s * 6364136223846793005 + 1442695040888963407) % 2**64
+answer = state.prng_state == jemalloc_step(addressof(state))
+"""
+    assert ask(script) is True
+
+
+def test_a_seed_that_is_set_gives_the_distance_that_the_oracle_draws(
+    ask: Ask,
+) -> None:
+    source = random.Random(1)
+    cases = [(source.getrandbits(64), lg_period) for lg_period in range(41) for _ in range(20)]
+    script = """
+answer = []
+for seed, lg_period in data:
+    jemalloc.reset(lg_period)
+    sampler.begin(seed)
+    answer.append(sampler.state.prof_sample_event_wait)
+"""
+    expected = [Distances(seed).draw(2**lg_period) for seed, lg_period in cases]
+    assert ask(script, cases) == expected
+
+
+def test_the_hook_is_called_where_the_state_says_that_a_sample_was_taken(
+    ask: Ask,
+) -> None:
+    script = """
+jemalloc.reset(9)
+answer = [0, 0]
+for index in range(20000):
+    before = jemalloc.backtraces
+    jemalloc.malloc(index % 300)
+    was_sampled = sampler.state.prof_sample_last_event == sampler.allocated_bytes
+    answer[jemalloc.backtraces - before == was_sampled] += 1
+"""
+    assert ask(script) == [0, 20000]
+
+
+def test_a_block_has_room_for_its_size_class(ask: Ask) -> None:
+    edges = [each + step for each in SIZE_CLASSES for step in (-1, 0, 1)][:-1]
+    sizes = [*range(5000), *edges]
+    script = """
+answer = []
+for size in data:
+    block = jemalloc.malloc(size)
+    answer.append(jemalloc.usable_bytes(block))
+    jemalloc.free(block)
+"""
+    layout = contract_under(1, (1,)).layout
+    assert ask(script, sizes) == [layout.room_bytes(size) for size in sizes]
+
+
+def test_the_size_classes_are_those_of_the_library(ask: Ask) -> None:
+    script = """
+import ctypes
+nallocx = ctypes.PyDLL("libjemalloc.so.2").nallocx
+nallocx.argtypes, nallocx.restype = (ctypes.c_size_t, ctypes.c_int), ctypes.c_size_t
+answer, size = [], 1
+while size <= data:
+    answer.append(nallocx(size, 0))
+    size = answer[-1] + 1
+"""
+    assert ask(script, SIZE_CLASSES[-1]) == list(SIZE_CLASSES)
+
+
+def test_what_large_blocks_take_from_the_generator_is_put_back(ask: Ask) -> None:
+    script = """
+jemalloc.reset(40)
+sampler.begin(1)
+before = sampler.state.prng_state
+jemalloc.malloc(100000)
+untended = sampler.state.prng_state != before
+sampler.state.prng_state = before
+sampler.allocate(lambda: jemalloc.malloc(100000))
+answer = [untended, sampler.state.prng_state == before]
+"""
+    assert ask(script) == [True, True]
+
+
+def test_xallocx_asks_for_a_stack_although_it_samples_nothing(ask: Ask) -> None:
+    script = """
+jemalloc.reset(12)
+block = jemalloc.malloc(100)
+sampler.begin(1)
+distance, last = sampler.state.prof_sample_event_wait, sampler.state.prof_sample_last_event
+before = jemalloc.backtraces
+room = jemalloc.xallocx(block, 100, distance)
+answer = [room, jemalloc.backtraces - before, sampler.state.prof_sample_last_event - last]
+"""
+    assert ask(script) == [112, 1, 0]
+
+
+# The rules, each by the distances that the seed gives.
+
+SEED = 12345
+
+
+def until_sampled(target: Target, size_bytes: int, thread: int = 0) -> int:
+    """How many blocks of so many bytes are allocated until one is sampled, and with it."""
+    for count in range(1, 100_000):
+        if target.perform(Malloc(size_bytes, thread=thread)).samples:
+            return count
+    raise AssertionError("no block was sampled")
+
+
+def blocks_in(distance: int, size_bytes: int = LEAST_BYTES) -> int:
+    return -(-distance // size_bytes)
+
+
+def started(target: Target, **settings: int) -> Distances:
+    """Begin a trace; the distances of its first thread."""
+    configuration = {"sampler_seed": SEED, **settings}
+    return Distances(target.start(configuration).sampling.seeds[0])
+
+
+def test_each_distance_is_the_next_of_the_seed(target: Target) -> None:
+    distances = started(target, period_bytes=256)
+    for _ in range(20):
+        assert until_sampled(target, 1) == blocks_in(distances.draw(256))
+
+
+def test_a_block_of_nothing_counts_its_class(target: Target) -> None:
+    distances = started(target, period_bytes=256)
+    assert until_sampled(target, 0) == blocks_in(distances.draw(256))
+
+
+def test_while_paused_samples_fall_due_and_distances_are_drawn(target: Target) -> None:
+    distances = started(target, period_bytes=256)
+    target.perform(PauseSampling())
+    for _ in range(blocks_in(distances.draw(256))):
+        assert target.perform(Malloc(1)).samples == 0
+    target.perform(ResumeSampling())
+    assert until_sampled(target, 1) == blocks_in(distances.draw(256))
+
+
+def test_a_large_block_that_falls_due_while_paused_draws_one_distance(target: Target) -> None:
+    distances = started(target, period_bytes=256)
+    distances.draw(256)
+    target.perform(PauseSampling())
+    assert target.perform(Malloc(2**20)).samples == 0
+    target.perform(ResumeSampling())
+    assert until_sampled(target, 1) == blocks_in(distances.draw(256))
+
+
+def test_setting_the_period_leaves_the_present_distance(target: Target) -> None:
+    distances = started(target, period_bytes=256)
+    target.perform(SetPeriod(2**18))
+    assert until_sampled(target, 1) == blocks_in(distances.draw(256))
+    assert until_sampled(target, 4096) == blocks_in(distances.draw(2**18), 4096)
+
+
+def seed_with_distance(least: int, most: int, period_bytes: int) -> int:
+    return next(
+        seed for seed in range(10_000) if least <= Distances(seed).draw(period_bytes) <= most
+    )
+
+
+@pytest.mark.parametrize("first", [1000, 100_000])
+def test_a_block_that_is_made_larger_counts_in_full(target: Target, first: int) -> None:
+    room = contract_under(1, (1,)).layout.room_bytes(first)
+    seed = seed_with_distance(room + 1, 2 * room, 2**16)
+    started(target, sampler_seed=seed, period_bytes=2**16)
+    assert target.perform(Malloc(first)).samples == 0
+    assert target.perform(Realloc(0, first + 1)).samples == 1
+
+
+def test_a_block_that_stays_where_it_is_counts_in_full(ask: Ask) -> None:
+    script = """
+jemalloc.reset(40)
+sampler.begin(1)
+block = jemalloc.malloc(1000)
+before = sampler.allocated_bytes
+answer = [jemalloc.realloc(block, 1001) == block, sampler.allocated_bytes - before]
+"""
+    assert ask(script) == [True, 1024]
+
+
+def test_threads_count_apart(target: Target) -> None:
+    contract = target.start({"threads": 2, "period_bytes": 256})
+    first, second = (Distances(seed).draw(256) for seed in contract.sampling.seeds)
+    assert until_sampled(target, 1, thread=1) == blocks_in(second)
+    assert until_sampled(target, 1, thread=0) == blocks_in(first)
+
+
+def test_a_block_may_be_freed_by_another_thread(target: Target) -> None:
+    target.start({"threads": 2})
+    target.perform(Malloc(10, thread=0))
+    assert target.perform(Free(0, thread=1)).error is None
+
+
+def test_whatever_is_asked_is_answered(target: Target) -> None:
+    target.start({"threads": 2})
+    target.perform(Malloc(8))
+    asked: list[Action] = [Malloc(2**62), Calloc(2**32, 2**32), Realloc(0, 0), Free(7)]
+    asked += [CollectMinor(), Malloc(8, thread=2)]
+    errors = [target.perform(action).error for action in asked]
+    assert None not in errors
+    assert "collect_minor" in str(errors[4])
+    assert target.perform(Free(0)).error is None
+
+
+DAMAGING = """
+import ctypes, json, sys
+from fuzz.protocol.actions import Free, Malloc
+from fuzz.targets.allocators.jemalloc_driver import StockJemalloc
+target = StockJemalloc()
+target.start({})
+target.perform(Malloc(8))
+target.perform(Malloc(100))
+ctypes.memset(target.blocks[1].address + 111, 7, 1)
+print(json.dumps([target.perform(Free(1)).error, target.perform(Free(0)).error]))
+"""
+
+
+@pytest.mark.usefixtures("_library")
+def test_a_damaged_block_is_an_error() -> None:
+    done = subprocess.run(command("-c", DAMAGING), stdout=subprocess.PIPE, check=True)
+    assert json.loads(done.stdout) == ["DamageError: a block is damaged", None]
+
+
+def test_a_trace_says_the_same_wherever_it_stands(target: Target) -> None:
+    actions: list[Action] = [Malloc(100), Calloc(3, 2**16), Realloc(0, 5000), Malloc(2**20)] * 50
+    settings = {"sampler_seed": SEED, "period_bytes": 4096}
+
+    def play() -> list[int]:
+        target.start(settings)
+        return [target.perform(action).samples for action in actions]
+
+    first = play()
+    target.start({"threads": 3, "period_bytes": 1})
+    target.perform(Malloc(2**22, thread=2))
+    assert play() == first
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [({"threads": 0}, "threads is 0"), ({"period_bytes": 3}, "period_bytes is 3")],
+)
+def test_an_illegal_configuration_is_bad_input(
+    target: Target, settings: Mapping[str, int], what: str
+) -> None:
+    with pytest.raises(BadInputError, match=what):
+        target.start(settings)
+
+
+# Sessions.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "seed", "actions"), [("random", "1", "100000"), ("machine", "2", "20000")]
+)
+@pytest.mark.usefixtures("_library")
+def test_a_session_foretells_every_sample(
+    engine: str, seed: str, actions: str, tmp_path: Path
+) -> None:
+    words = ["--engine", engine, "--seed", seed, "--actions", actions, "--corpus", str(tmp_path)]
+    assert run_command_line(["run", "--target", "jemalloc", *words]) == CLEAN
+
+
+def test_the_reference_samples_the_same(target: Target) -> None:
+    """The model of jemalloc and jemalloc itself, on the same actions from the same seed."""
+    contract = target.start({})
+    source = random.Random(1)
+    reference = make_target("reference-jemalloc")
+    reference.start({})
+    for _ in range(2000):
+        action = Malloc(source.randrange(2**14), thread=source.randrange(contract.threads))
+        real, model = target.perform(action), reference.perform(action)
+        assert (real.samples, real.size) == (model.samples, model.size)
+
+
+# A mistake in the contract.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mistake", "seed"),
+    [
+        *(("carried", 2), ("several", 1), ("requested", 2), ("moved", 1), ("stopped", 2)),
+        *(("beyond", 3), ("less", 8), ("other", 1)),
+    ],
+)
+@pytest.mark.usefixtures("_library")
+def test_a_mistake_in_the_contract_is_found_and_reduced(
+    mistake: str, seed: int, tmp_path: Path
+) -> None:
+    program = shlex.join(command(str(MISTAKEN), mistake))
+    words = ["--command", program, "--seed", str(seed), "--corpus", str(tmp_path)]
+    assert run_command_line(["run", *words, "--actions", "40"]) == MISMATCH
+    assert min(len(traces.read(path).actions) for path in tmp_path.iterdir()) <= SHORT_ACTIONS
+
+
+# The dump.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lg_period", [0, 4, 9, 12, 19])
+def test_every_stack_of_a_dump_is_as_foretold(ask: Ask, lg_period: int, tmp_path: Path) -> None:
+    source = random.Random(lg_period)
+    sites = [(0x1000 + site, 0x2000 + 16 * site, 0x3000) for site in range(7)]
+    calls = list(drawn_calls(source, len(sites), 20_000))
+    script = """
+calls, sites, lg_period, path = data
+jemalloc.reset(lg_period)
+sampler.begin(1)
+blocks = []
+for size, site, freed in calls:
+    jemalloc.stack = sites[site]
+    blocks.append(sampler.allocate(lambda: jemalloc.malloc(size))[0])
+    if freed is not None:
+        jemalloc.free(blocks.pop(freed))
+jemalloc.dump(Path(path))
+answer = None
+"""
+    path = tmp_path / "dump"
+    ask(script, [calls, sites, lg_period, str(path)])
+    dump = heap_v2.read(path.read_text(encoding="utf-8"))
+    expected = dump_of(calls, sites, 2**lg_period)
+    assert dump == heap_v2.read(heap_v2.write(expected, 2**lg_period, ""))
+    assert len(dump.stacks) == len(sites)
+
+
+Call = tuple[int, int, int | None]
+"""The bytes of a block, its site, and which of the live blocks is freed after it, if any."""
+
+
+def drawn_calls(source: random.Random, sites: int, count: int) -> Iterator[Call]:
+    live = 0
+    for _ in range(count):
+        live += 1
+        freed = source.randrange(live) if source.random() < live / 200 else None
+        live -= freed is not None
+        yield int(2 ** source.uniform(0, 18)), source.randrange(sites), freed
+
+
+def dump_of(
+    calls: Sequence[Call], sites: Sequence[tuple[int, ...]], period_bytes: int
+) -> dict[tuple[str | int, ...], heap_v2.DumpedStack]:
+    """What each stack's samples stand for, by the distances of the seed."""
+    layout = contract_under(1, (1,)).layout
+    distances = Distances(1)
+    until_bytes = distances.draw(period_bytes)
+    blocks: list[tuple[int, int, bool]] = []
+    live: dict[int, list[int]] = defaultdict(list)
+    allocated: dict[int, list[int]] = defaultdict(list)
+    for size, site, freed in calls:
+        room = layout.room_bytes(size)
+        is_sampled = room >= until_bytes
+        until_bytes = distances.draw(period_bytes) if is_sampled else until_bytes - room
+        blocks.append((room, site, is_sampled))
+        if is_sampled:
+            live[site].append(room)
+            allocated[site].append(room)
+        if freed is not None:
+            freed_room, freed_site, was_sampled = blocks.pop(freed)
+            if was_sampled:
+                live[freed_site].remove(freed_room)
+    return {
+        stack: heap_v2.DumpedStack(
+            live=totals(live[site], period_bytes), allocated=totals(allocated[site], period_bytes)
+        )
+        for site, stack in enumerate(sites)
+    }
+
+
+def totals(rooms: Sequence[int], period_bytes: int) -> Totals:
+    """What samples of so many usable bytes stand for."""
+    return Totals(
+        sum(unbiased_eighths(room, period_bytes) for room in rooms) / EIGHTHS,
+        sum(unbiased_bytes(room, period_bytes) for room in rooms),
+    )

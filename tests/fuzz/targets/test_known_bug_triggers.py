@@ -1,0 +1,278 @@
+"""What triggers each known bug, stated from its source, and what only nearly does."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.mutator.legality import why_illegal
+from fuzz.oracles import RERUN_ORACLES
+from fuzz.protocol.actions import (
+    Action,
+    AddMemoryPressure,
+    AllocateArray,
+    AllocateNode,
+    AllocateOldString,
+    AllocateString,
+    CollectFull,
+    CollectMinor,
+    CollectStep,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Fork,
+    Free,
+    LoadPrebuilt,
+    Malloc,
+    PauseSampling,
+    Pin,
+    ReadProfile,
+    Realloc,
+    ResumeSampling,
+    SetCallback,
+    TakeIdentity,
+    Unpin,
+    Write,
+    WriteNumber,
+)
+from fuzz.run import Failure, Run, run_actions
+from fuzz.targets import KNOWN_BUGS, make_target, planted
+
+Story = tuple[dict[str, int], list[Action]]
+
+NODE, STRING = AllocateNode(0), AllocateString(0)  # 32 bytes each
+ARRAY = AllocateArray(1)
+MINOR, STEP, FULL = CollectMinor(), CollectStep(), CollectFull()
+OFF = DisableSampling()
+EVERY_8 = EnableSampling(8)
+SINGLE_STEP = {"single_step_marking": 1}
+MOVING = {"moving_nursery": 1}
+TINY = {"nursery_bytes": 64, "large_object_bytes": 64}
+COPY = CopyArray(0, 1, 0, 0, 1)
+MARKED_BLACK = [ARRAY, NODE, Write(0, 0, 1), Free(1), ARRAY, STEP, STEP]
+"""A white array that holds the only reference to a node, and an array that is black already."""
+LARGE = AllocateArray(12)
+LARGE_MARKED_BLACK = [LARGE, NODE, Write(0, 0, 1), Free(1), LARGE, STEP, STEP]
+"""The same with arrays that have cards."""
+PARENT_OF_PINNED = [STRING, Pin(0), NODE, Write(1, 0, 0), STEP, STEP]
+"""A black node, while marking, that refers to a pinned string."""
+
+PAUSE, RESUME = PauseSampling(), ResumeSampling()
+MIB, PAGE_BYTES = 2**20, 8192
+EMPTY = AllocateArray(0)
+MIB_STRING = AllocateString(MIB - 25)
+MIB_LESS_EMPTY = AllocateString(MIB - 25 - 16)
+"""With an array without items it takes a mebibyte."""
+SEED_OF_256 = 38
+"""The first distance of this seed is a multiple of 256 for a period of 512."""
+SAMPLED_BY_8 = {"period_bytes": 8, "sampler_seed": 1}
+
+TRIGGERS: dict[str, Story] = {
+    "disable-before-enable": ({}, [OFF]),
+    "one-sample-per-object": ({}, [EVERY_8, NODE]),
+    "stale-limit-after-large": (
+        {},
+        [EnableSampling(264), AllocateString(215), AllocateString(0, nonmovable=True)],
+    ),
+    "pressure-taken-for-sample": ({}, [EVERY_8, AddMemoryPressure(640), NODE]),
+    "second-minor-reads-null": (
+        TINY,
+        [SetCallback(31), EnableSampling(1024), AllocateString(31), AllocateString(31)],
+    ),
+    "fork-keeps-young-samples": ({}, [EVERY_8, NODE, Fork(), MINOR]),
+    "rotating-nursery-old-limit": (MOVING, [EVERY_8, MINOR]),
+    "enable-beside-old-barrier": ({}, [STRING, Pin(0), MINOR, Unpin(0), EVERY_8, NODE]),
+    "nonyoung-reported-dead": ({}, [EVERY_8, AllocateOldString(0), MINOR]),
+    "restart-loses-period": ({}, [EVERY_8, PauseSampling(), ResumeSampling()]),
+    "sample-on-equality": ({}, [EnableSampling(32), NODE]),
+    "sample-point-stays": ({}, [EnableSampling(40), NODE, MINOR]),
+    "large-objects-uncounted": ({}, [EVERY_8, AllocateNode(0, True)]),
+    "sampled-bytes-count-twice": ({}, [EVERY_8, AllocateString(280), AllocateNode(0, True)]),
+    "arraycopy-skips-barrier-while-marking": (
+        SINGLE_STEP,
+        [*MARKED_BLACK, COPY, Write(0, 0, None), FULL],
+    ),
+    "arraycopy-clean-cards": (
+        SINGLE_STEP,
+        [*LARGE_MARKED_BLACK, Write(0, 11, None), COPY, Write(0, 0, None), FULL],
+    ),
+    "arraycopy-prebuilt": (
+        {},
+        [ARRAY, Write(0, 0, 0), MINOR, LoadPrebuilt(1), COPY, Free(0), FULL],
+    ),
+    "pinned-shadow-visited": ({}, [STRING, Pin(0), TakeIdentity(0), FULL, Unpin(0), MINOR]),
+    "pinned-white-object": (SINGLE_STEP, [*PARENT_OF_PINNED, Unpin(0), Free(0), FULL]),
+    "stale-nursery-pointer": ({}, [AllocateArray(6), NODE, Write(0, 5, 1), MINOR]),
+    "forgotten-remembered-entry": ({}, [NODE, MINOR, NODE, Write(0, 0, 1), MINOR]),
+    "shadow-keeps-number": ({}, [NODE, TakeIdentity(0), WriteNumber(0, 1), MINOR]),
+    "word-lost-by-large": ({}, [AllocateNode(0, nonmovable=True)]),
+    "first-offset-mask": ({}, [EnableSampling(16)]),
+    "first-word-never": ({}, [EVERY_8]),
+    "trigger-below-start": ({}, [EnableSampling(120)]),
+    "fixed-stride-bias": (
+        {},
+        [EnableSampling(MIB), MIB_STRING, EMPTY, *[MIB_LESS_EMPTY, EMPTY] * 3],
+    ),
+    "outside-tlab-desync": ({}, [EVERY_8, STRING, AllocateNode(0, True), EMPTY]),
+    "flush-only-at-refill": ({}, [EVERY_8, NODE, EMPTY]),
+    "toggle-kills-sampling": ({}, [PAUSE, Malloc(10241), RESUME, Malloc(8193)]),
+    "samples-while-suspended": ({}, [PAUSE, Malloc(10241)]),
+    "rollback-keeps-threshold": ({}, [Malloc(0), Realloc(0, 10241), Malloc(0)]),
+    "slow-path-counts-twice": ({"sampler_seed": 1}, [Malloc(1537)]),
+    "large-allocs-skew-counter": (
+        {"period_bytes": 2**19, "sampler_seed": 64},
+        [Malloc(458753), Malloc(413838)],
+    ),
+    "forced-large-sample": ({"period_bytes": 2**18}, [Malloc(266960)]),
+    "sum-then-unbias": (SAMPLED_BY_8, [Malloc(0), Malloc(49), ReadProfile()]),
+    "zero-size-wraps": ({}, [Malloc(MIB - PAGE_BYTES + 1)]),
+    "placeholder-first-interval": ({}, [Malloc(513)]),
+    "reseed-drops-sample": ({}, [Malloc(513)]),
+    "class-size-vs-request": ({}, [Malloc(513), ReadProfile()]),
+    "dropped-sample-keeps-weight": ({"period_bytes": 1}, [Malloc(0)] * 4),
+}
+NEAR_MISSES: dict[str, Story] = {
+    # What was enabled before may be disabled.
+    "disable-before-enable": ({}, [EVERY_8, OFF, OFF]),
+    # The object passes one sample point only.
+    "one-sample-per-object": ({}, [EnableSampling(16), NODE]),
+    # The sample point moves to the nursery's end, not past it.
+    "stale-limit-after-large": (
+        {},
+        [EnableSampling(264), AllocateString(215), AllocateNode(0, nonmovable=True)],
+    ),
+    # Sampling is off, so that the limit is the nursery's end.
+    "pressure-taken-for-sample": ({}, [AddMemoryPressure(640), NODE]),
+    # The object fits behind what the callback allocated.
+    "second-minor-reads-null": (
+        {"nursery_bytes": 128, "large_object_bytes": 64},
+        [SetCallback(31), EnableSampling(1024), *[AllocateString(31)] * 3],
+    ),
+    # The sample was reported before the process forked.
+    "fork-keeps-young-samples": ({}, [EVERY_8, NODE, MINOR, Fork(), MINOR]),
+    # The nursery stays where it is.
+    "rotating-nursery-old-limit": ({}, [EVERY_8, MINOR]),
+    # No barrier stands any more.
+    "enable-beside-old-barrier": ({}, [STRING, Pin(0), MINOR, Unpin(0), MINOR, EVERY_8, NODE]),
+    # It is young, and the minor collection visits it.
+    "nonyoung-reported-dead": ({}, [EVERY_8, AllocateNode(0, True), MINOR]),
+    # It is enabled anew.
+    "restart-loses-period": ({}, [EVERY_8, PauseSampling(), EVERY_8]),
+    # It ends a word before the sample point.
+    "sample-on-equality": ({}, [EnableSampling(40), NODE]),
+    # Nothing was allocated before the minor collection.
+    "sample-point-stays": ({}, [EnableSampling(40), MINOR]),
+    # It lies in the nursery.
+    "large-objects-uncounted": ({}, [EVERY_8, NODE]),
+    # Sampling is on, and no large object is sampled.
+    "sampled-bytes-count-twice": (
+        {},
+        [EnableSampling(1024), AllocateString(280), AllocateNode(0, True)],
+    ),
+    # The source was written since the last minor collection, so that its flag is cleared anyway.
+    "arraycopy-skips-barrier-while-marking": (
+        SINGLE_STEP,
+        [*MARKED_BLACK, Write(0, 0, 0), COPY, Write(0, 0, None), FULL],
+    ),
+    # The card that is dirty is one that is copied.
+    "arraycopy-clean-cards": (
+        SINGLE_STEP,
+        [*LARGE_MARKED_BLACK, Write(0, 3, None), COPY, Write(0, 0, None), FULL],
+    ),
+    # The prebuilt array was written before, and is a root by that.
+    "arraycopy-prebuilt": (
+        {},
+        [ARRAY, Write(0, 0, 0), MINOR, LoadPrebuilt(1), Write(1, 1, 0), COPY, Free(0), FULL],
+    ),
+    # It is unpinned before the major collection.
+    "pinned-shadow-visited": ({}, [STRING, Pin(0), TakeIdentity(0), Unpin(0), FULL, MINOR]),
+    # It is still a root, which is looked at again while marking.
+    "pinned-white-object": (SINGLE_STEP, [*PARENT_OF_PINNED, Unpin(0), FULL]),
+    # The card is a whole one.
+    "stale-nursery-pointer": ({}, [AllocateArray(6), NODE, Write(0, 3, 1), MINOR]),
+    # The object is still young.
+    "forgotten-remembered-entry": ({}, [NODE, NODE, Write(0, 0, 1), MINOR]),
+    # It was written before its identity was taken.
+    "shadow-keeps-number": ({}, [NODE, WriteNumber(0, 1), TakeIdentity(0), MINOR]),
+    # It lies in the nursery.
+    "word-lost-by-large": ({}, [NODE]),
+    # The first distance is a multiple of 256 as it is.
+    "first-offset-mask": ({"sampler_seed": SEED_OF_256}, [EnableSampling(512), NODE]),
+    # Sampling never starts.
+    "first-word-never": ({}, [PAUSE, NODE]),
+    # The sample point lies in the nursery.
+    "trigger-below-start": ({}, [EVERY_8, NODE]),
+    # The program is not in step with the stride.
+    "fixed-stride-bias": ({}, [EnableSampling(MIB), *[MIB_LESS_EMPTY] * 8]),
+    # The thread has no context yet.
+    "outside-tlab-desync": ({}, [EVERY_8, AllocateNode(0, True), NODE]),
+    # Every object refills.
+    "flush-only-at-refill": ({"context_bytes": 8}, [EVERY_8, NODE, EMPTY]),
+    # No wait ends while it is off.
+    "toggle-kills-sampling": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),
+    "samples-while-suspended": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),
+    # The resized block is not sampled.
+    "rollback-keeps-threshold": ({}, [Malloc(0), Realloc(0, 16), Malloc(0)]),
+    # The cache has a block.
+    "slow-path-counts-twice": ({}, [Malloc(8), Malloc(8)]),
+    # The large block is sampled.
+    "large-allocs-skew-counter": ({"period_bytes": 1}, [Malloc(2**19), Malloc(0)]),
+    # It is smaller than the period.
+    "forced-large-sample": ({"period_bytes": 2**18}, [Malloc(2**18 - 2**15)]),
+    # All blocks are of one size.
+    "sum-then-unbias": (SAMPLED_BY_8, [Malloc(49), Malloc(49), ReadProfile()]),
+    # The pages are less than what wraps.
+    "zero-size-wraps": ({}, [Malloc(MIB - PAGE_BYTES)]),
+    # No sample is due yet.
+    "placeholder-first-interval": ({}, [Malloc(256)]),
+    # The fresh distance ends in the block too.
+    "reseed-drops-sample": ({}, [Malloc(MIB)]),
+    # The block is as large as its class.
+    "class-size-vs-request": ({}, [Malloc(576), ReadProfile()]),
+    # So many samples have room.
+    "dropped-sample-keeps-weight": ({"period_bytes": 1}, [Malloc(0)] * 3),
+}
+
+each_bug = pytest.mark.parametrize("bug", KNOWN_BUGS)
+
+
+def failure_of(target: str, story: Story) -> Failure | None:
+    configuration, actions = story
+    return run_actions(make_target(target), configuration, actions, RERUN_ORACLES.values())
+
+
+@each_bug
+def test_its_trigger_fails_with_the_last_action(bug: str) -> None:
+    failure = failure_of(planted(bug), TRIGGERS[bug])
+    assert failure is not None
+    assert failure.actions == tuple(TRIGGERS[bug][1])
+
+
+@each_bug
+def test_its_trigger_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
+    failure = failure_of(planted(bug), TRIGGERS[bug])
+    assert failure is not None
+    assert failure.oracle in KNOWN_BUGS[bug].oracles
+
+
+@each_bug
+def test_its_trigger_passes_on_the_reference(bug: str) -> None:
+    assert failure_of(KNOWN_BUGS[bug].host, TRIGGERS[bug]) is None
+
+
+@each_bug
+def test_all_actions_of_a_near_miss_are_legal(bug: str) -> None:
+    configuration, actions = NEAR_MISSES[bug]
+    run = Run(make_target(KNOWN_BUGS[bug].host), configuration)
+    for action in actions:
+        assert why_illegal(action, run.contract, run.bench.shadow) is None
+        run.step(action)
+
+
+@each_bug
+def test_a_near_miss_passes(bug: str) -> None:
+    assert failure_of(planted(bug), NEAR_MISSES[bug]) is None
+
+
+@each_bug
+def test_no_trigger_is_shorter_than_the_shortest(bug: str) -> None:
+    assert len(TRIGGERS[bug][1]) >= KNOWN_BUGS[bug].shortest

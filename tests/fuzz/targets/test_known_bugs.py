@@ -1,0 +1,75 @@
+"""The known bugs: each fails on its trace, and both engines find it, reduce it and save it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.protocol import trace as traces
+from fuzz.protocol.trace import Trace
+from fuzz.run import replay
+from fuzz.sessions.corpus import shipped_traces
+from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, MISMATCH = 0, 1
+MORE_THAN_SHORTEST = {"reference-random": 12}
+"""So many more actions may a find have; where only chance decides, many allocations must agree."""
+
+ONE_AN_ORACLE = (
+    *("one-sample-per-object", "stale-limit-after-large", "nonyoung-reported-dead"),
+    *("forgotten-remembered-entry", "sampled-bytes-count-twice"),
+)
+"""Of those that the machine finds in a session; each of all is hunted by it in test_hunt."""
+
+each_bug = pytest.mark.parametrize("bug", KNOWN_BUGS)
+
+
+def traces_killing(bug: str) -> list[Trace]:
+    killing = [trace for trace in shipped_traces().values() if bug in trace.header.kills]
+    assert killing
+    return killing
+
+
+@each_bug
+def test_the_trace_of_a_bug_passes_on_the_reference(bug: str) -> None:
+    target = make_target(KNOWN_BUGS[bug].host)
+    assert [replay(target, trace, bug) for trace in traces_killing(bug)] == [None]
+
+
+@each_bug
+def test_the_trace_of_a_bug_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
+    target = make_target(planted(bug))
+    failures = [replay(target, trace, bug) for trace in traces_killing(bug)]
+    assert {failure and failure.oracle for failure in failures} <= {*KNOWN_BUGS[bug].oracles}
+
+
+@each_bug
+def test_a_bug_says_where_it_happened(bug: str) -> None:
+    assert KNOWN_BUGS[bug].source
+    assert KNOWN_BUGS[bug].what
+
+
+RUNS = [
+    *[(bug, "random", "20000") for bug in KNOWN_BUGS],
+    *[(bug, "machine", "20000") for bug in ONE_AN_ORACLE],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bug", "engine", "actions"), RUNS)
+def test_a_bug_is_found_reduced_saved_and_replayed(
+    bug: str, engine: str, actions: str, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "corpus"
+    plan = ["--target", planted(bug), "--engine", engine, "--actions", actions, "--seed", "1"]
+
+    assert run_command_line(["run", *plan, "--corpus", str(corpus)]) == MISMATCH
+
+    finds = [traces.read(path) for path in corpus.iterdir()]
+    more = MORE_THAN_SHORTEST.get(KNOWN_BUGS[bug].host, 2)
+    assert min(len(find.actions) for find in finds) <= KNOWN_BUGS[bug].shortest + more
+    assert {find.header.kills for find in finds} == {(bug,)}
+    assert run_command_line(["replay", str(corpus)]) == MISMATCH
+    assert run_command_line(["replay", str(corpus), "--target", KNOWN_BUGS[bug].host]) == CLEAN

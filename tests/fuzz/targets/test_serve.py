@@ -1,0 +1,110 @@
+"""The other side of the protocol: each line is answered, whatever it is."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import fuzz
+from fuzz.oracles import Bench
+from fuzz.protocol.actions import Action, Calloc, Free, Malloc, Realloc
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.lines import action_to_data, contract_from_data, observation_from_data, to_line
+from fuzz.protocol.observation import Observation
+from fuzz.targets import Target
+from fuzz.targets.process.serve import serve
+
+HEADER = '{"gcfuzz": 1, "target": "process", "config": {"nursery_bytes": 512}}'
+
+
+def answers(target: Target, *lines: str) -> list[dict[str, object]]:
+    out = io.StringIO()
+    serve(target, lines, out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_a_header_is_answered_with_the_contract(reference: Target) -> None:
+    [answer] = answers(reference, HEADER)
+    assert answer.keys() == {"contract"}
+
+
+def test_a_header_may_have_keys_that_mean_nothing_to_a_target(reference: Target) -> None:
+    [answer] = answers(reference, '{"gcfuzz": 1, "found": 7, "whatever": []}')
+    assert answer.keys() == {"contract"}
+
+
+def test_an_action_is_answered_with_an_observation(reference: Target) -> None:
+    _, answer = answers(reference, HEADER, '{"do": "allocate_node", "number": 1}')
+    assert (answer["size"], answer["at"], answer["top"]) == (32, 0, 512)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("nonsense", "ValueError: not a line of JSON"),
+        ("[]", "ValueError: a line must be a JSON object"),
+        ('{"do": "nothing"}', 'ValueError: "do" must name an action'),
+        ('{"gcfuzz": 1, "config": {"nursery_bytes": 7}}', "BadInputError: nursery_bytes is 7"),
+        ('{"gcfuzz": 1, "config": {"nursery_bytes": "7"}}', "ValueError: "),
+    ],
+)
+def test_a_line_that_means_nothing_is_answered_with_an_error(
+    reference: Target, line: str, error: str
+) -> None:
+    _, answer = answers(reference, HEADER, line)
+    assert str(answer["error"]).startswith(error)
+
+
+class Allocator:
+    """Blocks of whose samples the sampling oracle says how many there are."""
+
+    name = "allocator"
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._bench = Bench(contract)
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self._bench = Bench(self._contract)
+        return self._contract
+
+    def perform(self, action: Action) -> Observation:
+        told = Observation(self._bench.foresee(action, minors=0))
+        if isinstance(action, Malloc | Calloc | Realloc):
+            root = action.root if isinstance(action, Realloc) else -1
+            told.size = self._bench.shadow.roots[root].size_bytes
+            told.offsets = [hit.offset for hit in self._bench.sampling.hits]
+        return told
+
+
+def test_an_allocator_of_blocks_and_threads_is_served(blocks: Contract) -> None:
+    actions = (Malloc(9), Malloc(61, thread=1), Realloc(0, 9, thread=2), Calloc(2, 30), Free(0))
+    lines = [to_line(action_to_data(action)) for action in actions]
+    header, *told = answers(Allocator(blocks), HEADER, *lines)
+    assert contract_from_data(header["contract"]) == blocks
+    assert [observation_from_data(each) for each in told] == [
+        Observation(size=16),
+        Observation(1, size=64, offsets=[60]),
+        Observation(size=16),
+        Observation(1, size=64, offsets=[34]),
+        Observation(),
+    ]
+
+
+@pytest.mark.parametrize("names", [[], ["nobody"], ["reference", "reference"]])
+def test_without_a_target_that_there_is_it_says_so(names: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz.targets", *names],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("python -m fuzz.targets NAME: ")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,244 @@
+"""Whatever names, traces, targets and scripts say, a terminal shows it and obeys none of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzz.terminal import cli
+from fuzz.terminal.cli import run_command_line
+
+ADAPTER = Path(__file__).with_name("saying_adapter.py")
+CLEAN, MISMATCH, BAD_INPUT, _, HARNESS_BUG = range(5)
+HOSTILE = "\x1b]0;x\x07old[old] [bold] :bug: \x9b31m\u202e\udcff\r\n"
+"""Sequences of a terminal, rich's markup and names of pictures, what turns text round, no text."""
+SEEN = r"\x1b]0;x\x07old[old] [bold] :bug: \x9b31m\u202e\udcff\r\n"
+STRINGS = {"string": {"type_index": 1, "fixed_bytes": 8, "item_bytes": 1}}
+ACTION = '{"do": "allocate_string", "length": 1}\n'
+SCRIPT = "def main(heap):\n    heap.allocate_node(1)\n    %s\n"
+Shown = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """Run a command that ends so; returns what it prints, of which each character is seen."""
+
+    def run(code: int, *arguments: str) -> str:
+        ended = run_command_line([*arguments])
+        out, err = capsys.readouterr()
+        printed = out + err
+        assert ended == code, printed
+        assert [line for line in printed.splitlines() if not line.isprintable()] == []
+        return printed
+
+    return run
+
+
+def one_line(printed: str) -> str:
+    """Without the ends of its lines, at which `explain` breaks what is long."""
+    return " ".join(printed.split())
+
+
+def saying(answer: dict[str, Any]) -> str:
+    """A command whose contract has a hostile setting, and which always gives that answer."""
+    contract = {
+        "nursery_bytes": 64,
+        "layout": {
+            "kinds": STRINGS,
+            "large_object_bytes": 64,
+            "word_bytes": 8,
+            "object_bytes_max": 64,
+        },
+        "actions": ["allocate_string", "check_heap"],
+        "observes": ["minors", "size", "graph", "state"],
+        "settings": [{"name": HOSTILE, "default": 0, "range": {"minimum": 0, "maximum": 9}}],
+    }
+    words = [json.dumps({"contract": contract}), json.dumps(answer)]
+    return shlex.join([sys.executable, str(ADAPTER), *words])
+
+
+def hostile_trace(header: dict[str, Any], actions: str = ACTION) -> str:
+    path = f"{HOSTILE}.jsonl"
+    Path(path).write_text(json.dumps({"gcfuzz": 1, "target": "process", **header}) + "\n" + actions)
+    return path
+
+
+@pytest.fixture
+def trace() -> str:
+    found = {"oracle": HOSTILE, "message": HOSTILE, "engine": HOSTILE}
+    return hostile_trace({"config": {HOSTILE: 3}, "found": found})
+
+
+REFUSING = {"error": f"{HOSTILE}: {HOSTILE}"}
+
+
+def test_replay_shows_a_hostile_trace_of_a_hostile_target(trace: str, shown: Shown) -> None:
+    printed = shown(MISMATCH, "replay", trace, "--command", saying(REFUSING))
+    assert f"FAILED {SEEN}.jsonl\n" in printed
+    assert f"config    {SEEN} 3\n" in printed
+
+
+def test_a_replay_s_command_names_a_hostile_file(trace: str, shown: Shown) -> None:
+    printed = shown(MISMATCH, "replay", trace, "--command", saying(REFUSING))
+    assert "replay    gcfuzz replay $'\\033]0;x\\007old[old] [bold] :bug: " in printed
+
+
+def test_reduce_shows_hostile_text(trace: str, shown: Shown) -> None:
+    command = ("reduce", trace, "--command", saying(REFUSING), "--corpus", HOSTILE)
+    printed = shown(MISMATCH, *command)
+    assert f"by the {SEEN} engine" in printed
+
+
+def test_reduce_shows_hostile_text_of_what_passes(shown: Shown) -> None:
+    path = hostile_trace({"target": "reference"}, "")
+    assert f"{SEEN}.jsonl passes on reference" in shown(CLEAN, "reduce", path)
+
+
+def test_record_shows_hostile_text(trace: str, shown: Shown) -> None:
+    printed = shown(MISMATCH, "record", trace, "-o", HOSTILE, "--command", saying(REFUSING))
+    assert f"{SEEN}: 1 actions on process" in printed
+
+
+def test_explain_shows_hostile_text(trace: str, shown: Shown) -> None:
+    printed = shown(MISMATCH, "explain", trace, "--command", saying(REFUSING))
+    assert printed.startswith(f"{SEEN}.jsonl on process\n")
+    assert "error \\x1b]0;x\\x07old[old] [bold] :bug: " in one_line(printed)
+
+
+def test_a_page_shows_hostile_text(trace: str, shown: Shown) -> None:
+    page = f"{HOSTILE}.html"
+    printed = shown(MISMATCH, "explain", trace, "--html", page, "--command", saying(REFUSING))
+    assert printed.startswith(f"{SEEN}.html: open it in a browser to step through {SEEN}.jsonl")
+    text = Path(page).read_text(encoding="utf-8")
+    data = text[text.index('id="page">') + 10 : text.index("</script>")]
+    assert json.loads(data)["title"] == f"{SEEN}.jsonl on process"
+    assert json.loads(data)["configuration"] == f"{SEEN} 3"
+
+
+@pytest.mark.parametrize("explaining", [[], ["--html", "page.html"]], ids=["terminal", "page"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"minors": 1, "size": 16, "state": 99},
+        {"size": 16, "state": -1},
+        {"minors": 1, "size": 16, "state": 0, "graph": [[], [1], [1, 1, 0]]},
+    ],
+    ids=["state", "negative", "graph"],
+)
+def test_explain_shows_what_means_nothing(
+    answer: dict[str, Any], explaining: list[str], shown: Shown
+) -> None:
+    path = hostile_trace({}, ACTION + '{"do": "check_heap"}\n')
+    shown(MISMATCH, "explain", path, "--command", saying(answer), *explaining)
+
+
+@pytest.mark.slow
+def test_a_session_shows_hostile_text(shown: Shown) -> None:
+    session = ("run", "--actions", "20", "--seed", "1", "--corpus", HOSTILE)
+    printed = shown(MISMATCH, *session, "--command", saying(REFUSING))
+    assert f"corpus {SEEN}\n" in printed
+    assert "replay    gcfuzz replay $'\\033]0;x\\007old[old] [bold] :bug: " in printed
+
+
+# Mistakes, each of which has its line.
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["replay", HOSTILE],
+        ["replay", "trace.jsonl", "--target", HOSTILE],
+        ["replay", "trace.jsonl", "--timeout", HOSTILE],
+        ["replay", "trace.jsonl", "--command", shlex.quote(HOSTILE)],
+        ["explain", "trace.jsonl", "--html", f"{HOSTILE}/page.html"],
+        ["run", "--without", HOSTILE],
+        ["run", "--corpus", f"/dev/null/{HOSTILE}"],
+        ["targets", HOSTILE],
+        ["profile", HOSTILE, "-o", "out.json"],
+        ["profile", "gcbench", "-o", HOSTILE],
+        [HOSTILE],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:24].split("\x1b")[0],
+)
+def test_a_hostile_argument_is_shown_in_one_line(arguments: list[str], shown: Shown) -> None:
+    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    printed = shown(BAD_INPUT, *arguments)
+    assert printed.count("\n") == 1
+    assert ":bug:" in printed
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        json.dumps({"gcfuzz": 1, "target": HOSTILE}) + "\n",
+        json.dumps({"gcfuzz": 1, "target": "reference", HOSTILE: 1}) + "\n",
+        json.dumps({"gcfuzz": 1, "target": "reference", "config": {HOSTILE: 1}}) + "\n",
+        json.dumps({"gcfuzz": 1, "target": "reference"})
+        + "\n"
+        + json.dumps({"do": HOSTILE})
+        + "\n",
+        HOSTILE.replace("\udcff", ""),
+    ],
+    ids=["target", "key", "setting", "action", "text"],
+)
+def test_a_hostile_trace_is_refused_in_one_line(trace: str, shown: Shown) -> None:
+    Path("trace.jsonl").write_bytes(trace.encode())
+    assert shown(BAD_INPUT, "reduce", "trace.jsonl").count("\n") == 1
+
+
+def test_a_message_is_no_longer_than_can_be_read(shown: Shown) -> None:
+    Path("trace.jsonl").write_text(json.dumps({"gcfuzz": 1, "target": "x" * 10**6}) + "\n")
+    printed = shown(BAD_INPUT, "reduce", "trace.jsonl")
+    assert len(printed) <= 1001
+    assert printed.endswith("`gcfuzz targets` lists them\n")
+
+
+def test_a_bug_of_the_harness_is_told_in_lines_of_which_each_is_plain(
+    monkeypatch: pytest.MonkeyPatch, shown: Shown
+) -> None:
+    def fail() -> int:
+        raise RuntimeError(HOSTILE)
+
+    monkeypatch.setattr(cli, "check_harness", fail)
+    printed = shown(HARNESS_BUG, "run", "--actions", "1")
+    assert f"\nRuntimeError: {SEEN[:15]}" in printed
+
+
+# Profiles.
+
+
+def test_profile_shows_a_hostile_script_and_file(shown: Shown) -> None:
+    script, profile = f"{HOSTILE}.py", f"{HOSTILE}.jsonl"
+    Path(script).write_text(SCRIPT % "pass")
+    printed = shown(CLEAN, "profile", script, "-o", profile)
+    assert f"{SEEN}.py: " in printed
+    assert f"{SEEN}.jsonl: the recording" in printed
+
+
+def test_profile_shows_what_a_hostile_script_raises(shown: Shown) -> None:
+    Path("script.py").write_text(SCRIPT % f"raise ValueError({HOSTILE!r})")
+    printed = shown(BAD_INPUT, "profile", "script.py", "-o", "out.json")
+    assert printed.startswith(
+        "gcfuzz: script.py:3: ValueError: \\x1b]0;x\\x07old[old] [bold] :bug:"
+    )
+
+
+def test_profile_shows_the_types_of_a_hostile_recording(shown: Shown) -> None:
+    Path("script.py").write_text(SCRIPT % "heap.allocate_string(99999)")
+    shown(CLEAN, "profile", "script.py", "--period", "64", "-o", "recording.jsonl")
+    text = Path("recording.jsonl").read_text(encoding="utf-8")
+    assert '"string"' in text
+    Path("hostile.jsonl").write_text(text.replace('"string"', json.dumps("\x1b[old]:bug:")))
+    printed = shown(CLEAN, "profile", "hostile.jsonl", "-o", "out.collapsed")
+    assert r"\x1b[old]:bug:" in printed

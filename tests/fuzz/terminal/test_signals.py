@@ -1,0 +1,63 @@
+"""Signals at the command line: whenever one comes, it ends in a line and not in a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz.terminal.cli import run_command_line
+
+INCONCLUSIVE = 3
+WHILE_IMPORTING = """
+import os, signal, sys
+import fuzz.__main__
+
+signal.signal(signal.SIGINT, {before})
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == "fuzz.terminal.cli":
+            os.kill(os.getpid(), {number})
+
+sys.meta_path.insert(0, Signalling())
+sys.argv[1:] = ["--version"]
+fuzz.__main__.main()
+"""
+
+
+def signalled(
+    number: int, unmeasured: dict[str, str], before: str
+) -> subprocess.CompletedProcess[str]:
+    """What becomes of the command when a signal comes while it is still being imported."""
+    program = WHILE_IMPORTING.format(number=int(number), before=before)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=unmeasured, check=False
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_is_imported_ends_in_a_line(
+    number: int, unmeasured: dict[str, str]
+) -> None:
+    ended = signalled(number, unmeasured, "signal.default_int_handler")
+    assert ended.stderr == "gcfuzz: interrupted\n"
+    assert ended.returncode == INCONCLUSIVE
+
+
+def test_ctrl_c_that_is_ignored_for_a_job_in_the_background_stays_ignored(
+    unmeasured: dict[str, str],
+) -> None:
+    ended = signalled(signal.SIGINT, unmeasured, "signal.SIG_IGN")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_session_of_no_action_shows_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = ("run", "--time", "0.001ms", "--corpus", str(tmp_path))
+    assert run_command_line([*budget]) == INCONCLUSIVE
+    assert "the time is up before anything was done" in capsys.readouterr().out

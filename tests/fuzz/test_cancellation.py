@@ -1,0 +1,184 @@
+"""Work that is told to stop: in the middle of a trace, of a wait, or of a reduction."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.protocol.actions import Action, AllocateNode, CheckHeap, EnableSampling
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.run import Failure, run_actions
+from fuzz.sessions.reduce import reduce_failure
+from fuzz.sessions.session import ENGINES, make_engine
+from fuzz.targets import make_target
+from fuzz.targets.process.conversation import Conversation
+from fuzz.targets.process.program import ProcessTarget
+
+ACTIONS = (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9))
+
+
+def after_checkpoints(number: int) -> Callable[[], bool]:
+    """Whether it was asked so often already."""
+    asked = Counter[str]()
+
+    def is_over() -> bool:
+        asked["times"] += 1
+        return asked["times"] > number
+
+    return is_over
+
+
+class Counting:
+    """A reference that counts its actions."""
+
+    name = "counting"
+
+    def __init__(self, target: str = "reference") -> None:
+        self._target = make_target(target)
+        self.actions = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return self._target.start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        self.actions += 1
+        return self._target.perform(action)
+
+
+def test_without_a_bound_nothing_is_cancelled() -> None:
+    checkpoint()
+
+
+def test_an_inner_bound_does_not_lift_the_outer_one() -> None:
+    with pytest.raises(Cancelled), cancelled_when(lambda: True), cancelled_when(lambda: False):
+        checkpoint()
+
+
+def test_a_bound_ends_with_its_block() -> None:
+    with cancelled_when(lambda: True):
+        pass
+    checkpoint()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slice_that_is_cancelled_is_what_was_done(engine: str) -> None:
+    target = Counting()
+    with cancelled_when(after_checkpoints(5)):
+        done = make_engine(engine, target, "7").run_slice(3, 1000, ProbeCounter())
+    assert done.failures == []
+    assert target.actions == done.actions == 5
+
+
+def test_a_wait_for_an_answer_is_cancelled() -> None:
+    silent = Conversation([sys.executable, "-c", "import time; time.sleep(1000)"], 1000.0)
+    with pytest.raises(Cancelled), cancelled_when(after_checkpoints(3)):
+        silent.receive()
+    silent.close()
+
+
+HANGING = """
+import sys
+from fuzz.protocol.lines import to_line, unstructured
+from fuzz.targets import make_target
+
+open(sys.argv[1], "a").write("started\\n")
+contract = make_target("reference").start({}).without(("pin",))
+for line in sys.stdin:
+    if "gcfuzz" in line:
+        print(to_line({"contract": unstructured(contract)}), flush=True)
+"""
+
+
+def test_a_program_that_broke_is_a_find_although_no_time_is_left_to_see_where(
+    tmp_path: Path,
+) -> None:
+    starts = tmp_path / "starts"
+    starts.touch()
+    command = (sys.executable, "-c", HANGING, str(starts))
+    target = ProcessTarget("hanging", command, timeout_seconds=1.0)
+    actions = [AllocateNode(number) for number in range(3)]
+    with cancelled_when(lambda: starts.read_text().count("started") > 1):
+        failure = run_actions(target, {}, actions)
+    assert failure is not None
+    assert failure.identity == ("heap", "error", "allocate_node", "hang")
+
+
+SLOW_TO_START = """
+import sys, time
+from fuzz import serve
+from fuzz.targets import make_target
+
+class Slow:
+    name, starts = "slow", 0
+    def __init__(self):
+        self.target = make_target("reference")
+    def start(self, configuration):
+        self.starts += 1
+        if self.starts == 4:  # The third ends the first trace.
+            time.sleep(1000)
+        return self.target.start(configuration)
+    def perform(self, action):
+        return self.target.perform(action)
+
+serve(Slow(), sys.stdin, sys.stdout)
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slice_that_is_cancelled_while_a_program_starts_is_an_end_like_any(engine: str) -> None:
+    target = ProcessTarget("slow", (sys.executable, "-c", SLOW_TO_START), timeout_seconds=1000)
+    slices = make_engine(engine, target, "7")
+    with cancelled_when(after(3.0)):
+        done = [slices.run_slice(number, 1000, ProbeCounter()) for number in range(2)]
+    assert [each.failures for each in done] == [[], []]
+
+
+def test_a_start_that_was_cancelled_spoils_no_other_trace() -> None:
+    target = ProcessTarget("slow", (sys.executable, "-c", SLOW_TO_START), timeout_seconds=1000)
+    assert run_actions(target, {}, [CheckHeap()]) is None
+    with pytest.raises(Cancelled), cancelled_when(after(1.0)):
+        run_actions(target, {}, [CheckHeap()])
+    assert run_actions(target, {}, [AllocateNode(7), CheckHeap()]) is None
+
+
+@pytest.fixture
+def failure() -> Failure:
+    failure = run_actions(make_target("reference+one-sample-per-object"), {}, ACTIONS)
+    assert failure is not None
+    return failure
+
+
+@pytest.mark.parametrize("checkpoints", [0, 1, 20, 40, 60, 80])
+def test_a_reduction_is_cut_off_in_all_its_parts(failure: Failure, checkpoints: int) -> None:
+    target = Counting("reference+one-sample-per-object")
+    reduced = reduce_failure(target, failure, after_checkpoints(checkpoints))
+    assert target.actions <= checkpoints
+    assert reduced.identity == failure.identity
+
+
+def test_the_parts_that_are_cut_off_are_all_there_are(failure: Failure) -> None:
+    target = Counting("reference+one-sample-per-object")
+    reduce_failure(target, failure)
+    assert target.actions > 80
+
+
+def test_a_reduction_that_is_cut_off_keeps_the_best_so_far(failure: Failure) -> None:
+    lengths = [
+        len(reduce_failure(Counting("reference+one-sample-per-object"), failure, is_over).actions)
+        for is_over in map(after_checkpoints, (0, 20, 10_000))
+    ]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] == len(ACTIONS)
+    assert lengths[1] < len(ACTIONS)
+
+
+def test_what_is_no_error_is_not_taken_for_a_failure() -> None:
+    with pytest.raises(Cancelled), cancelled_when(lambda: True):
+        run_actions(make_target("reference"), {}, [CheckHeap()])

@@ -1,0 +1,212 @@
+"""Files that the user named: whatever is there, reading it ends and writing it replaces no more."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.files import FILE_BYTES_MAX, check_writable, read_bytes, write_text
+from fuzz.problems import BadInputError
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, BAD_INPUT = 0, 2
+TRACE = """{"gcfuzz": 1, "target": "reference"}
+{"do": "enable_sampling", "period_bytes": 8}
+{"do": "allocate_node", "number": 0}
+"""
+READERS = {
+    "replay": ["replay", "{}"],
+    "explain": ["explain", "{}"],
+    "reduce": ["reduce", "{}"],
+    "record": ["record", "{}", "-o", "out.jsonl"],
+    "profile": ["profile", "{}", "-o", "out.json"],
+}
+WRITERS = {
+    "record": ["record", "trace.jsonl", "-o", "{}"],
+    "explain": ["explain", "trace.jsonl", "--html", "{}"],
+    "profile": ["profile", "trace.jsonl", "-o", "{}"],
+    "run": ["run", "--actions", "10", "--summary", "{}"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_with_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trace.jsonl").write_text(TRACE)
+
+
+def run(command: list[str], path: str) -> int:
+    return run_command_line([word.format(path) for word in command])
+
+
+@pytest.fixture
+def complaint(capsys: pytest.CaptureFixture[str]) -> Callable[[list[str], str], str]:
+    """Run a command on a path that is bad input; returns its one line on stderr."""
+
+    def run_badly(command: list[str], path: str) -> str:
+        assert run(command, path) == BAD_INPUT
+        printed = capsys.readouterr().err
+        assert printed.startswith(f"gcfuzz: {path}")
+        assert printed.count("\n") == 1
+        return printed
+
+    return run_badly
+
+
+Complaint = Callable[[list[str], str], str]
+each_reader = pytest.mark.parametrize("command", READERS.values(), ids=READERS)
+each_writer = pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(words, id=name, marks=[pytest.mark.slow] if name == "run" else [])
+        for name, words in WRITERS.items()
+    ],
+)
+
+
+# Reading
+
+
+@each_reader
+def test_a_pipe_to_which_nobody_writes_is_bad_input(
+    command: list[str], complaint: Complaint
+) -> None:
+    os.mkfifo("pipe.jsonl")
+    assert complaint(command, "pipe.jsonl")
+
+
+@each_reader
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no such device")
+def test_a_device_is_bad_input(command: list[str], complaint: Complaint) -> None:
+    assert complaint(command, "/dev/zero")
+
+
+@each_reader
+def test_a_line_of_a_gigabyte_is_bad_input(command: list[str], complaint: Complaint) -> None:
+    Path("large.jsonl").write_text('{"gcfuzz": 1')
+    os.truncate("large.jsonl", 2**30)
+    assert "has more than" in complaint(command, "large.jsonl")
+
+
+@pytest.mark.slow
+def test_a_gigabyte_in_a_profile_s_recording_is_bad_input(complaint: Complaint) -> None:
+    Path("large.jsonl").write_text('{"gcfuzz_profile":')
+    os.truncate("large.jsonl", 2**30)
+    assert "a line has more than" in complaint(READERS["profile"], "large.jsonl")
+
+
+def test_what_has_no_size_before_it_is_read_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.files.FILE_BYTES_MAX", 2**10)
+    ours, theirs = os.pipe()
+    os.write(theirs, b"x" * 2**12)
+    with pytest.raises(BadInputError, match="has more than 1,024 bytes"):
+        read_bytes(Path(f"/dev/fd/{ours}"))
+    os.close(ours)
+    os.close(theirs)
+
+
+@each_reader
+def test_a_folder_without_traces_is_bad_input(command: list[str], complaint: Complaint) -> None:
+    Path("folder").mkdir()
+    assert complaint(command, "folder")
+
+
+def test_a_script_of_a_gigabyte_is_bad_input(complaint: Complaint) -> None:
+    Path("script.py").touch()
+    os.truncate("script.py", 2**30)
+    assert f"more than {FILE_BYTES_MAX:,} bytes" in complaint(READERS["profile"], "script.py")
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system names no open files")
+def test_what_was_written_to_a_pipe_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, TRACE.encode())
+    os.close(theirs)
+    try:
+        assert run(READERS["replay"], f"/dev/fd/{ours}") == CLEAN
+    finally:
+        os.close(ours)
+    assert "1 passed" in capsys.readouterr().out
+
+
+def test_no_more_is_read_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.files.FILE_BYTES_MAX", 7)
+    Path("seven").write_bytes(b"1234567")
+    Path("eight").write_bytes(b"12345678")
+    assert read_bytes(Path("seven")) == b"1234567"
+    with pytest.raises(BadInputError, match="eight: has more than 7 bytes"):
+        read_bytes(Path("eight"))
+
+
+def test_a_line_that_is_too_long_is_named(
+    monkeypatch: pytest.MonkeyPatch, complaint: Complaint
+) -> None:
+    monkeypatch.setattr("fuzz.protocol.trace.LINE_CHARACTERS_MAX", 40)
+    assert "trace.jsonl:2: has more than 40" in complaint(READERS["replay"], "trace.jsonl")
+
+
+# Writing
+
+
+@each_writer
+def test_a_pipe_is_written_to(command: list[str]) -> None:
+    name = "pipe.json"
+    os.mkfifo(name)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(Path(name).read_text()))
+    reader.start()
+    assert run(command, name) == CLEAN
+    reader.join()
+    assert Path(name).is_fifo()
+    assert read[0]
+
+
+@each_writer
+def test_a_symlink_stays_and_what_it_leads_to_is_written(command: list[str]) -> None:
+    Path("there").mkdir()
+    Path("there/file.json").write_text("old")
+    Path("link.json").symlink_to("there/file.json")
+    assert run(command, "link.json") == CLEAN
+    assert Path("link.json").readlink() == Path("there/file.json")
+    assert Path("there/file.json").read_text() not in {"old", ""}
+
+
+@each_writer
+def test_a_symlink_that_leads_nowhere_yet_stays(command: list[str]) -> None:
+    Path("link.json").symlink_to("file.json")
+    assert run(command, "link.json") == CLEAN
+    assert Path("link.json").is_symlink()
+    assert Path("file.json").stat().st_size
+
+
+@each_writer
+def test_a_symlink_to_itself_is_bad_input(command: list[str], complaint: Complaint) -> None:
+    Path("loop.json").symlink_to("loop.json")
+    assert "Too many levels of symbolic links" in complaint(command, "loop.json")
+    assert Path("loop.json").is_symlink()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no such device")
+def test_a_file_that_cannot_be_written_whole_leaves_nothing_behind() -> None:
+    before = sorted(Path().iterdir())
+    with pytest.raises(BadInputError, match="No space left"):
+        write_text(Path("/dev/full"), "text")
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_file_that_cannot_be_encoded_leaves_what_was_there() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_text(Path("trace.jsonl"), "\ud800")
+    assert [path.name for path in Path().iterdir()] == ["trace.jsonl"]
+    assert Path("trace.jsonl").read_text() == TRACE
+
+
+def test_checking_a_place_changes_nothing() -> None:
+    check_writable(Path("new.json"))
+    check_writable(Path("trace.jsonl"))
+    assert [path.name for path in Path().iterdir()] == ["trace.jsonl"]
+    assert Path("trace.jsonl").read_text() == TRACE

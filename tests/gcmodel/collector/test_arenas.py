@@ -1,0 +1,247 @@
+"""The places of small old objects: pages and arenas with few bytes, and the plain list.
+
+A page has 128 bytes, so three blocks of 32 or four of 24; an arena has three usable pages.
+"""
+
+import pytest
+
+from gcmodel import Kind
+from gcmodel.collector.arenas import Arenas, ListedObjects, PagedArenas
+from gcmodel.memory.objects import FREED, OUTSIDE, VISITED, Object
+
+ALL = 1000
+"""More pages than there are."""
+
+
+@pytest.fixture
+def paged() -> PagedArenas:
+    return PagedArenas()
+
+
+@pytest.fixture
+def listed() -> ListedObjects:
+    return ListedObjects()
+
+
+@pytest.fixture(params=[True, False], ids=["paged", "listed"])
+def arenas(request: pytest.FixtureRequest) -> Arenas:
+    return PagedArenas() if request.param else ListedObjects()
+
+
+def add(arenas: Arenas, count: int, size_bytes: int = 32) -> list[Object]:
+    objects = [Object(Kind.STRING, OUTSIDE, size_bytes, 0, []) for _ in range(count)]
+    for obj in objects:
+        arenas.add(obj)
+    return objects
+
+
+def visit(objects: list[Object]) -> None:
+    for obj in objects:
+        obj.flags |= VISITED
+
+
+def freed(objects: list[Object]) -> list[bool]:
+    return [obj.place == FREED for obj in objects]
+
+
+def sweep_keeping(arenas: Arenas, kept: list[Object]) -> None:
+    visit(kept)
+    arenas.prepare_sweep()
+    arenas.sweep(ALL)
+
+
+# Both.
+
+
+def test_used_bytes_are_those_of_all_objects(arenas: Arenas) -> None:
+    add(arenas, 4, 32)
+    add(arenas, 2, 16)
+    assert arenas.used_bytes == 160
+
+
+def test_a_sweep_frees_what_was_not_visited(arenas: Arenas) -> None:
+    objects = add(arenas, 5)
+    sweep_keeping(arenas, objects[1:3])
+    assert freed(objects) == [True, False, False, True, True]
+    assert arenas.used_bytes == 64
+
+
+def test_what_a_sweep_keeps_is_white_again(arenas: Arenas) -> None:
+    objects = add(arenas, 5)
+    sweep_keeping(arenas, objects)
+    assert [obj.flags for obj in objects] == [0] * 5
+
+
+def test_what_one_sweep_keeps_the_next_one_meets(arenas: Arenas) -> None:
+    objects = add(arenas, 5)
+    sweep_keeping(arenas, objects)
+    sweep_keeping(arenas, [])
+    assert (freed(objects), arenas.used_bytes) == ([True] * 5, 0)
+
+
+def test_what_is_added_during_a_sweep_is_not_swept(arenas: Arenas) -> None:
+    add(arenas, 2)
+    arenas.prepare_sweep()
+    newcomers = add(arenas, 2)
+    arenas.sweep(ALL)
+    assert (freed(newcomers), arenas.used_bytes) == ([False, False], 64)
+
+
+def test_there_is_no_more_to_sweep_in_an_empty_place(arenas: Arenas) -> None:
+    arenas.prepare_sweep()
+    assert arenas.sweep(1)
+
+
+# The plain list.
+
+
+def test_the_plain_list_has_no_arenas(listed: ListedObjects) -> None:
+    add(listed, 100)
+    assert listed.arena_bytes == 0
+
+
+def test_the_plain_list_is_swept_from_its_end(listed: ListedObjects) -> None:
+    objects = add(listed, 25)
+    listed.prepare_sweep()
+    listed.sweep(1)
+    # Ten objects a page and one more: 1.0 less ten times 0.1 is 1.4e-16, in PyPy too.
+    assert freed(objects) == [False] * 14 + [True] * 11
+
+
+def test_the_plain_list_is_swept_in_as_many_steps_as_it_takes(listed: ListedObjects) -> None:
+    add(listed, 25)
+    listed.prepare_sweep()
+    assert [listed.sweep(1) for _ in range(3)] == [False, False, True]
+
+
+def test_the_used_bytes_of_the_plain_list_are_counted_anew_by_a_sweep(
+    listed: ListedObjects,
+) -> None:
+    objects = add(listed, 25)
+    visit(objects)
+    listed.prepare_sweep()
+    assert listed.used_bytes == 0
+    listed.sweep(ALL)
+    assert listed.used_bytes == 25 * 32
+
+
+# Pages and arenas.
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "count", "arena_count"),
+    [(32, 1, 1), (32, 9, 1), (32, 10, 2), (24, 12, 1), (24, 13, 2), (16, 18, 1), (40, 7, 2)],
+)
+def test_an_arena_has_three_pages_of_as_many_blocks_as_fit(
+    paged: PagedArenas, size_bytes: int, count: int, arena_count: int
+) -> None:
+    add(paged, count, size_bytes)
+    assert paged.arena_bytes == arena_count * 512
+
+
+def test_a_page_has_blocks_of_one_size(paged: PagedArenas) -> None:
+    for size_bytes in (16, 24, 32):
+        add(paged, 1, size_bytes)
+    assert paged.arena_bytes == 512
+    add(paged, 1, 40)
+    assert paged.arena_bytes == 1024
+
+
+def test_empty_arenas_are_given_back_at_the_end_of_a_sweep(paged: PagedArenas) -> None:
+    add(paged, 18)
+    sweep_keeping(paged, [])
+    assert paged.arena_bytes == 0
+
+
+def test_an_arena_with_one_object_is_kept(paged: PagedArenas) -> None:
+    objects = add(paged, 18)
+    sweep_keeping(paged, objects[:1])
+    assert paged.arena_bytes == 512
+
+
+def test_a_sweep_stops_after_its_pages(paged: PagedArenas) -> None:
+    objects = add(paged, 18)
+    paged.prepare_sweep()
+    assert not paged.sweep(2)
+    assert freed(objects).count(True) == 6
+
+
+def test_a_stopped_sweep_goes_on_where_it_stopped(paged: PagedArenas) -> None:
+    objects = add(paged, 18)
+    paged.prepare_sweep()
+    steps = 1
+    while not paged.sweep(2):
+        steps += 1
+    assert (steps, freed(objects)) == (4, [True] * 18)
+
+
+def test_the_largest_blocks_are_swept_first(paged: PagedArenas) -> None:
+    small, large = add(paged, 1, 16), add(paged, 1, 40)
+    paged.prepare_sweep()
+    paged.sweep(1)
+    assert (freed(small), freed(large)) == ([False], [True])
+
+
+def test_full_pages_are_swept_before_partial_ones(paged: PagedArenas) -> None:
+    objects = add(paged, 4)
+    paged.prepare_sweep()
+    paged.sweep(1)
+    assert freed(objects) == [True, True, True, False]
+
+
+def test_a_full_page_that_survives_whole_stays_full(paged: PagedArenas) -> None:
+    objects = add(paged, 9)
+    sweep_keeping(paged, objects)
+    add(paged, 1)
+    assert paged.arena_bytes == 1024
+
+
+def test_a_partial_page_is_filled_before_a_new_one_is_taken(paged: PagedArenas) -> None:
+    objects = add(paged, 9)
+    sweep_keeping(paged, objects[:8])
+    add(paged, 1)
+    assert paged.arena_bytes == 512
+    add(paged, 1)
+    assert paged.arena_bytes == 1024
+
+
+def test_the_partial_page_that_was_swept_last_is_filled_first(paged: PagedArenas) -> None:
+    first_page, second_page = add(paged, 3), add(paged, 3)
+    sweep_keeping(paged, first_page[:2] + second_page[:2])
+    newcomers = add(paged, 1)
+    paged.prepare_sweep()
+    paged.sweep(1)
+    assert freed(first_page[:2] + newcomers + second_page[:2]) == [True] * 3 + [False] * 2
+
+
+def test_a_free_page_may_take_blocks_of_another_size(paged: PagedArenas) -> None:
+    objects = add(paged, 9)
+    sweep_keeping(paged, objects[:6])
+    add(paged, 4, 24)
+    assert paged.arena_bytes == 512
+
+
+def test_a_page_freed_in_the_arena_in_use_is_used_again(paged: PagedArenas) -> None:
+    add(paged, 3)
+    sweep_keeping(paged, [])
+    add(paged, 9)
+    assert paged.arena_bytes == 512
+
+
+def test_the_arena_with_the_fewest_free_pages_is_filled_first(paged: PagedArenas) -> None:
+    objects = add(paged, 18)
+    # One page of the first arena stays in use, two of the second.
+    sweep_keeping(paged, objects[:3] + objects[9:15])
+    newcomers = add(paged, 3)
+    sweep_keeping(paged, objects[9:15] + newcomers)
+    assert paged.arena_bytes == 512
+
+
+def test_arenas_emptied_by_a_sweep_in_progress_are_found_when_none_is_free(
+    paged: PagedArenas,
+) -> None:
+    add(paged, 9)
+    paged.prepare_sweep()
+    paged.sweep(2)
+    add(paged, 6)
+    assert paged.arena_bytes == 512

@@ -1,0 +1,44 @@
+"""What objects cost."""
+
+import pytest
+
+from gcmodel.memory.layout import (
+    NODE_BYTES,
+    WEAKREF_BYTES,
+    Kind,
+    array_bytes,
+    rounded,
+    string_bytes,
+)
+
+
+def test_a_node_is_a_header_an_integer_and_two_references() -> None:
+    assert NODE_BYTES == 32
+
+
+def test_a_weak_reference_is_a_header_and_one_reference() -> None:
+    assert WEAKREF_BYTES == 16
+
+
+@pytest.mark.parametrize(("length", "size_bytes"), [(0, 16), (1, 24), (5, 56), (257, 2072)])
+def test_an_array_is_a_header_a_length_and_its_items(length: int, size_bytes: int) -> None:
+    assert array_bytes(length) == size_bytes
+
+
+@pytest.mark.parametrize(("length", "size_bytes"), [(0, 25), (7, 32), (39, 64)])
+def test_a_string_has_25_bytes_beside_its_characters(length: int, size_bytes: int) -> None:
+    assert string_bytes(length) == size_bytes
+
+
+@pytest.mark.parametrize(("size_bytes", "whole_words"), [(0, 0), (1, 8), (8, 8), (9, 16), (25, 32)])
+def test_rounding_goes_up_to_whole_words(size_bytes: int, whole_words: int) -> None:
+    assert rounded(size_bytes) == whole_words
+
+
+def test_kinds_are_numbered_as_reports_name_them() -> None:
+    assert [(kind.name, kind.value) for kind in Kind] == [
+        ("NODE", 1),
+        ("WEAKREF", 2),
+        ("ARRAY", 3),
+        ("STRING", 4),
+    ]

@@ -1,0 +1,101 @@
+"""The next distances: each system's own formula, and that the period is their mean."""
+
+import math
+import statistics
+
+import pytest
+
+from gcmodel.sampling.distances import (
+    Distances,
+    Dotnet,
+    FixedPeriod,
+    Geometric,
+    Gperftools,
+    Jemalloc,
+    Tcmalloc,
+    failed_trials,
+)
+
+TWO_MIB = 2 * 2**20
+
+
+def draws(distances: Distances, period_bytes: int, count: int) -> list[int]:
+    return [distances.draw(period_bytes) for _ in range(count)]
+
+
+def test_tcmallocs_first_picks_with_seed_1_and_the_default_period() -> None:
+    expected = [592823, 150996, 743092, 677108, 861969, 1352942, 1905571]
+    assert draws(Tcmalloc(1), TWO_MIB, 7) == expected
+
+
+def test_gperftools_picks_one_more_than_tcmalloc() -> None:
+    assert draws(Gperftools(1), TWO_MIB, 3) == [592824, 150997, 743093]
+
+
+def test_a_pick_of_tcmalloc_is_not_below_0() -> None:
+    picked = draws(Tcmalloc(1), 2, 50)
+    assert min(picked) == 0
+    assert min(draws(Gperftools(1), 2, 50)) == 0
+
+
+@pytest.mark.parametrize(("distances", "distance"), [(Tcmalloc(1), 0), (Jemalloc(1), 1)])
+def test_with_a_period_of_1_no_number_is_drawn(
+    distances: Tcmalloc | Jemalloc, distance: int
+) -> None:
+    assert draws(distances, 1, 3) == [distance] * 3
+    assert distances.draw(4096) == type(distances)(1).draw(4096)
+
+
+def test_jemallocs_wait_is_its_formula_of_53_bits() -> None:
+    number = 1442695040888963407 >> 11
+    wait = int(math.log(number / 2**53) / math.log(1 - 1 / 4096)) + 1
+    assert Jemalloc(0).draw(4096) == wait
+
+
+def test_jemallocs_wait_of_the_number_0_is_1() -> None:
+    # The multiplier's inverse leads back to the seed of which the next state is 0.
+    inverse = pow(6364136223846793005, -1, 2**64)
+    seed = -1442695040888963407 * inverse % 2**64
+    assert Jemalloc(seed).draw(4096) == 1
+
+
+def test_dotnets_failed_trials_are_its_formula_of_system_random() -> None:
+    expected = [
+        math.floor(math.log(1 - fraction) / math.log(1 - 1 / 102400))
+        for fraction in (0.7262432699679598, 0.8173253595909687)
+    ]
+    assert draws(Dotnet(0), 102400, 2) == expected
+
+
+@pytest.mark.parametrize(("fraction", "failed"), [(0.0, 0), (0.49, 0), (0.5, 1), (0.76, 2)])
+def test_with_a_period_of_2_half_the_bytes_succeed(fraction: float, failed: int) -> None:
+    assert failed_trials(fraction, 2) == failed
+
+
+def test_with_a_period_of_1_every_byte_succeeds() -> None:
+    assert failed_trials(0.99, 1) == 0
+    assert Geometric(0).draw(1) == 1
+
+
+def test_the_fixed_period_is_the_period() -> None:
+    assert draws(FixedPeriod(), 48, 2) == [48, 48]
+
+
+@pytest.mark.parametrize("kind", [Geometric, Dotnet, Jemalloc, Gperftools, Tcmalloc])
+def test_the_mean_is_the_period(kind: type[Geometric]) -> None:
+    # The standard deviation is about the period too, so six sigma of the mean are 6 %.
+    mean = statistics.mean(draws(kind(1), 4096, 10_000))
+    assert mean == pytest.approx(4096, rel=0.06)
+
+
+@pytest.mark.parametrize("kind", [Geometric, Dotnet, Jemalloc, Gperftools, Tcmalloc])
+def test_the_same_seed_draws_the_same_and_another_seed_another(kind: type[Geometric]) -> None:
+    assert draws(kind(1), 4096, 20) == draws(kind(1), 4096, 20)
+    assert draws(kind(1), 4096, 20) != draws(kind(2), 4096, 20)
+
+
+def test_a_new_period_scales_the_next_distance() -> None:
+    before, after = Gperftools(1), Gperftools(1)
+    before.draw(2**20)
+    after.draw(2**20)
+    assert after.draw(2**21) == pytest.approx(2 * before.draw(2**20), abs=2)

@@ -1,0 +1,30 @@
+"""A benchmark with less to do, to see that it works: `short_benchmark.py NAME [its arguments]`.
+
+It needs the folder `benchmarks` on the path. What is printed means nothing.
+"""
+
+import sys
+from importlib import import_module
+
+LESS = {
+    "throughput": {
+        "TURNS": 1,
+        "ACTIONS": 500,
+        "SESSION_ACTIONS": 500,
+        "LONG_TRACE": 200,
+        "LONG_TRACES": 1,
+        "PART": 100,
+        "STEPS": (10,),
+    },
+    "pipe": {"ACTIONS": 500, "ROUNDS": 1},
+    "effectiveness": {"BUGS": ["large-objects-uncounted"]},
+    "long_recording": {"REPEAT": 1},
+}
+
+if __name__ == "__main__":
+    del sys.argv[0]
+    module = import_module(sys.argv[0])
+    for name, value in LESS.get(sys.argv[0], {}).items():
+        assert hasattr(module, name)
+        setattr(module, name, value)
+    module.main()

@@ -1,0 +1,75 @@
+"""What holds for all tests is itself tested: on tests that leave something behind, or skip."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PASSED, FAILED = 0, 1
+LEAVING = (
+    "os.chdir('/')",
+    "sys.path.insert(0, 'somewhere')",
+    "sys.argv.append('more')",
+    "os.environ['MORE'] = '1'",
+    "sys.setrecursionlimit(5000)",
+    "gc.disable()",
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    "signal.setitimer(signal.ITIMER_REAL, 3600)",
+)
+SKIPPING = "import pytest\n\ndef test_it():\n    pytest.skip('no such program')\n"
+
+Tested = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tested:
+    """Runs tests of a file in a process of its own; its exit code, and what it printed."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.delenv("GCFUZZ_NOTHING_SKIPS", raising=False)
+
+    def run(code: str, **environment: str) -> tuple[int, str]:
+        (tmp_path / "test_it.py").write_text(code)
+        command = [sys.executable, "-m", "pytest", "-p", "conftest", "--rootdir", str(tmp_path)]
+        ran = subprocess.run(
+            [*command, str(tmp_path)],
+            env={**os.environ, **environment},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        return ran.returncode, ran.stdout
+
+    return run
+
+
+def test_what_a_test_leaves_behind_is_an_error(tested: Tested) -> None:
+    tests = [f"def test_{number}():\n    {each}\n" for number, each in enumerate(LEAVING)]
+    code, printed = tested("\n".join(["import gc, os, signal, sys", *tests]))
+    assert code == FAILED
+    assert f"{len(LEAVING)} passed, {len(LEAVING)} errors" in printed
+
+
+def test_a_skip_is_a_skip(tested: Tested) -> None:
+    code, printed = tested(SKIPPING)
+    assert code == PASSED
+    assert "1 skipped" in printed
+
+
+def test_where_nothing_skips_a_skip_that_nobody_expects_is_a_failure(tested: Tested) -> None:
+    code, printed = tested(SKIPPING, GCFUZZ_NOTHING_SKIPS="1")
+    assert code == FAILED
+    assert "test_it.py::test_it skips, which nobody expects" in printed
+    assert "no such program" in printed
+
+
+def test_where_nothing_skips_what_may_skip_still_skips(tested: Tested, tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    skipping = SKIPPING.replace("test_it", "test_the_shipped_recordings_are_complete")
+    (tmp_path / "tests" / "test_recordings.py").write_text(skipping)
+    code, printed = tested("", GCFUZZ_NOTHING_SKIPS="1")
+    assert code == PASSED
+    assert "1 skipped" in printed

@@ -1,0 +1,68 @@
+"""The project's own input fuzzer: whatever is in a file, every command has an answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fuzz
+
+FUZZER = Path(__file__).parents[1] / "benchmarks" / "hostile_inputs.py"
+CLEAN, MISMATCH = 0, 1
+BROKEN = """
+import fuzz.terminal.cli
+def break_(*_): raise RuntimeError("broken")
+fuzz.terminal.cli.replay = break_
+"""
+"""What a Python does first in which replaying a trace is a bug of gcfuzz."""
+
+
+def fuzz_inputs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the fuzzer, by a Python that finds modules in `folder` too."""
+    folders = [Path(fuzz.__file__).parents[1], *([folder] if folder else [])]
+    path = os.pathsep.join(map(str, folders))
+    return subprocess.run(
+        [sys.executable, str(FUZZER), *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def test_every_hostile_input_has_an_answer(tmp_path: Path) -> None:
+    ran = fuzz_inputs("--inputs", "200", "--keep", str(tmp_path))
+    assert ran.returncode == CLEAN, ran.stdout + ran.stderr
+    assert "200 inputs" in ran.stdout
+
+
+@pytest.mark.slow
+def test_each_of_five_thousand_hostile_inputs_has_an_answer() -> None:
+    ran = fuzz_inputs("--first", "1000", "--inputs", "5000")
+    assert ran.returncode == CLEAN, ran.stdout + ran.stderr
+    assert "5,000 inputs" in ran.stdout
+
+
+@pytest.mark.slow
+def test_a_number_makes_the_same_input_again(tmp_path: Path) -> None:
+    contents = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        fuzz_inputs("--first", "7", "--inputs", "1", "--keep", str(folder))
+        contents.append({path.name: path.read_bytes() for path in folder.glob("input*")})
+    assert contents[0] == contents[1]
+    assert contents[0]
+
+
+@pytest.mark.slow
+def test_a_bug_of_the_project_s_own_is_a_problem_with_its_number(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)
+    ran = fuzz_inputs("--inputs", "100", "--workers", "1", folder=tmp_path)
+    assert ran.returncode == MISMATCH
+    assert "RuntimeError: broken" in ran.stdout
+    assert "first input " in ran.stdout
