@@ -14,8 +14,10 @@ from fuzz.targets.allocators.stock_library import STATIC_STORAGE
 JEMALLOC, AS_BUILT, AS_DOCUMENTED = "jemalloc", "gperftools", "gperftools-as-documented"
 GPERFTOOLS_ENVIRONMENT = {
     **STATIC_STORAGE,
-    # What is allocated before it is loaded depends on the order of sets, and with it where it lies.
-    "PYTHONHASHSEED": "0",
+    # Its memory begins where the heap of the interpreter's own allocator ends, and its samplers'
+    # addresses seed them. So that heap takes at its first byte all it will ever need, and keeps it.
+    "MALLOC_TOP_PAD_": str(256 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
 
 
