@@ -137,8 +137,9 @@ def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
             observation = target.perform(action)
             bench.shadow.follow(action, observation.minors)
             for each in asked:
-                facts = [bench.oracles[kind].facts for kind in each.tellers()]
-                each.check(action, observation, *facts)
+                told_by = each.told_by
+                facts = None if told_by is None else bench.oracles[told_by].facts
+                each.check(action, observation, facts)
 
 
 class CheckedMachine(TraceMachine):

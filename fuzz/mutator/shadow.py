@@ -99,6 +99,7 @@ class Shadow:
         self.has_obstacles = False
         self.collection_may_be_due = False
         self._written: list[ShadowObject] = []
+        self._graph: list[list[int]] | None = None
         self.weak_targets: list[ShadowObject] = []
 
     def _immortal(self, kind: str, length: int) -> ShadowObject:
@@ -119,6 +120,7 @@ class Shadow:
         if minors:
             self._collect_minor()
         if action.allocates:
+            self._graph = None
             self._allocate(action)
         elif action.sampling:
             self._switch_sampling(action)
@@ -127,6 +129,7 @@ class Shadow:
         else:
             effect = self._EFFECTS.get(type(action))
             if effect is not None:
+                self._graph = None
                 effect(self, action)
 
     # What each action does, beside those whose class says it all.
@@ -316,14 +319,20 @@ class Shadow:
 
     def graph(self) -> list[list[int]]:
         """What a walk through the target's heap must find; see Observation.graph."""
+        if self._graph is None:
+            self._graph = self._walk()
+        return self._graph
+
+    def _walk(self) -> list[list[int]]:
         queue = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers = dict(zip(queue, range(len(queue)), strict=True))
         graph = []
         for obj in queue:
             row = [obj.type_index, obj.number]
             graph.append(row)
-            if any(obj.refs):  # Most references of most objects are null.
-                for field, ref in enumerate(obj.refs):
+            refs = obj.refs
+            if refs and any(refs):  # Most references of most objects are null.
+                for field, ref in enumerate(refs):
                     if ref is not None:
                         number = numbers.setdefault(ref, len(queue))
                         if number == len(queue):

@@ -6,16 +6,17 @@ Nobody lists them: each says what it judges, whom it relies on and what concerns
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import cast
+from typing import Any, cast
 
 import attrs
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.oracles.oracle import AnyOracle, Oracle, RerunOracle
+from fuzz.oracles.oracle import Oracle, RerunOracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
 from fuzz.oracles.survival import SurvivalOracle
 from fuzz.protocol.actions import Action
@@ -27,15 +28,13 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 
 FIELDS = [field.name for field in attrs.fields(Observation)]
 
-_FACTS_OF = attrgetter("facts")
 
-
-def _depth(oracle: type[AnyOracle | RerunOracle]) -> int:
+def _depth(oracle: type[Oracle[Any] | RerunOracle]) -> int:
     """How many others have to be asked before it, one after another."""
     return max((1 + _depth(before) for before in oracle.relies_on), default=0)
 
 
-def _in_order(oracles: Sequence[type[AnyOracle]]) -> list[type[AnyOracle]]:
+def _in_order(oracles: Sequence[type[Oracle[Any]]]) -> list[type[Oracle[Any]]]:
     """Each after those that it relies on, and else as the fields stand in an observation."""
     return sorted(oracles, key=lambda each: (_depth(each), FIELDS.index(each.judges[0])))
 
@@ -49,20 +48,54 @@ RERUN_ORACLES: dict[str, RerunOracle] = {
 """The oracles that run a trace once more, by name, in the order in which they are asked."""
 
 
+_EVENTS_OF = attrgetter(*sorted(frozenset[str]().union(*(each.events for each in ORACLES))))
+"""What an observation says that concerns any oracle, whatever the action."""
+
+
+class _Concerned(dict[type[Action], tuple[int, ...]]):
+    """Which of the oracles, by place, are asked about an action; found out when it first comes."""
+
+    def __init__(self, kinds: Sequence[type[Oracle[Any]]], says_something: bool) -> None:
+        super().__init__()
+        self._kinds = kinds
+        self._says_something = says_something
+
+    def __missing__(self, action: type[Action]) -> tuple[int, ...]:
+        self[action] = places = tuple(
+            place
+            for place, kind in enumerate(self._kinds)
+            if kind.concerns(action) or (self._says_something and kind.events)
+        )
+        return places
+
+
+@cache
+def _concerned(kinds: tuple[type[Oracle[Any]], ...]) -> tuple[_Concerned, _Concerned]:
+    """Where the observation tells of no event, and where it tells of some."""
+    return _Concerned(kinds, says_something=False), _Concerned(kinds, says_something=True)
+
+
+class _Nobody:
+    """Who tells an oracle that is told nothing."""
+
+    facts = None
+
+
 class Bench:
     """What is known of one heap: `shadow` by the mutator, all the rest by the oracles."""
 
     def __init__(self, contract: Contract) -> None:
         self.nursery_bytes = contract.nursery_bytes
         self.shadow = Shadow(contract)
-        self.oracles: dict[type[AnyOracle], AnyOracle] = {
+        self.oracles: dict[type[Oracle[Any]], Oracle[Any]] = {
             kind: kind(contract, self.shadow) for kind in ORACLES if kind.can_judge(contract)
         }
         self._sampling = cast(SamplingOracle, self.oracles[SamplingOracle])
         self.sampling: SamplingFacts = self._sampling.facts
         self._survival = cast(SurvivalOracle | None, self.oracles.get(SurvivalOracle))
-        self._asked = [
-            (oracle.check, [self.oracles[kind] for kind in oracle.tellers()])
+        self._concerned = _concerned(tuple(self.oracles))
+        self._checks = [
+            (oracle.check, _Nobody if oracle.told_by is None else self.oracles[oracle.told_by])
             for oracle in self.oracles.values()
         ]
 
@@ -74,11 +107,10 @@ class Bench:
     def judge(self, action: Action, observation: Observation) -> None:
         """Follow the action and judge what the target said. Raises a Mismatch."""
         self.shadow.follow(action, observation.minors)
-        for check, tellers in self._asked:
-            if tellers:
-                check(action, observation, *map(_FACTS_OF, tellers))
-            else:
-                check(action, observation)
+        says_something = any(_EVENTS_OF(observation))
+        for place in self._concerned[says_something][type(action)]:
+            check, teller = self._checks[place]
+            check(action, observation, teller.facts)
         self.sampling = self._sampling.facts
 
     def foresee(self, action: Action, minors: int) -> int:

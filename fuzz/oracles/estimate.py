@@ -20,7 +20,7 @@ from typing_extensions import override
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
-from fuzz.protocol.actions import NAMES, Action, ReadProfile, Realloc
+from fuzz.protocol.actions import Action, ReadProfile, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -42,12 +42,8 @@ class EstimateOracle(Oracle[SamplingFacts]):
     """Follows the samples; the sampling oracle has judged each of them as far as it can."""
 
     judges = ("profile", "samples")
-    actions = frozenset(
-        action
-        for action in NAMES
-        if action.allocates or action.sampling in BEGINNING or action in (Realloc, ReadProfile)
-    )
     relies_on = (SamplingOracle,)
+    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -65,13 +61,19 @@ class EstimateOracle(Oracle[SamplingFacts]):
         rule = contract.sampling
         return rule.distances == "random" or rule.estimates != "none"
 
+    @classmethod
+    @override
+    def concerns(cls, action: type[Action]) -> bool:
+        return action.allocates or action.sampling in BEGINNING or action in (Realloc, ReadProfile)
+
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises EstimateMismatch."""
+        if isinstance(action, ReadProfile):
+            self._check_profile(observation)
+            return
         if self._rule.estimates != "none":
             self._follow_blocks(action, sampling)
-            if isinstance(action, ReadProfile):
-                self._check_profile(observation)
         if self._rule.distances == "random":
             self._check_chance(action, observation, sampling)
 

@@ -16,7 +16,6 @@ from typing_extensions import override
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.protocol.actions import (
-    NAMES,
     Action,
     CheckHeap,
     Read,
@@ -38,16 +37,13 @@ class HeapMismatch(Mismatch):
     oracle = "heap"
 
 
-class HeapOracle(Oracle[()]):
+class HeapOracle(Oracle[None]):
     """Compares answers with the shadow heap.
 
     It is asked first: after an error nothing else in an observation means anything.
     """
 
     judges = ("minors", "order", "value", "alive", "identity", "graph", "error")
-    actions = frozenset(
-        action for action in NAMES if action.collects != "never" or action.answer is not None
-    )
     events = frozenset({"error", "minors", "samples", "reports", "order"})
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -66,8 +62,13 @@ class HeapOracle(Oracle[()]):
             action: check for action, (field, check) in checks.items() if field in contract.observes
         }
 
+    @classmethod
     @override
-    def check(self, action: Action, observation: Observation) -> None:
+    def concerns(cls, action: type[Action]) -> bool:
+        return action.collects != "never" or action.answer is not None
+
+    @override
+    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises HeapMismatch."""
         if observation.error is not None:
             raise HeapMismatch("error", None, observation.error, "the contract promises no error")

@@ -15,7 +15,7 @@ from typing_extensions import override
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
 
@@ -29,11 +29,10 @@ class MajorMismatch(Mismatch):
     oracle = "major"
 
 
-class MajorOracle(Oracle[()]):
+class MajorOracle(Oracle[None]):
     """Follows the state, where the target shows it; in a report it must at least be one."""
 
     judges = ("state", "reports")
-    actions = frozenset(NAMES)
     relies_on = (HeapOracle,)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -46,8 +45,13 @@ class MajorOracle(Oracle[()]):
     def can_judge(cls, contract: Contract) -> bool:
         return not {"state", "reports"}.isdisjoint(contract.observes)
 
+    @classmethod
     @override
-    def check(self, action: Action, observation: Observation) -> None:
+    def concerns(cls, action: type[Action]) -> bool:
+        return True
+
+    @override
+    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises MajorMismatch."""
         minors = observation.minors
         for report in observation.reports:

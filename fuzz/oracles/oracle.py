@@ -1,27 +1,26 @@
 """What an oracle is, and what it raises. One that is written here, in a file of its own, is asked.
 
 judges      the fields of an observation of which it says whether they are right
-actions     it is asked about these, whatever the target said
-events      and about any other in whose observation one of these fields says something
-relies_on   the oracles that are asked before it; it is handed the facts of those that tell
-                any
+concerns    it is asked about these actions, whatever the target said
+events      and about any in whose observation one of these fields says something
+relies_on   the oracles that are asked before it
+told_by     one of them, whose facts it is handed
 
-Whatever else is said of another action it does not regard. The bench asks about everything, since
-to skip costs more than it saves; a test holds the declaration.
+Whatever else is said of another action it does not regard, and so it costs nothing there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVarTuple
+from typing import Any, ClassVar, Generic, TypeVar
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
-Facts = TypeVarTuple("Facts")
+Facts = TypeVar("Facts")
 
 
 class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, not an error
@@ -47,22 +46,20 @@ class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, no
         return "different"
 
 
-class Oracle(ABC, Generic[*Facts]):
+class Oracle(ABC, Generic[Facts]):
     """Judges one observation after another of a target under one contract.
 
-    `Facts` are the types of what it is handed: `facts` of those that it relies on, in that order.
+    `Facts` is the type of what it is handed: None if nobody tells it anything.
     """
 
-    written: ClassVar[list[type[AnyOracle]]] = []
+    written: ClassVar[list[type[Oracle[Any]]]] = []
     """All oracles that there are."""
     judges: ClassVar[tuple[str, ...]]
-    actions: ClassVar[frozenset[type[Action]]] = frozenset()
     events: ClassVar[frozenset[str]] = frozenset()
-    relies_on: ClassVar[tuple[type[AnyOracle], ...]] = ()
+    relies_on: ClassVar[tuple[type[Oracle[Any]], ...]] = ()
+    told_by: ClassVar[type[Oracle[Any]] | None] = None
     facts: Any = None
     """Frozen data, made anew in each `check`; None if it tells nothing."""
-    tells: ClassVar[bool] = False
-    """Whether it has facts."""
 
     def __init_subclass__(cls) -> None:
         Oracle.written.append(cls)
@@ -72,21 +69,18 @@ class Oracle(ABC, Generic[*Facts]):
         self._shadow = shadow
 
     @classmethod
-    def tellers(cls) -> list[type[AnyOracle]]:
-        """The oracles whose facts it is handed."""
-        return [each for each in cls.relies_on if each.tells]
-
-    @classmethod
     def can_judge(cls, contract: Contract) -> bool:
         """Whether there is anything in the contract that it could judge."""
         return True
 
+    @classmethod
     @abstractmethod
-    def check(self, action: Action, observation: Observation, *facts: *Facts) -> None:
+    def concerns(cls, action: type[Action]) -> bool:
+        """Whether it is asked about such an action, whatever the target said."""
+
+    @abstractmethod
+    def check(self, action: Action, observation: Observation, facts: Facts) -> None:
         """Raise a Mismatch unless the observation is right. The shadow has followed the action."""
-
-
-AnyOracle = Oracle[*tuple[Any, ...]]
 
 
 class RerunOracle(ABC):

@@ -21,7 +21,7 @@ from typing_extensions import override
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
-from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -36,8 +36,8 @@ class PointersOracle(Oracle[SamplingFacts]):
     """Compares pointers with each other and with the sampling oracle's count."""
 
     judges = ("free", "limit", "top", "at", "sample_point")
-    actions = frozenset(NAMES)
     relies_on = (SamplingOracle,)
+    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -48,6 +48,11 @@ class PointersOracle(Oracle[SamplingFacts]):
     @override
     def can_judge(cls, contract: Contract) -> bool:
         return "limit" in contract.observes
+
+    @classmethod
+    @override
+    def concerns(cls, action: type[Action]) -> bool:
+        return True
 
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:

@@ -20,7 +20,6 @@ from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Untold, all_of, new_
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.protocol.actions import (
-    NAMES,
     Action,
     Calloc,
     Malloc,
@@ -34,11 +33,6 @@ PAUSING = ("pauses", "resumes")
 _UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
 
 
-def _counts(action: type[Action]) -> bool:
-    """Whether it allocates, or switches sampling, so that something is to be counted."""
-    return action.allocates or action.sampling is not None or action is Realloc
-
-
 class SamplingMismatch(Mismatch):
     """An allocation was sampled too often, or not often enough, or cost the wrong bytes."""
 
@@ -46,7 +40,10 @@ class SamplingMismatch(Mismatch):
 
 
 class SamplingFacts(NamedTuple):
-    """What is known of sampling after the last action that the oracle was asked about."""
+    """What is known of sampling after the last action that the oracle was asked about.
+
+    Of that one action speak `hits` and what follows; all before it lasts until the next.
+    """
 
     period_bytes: int
     """0 while nothing is sampled."""
@@ -80,13 +77,11 @@ class SamplingFacts(NamedTuple):
         return [hit.offset for hit in self.hits] if type(self.hits) is not Untold else []
 
 
-class SamplingOracle(Oracle[()]):
+class SamplingOracle(Oracle[None]):
     """Tells the clocks what is allocated, and the other oracles what they say."""
 
     judges = ("samples", "size", "outside", "offsets", "weights")
-    actions = frozenset(filter(_counts, NAMES))
-    events = frozenset({"minors", "samples", "offsets", "weights"})
-    tells = True
+    events = frozenset({"minors", "samples", "offsets", "weights", "reports"})
     relies_on = (HeapOracle,)
     facts: SamplingFacts
 
@@ -95,7 +90,10 @@ class SamplingOracle(Oracle[()]):
         self._rule = contract.sampling
         self._layout = contract.layout
         self._observes = frozenset(contract.observes)
-        self._tells_hits = not self._observes.isdisjoint(("offsets", "weights"))
+        self._observes_samples = "samples" in self._observes
+        self._checks_hits = self._rule.is_stated and not self._observes.isdisjoint(
+            ("offsets", "weights")
+        )
         self._nursery_bytes = contract.nursery_bytes
         self._is_stated = self._rule.is_stated
         self._clocks = [new_clock(self._rule, thread) for thread in range(contract.threads)]
@@ -109,7 +107,6 @@ class SamplingOracle(Oracle[()]):
         self.facts = self._facts()
 
     def _forget_last_action(self) -> None:
-        self._has_news = False
         self._hits: Sequence[ExpectedSample] = NONE
         self._unheard = 0
         self._counted_bytes: int | None = None
@@ -130,19 +127,25 @@ class SamplingOracle(Oracle[()]):
             self._callback_was_reported,
         )
 
+    @classmethod
     @override
-    def check(self, action: Action, observation: Observation) -> None:
+    def concerns(cls, action: type[Action]) -> bool:
+        return action.allocates or action.sampling is not None or action is Realloc
+
+    @override
+    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
         before = self.facts
         expected = self.follow(action, observation)
-        self._check_cost(action, observation)
-        if "samples" in self._observes and observation.samples != expected:
+        if action.allocates or isinstance(action, Realloc):
+            self._check_cost(action, observation)
+        if self._observes_samples and observation.samples != expected:
             why = _describe(before.period_bytes, before.bytes_until_sample(action.thread))
             if self._counted_bytes is not None:
                 why += f"; the block counts {self._counted_bytes}"
                 why += ", and as many are enough" if self._rule.crosses == "at" else ""
             raise SamplingMismatch("samples", expected, observation.samples, why)
-        if self._is_stated and self._tells_hits:
+        if self._checks_hits:
             self._check_hits(observation)
 
     def follow(self, action: Action, observation: Observation) -> int:
@@ -150,13 +153,7 @@ class SamplingOracle(Oracle[()]):
 
         Of the observation it regards only what collected, and what nobody could foretell.
         """
-        if not observation.minors and not _counts(type(action)):
-            if self._has_news:
-                self._forget_last_action()
-                self.facts = self._facts()
-            return 0
         self._forget_last_action()
-        self._has_news = True
         if observation.minors:
             self._nursery_used_bytes = 0
         samples = 0
@@ -175,8 +172,6 @@ class SamplingOracle(Oracle[()]):
 
     def _check_cost(self, action: Action, observation: Observation) -> None:
         """What the new object cost is what the layout says."""
-        if not action.allocates and not isinstance(action, Realloc):
-            return
         obj = self._shadow.placed_by(action)
         if "size" in self._observes and observation.size != obj.size_bytes:
             why = f"by the layout, a {obj.kind} of {obj.number}"

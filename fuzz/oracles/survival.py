@@ -8,14 +8,14 @@ The order of the entries means nothing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 
 from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
-from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
 
@@ -36,14 +36,14 @@ class SurvivalOracle(Oracle[SamplingFacts]):
     """
 
     judges = ("reports",)
-    actions = frozenset(action for action in NAMES if action.sampling in DROPPING)
     events = frozenset({"minors", "samples", "reports"})
     relies_on = (SamplingOracle,)
+    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._kinds = contract.layout.kinds
-        self.pending: Counter[ShadowObject] = Counter()
+        self.pending: dict[ShadowObject, int] = {}
         # Not so once nobody can tell an object's samples from those of a callback.
         self._knows_pending = True
 
@@ -51,6 +51,11 @@ class SurvivalOracle(Oracle[SamplingFacts]):
     @override
     def can_judge(cls, contract: Contract) -> bool:
         return "reports" in contract.observes
+
+    @classmethod
+    @override
+    def concerns(cls, action: type[Action]) -> bool:
+        return action.sampling in DROPPING
 
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
@@ -61,34 +66,36 @@ class SurvivalOracle(Oracle[SamplingFacts]):
         if callback_samples is None:
             self._knows_pending = False
             return
-        callback = self._callback_string(callback_samples)
-        if callback and sampling.callback_was_reported:
-            self.pending, callback = self.pending + callback, Counter()
-        if not self._knows_pending and observation.minors:
-            self.pending, self._knows_pending = Counter(), True
-        elif self.pending and observation.minors:
-            self._check_reports(self.pending, observation)
-            self.pending = Counter()
+        if callback_samples and sampling.callback_was_reported:
+            self._add(self._callback_string(), callback_samples)
+        if observation.minors:
+            if self._knows_pending and (self.pending or observation.reports):
+                self._check_reports(self.pending, observation)
+            self.pending, self._knows_pending = {}, True
         elif observation.reports:
-            self._check_reports(Counter(), observation)
+            self._check_reports({}, observation)
         if observation.samples and action.allocates:
-            own_samples = observation.samples - callback_samples
-            self.pending.update(callback + Counter({self._shadow.roots[-1]: own_samples}))
+            if callback_samples and not sampling.callback_was_reported:
+                self._add(self._callback_string(), callback_samples)
+            self._add(self._shadow.roots[-1], observation.samples - callback_samples)
         elif action.sampling in DROPPING:
-            self.pending, self._knows_pending = Counter(), True
+            self.pending, self._knows_pending = {}, True
 
-    def _callback_string(self, samples: int) -> Counter[ShadowObject]:
+    def _add(self, obj: ShadowObject, samples: int) -> None:
+        if samples > 0:
+            self.pending[obj] = self.pending.get(obj, 0) + samples
+
+    def _callback_string(self) -> ShadowObject:
         """What a callback allocates and drops at once, so that all its strings are alike."""
-        if not samples:
-            return Counter()
-        type_index = self._kinds["string"].type_index
-        return Counter({ShadowObject("string", type_index, 0, 0, (0, False)): samples})
+        return ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
 
-    def _check_reports(self, pending: Counter[ShadowObject], observation: Observation) -> None:
+    def _check_reports(self, pending: Mapping[ShadowObject, int], observation: Observation) -> None:
         got = sorted(entry for report in observation.reports for entry in report.entries)
-        if len(got) != pending.total():
-            raise SurvivalMismatch("reported", pending.total(), len(got), "sampled objects")
-        for wanted, entry in zip(sorted(map(self._entry, pending.elements())), got, strict=True):
+        samples = sum(pending.values())
+        if len(got) != samples:
+            raise SurvivalMismatch("reported", samples, len(got), "sampled objects")
+        expected = (self._entry(obj) for obj in pending for _ in range(pending[obj]))
+        for wanted, entry in zip(sorted(expected), got, strict=True):
             if wanted != entry:
                 why = "type, place and survival of a sampled object"
                 raise SurvivalMismatch("entry", self._describe(wanted), self._describe(entry), why)

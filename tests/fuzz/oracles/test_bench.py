@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,8 +20,8 @@ from fuzz.engines.engine import rerun_some
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.oracles.bench import ORACLES
-from fuzz.oracles.oracle import AnyOracle
-from fuzz.protocol.actions import Action, AllocateNode, CheckHeap, EnableSampling
+from fuzz.oracles.oracle import Oracle
+from fuzz.protocol.actions import NAMES, Action, AllocateNode, CheckHeap, EnableSampling
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
 from fuzz.run import Run
@@ -37,8 +38,12 @@ class OddMismatch(Mismatch):
 
 class OddOracle(Oracle[SamplingFacts]):
     judges = ("top",)
-    actions = frozenset({EnableSampling})
     relies_on = (SamplingOracle,)
+    told_by = SamplingOracle
+
+    @classmethod
+    def concerns(cls, action):
+        return action is EnableSampling
 
     def check(self, action, observation, sampling):
         if sampling.period_bytes % 16:
@@ -95,12 +100,11 @@ def test_a_second_run_that_differs_by_itself_is_seen_before_any_that_was_changed
     assert [*RERUN_ORACLES] == ["determinism", "transparency", "invariance"]
 
 
-def test_an_oracle_is_handed_facts_of_the_types_that_it_names(contract: Contract) -> None:
-    bench = Bench(contract)
-    for kind, oracle in bench.oracles.items():
+def test_an_oracle_is_handed_facts_of_the_type_that_it_names(contract: Contract) -> None:
+    for kind, oracle in Bench(contract).oracles.items():
         [base] = kind.__orig_bases__  # type: ignore[attr-defined]
-        facts = [bench.oracles[teller].facts for teller in oracle.tellers()]
-        assert [type(each) for each in facts] == list(get_args(base))
+        [named] = get_args(base)
+        assert type(facts_for(oracle, Bench(contract))) is named
 
 
 # What is frozen, and who writes.
@@ -139,33 +143,33 @@ def test_an_oracle_writes_to_nobody_but_itself(source: Path) -> None:
 # What an oracle must be asked about.
 
 
-def concerned_by(bench: Bench, action: Action, observation: Observation) -> set[type[AnyOracle]]:
-    """Who says that it must be asked, and those whose facts of this action it reads."""
-    concerned: set[type[AnyOracle]] = set()
-    for kind in reversed(bench.oracles):
-        events = any(getattr(observation, field) for field in kind.events)
-        if kind in concerned or type(action) in kind.actions or events:
-            concerned |= {kind, *kind.tellers()}
-    return concerned
+def facts_for(oracle: Oracle[Any], bench: Bench) -> Any:  # noqa: ANN401
+    """What that oracle is handed."""
+    return None if oracle.told_by is None else bench.oracles[oracle.told_by].facts
 
 
-def verdicts(
-    contract: Contract, answered: list[Answered], only_concerned: bool
-) -> list[tuple[int, str]]:
-    """What each oracle says of each action, whatever the others say."""
-    bench, said = Bench(contract), []
+def verdict_of_all(contract: Contract, answered: list[Answered]) -> str | None:
+    """What is said first where every oracle is asked about every action."""
+    bench = Bench(contract)
     for number, (action, observation) in enumerate(answered):
         bench.shadow.follow(action, observation.minors)
-        concerned = concerned_by(bench, action, observation) if only_concerned else bench.oracles
-        for kind, oracle in bench.oracles.items():
-            if kind in concerned:
-                try:
-                    oracle.check(
-                        action, observation, *[bench.oracles[each].facts for each in kind.tellers()]
-                    )
-                except Mismatch as mismatch:
-                    said.append((number, str(mismatch)))
-    return said
+        for oracle in bench.oracles.values():
+            try:
+                oracle.check(action, observation, facts_for(oracle, bench))
+            except Mismatch as mismatch:
+                return f"{number}: {mismatch}"
+    return None
+
+
+def verdict(contract: Contract, answered: list[Answered]) -> str | None:
+    """What is said first where each is asked about what concerns it."""
+    bench = Bench(contract)
+    for number, (action, observation) in enumerate(answered):
+        try:
+            bench.judge(action, observation)
+        except Mismatch as mismatch:
+            return f"{number}: {mismatch}"
+    return None
 
 
 def traces(target: str, actions: int) -> Iterator[tuple[Contract, list[Answered]]]:
@@ -220,21 +224,41 @@ WRONG: dict[str, tuple[Any, ...]] = {
 def test_nothing_is_lost_where_an_oracle_is_asked_only_about_what_concerns_it(kin: str) -> None:
     source, blamed = random.Random(1), set()
     for contract, answered in traces(f"reference{kin}", 600):
-        assert verdicts(contract, answered, only_concerned=True) == []
+        assert verdict(contract, answered) is None
         for _ in range(12):
             place, field = source.randrange(len(answered)), source.choice([*WRONG])
             action, right = answered[place]
             wrong = attrs.evolve(right, **{field: source.choice(WRONG[field])})
             corrupted = [*answered[:place], (action, wrong), *answered[place + 1 :]]
-            said = verdicts(contract, corrupted, only_concerned=False)
-            assert verdicts(contract, corrupted, only_concerned=True) == said
-            blamed |= {*said}
+            said = verdict_of_all(contract, corrupted)
+            assert verdict(contract, corrupted) == said
+            blamed |= {said} - {None}
     assert len(blamed) >= 10
 
 
-def test_a_walk_alone_does_not_concern_the_samplers(blocks: Contract) -> None:
-    concerned = concerned_by(Bench(blocks), CheckHeap(), Observation())
-    assert {kind.__name__ for kind in concerned} == {"HeapOracle"}
+def asked_about(
+    action: Action, observation: Observation, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    asked: list[str] = []
+    for kind in ORACLES:
+        say = partial(asked.append, kind.__name__)
+        monkeypatch.setattr(kind, "check", lambda self, *_, say=say: say())
+    Bench(contract).judge(action, observation)
+    return asked
+
+
+def test_a_walk_alone_concerns_the_heap_alone(
+    blocks: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asked_about(CheckHeap(), Observation(), blocks, monkeypatch) == ["HeapOracle"]
+
+
+def test_what_an_oracle_is_told_of_an_action_its_teller_was_asked_about() -> None:
+    for oracle in ORACLES:
+        if oracle.told_by is not None and oracle.events:
+            teller = oracle.told_by
+            assert all(teller.concerns(each) for each in NAMES if oracle.concerns(each))
+            assert oracle.events <= teller.events
 
 
 # Second runs.
