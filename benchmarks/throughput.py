@@ -185,7 +185,9 @@ def cost_over_length() -> float:
         run = Run(target, draw_configuration(settings, source))
         menu = menu_of(rules_for(run.contract))
 
-        def part(run: Run = run, menu: list[Rule] = menu, source: RandomChoices = source) -> None:
+        def part(
+            run: Run = run, menu: tuple[Rule, ...] = menu, source: RandomChoices = source
+        ) -> None:
             for _ in range(PART):
                 run.step(draw_action(run.situation, menu, source))
 

@@ -7,6 +7,7 @@ scenario, or else by a rule on the menu.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import attrs
 
@@ -15,7 +16,7 @@ from fuzz.drawing.scenarios import next_of, scenarios_for
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Setting
+from fuzz.protocol.contract import Range, Setting
 
 AT_MOST_SHARE = 3
 """A setting that has an upper bound in another one is equal to it once in so many, at least."""
@@ -45,9 +46,10 @@ def check_beginning(situation: Situation) -> None:
         raise NothingLegalError
 
 
-def menu_of(rules: Sequence[Rule]) -> list[Rule]:
+@cache
+def menu_of(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """Each of the rules as often as it is to be drawn."""
-    return [rule for rule in rules for _ in range(rule.weight)]
+    return tuple(rule for rule in rules for _ in range(rule.weight))
 
 
 def draw_action(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
@@ -111,20 +113,22 @@ def draw_configuration(settings: Sequence[Setting], choices: Choices) -> dict[st
     """A legal configuration; every setting is drawn, small ones as likely as large ones."""
     configuration: dict[str, int] = {}
     for setting in sorted(settings, key=lambda setting: setting.at_most is not None):
-        most = configuration[setting.at_most] if setting.at_most else setting.range.maximum
-        configuration[setting.name] = _draw_setting(setting, most, choices)
+        legal = setting.range
+        if setting.at_most:
+            most = min(configuration[setting.at_most], legal.maximum)
+            legal = Range(legal.minimum, most, legal.multiple)
+        configuration[setting.name] = _draw_setting(setting, legal, choices)
     return configuration
 
 
-def _draw_setting(setting: Setting, most: int, choices: Choices) -> int:
+def _draw_setting(setting: Setting, legal: Range, choices: Choices) -> int:
     if setting.choices:
-        return choices.pick([choice for choice in setting.choices if choice <= most])
-    legal = attrs.evolve(setting.range, maximum=min(most, setting.range.maximum))
+        return choices.pick([choice for choice in setting.choices if choice <= legal.maximum])
     if legal.minimum <= 0:
         # From 1 up there are logarithms.
         shift = 1 - legal.minimum
         return legal.nearest(choices.log_between(1, legal.maximum + shift) - shift)
     if setting.at_most and choices.below(AT_MOST_SHARE) == AT_MOST_SHARE - 1:
-        return legal.nearest(most)
+        return legal.nearest(legal.maximum)
     # Large values cost time and reach little, so the smallest of three draws is taken.
     return legal.nearest(min(choices.log_between(legal.minimum, legal.maximum) for _ in range(3)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 import attrs
 
@@ -77,32 +78,33 @@ def _root(moment: Moment, field: str = "root") -> ShadowObject:
 
 _Group = dict[str, Callable[[Moment], bool]]
 
-# Asked of every allocation while sampling is on in which something happened.
-_OF_ALLOCATIONS: _Group = {
-    "sample_in_nursery": lambda m: bool(m.observation.samples) and not m.allocated.outside,
-    "sample_outside": lambda m: bool(m.observation.samples) and m.allocated.outside,
+# Asked of every allocation while sampling is on: of one that was sampled,
+_OF_SAMPLED: _Group = {
+    "sample_in_nursery": lambda m: not m.allocated.outside,
+    "sample_outside": lambda m: m.allocated.outside,
     "several_samples_in_nursery": lambda m: m.observation.samples > 1 and not m.allocated.outside,
     "several_samples_outside": lambda m: m.observation.samples > 1 and m.allocated.outside,
+    "sample_at_end_of_context": lambda m: (
+        0 < m.before.room_bytes[m.action.thread] < m.allocated.size_bytes
+    ),
+    "sampled_beside_obstacle": lambda m: m.bench.shadow.has_obstacles and not m.allocated.outside,
+    "old_object_sampled": lambda m: isinstance(m.action, AllocateOldString),
+}
+# of one for which something was collected,
+_OF_COLLECTING: _Group = {
     "sample_then_minor_collection": lambda m: "sM" in m.observation.order,
     "minor_collection_then_sample": lambda m: (
         "M" in m.observation.order and m.observation.order.endswith("s")
     ),
-    "sample_at_end_of_context": lambda m: (
-        bool(m.observation.samples)
-        and 0 < m.before.room_bytes[m.action.thread] < m.allocated.size_bytes
-    ),
-    "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample() == 0,
-    "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
-    "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
-    "sampled_beside_barrier": lambda m: (
-        bool(m.observation.samples) and m.bench.shadow.has_obstacles and not m.allocated.outside
-    ),
-    "old_object_sampled": lambda m: (
-        bool(m.observation.samples) and isinstance(m.action, AllocateOldString)
-    ),
     "callback_sampled": lambda m: bool(m.bench.sampling.callback_samples),
     "collected_again_after_callback": lambda m: m.bench.sampling.callback_was_reported,
     "several_minor_collections_in_allocation": lambda m: m.observation.minors > 1,
+}
+# and of any.
+_OF_ALLOCATIONS: _Group = {
+    "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample() == 0,
+    "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
+    "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
 }
 # Asked of every block.
 _OF_BLOCKS: _Group = {
@@ -122,7 +124,7 @@ _OF_TOGGLING: _Group = {
     "enabled_with_room_left": lambda m: (
         _is_enabling(m) and m.observation.sample_point == m.observation.top
     ),
-    "enabled_beside_barrier": lambda m: _is_enabling(m) and m.bench.shadow.has_obstacles,
+    "enabled_beside_obstacle": lambda m: _is_enabling(m) and m.bench.shadow.has_obstacles,
     "reenabled_while_enabled": lambda m: _is_enabling(m) and m.before.period_bytes > 0,
     "disabled_never_enabled": lambda m: not m.bench.sampling.was_enabled,
     "pending_samples_dropped": lambda m: _drops(m) and bool(m.pending),
@@ -141,13 +143,9 @@ _OF_REPORTS: _Group = {
         obj in m.bench.shadow.weak_targets for obj in m.pending
     ),
 }
-# For most actions there are none, which keeps this fast.
+# And of these.
 _OF_ACTIONS: dict[type[Action], _Group] = {
-    **{
-        action: _OF_BLOCKS if action.kind == "block" else _OF_ALLOCATIONS
-        for action in NAMES
-        if action.allocates
-    },
+    **{action: _OF_BLOCKS for action in NAMES if action.allocates and action.kind == "block"},
     Realloc: {
         "block_moved_and_sampled": lambda m: m.observation.samples > 0,
         "block_stayed": lambda m: m.bench.sampling.counted_bytes is None,
@@ -187,8 +185,11 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
     },
 }
 
+_OF_ANY = (_OF_SAMPLED, _OF_COLLECTING, _OF_ALLOCATIONS)
 PROBES = tuple(
-    dict.fromkeys(name for group in (*_OF_ACTIONS.values(), _OF_REPORTS) for name in group)
+    dict.fromkeys(
+        name for group in (*_OF_ANY, *_OF_ACTIONS.values(), _OF_REPORTS) for name in group
+    )
 )
 """The names of all probes."""
 
@@ -209,14 +210,14 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "minor_collection_then_sample": ("samples", "order"),
     "sample_point_at_top": ("sample_point", "top"),
     "sample_at_end_of_context": ("samples", "contexts"),
-    "sampled_beside_barrier": ("samples", "pin"),
+    "sampled_beside_obstacle": ("samples", "pin"),
     "old_object_sampled": ("samples", "allocate_old_string"),
     "object_ends_at_sample_point": ("stated distances",),
     "callback_sampled": ("samples", "set_callback", "stated distances"),
     "collected_again_after_callback": ("samples", "set_callback"),
     "several_minor_collections_in_allocation": ("minors", "set_callback"),
     "enabled_with_room_left": ("sample_point", "top"),
-    "enabled_beside_barrier": ("pin",),
+    "enabled_beside_obstacle": ("pin",),
     "pending_samples_dropped": ("reports",),
     "pending_samples_reported_by_disabling": ("reports",),
     **{f"toggled_while_{name}": ("state",) for name in MAJOR_STATES},
@@ -263,20 +264,33 @@ def probes_for(contract: Contract) -> tuple[str, ...]:
     has = {*contract.actions, *contract.observes, *_features(contract)}
     groups = [group for action, group in _OF_ACTIONS.items() if NAMES[action] in has]
     if not contract.samples:
-        groups = [group for group in groups if group is not _OF_ALLOCATIONS]
         has.discard("reports")
+    elif any(NAMES[each] in has for each in NAMES if each.allocates and each.kind != "block"):
+        groups = [*_OF_ANY, *groups]
     names = dict.fromkeys(name for group in (*groups, _OF_REPORTS) for name in group)
     return tuple(name for name in names if has.issuperset(_NEEDS.get(name, ())))
 
 
-def _is_at_an_edge(observation: Observation, bench: Bench) -> bool:
-    """Whether an allocation while sampling is on did more than move `free` a bit."""
-    return (
-        observation.samples > 0
-        or observation.minors > 0
-        or bench.sampling.bytes_until_sample() == 0
-        or observation.sample_point == observation.top
-    )
+def _groups_for(
+    action: Action, observation: Observation, bench: Bench, before: SamplingFacts
+) -> list[_Group]:
+    """What is asked of this action. Of most that is nothing, which keeps this fast."""
+    groups = [_OF_REPORTS] if observation.reports else []
+    if not action.allocates or action.kind == "block":
+        if type(action) in _OF_ACTIONS:
+            groups.append(_OF_ACTIONS[type(action)])
+    elif before.period_bytes:
+        if observation.samples:
+            groups += [_OF_SAMPLED, _OF_ALLOCATIONS]
+        elif (
+            observation.minors
+            or bench.sampling.bytes_until_sample() == 0
+            or observation.sample_point == observation.top
+        ):
+            groups.append(_OF_ALLOCATIONS)
+        if observation.minors:
+            groups.append(_OF_COLLECTING)
+    return groups
 
 
 class ProbeCounter:
@@ -295,16 +309,9 @@ class ProbeCounter:
         pending: Mapping[ShadowObject, int],
     ) -> None:
         """Ask the probes about one action that the oracles found right."""
-        group = _OF_ACTIONS.get(type(action))
-        if group is not None and (
-            group is not _OF_ALLOCATIONS
-            or (before.period_bytes and _is_at_an_edge(observation, bench))
-        ):
-            self._ask(group, Moment(action, observation, bench, before, pending))
-        if observation.reports:
-            self._ask(_OF_REPORTS, Moment(action, observation, bench, before, pending))
-
-    def _ask(self, group: _Group, moment: Moment) -> None:
-        for name, reached in group.items():
-            if reached(moment):
-                self.counts[name] += 1
+        groups = _groups_for(action, observation, bench, before)
+        if groups:
+            moment = Moment(action, observation, bench, before, pending)
+            for name, reached in chain.from_iterable(map(dict.items, groups)):
+                if reached(moment):
+                    self.counts[name] += 1

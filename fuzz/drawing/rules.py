@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TypeVar
 
 import attrs
@@ -102,7 +103,7 @@ class Situation:
 Subjects = Callable[[Situation], Sequence[int]]
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Rule:
     """One kind of action. `weight` is how often it is drawn, relative to the others.
 
@@ -522,4 +523,9 @@ RULES: tuple[Rule, ...] = (
 
 def rules_for(contract: Contract) -> tuple[Rule, ...]:
     """The rules whose actions the target carries out."""
-    return tuple(rule for rule in RULES if rule.name in contract.actions)
+    return _rules_for(contract.actions)
+
+
+@cache
+def _rules_for(names: tuple[str, ...]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if rule.name in names)

@@ -7,7 +7,8 @@ the action's class declares; here is what that means under a contract.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.protocol.actions import (
@@ -33,20 +34,21 @@ ITEMS_MAX = 2**20
 """The shadow heap follows each item of an array."""
 
 
+Check = Callable[[Action, Contract, Shadow], str | None]
+
+
 def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> str | None:
     """What is wrong with `action` here, in a sentence; None if it is legal."""
     kind = type(action)
     if NAMES[kind] not in contract.actions:
         return f"the target does not carry out {NAMES[kind]}"
-    problem = _why_thread(action, contract) or _why_roots(action, shadow)
-    if problem:
-        return problem
-    for name, bound in BOUNDS[kind].items():
-        if getattr(action, name) is not None:
-            problem = _why_field(name, bound, action, contract, shadow)
-            if problem:
-                return problem
-    return _why_not_now(action, contract, shadow)
+    if not 0 <= action.thread < contract.threads:
+        return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
+    for check in _CHECKS[kind]:
+        problem = check(action, contract, shadow)
+        if problem:
+            return problem
+    return None
 
 
 def may_be_sent_ahead(contract: Contract) -> bool:
@@ -67,77 +69,92 @@ def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Actio
         yield action
 
 
-def _why_thread(action: Action, contract: Contract) -> str | None:
-    if not 0 <= action.thread < contract.threads:
-        return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
+# What each field may be. Where it may be null, null is legal.
+
+
+def _why_root(name: str, action: Action, contract: Contract, shadow: Shadow) -> str | None:
+    root = getattr(action, name)
+    if root is not None and not 0 <= root < len(shadow.roots):
+        return f"{name} is {root}; there are {len(shadow.roots)} roots, from 0 up"
     return None
 
 
-def _why_roots(action: Action, shadow: Shadow) -> str | None:
-    for field in SLOT_FIELDS[type(action)]:
-        root = getattr(action, field)
-        if root is not None and not 0 <= root < len(shadow.roots):
-            return f"{field} is {root}; there are {len(shadow.roots)} roots, from 0 up"
-    return None
-
-
-def _why_field(
-    name: str, bound: Bound, action: Action, contract: Contract, shadow: Shadow
+def _why_kind(
+    name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow
 ) -> str | None:
-    """What is wrong with one field of an action whose slots exist."""
-    value = getattr(action, name)
-    match bound:
-        case SlotOf(kinds):
-            why = _why_kind(name, value, kinds, shadow.roots[value].kind) if kinds else None
-        case ItemOf(slot, length):
-            references = len(shadow.roots[getattr(action, slot)].refs)
-            why = _why_item(name, value, getattr(action, length) if length else 1, references)
-        case BlockBytes(minimum, times):
-            legal = Range(minimum, contract.layout.object_bytes_max)
-            why = _why_block(name, value, times, getattr(action, times) if times else 1, legal)
-        case PrebuiltIndex():
-            why = _why_index(name, value, len(shadow.prebuilt))
-        case PeriodBytes():
-            why = contract.sampling.why_illegal(value)
-        case LengthOf(kind, in_nursery):
-            most = callback_length_max(contract) if in_nursery else length_max(kind, contract)
-            why = _why_number(name, value, Range(0, most))
-        case Range():
-            why = _why_number(name, value, bound)
-    return why
-
-
-def _why_kind(name: str, root: int, kinds: tuple[str, ...], kind: str) -> str | None:
-    if kind not in kinds:
-        article = "an" if kinds[0].startswith("a") else "a"
-        return f"{name} {root} is a {kind}; it must be {article} {' or '.join(kinds)}"
+    root = getattr(action, name)
+    if bound.kinds and root is not None and shadow.roots[root].kind not in bound.kinds:
+        article = "an" if bound.kinds[0].startswith("a") else "a"
+        must_be = f"{article} {' or '.join(bound.kinds)}"
+        return f"{name} {root} is a {shadow.roots[root].kind}; it must be {must_be}"
     return None
 
 
-def _why_item(name: str, start: int, length: int, references: int) -> str | None:
+def _why_item(
+    name: str, bound: ItemOf, action: Action, contract: Contract, shadow: Shadow
+) -> str | None:
+    start, length = getattr(action, name), getattr(action, bound.length) if bound.length else 1
+    references = len(shadow.roots[getattr(action, bound.slot)].refs)
     if start < 0 or length < 1 or start + length > references:
         return f"{name} {start} and length {length} do not lie in {references} references"
     return None
 
 
 def _why_block(
-    name: str, size_bytes: int, times: str | None, count: int, legal: Range
+    name: str, bound: BlockBytes, action: Action, contract: Contract, shadow: Shadow
 ) -> str | None:
+    times, size_bytes = bound.times, getattr(action, name)
+    count = getattr(action, times) if times else 1
     if times and (count < 0 or size_bytes < 0):
         return f"{times} is {count}, {name} {size_bytes}; none may be below 0"
+    legal = Range(bound.minimum, contract.layout.object_bytes_max)
     if count * size_bytes not in legal:
         return f"the block has {count * size_bytes} bytes; it must have {legal}"
     return None
 
 
-def _why_index(name: str, index: int, count: int) -> str | None:
+def _why_index(
+    name: str, bound: PrebuiltIndex, action: Action, contract: Contract, shadow: Shadow
+) -> str | None:
+    index, count = getattr(action, name), len(shadow.prebuilt)
     if not 0 <= index < count:
         return f"{name} is {index}; there are {count} prebuilt objects, from 0 up"
     return None
 
 
-def _why_number(name: str, number: int, legal: Range) -> str | None:
-    return None if number in legal else f"{name} is {number}; it must be {legal}"
+def _why_period(
+    name: str, bound: PeriodBytes, action: Action, contract: Contract, shadow: Shadow
+) -> str | None:
+    return contract.sampling.why_illegal(getattr(action, name))
+
+
+def _why_length(
+    name: str, bound: LengthOf, action: Action, contract: Contract, shadow: Shadow
+) -> str | None:
+    longest = (
+        callback_length_max(contract) if bound.in_nursery else length_max(bound.kind, contract)
+    )
+    return _why_number(name, Range(0, longest), action, contract, shadow)
+
+
+def _why_number(
+    name: str, bound: Range, action: Action, contract: Contract, shadow: Shadow
+) -> str | None:
+    number = getattr(action, name)
+    if number is None or number in bound:
+        return None
+    return f"{name} is {number}; it must be {bound}"
+
+
+_WHY: dict[type[Bound], Callable[..., str | None]] = {
+    SlotOf: _why_kind,
+    ItemOf: _why_item,
+    BlockBytes: _why_block,
+    PrebuiltIndex: _why_index,
+    PeriodBytes: _why_period,
+    LengthOf: _why_length,
+    Range: _why_number,
+}
 
 
 def length_max(kind: str, contract: Contract) -> int:
@@ -164,27 +181,57 @@ def _length_within(bytes_max: int, kind: str, contract: Contract) -> int:
 # What depends on what came before.
 
 
-def _why_not_now(action: Action, contract: Contract, shadow: Shadow) -> str | None:
-    """Pinning excludes callbacks, since what is pinned decides whether theirs fits beside it."""
-    if action.sampling in ("starts", "resumes"):
-        return why_not_enabled(contract, shadow)
-    if isinstance(action, DisableSampling):
-        way = "report" if action.report else "drop"
-        if way not in contract.sampling.disabling:
-            return f"the target cannot disable sampling with {way}"
-    if isinstance(action, Pin):
-        return _why_not_pinned(shadow.roots[action.root], contract, shadow)
-    if isinstance(action, Unpin) and not shadow.roots[action.root].pinned:
-        return f"root {action.root} is not pinned"
-    if isinstance(action, SetCallback) and action.length is not None and shadow.pinned:
+def _why_not_begun(action: Action, contract: Contract, shadow: Shadow) -> str | None:
+    return why_not_enabled(contract, shadow)
+
+
+def _why_not_disabled(action: DisableSampling, contract: Contract, shadow: Shadow) -> str | None:
+    way = "report" if action.report else "drop"
+    if way in contract.sampling.disabling:
+        return None
+    return f"the target cannot disable sampling with {way}"
+
+
+def _why_not_pinned(action: Pin, contract: Contract, shadow: Shadow) -> str | None:
+    if not can_be_pinned(shadow.roots[action.root]):
+        return "only a string in the nursery that is not pinned can be pinned"
+    return why_nothing_pinned(contract, shadow)
+
+
+def _why_not_unpinned(action: Unpin, contract: Contract, shadow: Shadow) -> str | None:
+    return None if shadow.roots[action.root].pinned else f"root {action.root} is not pinned"
+
+
+def _why_no_callback(action: SetCallback, contract: Contract, shadow: Shadow) -> str | None:
+    """What is pinned decides whether what a callback allocates fits beside it."""
+    if action.length is not None and shadow.pinned:
         return f"{len(shadow.pinned)} objects are pinned, and exclude callbacks"
     return None
 
 
-def _why_not_pinned(obj: ShadowObject, contract: Contract, shadow: Shadow) -> str | None:
-    if not can_be_pinned(obj):
-        return "only a string in the nursery that is not pinned can be pinned"
-    return why_nothing_pinned(contract, shadow)
+_NOT_NOW: dict[type[Action], Callable[..., str | None]] = {
+    DisableSampling: _why_not_disabled,
+    Pin: _why_not_pinned,
+    Unpin: _why_not_unpinned,
+    SetCallback: _why_no_callback,
+}
+
+
+class _Checks(dict[type[Action], tuple[Check, ...]]):
+    """What is asked of each kind of action, in order; made when the first one comes."""
+
+    def __missing__(self, kind: type[Action]) -> tuple[Check, ...]:
+        checks: list[Check] = [partial(_why_root, field) for field in SLOT_FIELDS[kind]]
+        checks += [partial(_WHY[type(each)], name, each) for name, each in BOUNDS[kind].items()]
+        if kind.sampling in ("starts", "resumes"):
+            checks.append(_why_not_begun)
+        if kind in _NOT_NOW:
+            checks.append(_NOT_NOW[kind])
+        self[kind] = tuple(checks)
+        return self[kind]
+
+
+_CHECKS = _Checks()
 
 
 def can_be_pinned(obj: ShadowObject) -> bool:

@@ -46,7 +46,7 @@ NEARLY_FULL = [NODE] * 7  # 224 of 256 bytes
 MINOR, STEP = CollectMinor(), CollectStep()
 STRING = AllocateString(0)  # 32 bytes
 LONGEST = AllocateString(223)  # 248 bytes, in a nursery that takes them
-BARRIER = [STRING, Pin(0), MINOR]
+OBSTACLE = [STRING, Pin(0), MINOR]
 PRESSED = [AddMemoryPressure(640)]
 PINS_ALLOWED = {"pin_while_sampling": 1}
 CONFIGURATIONS = {"collected_again_after_callback": {"large_object_bytes": 256}}
@@ -68,12 +68,12 @@ REACHED: dict[str, list[Action]] = {
     "object_ends_at_sample_point": [every(32), NODE],
     "object_larger_than_period": [every(24), NODE],
     "sample_point_at_top": [every(256), NODE],
-    "sampled_beside_barrier": [*BARRIER, every(8), NODE],
+    "sampled_beside_obstacle": [*OBSTACLE, every(8), NODE],
     "old_object_sampled": [every(8), AllocateOldString(0)],
     "callback_sampled": [SetCallback(0), every(8), *PRESSED, NODE],
     "collected_again_after_callback": [SetCallback(31), every(8), *PRESSED, LONGEST],
     "several_minor_collections_in_allocation": [every(8), AllocateString(616)],
-    "enabled_beside_barrier": [*BARRIER, every(8)],
+    "enabled_beside_obstacle": [*OBSTACLE, every(8)],
     "enabled_beyond_nursery": [every(264)],
     "enabled_with_room_left": [NODE, every(224)],
     "reenabled_while_enabled": [every(8), every(8)],
@@ -145,16 +145,16 @@ NEARLY: list[tuple[str, list[Action]]] = [
     ("array_copied_while_marking", [ARRAY, CopyArray(0, 0, 0, 0, 1), STEP]),
     ("array_copied_while_marking", [ARRAY, STEP, STEP, CopyArray(0, 0, 0, 0, 1)]),
     ("identity_taken_of_young_object", [NODE, MINOR, TakeIdentity(0)]),
-    ("sampled_beside_barrier", [*BARRIER, every(32), NODE]),
-    ("sampled_beside_barrier", [*BARRIER, every(8), OUTSIDE]),
+    ("sampled_beside_obstacle", [*OBSTACLE, every(32), NODE]),
+    ("sampled_beside_obstacle", [*OBSTACLE, every(8), OUTSIDE]),
     ("old_object_sampled", [every(32), AllocateOldString(0)]),
     ("old_object_sampled", [every(8), OUTSIDE]),
     ("callback_sampled", [SetCallback(0), every(64), *PRESSED, NODE]),
     ("callback_sampled", [SetCallback(0), every(8), MINOR, NODE]),
     ("collected_again_after_callback", [SetCallback(31), every(8), *PRESSED, NODE]),
     ("several_minor_collections_in_allocation", [every(8), *PRESSED, NODE]),
-    ("enabled_beside_barrier", [STRING, Pin(0), every(8)]),
-    ("enabled_beside_barrier", [*BARRIER, Unpin(0), MINOR, every(8)]),
+    ("enabled_beside_obstacle", [STRING, Pin(0), every(8)]),
+    ("enabled_beside_obstacle", [*OBSTACLE, Unpin(0), MINOR, every(8)]),
     ("sampled_object_pinned", [every(8), STRING, Pin(0), Unpin(0), MINOR]),
     ("sampled_object_pinned", [every(8), STRING, MINOR, OFF, STRING, Pin(1), MINOR]),
     ("sampled_object_weakly_referenced", [every(8), STRING, MINOR, WEAKREF, MINOR]),
@@ -296,7 +296,7 @@ def test_without_an_action_its_probes_cannot_be_reached(reference: Target) -> No
     missing = set(OF_REFERENCE) - set(probes_for(contract))
     assert missing == {
         *("array_copied_while_marking", "copied_into_prebuilt_array", "pinned_while_sampling"),
-        *("unpinned_while_marking", "enabled_beside_barrier", "sampled_beside_barrier"),
+        *("unpinned_while_marking", "enabled_beside_obstacle", "sampled_beside_obstacle"),
         *("sampled_object_pinned", "identity_taken_of_pinned_object", "weakref_died"),
         *("sampled_weakref", "sampled_object_weakly_referenced"),
     }
