@@ -93,14 +93,23 @@ class ProbeReached(Exception):  # noqa: N818 - nothing is wrong
         self.trace = trace
 
 
+FORETOLD: list[list[int]] = []
+"""Stands for a graph that the oracles found right, so that the shadow can say it again."""
+
+
 class Run:
-    """One trace on a target, from its header on."""
+    """One trace on a target, from its header on.
+
+    `answers` are what a second run is compared with, if there may be one. Graphs are left out of
+    them, so that they grow with the actions, and not with the objects of each.
+    """
 
     def __init__(
         self,
         target: Target,
         configuration: Mapping[str, int],
         probes: ProbeCounter | None = None,
+        keeps_answers: bool = True,
     ) -> None:
         self._target = full(target)
         self._perform = target.perform
@@ -111,7 +120,12 @@ class Run:
         self.bench = Bench(self.contract)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
-        self.observations: list[Observation] = []
+        self.last = Observation()
+        """What the target said last."""
+        self.answered = 0
+        """How many actions it has answered."""
+        self.answers: list[Observation] = []
+        self._keeps_answers = keeps_answers
 
     def why_illegal(self, action: Action) -> str | None:
         """What is wrong with an action here, in a sentence; None if it is legal.
@@ -144,13 +158,15 @@ class Run:
         before, pending = bench.sampling, bench.pending
         self.actions.append(action)
         if self._problem_at_start is not None:
-            self.observations.append(Observation(error=self._problem_at_start))
+            self._hear(Observation(error=self._problem_at_start))
             why = "at the header, before any action"
             raise HeapMismatch("error", None, self._problem_at_start, why)
         checkpoint()
         observation = self._perform(action)
-        self.observations.append(observation)
+        self._hear(observation)
         bench.judge(action, observation)
+        if self._keeps_answers:
+            self._keep(observation)
         if probes is not None:
             probes.watch(action, observation, bench, before, pending)
             if probes.wanted is not None and probes.counts[probes.wanted]:
@@ -159,6 +175,15 @@ class Run:
         if observation.graph is not None:
             self.situation.objects = len(observation.graph)
         return observation
+
+    def _hear(self, observation: Observation) -> None:
+        self.last = observation
+        self.answered += 1
+
+    def _keep(self, observation: Observation) -> None:
+        if observation.graph == self.bench.shadow.graph():
+            observation = attrs.evolve(observation, graph=FORETOLD)
+        self.answers.append(observation)
 
     def failure(self, mismatch: Mismatch) -> Failure:
         """What the last step raised, as data."""
@@ -193,10 +218,14 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         return
     instead_of_all = map(oracle.instead, run.actions)
     _announce(target, contract, (each for each in instead_of_all if each is not None))
-    for number, (action, first) in enumerate(zip(run.actions, run.observations, strict=True), 1):
+    shadow = Shadow(run.contract)
+    for number, (action, first) in enumerate(zip(run.actions, run.answers, strict=True), 1):
+        shadow.follow(action, first.minors)
         instead = oracle.instead(action)
         if instead is None:
             continue
+        if first.graph is FORETOLD:
+            first = attrs.evolve(first, graph=shadow.graph())  # noqa: PLW2901 - the same, whole
         checkpoint()
         try:
             oracle.check(first, target.perform(instead))
@@ -282,7 +311,7 @@ def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
                 _end(run, target)
         except Mismatch as mismatch:
             failure = run.failure(mismatch)
-        yield Step(number, action, run.observations[-1], run.contract, failure, run.bench.shadow)
+        yield Step(number, action, run.last, run.contract, failure, run.bench.shadow)
         if failure:
             return
 

@@ -8,16 +8,20 @@ from typing import Protocol
 import attrs
 
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.oracles import RERUN_ORACLES
+from fuzz.oracles import RERUN_ORACLES, RerunOracle
 from fuzz.protocol.target import Target
 from fuzz.run import Failure, Run, rerun
 
 
+def reruns(number: int) -> Iterator[RerunOracle]:
+    """The oracles that run the trace `number` once more."""
+    return (oracle for oracle in RERUN_ORACLES.values() if number % oracle.share == 0)
+
+
 def rerun_some(target: Target, run: Run, number: int) -> None:
     """Run the trace `number` once more for the oracles whose turn it is. Raises a Mismatch."""
-    for oracle in RERUN_ORACLES.values():
-        if number % oracle.share == 0:
-            rerun(target, run, oracle)
+    for oracle in reruns(number):
+        rerun(target, run, oracle)
 
 
 @attrs.define

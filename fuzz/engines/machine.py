@@ -211,7 +211,7 @@ class SessionMachine(TraceMachine):
             done.failures.append(trace.failure(mismatch))
             raise
         finally:
-            done.actions += len(trace.observations) == len(trace.actions)
+            done.actions += trace.answered == len(trace.actions)
         done.samples += observation.samples
         done.minor_collections += observation.minors
         return observation
@@ -221,7 +221,7 @@ class SessionMachine(TraceMachine):
         trace, done = self.trace, self.done
         if trace is None or not trace.actions or done.failures:
             return
-        if len(trace.observations) < len(trace.actions):
+        if trace.answered < len(trace.actions):
             return  # It was cancelled.
         try:
             trace.finish()

@@ -20,7 +20,7 @@ from fuzz.drawing.draw import (
 from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Choices, Situation, rules_for
-from fuzz.engines.engine import Engine, Slice, rerun_some
+from fuzz.engines.engine import Engine, Slice, rerun_some, reruns
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.target import Target, contract_of
@@ -57,7 +57,8 @@ class RandomEngine(Engine):
 
     def _run_trace(self, number: int, actions_max: int, probes: ProbeCounter, done: Slice) -> None:
         choices = RandomChoices(f"{self._seed}/{number}")
-        run = Run(self._target, draw_configuration(self._settings, choices), probes)
+        configuration = draw_configuration(self._settings, choices)
+        run = Run(self._target, configuration, probes, keeps_answers=any(reruns(number)))
         length = min(draw_length(choices), actions_max)
         done.traces = 1
         try:
@@ -70,7 +71,7 @@ class RandomEngine(Engine):
         except Mismatch as mismatch:
             done.failures.append(run.failure(mismatch))
         finally:
-            done.actions = len(run.observations)
+            done.actions = run.answered
 
 
 def _draw(run: Run, length: int, choices: Choices) -> Iterator[Action]:

@@ -13,6 +13,7 @@ from fuzz.protocol.actions import (
     AllocateNode,
     AllocateString,
     CheckHeap,
+    CollectFull,
     CollectMinor,
     DisableSampling,
     EnableSampling,
@@ -23,7 +24,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import Failure, Run, replay, replay_steps, rerun, run_actions
+from fuzz.run import FORETOLD, Failure, Run, replay, replay_steps, rerun, run_actions
 from fuzz.targets import Target, make_target
 
 BUGGY = "reference+one-sample-per-object"
@@ -288,17 +289,40 @@ def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
     return run
 
 
-def test_a_run_keeps_what_the_target_said_of_each_action(reference: Target) -> None:
+def test_a_run_keeps_what_the_target_said_of_each_action_but_for_graphs(
+    reference: Target,
+) -> None:
     run = Run(reference, {})
     told = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
-    assert run.observations == told
+    assert run.answers == [told[0], attrs.evolve(told[1], graph=FORETOLD)]
 
 
-def test_a_run_keeps_what_the_target_said_of_the_culprit() -> None:
+def test_the_answers_of_a_run_take_no_more_room_for_a_larger_heap(reference: Target) -> None:
+    runs = [run_of(reference, *[AllocateNode(0)] * nodes, CollectFull()) for nodes in (1, 500)]
+    small, large = (run.answers[-1] for run in runs)
+    assert large.graph is small.graph is FORETOLD
+
+
+def test_a_graph_that_differs_in_the_second_run_is_seen(
+    reference: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(reference, AllocateNode(0), CollectMinor())
+    perform = reference.perform
+
+    def perform_wrongly(action: Action) -> Observation:
+        observation = perform(action)
+        return attrs.evolve(observation, graph=observation.graph and [[1, 5]])
+
+    monkeypatch.setattr(reference, "perform", perform_wrongly)
+    with pytest.raises(Mismatch, match=r"graph: expected .*, got \[\[1, 5\]\]"):
+        rerun(reference, run, DETERMINISM)
+
+
+def test_a_run_knows_what_the_target_said_of_the_culprit() -> None:
     run = run_of(make_target(BUGGY), CULPRITS[0])
     with pytest.raises(Mismatch):
         run.step(CULPRITS[1])
-    assert [told.samples for told in run.observations] == [0, 1]
+    assert (run.last.samples, run.answered) == (1, 2)
 
 
 def test_a_second_run_starts_anew_under_the_configuration_that_its_oracle_wants() -> None:
