@@ -50,7 +50,10 @@ class Range:
 
 @attrs.frozen
 class Setting:
-    """A key that a header's `config` may have. `choices`, if any, are all its legal values."""
+    """A key that a header's `config` may have.
+
+    `choices`, if any, are all its legal values; one that stands there twice is drawn more often.
+    """
 
     name: str
     default: int
@@ -58,6 +61,11 @@ class Setting:
     choices: tuple[int, ...] = ()
     at_most: str | None = None
     """The setting whose value this one must not exceed."""
+
+    @property
+    def legal_values(self) -> str:
+        """In words."""
+        return f"one of {_listed(self.choices)}" if self.choices else str(self.range)
 
 
 @attrs.frozen
@@ -227,7 +235,7 @@ class SamplingRule:
 
 
 def _listed(numbers: Collection[int]) -> str:
-    return ", ".join(map(str, numbers))
+    return ", ".join(map(str, dict.fromkeys(numbers)))
 
 
 NO_SAMPLING = SamplingRule(period_bytes=Range(1, 0))
@@ -310,10 +318,8 @@ def problem_of_configuration(
         if name not in known:
             return f"config has no setting {name!r}; it has {', '.join(known)}"
         setting = known[name]
-        if setting.choices and value not in setting.choices:
-            return f"{name} is {value}; it must be one of {_listed(setting.choices)}"
-        if value not in setting.range:
-            return f"{name} is {value}; it must be {setting.range}"
+        if value not in setting.range or (setting.choices and value not in setting.choices):
+            return f"{name} is {value}; it must be {setting.legal_values}"
         if setting.at_most:
             most = configuration.get(setting.at_most, known[setting.at_most].default)
             if value > most:

@@ -436,7 +436,7 @@ def _print_kin(console: Console, name: str, contract: Contract, first: Contract)
 def _print_settings(console: Console, settings: Iterable[Setting]) -> None:
     table = Table("setting", "legal values", "default", box=None, pad_edge=False)
     for each in settings:
-        legal = ", ".join(map(str, each.choices)) if each.choices else str(each.range)
+        legal = each.legal_values
         if each.at_most:
             legal += f", at most {each.at_most}"
         table.add_row(each.name, legal, str(each.default))

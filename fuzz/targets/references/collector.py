@@ -26,12 +26,14 @@ from gcmodel import Configuration, Events, Heap, HeapError, Parts
 from gcmodel.collector.invariants import check_invariants
 from gcmodel.sampling.sample_point import Sampling
 
+SINGLE_STEP_SHARE = 8
+"""All but one heap in so many marks one object in a step: that is where marking goes wrong."""
 SETTINGS = (
     Setting("nursery_bytes", 256, Range(64, 65536, 8)),
     Setting("large_object_bytes", 64, Range(17, 65536), at_most="nursery_bytes"),
     Setting("card_items", 4, Range(0, 32), choices=(0, 4, 32)),
     Setting("paged_arenas", 1, Range(0, 1)),
-    Setting("single_step_marking", 0, Range(0, 1)),
+    Setting("single_step_marking", 0, Range(0, 1), choices=(0, *[1] * (SINGLE_STEP_SHARE - 1))),
     Setting("moving_nursery", 0, Range(0, 1)),
     Setting("pin_while_sampling", 0, Range(0, 1)),
     Setting("prebuilt_nodes", 1, Range(0, 8)),
