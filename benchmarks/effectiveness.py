@@ -3,8 +3,9 @@
 Every known bug of the reference (not of its kin, whose heaps PyPy's fuzzer does not know) is
 planted alone, and in one run given to gcfuzz's random engine, to PyPy's own fuzzer, to plain state
 machines without gcfuzz's ideas, and to gcfuzz with each of its ideas switched off in turn. What
-counts is the number of actions until the first failure, of at most 20,000; it does not depend on
-the machine. What an idea is worth shows in how much later the bugs are found without it.
+counts is the number of actions until the first failure, of at most 20,000, which does not depend on
+the machine, and beside it the processor's seconds until then: an idea that makes actions dear must
+be worth them. What an idea is worth shows in how much later the bugs are found without it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import statistics
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -210,17 +212,27 @@ WITHOUT = {"(nothing, other seeds)": Strategy(hunt_with_other_seeds)} | {
 STRATEGIES = COMPARED | WITHOUT
 
 
-def search(strategy_name: str, bug: str, seed: int) -> int | None:
-    """In a worker: after how many actions that strategy finds the bug, None if it does not."""
+@attrs.frozen
+class Search:
+    """After how many actions a bug was found, None if it was not, and what that took."""
+
+    actions: int | None
+    seconds: float
+
+
+def search(strategy_name: str, bug: str, seed: int) -> Search:
+    """In a worker: look for the bug with that strategy."""
     strategy = STRATEGIES[strategy_name]
     with ExitStack() as switches:
         for module, name, instead in strategy.switched_off:
             switches.enter_context(patch.object(module, name, instead))
-        return strategy.hunt(bug, seed)
+        began = time.process_time()
+        actions = strategy.hunt(bug, seed)
+        return Search(actions, time.process_time() - began)
 
 
-Found = dict[str, list[int | None]]
-"""Of one strategy: each bug with the number of actions for each seed."""
+Found = dict[str, list[Search]]
+"""Of one strategy: each bug with the searches for it, one a seed."""
 
 
 def search_all(seeds: int) -> dict[str, Found]:
@@ -246,43 +258,53 @@ def search_all(seeds: int) -> dict[str, Found]:
 # The tables.
 
 
-def counted(actions: Iterable[int | None]) -> list[int]:
+def counted(searches: Iterable[Search]) -> list[int]:
     """What is not found counts as if it were found with the last action."""
-    return [ACTIONS_MAX if each is None else each for each in actions]
+    return [ACTIONS_MAX if each.actions is None else each.actions for each in searches]
 
 
-def is_mostly_found(actions: Sequence[int | None]) -> bool:
+def missed(searches: Iterable[Search]) -> int:
+    """How many of the seeds did not find it."""
+    return sum(each.actions is None for each in searches)
+
+
+def is_mostly_found(searches: Sequence[Search]) -> bool:
     """Whether more than half of the seeds found it."""
-    return 2 * actions.count(None) < len(actions)
+    return 2 * missed(searches) < len(searches)
 
 
-def cell(actions: Sequence[int | None]) -> str:
+def cell(searches: Sequence[Search]) -> str:
     """The median, and how many seeds found the bug unless all did."""
-    median = f"{statistics.median(counted(actions)):,.0f}" if is_mostly_found(actions) else "-"
-    missed = actions.count(None)
-    partly = f"({len(actions) - missed} of {len(actions)}) " if 0 < missed < len(actions) else ""
+    median = f"{statistics.median(counted(searches)):,.0f}" if is_mostly_found(searches) else "-"
+    found = len(searches) - missed(searches)
+    partly = f"({found} of {len(searches)}) " if 0 < found < len(searches) else ""
     return partly + median
 
 
 def figures(found: Found) -> list[str]:
-    """How many bugs most seeds found; of the actions, the median of medians, and the mean."""
-    medians = [statistics.median(counted(actions)) for actions in found.values()]
+    """How many bugs most seeds found; of the actions, the median of medians, and the mean.
+
+    And the processor's seconds until all bugs are found, one after another.
+    """
+    actions = [counted(searches) for searches in found.values()]
+    medians = list(map(statistics.median, actions))
     return [
         f"{sum(map(is_mostly_found, found.values()))}",
         f"{statistics.median(medians):,.0f}",
-        f"{statistics.mean(statistics.mean(counted(actions)) for actions in found.values()):,.0f}",
+        f"{statistics.mean(map(statistics.mean, actions)):,.0f}",
+        f"{sum(statistics.mean(each.seconds for each in found[bug]) for bug in found):.2f}",
     ]
 
 
 def times_slower(found: Found, reference: Found) -> dict[str, float]:
     """For each bug, how many times the reference's actions it takes, on average."""
     return {
-        bug: statistics.mean(counted(actions)) / statistics.mean(counted(reference[bug]))
-        for bug, actions in found.items()
+        bug: statistics.mean(counted(searches)) / statistics.mean(counted(reference[bug]))
+        for bug, searches in found.items()
     }
 
 
-FIGURES = ("found", "median", "mean")
+FIGURES = ("found", "median", "mean", "processor s")
 
 
 def table_of(*columns: str) -> Table:

@@ -2,7 +2,8 @@
 
 Figures of one machine say little; a ratio of two of them, taken in turns in one run, says whether
 checking is cheap against collecting, Hypothesis against the target, two workers against one, the
-end of a long trace against its beginning. Each figure is the best of several turns.
+end of a long trace against its beginning, a large heap against a small one. Each figure is the best
+of several turns, in processor time; workers side by side are measured by the clock.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 from hypothesis import seed
@@ -31,11 +33,20 @@ from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.pointers import PointersOracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.survival import SurvivalOracle
-from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.actions import (
+    NAMES,
+    Action,
+    AllocateArray,
+    AllocateNode,
+    CollectStep,
+    Free,
+    Write,
+)
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.run import Run
 from fuzz.sessions.session import CYCLE_COLLECTION_THRESHOLD, Plan, Session
-from fuzz.targets import make_target
+from fuzz.targets import Target, make_target
 from gcmodel import Configuration, Heap
 
 TURNS = 5
@@ -44,6 +55,10 @@ SESSION_ACTIONS = 400_000
 LONG_TRACE = 10_000
 LONG_TRACES = 30
 PART = 1_000
+LIVE_OBJECTS = (24, 100, 560)
+ROUNDS = 50
+PYPY_ACTIONS_A_SECOND = 82
+"""What PyPy's own fuzzer makes on two such cores. (docs/evidence/throughput.md)"""
 
 Trace = tuple[dict[str, int], list[Action]]
 
@@ -64,16 +79,19 @@ def drawn_traces(actions: int) -> list[Trace]:
     return traces
 
 
-def seconds(work: Callable[[], object]) -> float:
+Clock = Callable[[], float]
+
+
+def seconds(work: Callable[[], object], clock: Clock = time.process_time) -> float:
     """What one turn of `work` takes."""
-    started = time.perf_counter()
+    started = clock()
     work()
-    return time.perf_counter() - started
+    return clock() - started
 
 
-def best(*works: Callable[[], object]) -> list[float]:
+def best(*works: Callable[[], object], clock: Clock = time.process_time) -> list[float]:
     """The best turn of each of `works`, which take turns."""
-    turns = [[seconds(work) for work in works] for _ in range(TURNS)]
+    turns = [[seconds(work, clock) for work in works] for _ in range(TURNS)]
     return [min(times) for times in zip(*turns, strict=True)]
 
 
@@ -120,11 +138,47 @@ def run_bare(calls: list[tuple[Configuration, list[Call]]]) -> None:
 # What the others run.
 
 
-def run_random(actions: int) -> None:
-    """The random engine, all checks on."""
-    engine = RandomEngine(make_target("reference"), "benchmark")
+def run_random(actions: int, target: Target | None = None) -> int:
+    """The random engine, all checks on; returns how many minor collections there were."""
+    engine = RandomEngine(target or make_target("reference"), "benchmark")
+    minors = 0
     for done in slices_of(engine, actions, ProbeCounter()):
         assert not done.failures
+        minors += done.minor_collections
+    return minors
+
+
+class Heard(Target):
+    """The reference, whose answers are kept."""
+
+    name = "reference"
+
+    def __init__(self) -> None:
+        self._target = make_target("reference")
+        self.said: list[Contract | Observation] = []
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self.said.append(contract := self._target.start(configuration))
+        return contract
+
+    def perform(self, action: Action) -> Observation:
+        self.said.append(observation := self._target.perform(action))
+        return observation
+
+
+class Listed(Target):
+    """A target that costs nothing: it says what another said to the same."""
+
+    name = "reference"
+
+    def __init__(self, said: Iterable[Any]) -> None:
+        self._next = iter(said).__next__
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return self._next()  # type: ignore[no-any-return]
+
+    def perform(self, action: Action) -> Observation:
+        return self._next()  # type: ignore[no-any-return]
 
 
 def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
@@ -196,27 +250,60 @@ def cost_over_length() -> float:
     return last / first
 
 
+def cost_with(live_objects: int) -> float:
+    """Processor seconds of an action where so many objects are alive, in a heap of its own."""
+    run = Run(make_target("reference"), {"nursery_bytes": 4096, "large_object_bytes": 4096})
+    run.step(AllocateArray(live_objects))
+    for item in range(live_objects):
+        for action in (AllocateNode(item), Write(0, item, 1), Free(1)):
+            run.step(action)
+    rounds = (AllocateNode(0), Write(1, 0, 0), Free(1), CollectStep()) * ROUNDS
+
+    def work() -> None:
+        for action in rounds:
+            run.step(action)
+
+    return min(seconds(work) for _ in range(TURNS)) / len(rounds)
+
+
 # The tables.
 
 
 def print_engines(console: Console) -> None:
     """The engines' speeds and what they are measured against."""
-    traces = drawn_traces(ACTIONS)
-    calls = heap_calls(traces)
-    bare, checked = best(lambda: run_bare(calls), lambda: run_random(ACTIONS))
+    calls, heard = heap_calls(drawn_traces(ACTIONS)), Heard()
+    minors = run_random(ACTIONS, heard)
+    bare, checked, alone = best(
+        lambda: run_bare(calls),
+        lambda: run_random(ACTIONS),
+        lambda: run_random(ACTIONS, Listed(heard.said)),
+    )
     idle, machine = best(lambda: run_machine(IdleMachine), lambda: run_machine(CheckedMachine))
-    one, two = best(lambda: run_session(1), lambda: run_session(2))
+    sessions = (lambda: run_session(1), lambda: run_session(2))
+    one, two = best(*sessions, clock=time.perf_counter)
     idle_speed, machine_speed = IdleMachine.actions / idle, CheckedMachine.actions / machine
     table = Table("what", "actions/s", "against", "actions/s", "ratio", "at least")
     rows = (
-        ("random engine", ACTIONS / checked, "bare reference", ACTIONS / bare, "0.2"),
+        ("random engine", ACTIONS / checked, "bare reference", ACTIONS / bare, "0.4"),
+        ("harness alone", ACTIONS / alone, "random engine", ACTIONS / checked, ""),
+        ("random engine", ACTIONS / checked, "PyPy's own fuzzer", PYPY_ACTIONS_A_SECOND, ""),
         ("machine engine", machine_speed, "an idle target", idle_speed, "0.8"),
-        ("two workers", SESSION_ACTIONS / two, "one worker", SESSION_ACTIONS / one, "1.8"),
+        ("two workers", SESSION_ACTIONS / two, "one worker", SESSION_ACTIONS / one, "1.85"),
     )
     for what, speed, against, other, least in rows:
         table.add_row(
             what, f"{speed:,.0f}", against, f"{other:,.0f}", f"{speed / other:.2f}", least
         )
+    console.print(table)
+    console.print(f"{minors / ACTIONS:.2f} minor collections an action of the random engine")
+
+
+def print_growth(console: Console) -> None:
+    """What an action costs where more is alive."""
+    table = Table("live objects", "µs an action", "against the fewest")
+    costs = [cost_with(objects) for objects in LIVE_OBJECTS]
+    for objects, cost in zip(LIVE_OBJECTS, costs, strict=True):
+        table.add_row(f"{objects}", f"{cost * 1e6:.1f}", f"{cost / costs[0]:.1f}")
     console.print(table)
 
 
@@ -253,6 +340,7 @@ def main() -> None:
     console = Console()
     print_engines(console)
     print_length(console)
+    print_growth(console)
     print_oracles(console)
 
 

@@ -15,6 +15,8 @@ LESS = {
         "LONG_TRACES": 1,
         "PART": 100,
         "STEPS": (10,),
+        "LIVE_OBJECTS": (4, 8),
+        "ROUNDS": 2,
     },
     "pipe": {"ACTIONS": 500, "ROUNDS": 1},
     "effectiveness": {"BUGS": ["large-objects-uncounted"]},
