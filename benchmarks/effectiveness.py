@@ -287,11 +287,11 @@ def figures(found: Found) -> list[str]:
     And the processor's seconds until all bugs are found, one after another.
     """
     actions = [counted(searches) for searches in found.values()]
-    medians = list(map(statistics.median, actions))
+    medians = [statistics.median(each) for each in actions]
     return [
         f"{sum(map(is_mostly_found, found.values()))}",
         f"{statistics.median(medians):,.0f}",
-        f"{statistics.mean(map(statistics.mean, actions)):,.0f}",
+        f"{statistics.mean(statistics.mean(each) for each in actions):,.0f}",
         f"{sum(statistics.mean(each.seconds for each in found[bug]) for bug in found):.2f}",
     ]
 

@@ -133,7 +133,7 @@ _OF_TOGGLING: _Group = {
     ),
     **{f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(MAJOR_STATES)},
 }
-# Asked of every report.
+# Asked of every report of pending samples.
 _OF_REPORTS: _Group = {
     "sampled_object_survived": lambda m: any(obj.survived for obj in m.pending),
     "sampled_object_died": lambda m: not all(obj.survived for obj in m.pending),
@@ -272,10 +272,14 @@ def probes_for(contract: Contract) -> tuple[str, ...]:
 
 
 def _groups_for(
-    action: Action, observation: Observation, bench: Bench, before: SamplingFacts
+    action: Action,
+    observation: Observation,
+    bench: Bench,
+    before: SamplingFacts,
+    pending: Mapping[ShadowObject, int],
 ) -> list[_Group]:
     """What is asked of this action. Of most that is nothing, which keeps this fast."""
-    groups = [_OF_REPORTS] if observation.reports else []
+    groups = [_OF_REPORTS] if observation.reports and pending else []
     if not action.allocates or action.kind == "block":
         if type(action) in _OF_ACTIONS:
             groups.append(_OF_ACTIONS[type(action)])
@@ -309,7 +313,7 @@ class ProbeCounter:
         pending: Mapping[ShadowObject, int],
     ) -> None:
         """Ask the probes about one action that the oracles found right."""
-        groups = _groups_for(action, observation, bench, before)
+        groups = _groups_for(action, observation, bench, before, pending)
         if groups:
             moment = Moment(action, observation, bench, before, pending)
             for name, reached in chain.from_iterable(map(dict.items, groups)):

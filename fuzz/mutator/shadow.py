@@ -39,6 +39,9 @@ class Age(IntEnum):
     DEAD = 2
 
 
+YOUNG, OLD, DEAD = Age  # To look one up in its class takes longer than to compare it.
+
+
 class ShadowObject:
     """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
 
@@ -72,7 +75,7 @@ class ShadowObject:
         self.number = number  # a node's integer, a string's, array's or block's length
         self.refs: list[ShadowObject | None] = [None] * references
         self.size_bytes, self.outside = cost
-        self.age = Age.YOUNG
+        self.age = YOUNG
         self.survived = False
         self.pinned = False
         self.target: ShadowObject | None = None
@@ -80,7 +83,7 @@ class ShadowObject:
     @property
     def is_in_nursery(self) -> bool:
         """Whether it can still move. One that is pinned stays young."""
-        return self.age is Age.YOUNG and not self.outside
+        return self.age is YOUNG and not self.outside
 
 
 class Shadow:
@@ -105,7 +108,7 @@ class Shadow:
     def _immortal(self, kind: str, length: int) -> ShadowObject:
         references = NODE_REFERENCES if kind == "node" else length
         obj = self._object(kind, length, references, length, nonmovable=True)
-        obj.age = Age.OLD
+        obj.age = OLD
         return obj
 
     def _object(
@@ -145,7 +148,7 @@ class Shadow:
         obj = self._object(action.kind, number, references, length, nonmovable)
         self.roots.append(obj)
         if action.old:
-            obj.age = Age.OLD
+            obj.age = OLD
             obj.survived = True
         else:
             self.young.append(obj)
@@ -210,7 +213,7 @@ class Shadow:
     def _write(self, action: Write) -> None:
         obj = self.roots[action.root]
         obj.refs[action.field] = None if action.value is None else self.roots[action.value]
-        if obj.age is Age.OLD:
+        if obj.age is OLD:
             self._written.append(obj)
 
     def _write_number(self, action: WriteNumber) -> None:
@@ -220,7 +223,7 @@ class Shadow:
         source, dest = self.roots[action.source], self.roots[action.dest]
         items = source.refs[action.source_start : action.source_start + action.length]
         dest.refs[action.dest_start : action.dest_start + action.length] = items
-        if dest.age is Age.OLD:
+        if dest.age is OLD:
             self._written.append(dest)
 
     # Each of these by a function of its own.
@@ -251,8 +254,8 @@ class Shadow:
         for obj in self._written:
             self._let_grow_old(obj.refs)
         for obj in self.young:
-            if obj.age is Age.YOUNG:
-                obj.age = Age.OLD if obj.survived else Age.DEAD
+            if obj.age is YOUNG:
+                obj.age = OLD if obj.survived else DEAD
         self._written = []
         self.young = self._leave_pinned() if self.pinned else []
         self.has_obstacles = bool(self.pinned)
@@ -260,11 +263,11 @@ class Shadow:
 
     def _let_grow_old(self, refs: Iterable[ShadowObject | None]) -> None:
         """The young ones among these grow old, and all young ones that they lead to."""
-        pending = [ref for ref in refs if ref is not None and ref.age is Age.YOUNG]
+        pending = [ref for ref in refs if ref is not None and ref.age is YOUNG]
         while pending:
             obj = pending.pop()
-            if obj.age is Age.YOUNG:
-                obj.age = Age.OLD
+            if obj.age is YOUNG:
+                obj.age = OLD
                 obj.survived = True
                 pending.extend([ref for ref in obj.refs if ref is not None])
 
@@ -275,10 +278,10 @@ class Shadow:
         Of that the mutator knows nothing, so nothing is expected of it any more: it is old.
         """
         reachable = self.reachable()
-        self.pinned = [obj for obj in self.pinned if obj.age is not Age.DEAD]
+        self.pinned = [obj for obj in self.pinned if obj.age is not DEAD]
         young = [obj for obj in self.pinned if obj in reachable]
         for obj in young:
-            obj.age = Age.YOUNG
+            obj.age = YOUNG
         return young
 
     def _collect_full(self) -> None:
@@ -288,14 +291,14 @@ class Shadow:
             self.pinned = [obj for obj in self.pinned if obj in reachable]
             for target in self.weak_targets:
                 if target not in reachable:
-                    target.age = Age.DEAD
-            self.weak_targets = [obj for obj in self.weak_targets if obj.age is not Age.DEAD]
+                    target.age = DEAD
+            self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
 
     # What only the target's answers tell.
 
     def lose(self, obj: ShadowObject) -> None:
         """An object that nobody can reach is dead."""
-        obj.age = Age.DEAD
+        obj.age = DEAD
 
     def resize(self, block: ShadowObject, requested_bytes: int) -> None:
         """A block that moved has room for so many bytes."""
