@@ -288,12 +288,12 @@ class Step:
     """The mutator's view after this action; it goes on with the next step."""
 
 
-def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
+def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
     """Run a trace that somebody gave, up to the first failure. Raises BadInputError.
 
     What only running it once more shows is the failure of the last step.
     """
-    run = _run_of(target, trace, source)
+    run = _run_of(target, trace, where)
     recording = RecordingOracle(_fields_to_compare(trace, target.name, run.contract))
     run.announce(while_legal(run.contract, trace.actions))
     for number, action in enumerate(trace.actions, 1):
@@ -301,7 +301,7 @@ def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
         if problem:
             # The header is line 1. In a recording every action is followed by its observation.
             line = number + 1 if trace.recorded is None else 2 * number
-            raise BadInputError(f"{source}:{line}: {NAMES[type(action)]}: {problem}")
+            raise BadInputError(f"{where}:{line}: {NAMES[type(action)]}: {problem}")
         failure = None
         try:
             observation = run.step(action)
@@ -316,15 +316,15 @@ def replay_steps(target: Target, trace: Trace, source: str) -> Iterator[Step]:
             return
 
 
-def _run_of(target: Target, trace: Trace, source: str) -> Run:
+def _run_of(target: Target, trace: Trace, where: str) -> Run:
     """A run of a trace that somebody gave. Raises BadInputError."""
     try:
         run = Run(target, trace.header.config)
     except BadInputError as error:
-        raise BadInputError(f"{source}:1: {error}") from error
+        raise BadInputError(f"{where}:1: {error}") from error
     problem = disagreement(trace, run.contract)
     if problem:
-        raise BadInputError(f"{source}:1: {problem}")
+        raise BadInputError(f"{where}:1: {problem}")
     return run
 
 
@@ -350,12 +350,12 @@ def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[s
     return tuple(field for field in fields if field in observed)
 
 
-def record(target: Target, trace: Trace, source: str) -> tuple[Trace, Failure | None]:
+def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | None]:
     """What the target says to a trace, up to the first failure, which is the other result.
 
     Raises BadInputError.
     """
-    steps = list(replay_steps(target, attrs.evolve(trace, recorded=None), source))
+    steps = list(replay_steps(target, attrs.evolve(trace, recorded=None), where))
     header = Header(
         trace.header.gcfuzz,
         target.name,
@@ -371,9 +371,9 @@ def record(target: Target, trace: Trace, source: str) -> tuple[Trace, Failure | 
     return recorded, next((step.failure for step in steps if step.failure), None)
 
 
-def replay(target: Target, trace: Trace, source: str) -> Failure | None:
+def replay(target: Target, trace: Trace, where: str) -> Failure | None:
     """Run a trace that somebody gave; returns its failure. Raises BadInputError."""
-    for step in replay_steps(target, trace, source):
+    for step in replay_steps(target, trace, where):
         if step.failure:
             return step.failure
     return None

@@ -106,44 +106,44 @@ def dumps(trace: Trace) -> str:
     return "".join(to_line(line) + "\n" for line in lines)
 
 
-def loads(text: str, source: str) -> Trace:
-    """The trace in `text`. Raises BadInputError naming `source` and the line."""
+def loads(text: str, where: str) -> Trace:
+    """The trace in `text`. Raises BadInputError naming `where` and the line."""
     if not text:
-        raise BadInputError(f"{source}: the file is empty; a trace starts with a header line")
+        raise BadInputError(f"{where}: the file is empty; a trace starts with a header line")
     if not text.endswith("\n"):
         last = text.count("\n") + 1
-        raise BadInputError(f"{source}:{last}: the last line is truncated; it has no line end")
+        raise BadInputError(f"{where}:{last}: the last line is truncated; it has no line end")
     lines = text.split("\n")[:-1]
     if len(lines) > ACTIONS_MAX:
-        raise BadInputError(f"{source}: more than {ACTIONS_MAX} lines; split the trace")
-    header = _at(f"{source}:1", _header_in, lines[0])
-    if header.contract is not None and _is_recording(lines, source):
-        return Trace(header, *_recording(lines, source))
-    return Trace(header, tuple(_converted(_action_in, lines, source, slice(1, None))))
+        raise BadInputError(f"{where}: more than {ACTIONS_MAX} lines; split the trace")
+    header = _at(f"{where}:1", _header_in, lines[0])
+    if header.contract is not None and _is_recording(lines, where):
+        return Trace(header, *_recording(lines, where))
+    return Trace(header, tuple(_converted(_action_in, lines, where, slice(1, None))))
 
 
-def _is_recording(lines: Sequence[str], source: str) -> bool:
+def _is_recording(lines: Sequence[str], where: str) -> bool:
     """Whether the second line after the header is an observation, which asks for nothing."""
-    return any("do" not in _at(f"{source}:3", _object_in, line) for line in lines[2:3])
+    return any("do" not in _at(f"{where}:3", _object_in, line) for line in lines[2:3])
 
 
 def _recording(
-    lines: Sequence[str], source: str
+    lines: Sequence[str], where: str
 ) -> tuple[tuple[Action, ...], tuple[Observation, ...]]:
     """The actions and observations of a recording, in turn."""
-    actions = _converted(_action_in, lines, source, slice(1, None, 2))
-    observations = _converted(_observation_in, lines, source, slice(2, None, 2))
+    actions = _converted(_action_in, lines, where, slice(1, None, 2))
+    observations = _converted(_observation_in, lines, where, slice(2, None, 2))
     if len(observations) < len(actions):
-        raise BadInputError(f"{source}:{len(lines)}: the last action has no observation")
+        raise BadInputError(f"{where}:{len(lines)}: the last action has no observation")
     return tuple(actions), tuple(observations)
 
 
 def _converted(
-    convert: Callable[[str], T], lines: Sequence[str], source: str, chosen: slice
+    convert: Callable[[str], T], lines: Sequence[str], where: str, chosen: slice
 ) -> list[T]:
     """Some of the lines, converted."""
     numbers = range(1, len(lines) + 1)[chosen]
-    return [_at(f"{source}:{number}", convert, lines[number - 1]) for number in numbers]
+    return [_at(f"{where}:{number}", convert, lines[number - 1]) for number in numbers]
 
 
 def _header_in(line: str) -> Header:
