@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import attrs
+from estimates_by_type import bytes_by_type
 from exact_heap import ExactHeap
 
 from fuzz.profiling.programs import ProgramSource
@@ -29,7 +30,6 @@ from gcmodel.collector.heap import Heap
 from gcmodel.estimation.intervals import Interval
 from gcmodel.memory.configuration import PERIOD_BYTES_MAX
 from gcmodel.profiling.cost import Cost, cost_of
-from gcmodel.profiling.estimates import bytes_by_type
 from gcmodel.profiling.recording import read
 from gcmodel.profiling.sampled_run import PROFILED
 from gcmodel.workloads import Workload

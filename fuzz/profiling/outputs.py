@@ -17,7 +17,7 @@ import attrs
 from fuzz.files import check_writable, replacing, writing
 from fuzz.problems import BadInputError
 from fuzz.profiling.recordings import is_recording
-from gcmodel.profiling import collapsed, firefox, heap_dump
+from gcmodel.profiling import firefox, text_formats
 from gcmodel.profiling.profile import Profile
 
 
@@ -41,8 +41,8 @@ _OURSELVES = "the recording, of which `gcfuzz profile` makes the other formats"
 FORMATS = {
     ".json": Format(_IN_FIREFOX, _write_firefox, has_time=True),
     ".json.gz": Format(_IN_FIREFOX, _write_firefox, has_time=True),
-    ".heap": Format("read it with `jeprof --text`", heap_dump.write, has_time=False),
-    ".collapsed": Format(_IN_FLAMES, collapsed.write, has_time=False),
+    ".heap": Format("read it with `jeprof --text`", text_formats.write_heap_dump, has_time=False),
+    ".collapsed": Format(_IN_FLAMES, text_formats.write_collapsed, has_time=False),
     RECORDING_SUFFIX: Format(_OURSELVES, None, has_time=True),
 }
 """What a file is, by the ending of its name. The recording is there before all others."""

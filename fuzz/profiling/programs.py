@@ -68,7 +68,7 @@ class ProgramSource:
             time_period_us=self.time_period_us,
         )
         writer = RecordingWriter(path, header, max_bytes)
-        stacks = PythonStacks(writer, self.name)
+        stacks = PythonStacks(writer.line, self.name)
         recorder = Recorder(writer, stacks.of_allocation, lambda: listener(recorder))
         plan = SamplingPlan(
             period_bytes=self.period_bytes,

@@ -37,7 +37,7 @@ class RuleStacks:
 
     def __init__(self, writer: RecordingWriter, program: str) -> None:
         self.rule = ""
-        self._table = StackTable(writer)
+        self._table = StackTable(writer.line)
         self._root = self._table.number(None, Frame(program, "", 0, 0))
 
     def of_allocation(self) -> int:

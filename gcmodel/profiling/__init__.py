@@ -1,6 +1,6 @@
 """Allocation profiles of the reference collector: recorded, read, exported for people to look at.
 
-    heap ─events─► recorder ─lines─► recording ─read─► profile ─► firefox, heap_dump, collapsed
+    heap ─events─► recorder ─lines─► recording ─read─► profile ─► firefox, text_formats
 
 Invariant: the recorder is told plain data and has no heap, so it can neither allocate in it nor
 change it. All formats are made of the recording, whenever somebody asks for one, also when the

@@ -19,15 +19,6 @@ from gcmodel.collector.heap import Heap
 from gcmodel.memory.configuration import PERIOD_BYTES_MAX, PERIOD_BYTES_MIN
 from gcmodel.memory.events import Events
 from gcmodel.memory.layout import WORD_BYTES
-from gcmodel.profiling.profile import Frame
-from gcmodel.profiling.recording import (
-    COLLECTION_BYTES,
-    ENTRY_BYTES,
-    SAMPLE_BYTES,
-    TIME_BYTES,
-    frame_line,
-    stack_line,
-)
 from gcmodel.profiling.sampled_run import PROFILED, Program, headroom
 from gcmodel.profiling.stacks import PythonStacks
 from gcmodel.sampling.sample_point import Sampling
@@ -39,6 +30,9 @@ STACK_BYTES = 1024
 """What the first sample at a site, or of a moment, may take, with all frames of its stack."""
 STACKS_BYTES = 2**16
 """What the stacks of a program that has only so many may take, about."""
+# What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
+# the lines of a minor collection with a step of a major one, and by that of a moment.
+SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
 PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
 
 
@@ -96,19 +90,6 @@ class Cost:
         return PERIODS_BYTES[index] if index < len(PERIODS_BYTES) else None
 
 
-class _StackBytes:
-    """Counts the bytes of the lines of stacks."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def frame(self, frame: Frame) -> None:
-        self.total += len(frame_line(frame)) + 1
-
-    def stack(self, caller: int | None, frame: int) -> None:
-        self.total += len(stack_line(caller, frame)) + 1
-
-
 class _Sparse(Events):
     """Counts collections, and of the sparse samples their sizes and what their stacks take."""
 
@@ -116,9 +97,12 @@ class _Sparse(Events):
         super().__init__()
         self.collections = 0
         self.bytes_by_size: Counter[int] = Counter()
-        self._lines = _StackBytes()
-        self.stacks = PythonStacks(self._lines, "")
+        self._written_bytes = 0
+        self.stacks = PythonStacks(self._write, "")
         self._stack_bytes: list[int] = []
+
+    def _write(self, line: str) -> None:
+        self._written_bytes += len(line) + 1
 
     @property
     def new_stack_bytes(self) -> float:
@@ -135,7 +119,7 @@ class _Sparse(Events):
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
         self.bytes_by_size[counted_bytes] += count * period_bytes
         self.stacks.of_allocation()
-        self._stack_bytes.append(self._lines.total)
+        self._stack_bytes.append(self._written_bytes)
 
     def minor_collection(self) -> None:
         self.collections += 1

@@ -16,27 +16,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
-from gcmodel.profiling.firefox_look import (
-    CATEGORIES,
-    CATEGORY_OF_FATE,
-    COLLECTOR_CATEGORY,
-    MAJOR_MARKER,
-    MAJOR_SCHEMA,
-    MINOR_COLOUR,
-    MINOR_MARKER,
-    MINOR_SCHEMA,
-    OTHER_PHASE_COLOUR,
-    PHASE_COLOURS,
-    TRACKS,
-    Track,
-    category_of,
-    track_display,
-)
+from gcmodel.profiling import firefox_look as look
 from gcmodel.profiling.profile import CollectionMark, Fate, Phase, Profile
 
 VERSION = 63
@@ -58,34 +43,20 @@ NO_ADDRESS = -1
 
 T = TypeVar("T")
 Json = dict[str, object]
-Rows = Iterable[Sequence[object]]
 Kind = tuple[str, Fate]
 """A type and a fate."""
+Mark = tuple[CollectionMark | Phase, str, Json]
+"""A collection, its name, and what is said of it."""
+Function = tuple[str, int, str, int]
+"""Name, resource, file and first line; the file is empty and the line 0 where there is none."""
 
 
-class _Strings:
-    """Numbers for texts."""
+class _Numbers(dict[T, int]):
+    """Things with their numbers, from 0 on, in the order in which they are first asked for."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    def all(self) -> list[str]:
-        return list(self._numbers)
-
-
-class _Tops:
-    """What is put on top of the sampled stacks: the kinds in the profile, and stacks under them."""
-
-    def __init__(self, profile: Profile) -> None:
-        kinds = dict.fromkeys((sample.type, sample.fate) for sample in profile.samples)
-        self.kinds: dict[Kind, int] = {kind: number for number, kind in enumerate(kinds)}
-        pairs = [(each.stack, self.kinds[each.type, each.fate]) for each in profile.samples]
-        first = len(profile.stacks)
-        self.stacks = {pair: first + number for number, pair in enumerate(dict.fromkeys(pairs))}
-        self.stack_of_sample = [self.stacks[pair] for pair in pairs]
+    def __missing__(self, thing: T) -> int:
+        number = self[thing] = len(self)
+        return number
 
 
 def write(data: Json, path: Path) -> None:
@@ -99,30 +70,48 @@ def write(data: Json, path: Path) -> None:
 
 def processed(profile: Profile) -> Json:
     """The profile in the viewer's processed format, as JSON would be parsed."""
-    strings, tops = _Strings(), _Tops(profile)
+    strings: _Numbers[str] = _Numbers()
+    # The stacks that were sampled, each with what is on top of it.
+    tops: _Numbers[tuple[int, Kind]] = _Numbers()
     threads = [_allocation_thread(profile, tops, strings)]
     if profile.time_samples:
-        threads.append(_time_thread(profile))
+        threads.append(_time_thread(profile, strings))
     return {
         "meta": _meta(profile, len(threads)),
         "libs": [],
         "pages": [],
         "profilerOverhead": [],
-        "counters": [_counter(profile, *track) for track in enumerate(TRACKS)]
+        "counters": [_counter(profile, *track) for track in enumerate(look.TRACKS)]
         if profile.minor_collections
         else [],
-        "shared": _shared(profile, tops, strings),
+        "shared": _shared(profile, list(tops), strings),
         "threads": threads,
     }
+
+
+def _table(length: int, **columns: object) -> Json:
+    """A table as the viewer has it: a list for each column, and how long they all are.
+
+    What is the same in every row is given once.
+    """
+    lists = {
+        name: column if isinstance(column, list) else [column] * length
+        for name, column in columns.items()
+    }
+    return {**lists, "length": length}
+
+
+def _ms(microseconds: int) -> float:
+    return microseconds / 1000
 
 
 # What is said of the whole.
 
 
 def _meta(profile: Profile, threads: int) -> Json:
-    header = profile.header
+    header, period_us = profile.header, profile.header.time_period_us
     return {
-        "interval": _interval_ms(profile),
+        "interval": DEFAULT_INTERVAL_MS if period_us is None else _ms(period_us),
         "startTime": header.began_unix_ms,
         "profilingStartTime": 0.0,
         "profilingEndTime": _ended_ms(profile),
@@ -133,8 +122,8 @@ def _meta(profile: Profile, threads: int) -> Json:
         "product": f"gcfuzz: {header.program}",
         "importedFrom": "gcfuzz",
         "arguments": header.program,
-        "categories": CATEGORIES,
-        "markerSchema": [MINOR_SCHEMA, MAJOR_SCHEMA],
+        "categories": look.CATEGORIES,
+        "markerSchema": [look.MINOR_SCHEMA, look.MAJOR_SCHEMA],
         "symbolicated": True,
         "symbolicationNotSupported": True,
         "usesOnlyOneStackType": True,
@@ -145,11 +134,6 @@ def _meta(profile: Profile, threads: int) -> Json:
         "sampleUnits": {"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"},
         "extra": [{"label": "Recording", "entries": _recording_entries(profile)}],
     }
-
-
-def _interval_ms(profile: Profile) -> float:
-    period_us = profile.header.time_period_us
-    return DEFAULT_INTERVAL_MS if period_us is None else _ms(period_us)
 
 
 def _ended_ms(profile: Profile) -> float:
@@ -164,7 +148,7 @@ def _recording_entries(profile: Profile) -> list[Json]:
         ("Sampling period", "bytes", header.period_bytes),
         ("Distances between samples", "string", "random" if header.is_random else "equal"),
         ("Sampled objects", "integer", len(profile.samples)),
-        ("Samples", "integer", sum(sample.hits for sample in profile.samples)),
+        ("Samples", "integer", profile.hits),
         ("Allocated bytes that they stand for", "bytes", profile.weight_bytes),
         ("Nursery", "bytes", header.nursery_bytes),
         ("Python", "string", header.python),
@@ -176,32 +160,30 @@ def _recording_entries(profile: Profile) -> list[Json]:
 # Markers.
 
 
-def _markers(profile: Profile, strings: _Strings) -> Json:
-    spans: list[tuple[CollectionMark | Phase, str, Json]] = [
+def _markers(marks: list[Mark], strings: _Numbers[str]) -> Json:
+    return _table(
+        len(marks),
+        data=[data for _, _, data in marks],
+        name=[strings[name] for _, name, _ in marks],
+        startTime=[_ms(when.began_us) for when, _, _ in marks],
+        endTime=[_ms(when.ended_us) for when, _, _ in marks],
+        phase=INTERVAL_PHASE,
+        category=look.COLLECTOR_CATEGORY,
+    )
+
+
+def _collections(profile: Profile) -> list[Mark]:
+    marks: list[Mark] = [
         *((each, "minor collection", _minor_data(each)) for each in profile.minor_collections),
         *((each, "major collection", _major_data(each)) for each in profile.phases),
     ]
-    spans.sort(key=lambda span: span[0].began_us)
-    return _table(
-        ("data", "name", "startTime", "endTime", "phase", "category"),
-        (
-            (
-                data,
-                strings.number(name),
-                _ms(when.began_us),
-                _ms(when.ended_us),
-                INTERVAL_PHASE,
-                COLLECTOR_CATEGORY,
-            )
-            for when, name, data in spans
-        ),
-    )
+    return sorted(marks, key=lambda mark: mark[0].began_us)
 
 
 def _minor_data(collection: CollectionMark) -> Json:
     return {
-        "type": MINOR_MARKER,
-        "colour": MINOR_COLOUR,
+        "type": look.MINOR_MARKER,
+        "colour": look.MINOR_COLOUR,
         "memoryUsed": collection.memory_used_bytes,
         "arenas": collection.arena_bytes,
         "resident": collection.resident_bytes,
@@ -210,8 +192,8 @@ def _minor_data(collection: CollectionMark) -> Json:
 
 def _major_data(phase: Phase) -> Json:
     return {
-        "type": MAJOR_MARKER,
-        "colour": PHASE_COLOURS.get(phase.name, OTHER_PHASE_COLOUR),
+        "type": look.MAJOR_MARKER,
+        "colour": look.PHASE_COLOURS.get(phase.name, look.OTHER_PHASE_COLOUR),
         "phase": phase.name,
         "steps": phase.steps,
         "collecting": _ms(phase.collecting_us),
@@ -240,62 +222,61 @@ def _thread(profile: Profile, number: int, name: str, tables: Json) -> Json:
     }
 
 
-def _allocation_thread(profile: Profile, tops: _Tops, strings: _Strings) -> Json:
+def _allocation_thread(
+    profile: Profile, tops: _Numbers[tuple[int, Kind]], strings: _Numbers[str]
+) -> Json:
+    samples = profile.samples
+    first = len(profile.stacks)
+    stacks = [first + tops[each.stack, (each.type, each.fate)] for each in samples]
     tables: Json = {
-        "samples": _samples(
-            tops.stack_of_sample,
-            [sample.at_us for sample in profile.samples],
-            "bytes",
-            [sample.weight_bytes for sample in profile.samples],
-        ),
-        "markers": _markers(profile, strings),
+        "samples": {
+            **_samples(stacks, [each.at_us for each in samples]),
+            "weight": [each.weight_bytes for each in samples],
+            "weightType": "bytes",
+        },
+        "markers": _markers(_collections(profile), strings),
     }
     # The viewer takes the first and the last row's time, so a table without rows must not be there.
-    if profile.samples:
-        tables["nativeAllocations"] = _native_allocations(profile, tops)
+    if samples:
+        tables["nativeAllocations"] = _native_allocations(profile, stacks)
     return _thread(profile, 0, "Allocations", tables)
 
 
-def _time_thread(profile: Profile) -> Json:
+def _time_thread(profile: Profile, strings: _Numbers[str]) -> Json:
     samples = profile.time_samples
     stacks, times_us = [each.stack for each in samples], [each.at_us for each in samples]
     tables: Json = {
-        "samples": _samples(stacks, times_us, "samples", None),
-        "markers": _table(("data", "name", "startTime", "endTime", "phase", "category"), ()),
+        "samples": {**_samples(stacks, times_us), "weight": None, "weightType": "samples"},
+        "markers": _markers([], strings),
     }
     return _thread(profile, 1, "Time", tables)
 
 
-def _samples(
-    stacks: list[int], times_us: list[int], weight_type: str, weights: list[int] | None
-) -> Json:
-    return {
-        "stack": stacks,
-        "time": list(map(_ms, times_us)),
-        "weight": weights,
-        "weightType": weight_type,
-        "length": len(stacks),
-    }
+def _samples(stacks: list[int], times_us: list[int]) -> Json:
+    return _table(len(stacks), stack=stacks, time=list(map(_ms, times_us)))
 
 
-def _native_allocations(profile: Profile, tops: _Tops) -> Json:
+def _native_allocations(profile: Profile, stacks: list[int]) -> Json:
     """What came and what went, for the view of what is retained.
 
     An object that died young is gone when its fate is known, with the stack that made it, since no
     frame of the program frees objects. One that survived is never heard of again, and so retained.
     """
     rows = []
-    for address, (sample, stack) in enumerate(
-        zip(profile.samples, tops.stack_of_sample, strict=True)
-    ):
+    for address, (sample, stack) in enumerate(zip(profile.samples, stacks, strict=True)):
         rows.append((sample.at_us, sample.weight_bytes, stack, address))
         if sample.fate is Fate.DIED_YOUNG and sample.judged_at_us is not None:
             rows.append((sample.judged_at_us, -sample.weight_bytes, stack, address))
     # The sort is stable, so an object that dies in the microsecond of its birth dies after it.
-    rows.sort(key=lambda row: row[0])
+    rows.sort(key=itemgetter(0))
+    times_us, weights, row_stacks, addresses = map(list, zip(*rows, strict=True))
     table = _table(
-        ("time", "weight", "stack", "memoryAddress", "threadId"),
-        ((_ms(at_us), *rest, 0) for at_us, *rest in rows),
+        len(rows),
+        time=list(map(_ms, times_us)),
+        weight=weights,
+        stack=row_stacks,
+        memoryAddress=addresses,
+        threadId=0,
     )
     return {**table, "weightType": "bytes"}
 
@@ -303,7 +284,7 @@ def _native_allocations(profile: Profile, tops: _Tops) -> Json:
 # Memory.
 
 
-def _counter(profile: Profile, number: int, track: Track) -> Json:
+def _counter(profile: Profile, number: int, track: look.Track) -> Json:
     """A track. The viewer sets the first row to zero, so that one only says where it begins.
 
     That is where the first value is known: from an earlier moment, the curve would climb to it.
@@ -318,111 +299,80 @@ def _counter(profile: Profile, number: int, track: Track) -> Json:
         "description": track.description,
         "pid": str(profile.header.pid),
         "mainThreadIndex": 0,
-        "samples": {
-            "time": list(map(_ms, times_us)),
-            "count": [0, *differences],
-            "length": len(times_us),
-        },
-        "display": track_display(number, track),
+        "samples": _table(len(times_us), time=list(map(_ms, times_us)), count=[0, *differences]),
+        "display": look.track_display(number, track),
     }
 
 
 # Stacks, frames, functions and files.
 
 
-def _shared(profile: Profile, tops: _Tops, strings: _Strings) -> Json:
-    functions = _numbered((each.function, each.file, each.first_line) for each in profile.frames)
-    files = _numbered(each.file for each in profile.frames if each.file)
+def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: _Numbers[str]) -> Json:
+    kinds: _Numbers[Kind] = _Numbers()
+    stack_table = _stack_table(profile, tops, kinds)
+    functions: _Numbers[Function] = _Numbers()
+    frame_table = _frame_table(profile, kinds, functions)
+    files: _Numbers[str] = _Numbers()
     return {
-        "stackTable": _stack_table(profile, tops),
-        "frameTable": _frame_table(profile, tops, functions),
-        "funcTable": _func_table(functions, files, tops, strings),
+        "stackTable": stack_table,
+        "frameTable": frame_table,
+        "funcTable": _func_table(functions, files, strings),
         "resourceTable": _table(
-            ("lib", "name", "host", "type"),
-            ((None, strings.number(fate), None, 0) for fate in FATES),
+            len(FATES), lib=None, name=[strings[fate] for fate in FATES], host=None, type=0
         ),
-        "nativeSymbols": _table(("libIndex", "address", "name", "functionSize"), ()),
+        "nativeSymbols": _table(0, libIndex=None, address=None, name=None, functionSize=None),
         "sources": _table(
-            ("id", "filename", "startLine", "startColumn", "sourceMapURL"),
-            ((None, strings.number(file), 1, 1, None) for file in files),
+            len(files),
+            id=None,
+            filename=[strings[file] for file in files],
+            startLine=1,
+            startColumn=1,
+            sourceMapURL=None,
         ),
-        "stringArray": strings.all(),
+        "stringArray": list(strings),
     }
 
 
-def _stack_table(profile: Profile, tops: _Tops) -> Json:
+def _stack_table(profile: Profile, tops: list[tuple[int, Kind]], kinds: _Numbers[Kind]) -> Json:
     frames = [each.frame for each in profile.stacks]
-    on_top = [len(profile.frames) + kind for _, kind in tops.stacks]
-    prefixes = [each.caller for each in profile.stacks]
-    return {
-        "frame": frames + on_top,
-        "prefix": prefixes + [stack for stack, _ in tops.stacks],
-        "length": len(frames) + len(on_top),
-    }
+    callers = [each.caller for each in profile.stacks]
+    return _table(
+        len(frames) + len(tops),
+        frame=frames + [len(profile.frames) + kinds[kind] for _, kind in tops],
+        prefix=callers + [stack for stack, _ in tops],
+    )
 
 
-def _frame_table(profile: Profile, tops: _Tops, functions: dict[tuple[str, str, int], int]) -> Json:
-    """The lines at which the program was, and each kind."""
+def _frame_table(profile: Profile, kinds: _Numbers[Kind], functions: _Numbers[Function]) -> Json:
+    """The lines at which the program was, and each kind: a type, from the resource of its fate."""
     outermost = {each.frame for each in profile.stacks if each.caller is None}
-    places: list[tuple[int | None, int, int | None]] = [
-        (
-            category_of(each, number in outermost),
-            functions[each.function, each.file, each.first_line],
-            each.line or None,
-        )
-        for number, each in enumerate(profile.frames)
-    ]
-    places += [
-        (CATEGORY_OF_FATE[fate], len(functions) + number, None)
-        for (_, fate), number in tops.kinds.items()
-    ]
-    table = _table(("category", "func", "line"), places)
-    count = len(places)
-    return {
-        **table,
-        "address": [NO_ADDRESS] * count,
-        "inlineDepth": [0] * count,
-        "subcategory": [0] * count,
-        "nativeSymbol": [None] * count,
-        "innerWindowID": [0] * count,
-        "column": [None] * count,
-    }
+    frames = profile.frames
+    categories = [look.category_of(each, n in outermost) for n, each in enumerate(frames)]
+    called = [functions[each.function, NO_RESOURCE, each.file, each.first_line] for each in frames]
+    return _table(
+        len(frames) + len(kinds),
+        category=categories + [look.CATEGORY_OF_FATE[fate] for _, fate in kinds],
+        func=called + [functions[name, FATES.index(fate), "", 0] for name, fate in kinds],
+        line=[each.line or None for each in frames] + [None] * len(kinds),
+        address=NO_ADDRESS,
+        inlineDepth=0,
+        subcategory=0,
+        nativeSymbol=None,
+        innerWindowID=0,
+        column=None,
+    )
 
 
 def _func_table(
-    functions: dict[tuple[str, str, int], int],
-    files: dict[str, int],
-    tops: _Tops,
-    strings: _Strings,
+    functions: _Numbers[Function], files: _Numbers[str], strings: _Numbers[str]
 ) -> Json:
-    """The program's functions, and each kind: named by its type, from the resource of its fate."""
-    rows: list[tuple[int, int, int | None, int | None]] = [
-        (strings.number(name), NO_RESOURCE, files.get(file), first_line or None)
-        for name, file, first_line in functions
-    ]
-    rows += [
-        (strings.number(type_name), FATES.index(fate), None, None) for type_name, fate in tops.kinds
-    ]
-    table = _table(("name", "resource", "source", "lineNumber"), rows)
-    count = len(rows)
-    return {
-        **table,
-        "isJS": [False] * count,
-        "relevantForJS": [False] * count,
-        "columnNumber": [None] * count,
-    }
-
-
-def _numbered(things: Iterable[T]) -> dict[T, int]:
-    return {thing: number for number, thing in enumerate(dict.fromkeys(things))}
-
-
-def _table(columns: Sequence[str], rows: Rows) -> Json:
-    """A table as the viewer has it: a list for each column, and how long they all are."""
-    listed = list(rows)
-    values = map(list, zip(*listed, strict=True)) if listed else ([] for _ in columns)
-    return {**dict(zip(columns, values, strict=True)), "length": len(listed)}
-
-
-def _ms(microseconds: int) -> float:
-    return microseconds / 1000
+    return _table(
+        len(functions),
+        name=[strings[name] for name, _, _, _ in functions],
+        resource=[resource for _, resource, _, _ in functions],
+        source=[files[file] if file else None for _, _, file, _ in functions],
+        lineNumber=[first_line or None for _, _, _, first_line in functions],
+        isJS=False,
+        relevantForJS=False,
+        columnNumber=None,
+    )

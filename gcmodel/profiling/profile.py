@@ -156,20 +156,25 @@ class Phase:
     collecting_us: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Profile:
-    """A recording as it was read."""
+    """A recording, as far as it was read."""
 
     header: ProfileHeader
-    frames: list[Frame]
-    stacks: list[Stack]
-    samples: list[ProfileSample]
-    time_samples: list[TimeSample]
-    minor_collections: list[CollectionMark]
-    phases: list[Phase]
-    ended_us: int
-    is_complete: bool
+    frames: list[Frame] = attrs.Factory(list)
+    stacks: list[Stack] = attrs.Factory(list)
+    samples: list[ProfileSample] = attrs.Factory(list)
+    time_samples: list[TimeSample] = attrs.Factory(list)
+    minor_collections: list[CollectionMark] = attrs.Factory(list)
+    phases: list[Phase] = attrs.Factory(list)
+    ended_us: int = 0
+    is_complete: bool = False
     """Whether the recorder came to its end; otherwise it was killed, or stopped at its limit."""
+
+    @property
+    def hits(self) -> int:
+        """How many samples there are; an object that was sampled has one or more."""
+        return sum(sample.hits for sample in self.samples)
 
     @property
     def weight_bytes(self) -> int:

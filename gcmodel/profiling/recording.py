@@ -56,20 +56,6 @@ BUFFER_BYTES = 2**16
 LINE_CHARACTERS_MAX = 2**27
 """A report has a line to itself, however many samples it is of; no more is read of one."""
 
-# What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
-# the lines of a minor collection with a step of a major one, and by that of a moment.
-SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
-
-
-def frame_line(frame: Frame) -> str:
-    """The line of a frame, without its end."""
-    return json.dumps(["frame", *attrs.astuple(frame)])
-
-
-def stack_line(caller: int | None, frame: int) -> str:
-    """The line of a stack, without its end."""
-    return json.dumps(["stack", caller, frame])
-
 
 class RecordingWriter:
     """A recording that is being written, of at most `max_bytes`. A context that closes it.
@@ -107,12 +93,6 @@ class RecordingWriter:
                 self._file.write(text + "\n")
             except OSError as problem:
                 self._stop_for(problem)
-
-    def frame(self, frame: Frame) -> None:
-        self.line(frame_line(frame))
-
-    def stack(self, caller: int | None, frame: int) -> None:
-        self.line(stack_line(caller, frame))
 
     def flush(self) -> None:
         """What was written so far survives the process."""
@@ -161,7 +141,7 @@ def read(path: Path) -> Profile:
     reading = _Reading(_at(path, 1, _header, next(lines, "")))
     for number, line in enumerate(lines, 2):
         _at(path, number, reading.add, line)
-    return reading.profile()
+    return reading.profile
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -222,38 +202,16 @@ def _check_span(began_us: int, ended_us: int, before: Sequence[CollectionMark | 
 
 
 class _Reading:
-    """A profile as far as it was read."""
+    """Reads a profile, line by line."""
 
     def __init__(self, header: ProfileHeader) -> None:
-        self._header = header
-        self._frames: list[Frame] = []
-        self._stacks: list[Stack] = []
-        self._samples: list[ProfileSample] = []
-        self._time_samples: list[TimeSample] = []
-        self._minors: list[CollectionMark] = []
-        self._phases: list[Phase] = []
+        self.profile = Profile(header=header)
         self._pending: list[ProfileSample] = []
         self._is_in_phase = False
-        self._now_us = 0
-        self._is_complete = False
-
-    def profile(self) -> Profile:
-        """What was read."""
-        return Profile(
-            header=self._header,
-            frames=self._frames,
-            stacks=self._stacks,
-            samples=self._samples,
-            time_samples=self._time_samples,
-            minor_collections=self._minors,
-            phases=self._phases,
-            ended_us=self._now_us,
-            is_complete=self._is_complete,
-        )
 
     def add(self, line: str) -> None:
         """Read a line after the header. Raises ValueError if it is none of those above."""
-        if self._is_complete:
+        if self.profile.is_complete:
             raise ValueError("nothing may follow the end")
         fields = json.loads(line)
         _check_numbers(fields)
@@ -266,52 +224,57 @@ class _Reading:
                 self._at(at)
                 self._pending.clear()
             case ["time", int(at), int(stack)]:
-                self._time_samples.append(TimeSample(self._at(at), self._stack(stack)))
+                self.profile.time_samples.append(TimeSample(self._at(at), self._stack(stack)))
             case other:
                 self._add_rare(other)
 
     def _add_rare(self, fields: object) -> None:
+        profile = self.profile
         match fields:
             case ["minor", int(at), int(began), int(used), int(arenas), int(resident)]:
-                _check_span(began, self._at(at), self._minors)
-                self._minors.append(CollectionMark(began, at, used, arenas, resident))
+                _check_span(began, self._at(at), profile.minor_collections)
+                mark = CollectionMark(began, at, used, arenas, resident)
+                profile.minor_collections.append(mark)
             case ["step", int(at), int(began), int(phase), int(after)]:
-                _check_span(began, self._at(at), self._phases)
+                _check_span(began, self._at(at), profile.phases)
                 self._step(began, at, State(phase), State(after))
             case ["stack", int() | None as caller, int(frame)]:
-                is_frame = frame < len(self._frames)
-                if not is_frame or (caller is not None and caller >= len(self._stacks)):
+                is_frame = frame < len(profile.frames)
+                if not is_frame or (caller is not None and caller >= len(profile.stacks)):
                     raise ValueError("a stack's frame and its caller come before it")
-                self._stacks.append(Stack(caller, frame))
+                profile.stacks.append(Stack(caller, frame))
             case ["frame", str(function), str(file), int(first_line), int(line_number)]:
-                self._frames.append(Frame(function, file, first_line, line_number))
+                profile.frames.append(Frame(function, file, first_line, line_number))
             case ["end", int(at), int(hits), int(weight)]:
-                self._end(self._at(at), hits, weight)
+                self._at(at)
+                self._end(hits, weight)
             case _:
                 raise ValueError(f"no line of a recording: {json.dumps(fields)[:60]}")
 
     def _at(self, at_us: int) -> int:
         """A moment, which is not before the last one."""
-        if at_us < self._now_us:
-            raise ValueError(f"{at_us} us is before {self._now_us} us, the line before it")
-        self._now_us = at_us
+        last_us = self.profile.ended_us
+        if at_us < last_us:
+            raise ValueError(f"{at_us} us is before {last_us} us, the line before it")
+        self.profile.ended_us = at_us
         return at_us
 
     def _stack(self, stack: int) -> int:
-        if stack >= len(self._stacks):
+        if stack >= len(self.profile.stacks):
             raise ValueError(f"there is no stack {stack}")
         return stack
 
     def _sample(self, sample: ProfileSample) -> None:
         if min(sample.hits, sample.period_bytes, sample.counted_bytes) < 1:
             raise ValueError("a sample's hits, period and size are 1 or more")
-        self._samples.append(sample)
+        self.profile.samples.append(sample)
         self._pending.append(sample)
 
     def _type(self, number: int) -> str:
-        if number >= len(self._header.types):
+        types = self.profile.header.types
+        if number >= len(types):
             raise ValueError(f"there is no type {number}")
-        return self._header.types[number]
+        return types[number]
 
     def _report(self, at_us: int, entries: list[int]) -> None:
         if sum(sample.hits for sample in self._pending) != len(entries):
@@ -326,26 +289,20 @@ class _Reading:
         self._pending.clear()
 
     def _step(self, began_us: int, ended_us: int, phase: State, after: State) -> None:
-        step = Phase(phase.name.lower(), began_us, ended_us, 1, ended_us - began_us)
+        steps, collecting_us = 1, ended_us - began_us
         if self._is_in_phase:
-            before = self._phases.pop()
-            step = attrs.evolve(
-                step,
-                began_us=before.began_us,
-                steps=before.steps + 1,
-                collecting_us=before.collecting_us + step.collecting_us,
-            )
-        self._phases.append(step)
+            before = self.profile.phases.pop()
+            began_us, steps = before.began_us, before.steps + 1
+            collecting_us += before.collecting_us
+        step = Phase(phase.name.lower(), began_us, ended_us, steps, collecting_us)
+        self.profile.phases.append(step)
         self._is_in_phase = after is phase
 
-    def _end(self, at_us: int, hits: int, weight_bytes: int) -> None:
-        found = (
-            sum(sample.hits for sample in self._samples),
-            sum(sample.weight_bytes for sample in self._samples),
-        )
+    def _end(self, hits: int, weight_bytes: int) -> None:
+        found = self.profile.hits, self.profile.weight_bytes
         if found != (hits, weight_bytes):
             raise ValueError(
                 f"the end says {hits} hits of {weight_bytes} bytes, the samples "
                 f"{found[0]} of {found[1]}"
             )
-        self._is_complete = True
+        self.profile.is_complete = True

@@ -10,10 +10,14 @@ it now and then, and what comes afterwards is written anew under other numbers.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+import attrs
 
 from gcmodel.profiling.profile import Frame
 
@@ -31,25 +35,14 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class StackLines(Protocol):
-    """Where stacks are written to."""
-
-    def frame(self, frame: Frame) -> None:
-        """The next frame."""
-
-    def stack(self, caller: int | None, frame: int) -> None:
-        """The next stack."""
-
-
 class StackTable:
-    """Numbers for stacks."""
+    """Numbers for stacks, and for frames. `write` takes the line of each new one."""
 
-    def __init__(self, lines: StackLines) -> None:
-        self._lines = lines
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
         self._frames: dict[Frame, int] = {}
         self._stacks: dict[tuple[int | None, int], int] = {}
-        self._frames_written = 0
-        self._stacks_written = 0
+        self._frame_numbers, self._stack_numbers = count(), count()
 
     def clear(self) -> None:
         """Forget all numbers."""
@@ -58,21 +51,14 @@ class StackTable:
 
     def number(self, caller: int | None, frame: Frame) -> int:
         """The number of the stack of `frame`, called from the stack `caller`."""
-        key = caller, self._frame_number(frame)
-        number = self._stacks.get(key)
-        if number is None:
-            self._lines.stack(*key)
-            number = self._stacks[key] = self._stacks_written
-            self._stacks_written += 1
-        return number
-
-    def _frame_number(self, frame: Frame) -> int:
-        number = self._frames.get(frame)
-        if number is None:
-            self._lines.frame(frame)
-            number = self._frames[frame] = self._frames_written
-            self._frames_written += 1
-        return number
+        if frame not in self._frames:
+            self._write(json.dumps(["frame", *attrs.astuple(frame)]))
+            self._frames[frame] = next(self._frame_numbers)
+        stack = caller, self._frames[frame]
+        if stack not in self._stacks:
+            self._write(json.dumps(["stack", *stack]))
+            self._stacks[stack] = next(self._stack_numbers)
+        return self._stacks[stack]
 
 
 class PythonStacks:
@@ -82,9 +68,9 @@ class PythonStacks:
     found there is turned into a function's name and a line.
     """
 
-    def __init__(self, lines: StackLines, program: str) -> None:
+    def __init__(self, write: Callable[[str], None], program: str) -> None:
         self._is_running = False
-        self._table = StackTable(lines)
+        self._table = StackTable(write)
         self._program = Frame(program, "", 0, 0)
         self._known: dict[tuple[int, int, int], int] = {}
         # The codes in `_known`, whose numbers others could get if they were freed.
@@ -102,7 +88,7 @@ class PythonStacks:
     def of_allocation(self) -> int:
         """The stack of the program that has just called the collector, which calls this."""
         frame = inspect.currentframe()
-        while frame and frame.f_code.co_filename in COLLECTOR and frame.f_code is not _beginning():
+        while frame and frame.f_code.co_filename in COLLECTOR and frame.f_code is not _BEGINNING:
             frame = frame.f_back
         return self._of_frame(frame)
 
@@ -110,15 +96,19 @@ class PythonStacks:
         """The stack that a signal interrupted; None if the program is not running."""
         return self._of_frame(interrupted) if self._is_running else None
 
-    def _of_frame(self, innermost: FrameType | None) -> int:
+    def _of_frame(self, frame: FrameType | None) -> int:
         if len(self._known) >= STACKS_MAX:
             self._forget()
-        frames, is_whole = _frames_from(innermost)
+        frames: list[FrameType] = []
+        while frame and frame.f_code is not _BEGINNING and len(frames) < DEPTH_MAX:
+            frames.append(frame)
+            frame = frame.f_back
+        is_whole = not frame or frame.f_code is _BEGINNING
         number = self._root if is_whole else self._table.number(self._root, LEFT_OUT)
-        for frame in reversed(frames):
-            key = number, id(frame.f_code), frame.f_lasti
+        for each in reversed(frames):
+            key = number, id(each.f_code), each.f_lasti
             known = self._known.get(key)
-            number = self._learn(key, frame) if known is None else known
+            number = self._learn(key, each) if known is None else known
         return number
 
     def _learn(self, key: tuple[int, int, int], frame: FrameType) -> int:
@@ -136,19 +126,5 @@ class PythonStacks:
         self._root = self._table.number(None, self._program)
 
 
-def _beginning() -> CodeType:
-    """Whose frame is the caller of the program's outermost."""
-    return PythonStacks.run.__code__
-
-
-def _frames_from(innermost: FrameType | None) -> tuple[list[FrameType], bool]:
-    """The program's frames, the innermost first, and whether these are all."""
-    beginning = _beginning()
-    frames: list[FrameType] = []
-    frame = innermost
-    while frame is not None and frame.f_code is not beginning:
-        if len(frames) == DEPTH_MAX:
-            return frames, False
-        frames.append(frame)
-        frame = frame.f_back
-    return frames, True
+_BEGINNING = PythonStacks.run.__code__
+"""Whose frame is the caller of the program's outermost."""

@@ -118,7 +118,7 @@ def main() -> None:
         "a program", period_bytes=PERIOD_BYTES, is_random=False, nursery_bytes=NURSERY_BYTES
     )
     with RecordingWriter(Path(os.devnull), header, sys.maxsize) as writer:
-        recorder = Recorder(writer, PythonStacks(writer, "a program").of_allocation)
+        recorder = Recorder(writer, PythonStacks(writer.line, "a program").of_allocation)
     recorded = Heap(configuration, events=recorder)
     recorded.enable_sampling(PERIOD_BYTES)
     variants = {

@@ -87,7 +87,7 @@ def recorded(tmp_path: Path) -> Recorded:
         )
         path = tmp_path / "recording.jsonl"
         with RecordingWriter(path, header, max_bytes) as writer:
-            stacks = PythonStacks(writer, "a program")
+            stacks = PythonStacks(writer.line, "a program")
             recorder = Recorder(writer, stacks.of_allocation)
             record(program, recorder, stacks, SamplingPlan(period_bytes=period_bytes, **plan))
         return read(path)

@@ -5,13 +5,13 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gcmodel.profiling import collapsed
 from gcmodel.profiling.profile import Frame, Profile
+from gcmodel.profiling.text_formats import write_collapsed
 
 
 @pytest.fixture
 def lines(profile: Profile, tmp_path: Path) -> list[str]:
-    collapsed.write(profile, tmp_path / "out.collapsed")
+    write_collapsed(profile, tmp_path / "out.collapsed")
     return (tmp_path / "out.collapsed").read_text().splitlines()
 
 
@@ -35,7 +35,7 @@ def test_what_is_not_known_yet_says_so(lines: list[str]) -> None:
 
 def test_a_separator_in_a_name_does_not_make_a_frame(profile: Profile, tmp_path: Path) -> None:
     frames = [Frame("a;b\nc\ud800", "", 0, 0), *profile.frames[1:]]
-    collapsed.write(attrs.evolve(profile, frames=frames), tmp_path / "out.collapsed")
+    write_collapsed(attrs.evolve(profile, frames=frames), tmp_path / "out.collapsed")
     lines = (tmp_path / "out.collapsed").read_text().splitlines()
     assert len(lines) == 4
     assert all(line.startswith("a:b c?;build") for line in lines)

@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 from gcmodel import Heap
-from gcmodel.profiling.cost import STACKS_BYTES, Cost, cost_of
+from gcmodel.profiling.cost import STACKS_BYTES, TIME_BYTES, Cost, cost_of
 from gcmodel.profiling.profile import Profile
-from gcmodel.profiling.recording import TIME_BYTES
 from gcmodel.workloads import WORKLOADS
 from gcmodel.workloads.allocate import run as allocate
 

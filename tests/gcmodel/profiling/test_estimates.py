@@ -6,10 +6,10 @@ from pathlib import Path
 
 import attrs
 import pytest
+from estimates_by_type import bytes_by_type
 from exact_heap import ExactHeap
 from scipy.stats import binom
 
-from gcmodel.profiling.estimates import bytes_by_type
 from gcmodel.profiling.profile import Profile, ProfileHeader, ProfileSample
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
@@ -112,7 +112,7 @@ def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
 def recorded(program: Program, path: Path, period_bytes: int, seed: int) -> Profile:
     """The profile of a program with random distances."""
     with RecordingWriter(path, header(period_bytes, is_random=True), 10**9) as writer:
-        stacks = PythonStacks(writer, "test")
+        stacks = PythonStacks(writer.line, "test")
         plan = SamplingPlan(
             period_bytes=period_bytes,
             configuration=attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(seed,)),

@@ -74,7 +74,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
         time_period_us=TIME_PERIOD_US,
     )
     with RecordingWriter(path, header, max_bytes=10**8) as writer:
-        stacks = PythonStacks(writer, header.program)
+        stacks = PythonStacks(writer.line, header.program)
         recorder = Recorder(writer, stacks.of_allocation)
         plan = SamplingPlan(period_bytes=PERIOD_BYTES, time_period_us=TIME_PERIOD_US)
         record(program, recorder, stacks, plan)

@@ -11,8 +11,8 @@ import pytest
 
 from gcmodel import Heap
 from gcmodel.estimation.heap_v2 import read
-from gcmodel.profiling import heap_dump
 from gcmodel.profiling.profile import Fate, Frame, Profile
+from gcmodel.profiling.text_formats import stands_for, write_heap_dump
 
 Recorded = Callable[..., Profile]
 
@@ -46,7 +46,7 @@ def leave_some(heap: Heap) -> None:
 @pytest.fixture
 def real(recorded: Recorded, tmp_path: Path) -> tuple[Profile, Path]:
     profile = recorded(leave_some, 200)
-    heap_dump.write(profile, tmp_path / "real.heap")
+    write_heap_dump(profile, tmp_path / "real.heap")
     return profile, tmp_path / "real.heap"
 
 
@@ -88,13 +88,13 @@ def test_jeprof_reads_whatever_a_function_is_called(profile: Profile, tmp_path: 
     names = ("", "--- heap", "a\nb")
     frames = [Frame(name, "", 0, 0) for name in names]
     odd = attrs.evolve(profile, frames=[profile.frames[0], *frames])
-    heap_dump.write(odd, tmp_path / "odd.heap")
+    write_heap_dump(odd, tmp_path / "odd.heap")
     total, _ = jeprof(tmp_path / "odd.heap", "--show_bytes", "--alloc_space")
     assert total == profile.weight_bytes
 
 
 def test_a_sample_that_is_not_judged_may_be_alive(profile: Profile, tmp_path: Path) -> None:
-    heap_dump.write(profile, tmp_path / "out.heap")
+    write_heap_dump(profile, tmp_path / "out.heap")
     dump = read((tmp_path / "out.heap").read_text().partition("--- heap\n")[2])
     alive = [each for each in profile.samples if each.fate is not Fate.DIED_YOUNG]
     assert dump.head.live.bytes == sum(each.weight_bytes for each in alive)
@@ -103,4 +103,4 @@ def test_a_sample_that_is_not_judged_may_be_alive(profile: Profile, tmp_path: Pa
 def test_a_sample_with_several_hits_is_one_large_object_still(profile: Profile) -> None:
     # Three hits of 4,096 bytes in a string of 9,000: a third more bytes, and so of objects.
     string = profile.samples[3]
-    assert heap_dump.stands_for(string).objects == pytest.approx(3 * 4096 / 9000)
+    assert stands_for(string).objects == pytest.approx(3 * 4096 / 9000)

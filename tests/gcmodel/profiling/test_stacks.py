@@ -1,6 +1,7 @@
 """Stacks of real Python frames: what is in them, where they begin, and how many are kept."""
 
 import inspect
+import json
 import signal
 import tracemalloc
 from collections.abc import Callable
@@ -22,13 +23,14 @@ class Lines:
         self.frames: list[Frame] = []
         self.stacks: list[tuple[int | None, int]] = []
 
-    def frame(self, frame: Frame) -> None:
-        self.frames.append(frame)
-
-    def stack(self, caller: int | None, frame: int) -> None:
-        assert caller is None or caller < len(self.stacks)
-        assert frame < len(self.frames)
-        self.stacks.append((caller, frame))
+    def __call__(self, line: str) -> None:
+        match json.loads(line):
+            case ["frame", *place]:
+                self.frames.append(Frame(*place))
+            case ["stack", caller, frame]:
+                assert caller is None or caller < len(self.stacks)
+                assert frame < len(self.frames)
+                self.stacks.append((caller, frame))
 
     def functions(self, stack: int) -> list[str]:
         """The functions of a stack, the innermost first."""
@@ -133,16 +135,6 @@ def test_a_stack_as_deep_as_the_limit_is_whole(lines: Lines, python: PythonStack
     assert functions == ["recurse"] * DEPTH_MAX + ["a program"]
 
 
-class NoLines(Lines):
-    """Keeps nothing."""
-
-    def frame(self, frame: Frame) -> None:
-        pass
-
-    def stack(self, caller: int | None, frame: int) -> None:
-        pass
-
-
 def zig(path: int, python: PythonStacks) -> int:
     """A stack for every number."""
     return python.of_allocation() if path == 1 else (zig, zag)[path % 2](path // 2, python)
@@ -157,7 +149,7 @@ def test_ever_new_stacks_do_not_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch, most: int, is_bounded: bool
 ) -> None:
     monkeypatch.setattr(stacks, "STACKS_MAX", most)
-    python = PythonStacks(NoLines(), "a program")
+    python = PythonStacks(lambda _line: None, "a program")
     tracemalloc.start()
     for path in range(1, 3000):
         python.run(partial(zig, path), python)

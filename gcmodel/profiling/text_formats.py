@@ -1,0 +1,104 @@
+"""The two text formats, which have a line or more for each site: its samples, summed.
+
+    node (died young) ◄ make_tree gcbench.py:31 ◄ … ◄ gcbench
+
+The site of a sample is its type and fate on top of its call stack. Invariant: frames of two
+functions, lines or files have two names: of a file's path there is as much as tells it from the
+other files. `time` samples are in neither format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path, PurePath
+
+from gcmodel.estimation.heap_v2 import DumpedStack, write_with_names
+from gcmodel.estimation.samples import Site
+from gcmodel.estimation.unbiased import Totals
+from gcmodel.profiling.profile import Fate, Frame, Profile, ProfileSample
+
+NO_NAME = "(no name)"
+UNBIASED_PERIOD_BYTES = 1
+
+
+def write_collapsed(profile: Profile, path: Path) -> None:
+    """Write a line a site: its frames from the outermost in, and the bytes allocated there.
+
+        gcbench;run gcbench.py:80;make_tree gcbench.py:31;node (died young) 1228800
+
+    Flame graph tools read that, speedscope among them. Raises OSError.
+    """
+    weights: Counter[Site] = Counter()
+    for site, sample in _with_sites(profile):
+        weights[site] += sample.weight_bytes
+    lines = [f"{';'.join(map(str, reversed(site)))} {weights[site]}\n" for site in sorted(weights)]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def write_heap_dump(profile: Profile, path: Path) -> None:
+    """Write a heap_v2 dump with names, which `jeprof FILE` reads without a program.
+
+    What is live in it has survived its first minor collection, or its fate is not known; what was
+    allocated is all. The dump says a period of one byte, since its figures are unbiased already: so
+    jeprof shows them as they are, where it would multiply others, and round them. Raises OSError.
+    """
+    live: defaultdict[Site, Totals] = defaultdict(Totals)
+    allocated: defaultdict[Site, Totals] = defaultdict(Totals)
+    for site, sample in _with_sites(profile):
+        allocated[site] += stands_for(sample)
+        if sample.fate is not Fate.DIED_YOUNG:
+            live[site] += stands_for(sample)
+    stacks = {
+        site: DumpedStack(live=live[site], allocated=totals) for site, totals in allocated.items()
+    }
+    path.write_text(write_with_names(stacks, UNBIASED_PERIOD_BYTES), encoding="utf-8")
+
+
+def stands_for(sample: ProfileSample) -> Totals:
+    """The objects and bytes that a sample stands for: each hit stands for a period of bytes."""
+    return Totals(sample.weight_bytes / sample.counted_bytes, sample.weight_bytes)
+
+
+def _with_sites(profile: Profile) -> Iterator[tuple[Site, ProfileSample]]:
+    files = _short_names(frame.file for frame in profile.frames)
+    names = {frame: _name_of(frame, files[frame.file]) for frame in profile.frames}
+
+    @cache
+    def names_of(stack: int) -> Site:
+        return tuple(names[frame] for frame in profile.frames_of(stack))
+
+    for sample in profile.samples:
+        top = _carried(f"{sample.type} ({sample.fate})")
+        yield (top, *names_of(sample.stack)), sample
+
+
+def _name_of(frame: Frame, file: str) -> str:
+    """A frame as one name: function, file and line, if it has these."""
+    return _carried(f"{frame.function} {file}:{frame.line}" if file else frame.function)
+
+
+def _short_names(files: Iterable[str]) -> dict[str, str]:
+    """The end of each file's path, long enough to tell it from the others'."""
+    names: dict[str, str] = {}
+    alike = {file: PurePath(file).parts for file in files}
+    length = 1
+    while alike:
+        ends = Counter(parts[-length:] for parts in alike.values())
+        for file, parts in alike.items():
+            if ends[parts[-length:]] == 1 or length >= len(parts):
+                names[file] = str(PurePath(*parts[-length:])) if file else ""
+        alike = {file: parts for file, parts in alike.items() if file not in names}
+        length += 1
+    return names
+
+
+def _carried(name: str) -> str:
+    """A name that every text format can carry.
+
+    Line ends, `;` and `--` separate in one or the other, and surrogates are no characters.
+    """
+    words = name.encode(errors="replace").decode().split()
+    return re.sub("--+", "-", " ".join(words)).replace(";", ":") or NO_NAME
