@@ -30,7 +30,7 @@ from gcmodel.collector.heap import Heap
 from gcmodel.estimation.intervals import Interval
 from gcmodel.memory.configuration import PERIOD_BYTES_MAX
 from gcmodel.profiling.cost import Cost, cost_of
-from gcmodel.profiling.recording import read
+from gcmodel.profiling.recording import RecordingWriter, read
 from gcmodel.profiling.sampled_run import PROFILED
 from gcmodel.workloads import Workload
 
@@ -171,7 +171,8 @@ def _source(
 
 
 def _record(source: ProgramSource, path: Path) -> None:
-    source.record(path, NO_LIMIT_BYTES, lambda _recorder: None)
+    with RecordingWriter(path, source.header(), NO_LIMIT_BYTES) as writer:
+        source.record(writer, lambda _recorder: None)
 
 
 def _plain_seconds(workload: Workload) -> float:

@@ -10,9 +10,9 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
+from fuzz.profiling.outputs import is_recording
 from fuzz.profiling.profiled import Profiled
 from fuzz.profiling.programs import ProgramSource, main_of
-from fuzz.profiling.recordings import is_recording
 from fuzz.profiling.traces import TraceSource, sampled_every
 from fuzz.protocol import trace as traces
 from gcmodel import ConfigurationError

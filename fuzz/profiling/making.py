@@ -1,23 +1,28 @@
-"""What `gcfuzz profile` does, from a source to the files, and what it says meanwhile."""
+"""What `gcfuzz profile` does, from a source to the files, and what it says meanwhile.
+
+Invariant: a recording is never lost to what happens after it, be it an export that fails, an
+interrupt, a kill, or the next profile, unless that is told to write to its very file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.files import writing
+from fuzz.files import reading, writing
+from fuzz.plain import shell_words
+from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
+from fuzz.profiling import screen
 from fuzz.profiling.outputs import check_exports, export, recording_place
-from fuzz.profiling.profiled import Profiled
-from fuzz.profiling.recordings import keeping, read, record
-from fuzz.profiling.screen import (
-    ProfilingProgress,
-    first_run,
-    print_costs,
-    print_profile,
-    print_written,
-)
+from fuzz.profiling.profiled import Profiled, Stopped
+from gcmodel.memory.errors import RecordingError
+from gcmodel.profiling import recording
+from gcmodel.profiling.cost import Cost
+from gcmodel.profiling.profile import Profile
+from gcmodel.profiling.recorder import Listener, Recorder
 
 
 def make_profile(
@@ -28,27 +33,93 @@ def make_profile(
     Raises BadInputError.
     """
     with recording_place(outputs) as path:
-        with first_run(console, source):
+        with screen.first_run(console, source):
             cost = source.cost()
-        with ProfilingProgress(console, source, cost) as progress, writing(path):
-            seconds = record(source, cost, path, max_bytes, progress)
+        with screen.ProfilingProgress(console, source, cost) as progress, writing(path):
+            seconds = _record(source, cost, path, max_bytes, progress)
         with keeping(path):
-            with console.status("reading the recording"):
-                profile = read(path)
-            print_profile(console, profile)
-            print_costs(console, profile, cost, seconds, path.stat().st_size)
-            with console.status("writing the files"):
-                export(profile, outputs)
-    print_written(console, outputs)
+            profile = _read_and_show(path, console)
+            screen.print_costs(console, profile, cost, seconds, path.stat().st_size)
+            _export(profile, outputs, console)
+    screen.print_written(console, outputs)
     return seconds is not None
 
 
-def export_recording(recording: Path, outputs: Sequence[Path], console: Console) -> None:
+def export_recording(path: Path, outputs: Sequence[Path], console: Console) -> None:
     """Write the files that a recording tells, and run nothing. Raises BadInputError."""
-    check_exports(recording, outputs)
-    with console.status("reading the recording"):
-        profile = read(recording)
-    print_profile(console, profile)
+    check_exports(path, outputs)
+    _export(_read_and_show(path, console), outputs, console)
+    screen.print_written(console, outputs)
+
+
+def _read_and_show(path: Path, console: Console) -> Profile:
+    with console.status("reading the recording"), reading(path):
+        try:
+            profile = recording.read(path)
+        except RecordingError as problem:
+            raise BadInputError(str(problem)) from problem
+    screen.print_profile(console, profile)
+    return profile
+
+
+def _export(profile: Profile, outputs: Sequence[Path], console: Console) -> None:
     with console.status("writing the files"):
         export(profile, outputs)
-    print_written(console, outputs)
+
+
+def _record(
+    source: Profiled, cost: Cost, path: Path, max_bytes: int, listener: Listener
+) -> float | None:
+    """Record what costs so much; returns the seconds that it took, None if it was interrupted.
+
+    Raises BadInputError before it would need more than `max_bytes`, and whenever it cannot go on.
+    """
+    _check_fits(source, cost, max_bytes)
+
+    def stop_with_the_recording(recorder: Recorder) -> None:
+        listener(recorder)
+        if writer.stopped_by is not None:
+            raise Stopped
+
+    seconds = None
+    writer = recording.RecordingWriter(path, source.header(), max_bytes)
+    try:
+        with writer, suppress(Stopped):
+            seconds = source.record(writer, stop_with_the_recording)
+    except KeyboardInterrupt:
+        return None
+    except BadInputError as problem:
+        raise BadInputError(f"{problem}; what was recorded before that is in {path}") from problem
+    if writer.stopped_by is not None:
+        command = shell_words(["gcfuzz", "profile", str(path), "-o", "FILE"])
+        raise BadInputError(
+            f"{path}: {writer.stopped_by}; the recording ends there, and `{command}` shows it"
+        )
+    return seconds
+
+
+def _check_fits(source: Profiled, cost: Cost, max_bytes: int) -> None:
+    """Raise BadInputError if the recording would not fit, with the period that would."""
+    needed_bytes = cost.recording_bytes(source.period_bytes, source.time_period_us)
+    if needed_bytes <= max_bytes:
+        return
+    period_bytes = cost.period_that_fits(max_bytes, source.time_period_us)
+    if period_bytes is None or period_bytes > cost.allocated_bytes:
+        how = "no period that samples anything fits; raise --max-size"
+    else:
+        how = f"--period {period_bytes} would fit"
+    raise BadInputError(
+        f"{source.name}: a period of {source.period_bytes} bytes would write about "
+        f"{needed_bytes:,} bytes, and --max-size is {max_bytes:,}; {how}"
+    )
+
+
+@contextmanager
+def keeping(recording: Path) -> Iterator[None]:
+    """Whatever keeps its files from being made of a recording, the message says where that is."""
+    try:
+        yield
+    except (BadInputError, HarnessError) as problem:
+        raise type(problem)(f"{problem}; the recording is kept in {recording}") from problem
+    except KeyboardInterrupt as interrupt:
+        raise InterruptedWorkError(f"the recording is kept in {recording}") from interrupt

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.files import check_writable, replacing, writing
+from fuzz.files import check_writable, reading, replacing, writing
 from fuzz.problems import BadInputError
-from fuzz.profiling.recordings import is_recording
-from gcmodel.profiling import firefox, text_formats
+from gcmodel.profiling import firefox, recording, text_formats
 from gcmodel.profiling.profile import Profile
 
 
@@ -27,10 +26,11 @@ def _write_firefox(profile: Profile, path: Path) -> None:
 
 @attrs.frozen
 class Format:
-    """How a file is written, what opens it in a few words, and whether it has samples by time."""
+    """What opens a file in a few words, how it is written, and whether it has samples by time."""
 
     opened_by: str
     write: Callable[[Profile, Path], None] | None
+    """None for the recording, which is there before all others."""
     has_time: bool
 
 
@@ -45,19 +45,15 @@ FORMATS = {
     ".collapsed": Format(_IN_FLAMES, text_formats.write_collapsed, has_time=False),
     RECORDING_SUFFIX: Format(_OURSELVES, None, has_time=True),
 }
-"""What a file is, by the ending of its name. The recording is there before all others."""
+"""What a file is, by the ending of its name."""
 
 
 def format_of(path: Path) -> Format:
     """What the file is to be. Raises BadInputError unless its name says so."""
-    return FORMATS[_ending_of(path)]
-
-
-def _ending_of(path: Path) -> str:
-    for ending in FORMATS:
+    for ending, kind in FORMATS.items():
         # A suffix is what follows a name, and a name there must be.
         if path.name[1:].endswith(ending):
-            return ending
+            return kind
     raise BadInputError(f"{path}: unknown format; end the name in one of {', '.join(FORMATS)}")
 
 
@@ -79,10 +75,16 @@ def check_outputs(paths: Sequence[Path], *, samples_time: bool) -> None:
         )
 
 
-def check_exports(recording: Path, paths: Sequence[Path]) -> None:
+def check_exports(path: Path, paths: Sequence[Path]) -> None:
     """Raise BadInputError if one of these is a recording, too."""
     if recordings := _recordings_among(paths):
-        raise BadInputError(f"{recordings[0]}: {recording} is the recording; copy that")
+        raise BadInputError(f"{recordings[0]}: {path} is the recording; copy that")
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a file is a recording. Raises BadInputError where it cannot be read."""
+    with reading(path):
+        return recording.is_recording(path)
 
 
 @contextmanager
@@ -133,4 +135,4 @@ def export(profile: Profile, paths: Sequence[Path]) -> None:
 
 
 def _recordings_among(paths: Sequence[Path]) -> list[Path]:
-    return [path for path in paths if _ending_of(path) == RECORDING_SUFFIX]
+    return [path for path in paths if format_of(path).write is None]

@@ -5,25 +5,12 @@ Invariant: what is recorded does the same as what `cost` has run before, with a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
-import attrs
-
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.recorder import Recorder
-
-Listener = Callable[[Recorder], None]
-"""Who hears after each minor collection how far a recorder is."""
-
-
-@attrs.frozen
-class Recorded:
-    """How long what was recorded took, and what stopped the recording before its end, if any."""
-
-    seconds: float
-    stopped_by: str | None
+from gcmodel.profiling.profile import ProfileHeader
+from gcmodel.profiling.recorder import Listener
+from gcmodel.profiling.recording import RecordingWriter
 
 
 class Stopped(BaseException):
@@ -52,9 +39,11 @@ class Profiled(Protocol):
     def cost(self) -> Cost:
         """Run it without recording. Raises BadInputError for what cannot run."""
 
-    def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
-        """Run it and record it.
+    def header(self) -> ProfileHeader:
+        """What a recording that begins now says first. Raises BadInputError as `cost` does."""
 
-        Raises BadInputError for what cannot run, OSError where nothing can be written, and whatever
-        the listener raises.
+    def record(self, writer: RecordingWriter, listener: Listener) -> float:
+        """Run it and record it; returns the seconds that it took.
+
+        Raises BadInputError for what cannot run, and whatever the listener raises.
         """

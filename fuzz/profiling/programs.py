@@ -21,10 +21,10 @@ import attrs
 
 from fuzz.files import read_bytes
 from fuzz.problems import BadInputError
-from fuzz.profiling.profiled import Listener, Recorded, Stopped
+from fuzz.profiling.profiled import Stopped
 from gcmodel.profiling.cost import Cost, cost_of
 from gcmodel.profiling.profile import ProfileHeader
-from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recorder import Listener, Recorder
 from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.sampled_run import PROFILED, Program, SamplingPlan, record
 from gcmodel.profiling.stacks import PythonStacks
@@ -59,17 +59,18 @@ class ProgramSource:
             cost = cost_of(self.program)
         return cost.times(self.repeat)
 
-    def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
-        header = ProfileHeader.of_now(
+    def header(self) -> ProfileHeader:
+        return ProfileHeader.of_now(
             self.name,
             period_bytes=self.period_bytes,
             is_random=self.is_random,
             nursery_bytes=PROFILED.nursery_bytes,
             time_period_us=self.time_period_us,
         )
-        writer = RecordingWriter(path, header, max_bytes)
+
+    def record(self, writer: RecordingWriter, listener: Listener) -> float:
         stacks = PythonStacks(writer.line, self.name)
-        recorder = Recorder(writer, stacks.of_allocation, lambda: listener(recorder))
+        recorder = Recorder(writer, stacks.of_allocation, listener)
         plan = SamplingPlan(
             period_bytes=self.period_bytes,
             repeat=self.repeat,
@@ -78,9 +79,8 @@ class ProgramSource:
                 PROFILED, random_periods=self.is_random, sampler_seeds=(self.seed,)
             ),
         )
-        with writer, _running(self.script):
-            seconds = record(self.program, recorder, stacks, plan)
-        return Recorded(seconds, writer.stopped_by)
+        with _running(self.script):
+            return record(self.program, recorder, stacks, plan)
 
 
 def main_of(path: Path) -> Program:

@@ -11,13 +11,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import attrs
 
 from fuzz.oracles.transparency import TransparencyOracle
 from fuzz.problems import BadInputError
-from fuzz.profiling.profiled import Listener, Recorded
 from fuzz.protocol.actions import NAMES, EnableSampling
 from fuzz.protocol.trace import Trace
 from fuzz.run import Step, replay_steps
@@ -27,7 +25,7 @@ from gcmodel import Events, Report
 from gcmodel.memory.events import ContextSample
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.profile import Frame, ProfileHeader
-from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recorder import Listener, Recorder
 from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import StackTable
 
@@ -87,28 +85,28 @@ class TraceSource:
             bytes_by_size=dict(bytes_by_size),
         )
 
-    def record(self, path: Path, max_bytes: int, listener: Listener) -> Recorded:
+    def header(self) -> ProfileHeader:
         contract = self._target().start(self.trace.header.config)
-        header = ProfileHeader.of_now(
+        return ProfileHeader.of_now(
             self.name,
             period_bytes=self.period_bytes,
             is_random=contract.sampling.distances != "period",
             nursery_bytes=contract.nursery_bytes,
         )
-        writer = RecordingWriter(path, header, max_bytes)
+
+    def record(self, writer: RecordingWriter, listener: Listener) -> float:
         stacks = RuleStacks(writer, self.name)
-        recorder = HeardRecorder(writer, stacks.of_allocation, lambda: listener(recorder))
+        recorder = HeardRecorder(writer, stacks.of_allocation, listener)
         # What some oracles run once more at the end is not recorded.
         hears = iter([recorder])
         steps = self._steps(lambda: next(hears, None) or Events())
         began = time.perf_counter()
-        with writer:
-            for action in self.trace.actions:
-                stacks.rule = NAMES[type(action)]
-                next(steps)
-            seconds = time.perf_counter() - began
-            recorder.end()
-        return Recorded(seconds, writer.stopped_by)
+        for action in self.trace.actions:
+            stacks.rule = NAMES[type(action)]
+            next(steps)
+        seconds = time.perf_counter() - began
+        recorder.end()
+        return seconds
 
     @property
     def _periods_bytes(self) -> list[int]:

@@ -18,19 +18,21 @@ from typing_extensions import override
 from gcmodel.memory.events import ContextSample, Events, Report
 from gcmodel.profiling.recording import RecordingWriter
 
+Listener = Callable[["Recorder"], None]
+"""Who hears after each minor collection how far a recorder is, when all so far is safe."""
+
 
 class Recorder(Events):
     """Writes what it hears. `hits`, `weight_bytes` and `time_samples` are the totals so far.
 
-    `site` tells the number of the stack that has just called the collector. `listener` is called
-    after each minor collection, when all so far is safe from a kill.
+    `site` tells the number of the stack that has just called the collector.
     """
 
     def __init__(
         self,
         writer: RecordingWriter,
         site: Callable[[], int],
-        listener: Callable[[], None] = lambda: None,
+        listener: Listener = lambda _: None,
     ) -> None:
         super().__init__()
         self.hits = 0
@@ -86,7 +88,7 @@ class Recorder(Events):
             figures = memory_used_bytes, arena_bytes, resident_bytes
             self._line("minor", self._collection_began_us, *figures)
             self.writer.flush()
-            self._listener()
+            self._listener(self)
 
     @override
     def major_step(self, state: int) -> None:

@@ -20,7 +20,7 @@ from firefox_check import problems
 
 from fuzz.problems import InterruptedWorkError
 from fuzz.profiling import screen
-from fuzz.profiling.recordings import keeping
+from fuzz.profiling.making import keeping
 from fuzz.protocol.actions import EnableSampling
 from fuzz.protocol.trace import dumps
 from fuzz.sessions.corpus import shipped_traces

@@ -18,7 +18,8 @@ from fuzz.profiling import screen
 from fuzz.profiling.programs import ProgramSource
 from gcmodel import Heap
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.recording import read
+from gcmodel.profiling.recorder import Listener
+from gcmodel.profiling.recording import RecordingWriter, read
 
 COLUMNS, LINES = 100, 30
 LINE = re.compile(
@@ -52,12 +53,17 @@ def source() -> ProgramSource:
     )
 
 
+def record(source: ProgramSource, path: Path, listener: Listener) -> None:
+    with RecordingWriter(path, source.header(), 10**8) as writer:
+        source.record(writer, listener)
+
+
 def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
     """What a console shows while the source is recorded."""
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=COLUMNS)
     with screen.ProfilingProgress(console, source, source.cost()) as progress:
-        source.record(path, 10**8, progress)
+        record(source, path, progress)
     return output.getvalue()
 
 
@@ -103,7 +109,7 @@ def test_a_live_line_is_drawn_at_once_and_again_when_it_is_time(
 def test_the_overhead_is_told_where_a_clock_can_tell(
     source: ProgramSource, tmp_path: Path, plain_seconds: float, seconds: float, told: str
 ) -> None:
-    source.record(tmp_path / "out.jsonl", 10**8, lambda _: None)
+    record(source, tmp_path / "out.jsonl", lambda _: None)
     profile = read(tmp_path / "out.jsonl")
     cost = Cost(seconds=plain_seconds, allocated_bytes=1000, collections=0, bytes_by_size={})
     output = StringIO()
