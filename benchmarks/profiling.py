@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from profiling_page import page
 from profiling_plots import draw_all
-from profiling_runs import Evaluation, evaluate
+from profiling_runs import Evaluation, Workload, evaluate
 
 from gcmodel.workloads import WORKLOADS
 
@@ -47,7 +47,7 @@ def write(evaluation: Evaluation, folder: Path) -> None:
 )
 def main(names: tuple[str, ...], repeats: int, seeds: int, output: Path) -> None:
     """Measure, and write the page and its plots."""
-    workloads = [WORKLOADS[name] for name in names]
+    workloads = [Workload(name, WORKLOADS[name]) for name in names]
     write(evaluate(workloads, repeats=repeats, seeds=seeds), output)
 
 

@@ -31,8 +31,7 @@ from gcmodel.estimation.intervals import Interval
 from gcmodel.memory.configuration import PERIOD_BYTES_MAX
 from gcmodel.profiling.cost import Cost, cost_of
 from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.sampled_run import PROFILED
-from gcmodel.workloads import Workload
+from gcmodel.profiling.sampled_run import PROFILED, Program
 
 PERIODS_BYTES = tuple(128 * 4**power for power in range(6))
 RATES_PER_SECOND = (100, 250, 500, 1000, 2000)
@@ -44,6 +43,14 @@ COMMON_SHARE = 0.05
 """Types with fewer of a workload's bytes are hit too seldom for long periods to be compared."""
 NO_LIMIT_BYTES = 2**40
 KIB = 2**10
+
+
+@attrs.frozen
+class Workload:
+    """A program and its name."""
+
+    name: str
+    run: Program
 
 
 # Speeds.

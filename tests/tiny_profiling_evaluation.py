@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from profiling import write
-from profiling_runs import evaluate
+from profiling_runs import Workload, evaluate
 
-from gcmodel.workloads import Workload, allocate
+from gcmodel.workloads import allocate
 
 WORKLOADS = [
-    Workload(name, "a loop that allocates", partial(allocate.run, rounds=rounds))
+    Workload(name, partial(allocate.run, rounds=rounds))
     for name, rounds in (("one", 400), ("two", 800))
 ]
 

@@ -92,7 +92,7 @@ def _program(what: Path, options: RecordingOptions) -> ProgramSource:
     seconds = options.time_period_seconds
     return ProgramSource(
         name=str(what) if workload else what.name,
-        program=workload.run if workload else main_of(what),
+        program=workload or main_of(what),
         script=None if workload else what,
         repeat=options.repeat or 1,
         is_random=not options.fixed,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import attrs
-from typing_extensions import override
 
 from gcmodel.estimation.tcmalloc import weight_bytes
 from gcmodel.sampling.distances import Distances, Gperftools, Jemalloc, Tcmalloc
@@ -62,7 +61,6 @@ class JemallocSampler(BlockSampler):
         """A fresh wait, for the period of now."""
         return self._distances.draw(self.period_bytes)
 
-    @override
     def count(self, counted_bytes: int) -> BlockSample | None:
         self.allocated_bytes += counted_bytes
         if self.allocated_bytes - self.last_event_bytes < self.wait_bytes:
@@ -93,7 +91,6 @@ class CountdownSampler(BlockSampler):
         self.picked_period_bytes = self.period_bytes
         self.left_bytes = self.distances.draw(self.period_bytes)
 
-    @override
     def count(self, counted_bytes: int) -> BlockSample | None:
         self.left_bytes -= counted_bytes
         if self.left_bytes >= 0:
@@ -116,7 +113,6 @@ class GperftoolsSampler(CountdownSampler):
 
     DISTANCES = Gperftools
 
-    @override
     def hit(self) -> BlockSample | None:
         """Nothing is said of what the sample stands for."""
         return BlockSample(self.period_bytes)
@@ -130,7 +126,6 @@ class TcmallocSampler(CountdownSampler):
 
     DISTANCES = Tcmalloc
 
-    @override
     def hit(self) -> BlockSample | None:
         """The period is the one with which the distance was drawn."""
         period_bytes = self.picked_period_bytes

@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 
 import attrs
-from typing_extensions import override
 
 from gcmodel.blocks.block_sampler import BlockSample
 from gcmodel.estimation import jemalloc, tcmalloc
@@ -63,7 +62,6 @@ class LivingSamples(ABC):
 class JemallocLivingSamples(LivingSamples):
     """Objects are counted in eighths. (jemalloc 5.3.0, prof_unbias_map_init.)"""
 
-    @override
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         figures = sample.counted_bytes, sample.hit.period_bytes
         eighths = jemalloc.unbiased_eighths(*figures)
@@ -73,7 +71,6 @@ class JemallocLivingSamples(LivingSamples):
 class GperftoolsLivingSamples(LivingSamples):
     """What counts is what is unbiased. (As it was meant; pprof has the requested bytes instead.)"""
 
-    @override
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         probability = chance(sample.counted_bytes, sample.hit.period_bytes)
         return 1 / probability, round(sample.usable_bytes / probability)
@@ -82,7 +79,6 @@ class GperftoolsLivingSamples(LivingSamples):
 class TcmallocLivingSamples(LivingSamples):
     """The weight is a number of counted bytes. (google/tcmalloc, allocation_sample.h.)"""
 
-    @override
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         assert sample.hit.weight_bytes is not None
         represented = tcmalloc.bytes_represented(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from typing_extensions import override
-
 
 def rounded_up(size_bytes: int, multiple_bytes: int) -> int:
     """The least multiple that is not below `size_bytes`."""
@@ -53,7 +51,6 @@ class JemallocSizes(Sizes):
         step_lg = max(self.QUANTUM_LG, ceiling_lg - 3)
         return rounded_up(requested_bytes, 1 << step_lg)
 
-    @override
     def counted_bytes(self, requested_bytes: int) -> int:
         return self.usable_bytes(requested_bytes)
 
@@ -75,7 +72,6 @@ class GperftoolsSizes(Sizes):
     TINY_BYTES = 8
     QUANTUM_BYTES = 16
 
-    @override
     def usable_bytes(self, requested_bytes: int) -> int:
         if requested_bytes <= self.TINY_BYTES:
             return self.TINY_BYTES
@@ -110,6 +106,5 @@ class TcmallocSizes(GperftoolsSizes):
     to version; what samples stand for holds for any, and those of gperftools stand in for them.
     """
 
-    @override
     def counted_bytes(self, requested_bytes: int) -> int:
         return requested_bytes + 1

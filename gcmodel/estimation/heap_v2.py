@@ -1,4 +1,4 @@
-"""Heap dumps in the text format that jeprof reads, written and read.
+"""Heap dumps in the text format that jeprof reads.
 
     heap_v2/524288
       t*: live objects: live bytes [allocated objects: allocated bytes]
@@ -18,13 +18,12 @@ All is said of one thread. The sums may be any estimator's, not only jemalloc's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import attrs
 
 from gcmodel.estimation.checks import check_at_least
-from gcmodel.estimation.jemalloc import Dumped, dumped
+from gcmodel.estimation.jemalloc import dumped
 from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
 
@@ -33,10 +32,6 @@ FIRST_MADE_UP_ADDRESS = 0x1000
 # A caller's address is the one it returns to; jeprof looks up the byte before it.
 MADE_UP_ADDRESS_BYTES = 16
 
-HEAD = re.compile(r"heap_v2/(\d+)")
-STACK = re.compile(r"@((?: 0x[0-9a-f]+)+)")
-ALL_THREADS = re.compile(r"  t\*: (\d+): (\d+) \[(\d+): (\d+)\]")
-
 
 @attrs.frozen(kw_only=True)
 class DumpedStack:
@@ -44,23 +39,6 @@ class DumpedStack:
 
     live: Totals
     allocated: Totals = attrs.Factory(Totals)
-
-
-@attrs.frozen
-class Numbers:
-    """A `t*` line."""
-
-    live: Dumped
-    allocated: Dumped
-
-
-@attrs.frozen(kw_only=True)
-class Dump:
-    """A dump as it was read, all threads together."""
-
-    period_bytes: int
-    head: Numbers
-    stacks: dict[Site, Numbers]
 
 
 def write(stacks: Mapping[Site, DumpedStack], period_bytes: int, mapped_libraries: str) -> str:
@@ -101,28 +79,6 @@ def write_with_names(stacks: Mapping[Site, DumpedStack], period_bytes: int) -> s
     }
     head = ["--- symbol", "binary=names", *symbols, "---", "--- heap", ""]
     return "\n".join(head) + write(numbered, period_bytes, "")
-
-
-def read(text: str) -> Dump:
-    """The dump's period, its head and each stack's numbers. Raises ValueError if it is no dump.
-
-    The lines of single threads, and all that follows the stacks, are not looked at.
-    """
-    lines = iter(text.partition(LIBRARIES)[0].splitlines())
-    head = HEAD.fullmatch(next(lines, ""))
-    if not head:
-        raise ValueError("a heap_v2 dump begins with heap_v2/ and its period in bytes")
-    numbers: dict[Site, Numbers] = {}
-    site: Site = ()
-    for line in lines:
-        if stack := STACK.fullmatch(line):
-            site = tuple(int(address, 16) for address in stack[1].split())
-        elif found := ALL_THREADS.fullmatch(line):
-            live_objects, live_bytes, objects, size = map(int, found.groups())
-            numbers[site] = Numbers(Dumped(live_objects, live_bytes), Dumped(objects, size))
-    if () not in numbers:
-        raise ValueError("the dump's head has no line for all threads")
-    return Dump(period_bytes=int(head[1]), head=numbers.pop(()), stacks=numbers)
 
 
 def _lines(stack: DumpedStack, period_bytes: int) -> list[str]:

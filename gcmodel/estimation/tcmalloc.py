@@ -12,8 +12,6 @@ up to half an object a sample.
 
 from __future__ import annotations
 
-import math
-
 from gcmodel.estimation.checks import check_at_least
 from gcmodel.estimation.failed_trials import represented_bytes
 from gcmodel.estimation.samples import Sample
@@ -30,19 +28,6 @@ def weight_bytes(bytes_until_sample: int, period_bytes: int) -> int:
     if bytes_until_sample >= 0:
         raise ValueError(f"bytes_until_sample is {bytes_until_sample}; a sample needs less than 0")
     return period_bytes - (bytes_until_sample + 1)
-
-
-def mean_weight_bytes(requested_bytes: int, period_bytes: float) -> float:
-    """What the weights of such allocations must be on average: `(k + 1)/(1 - exp(-(k + 1)/T))`.
-
-    The document's exponential takes bytes for a continuum; with whole bytes the mean is up to half
-    a byte less, `(k + 1)/(1 - (1 - 1/T)^(k + 1))`. Raises ValueError for a request below 0 or a
-    period below one byte.
-    """
-    check_at_least("requested_bytes", requested_bytes, 0)
-    check_at_least("period_bytes", period_bytes, 1)
-    counted = requested_bytes + 1
-    return counted / -math.expm1(-counted / period_bytes)
 
 
 def bytes_represented(weight: float, allocated_bytes: int, requested_bytes: int) -> int:

@@ -101,7 +101,6 @@ class ContextSampling(Sampler):
         for thread in range(len(self._distances)):
             self.draw_limit(thread)
 
-    @override
     def end(self) -> None:
         for context in self._threads.contexts:
             context.combined_limit = context.alloc_limit
@@ -136,7 +135,6 @@ class ContextSampling(Sampler):
         self._events.sample(ContextSample(self._threads.thread, size_bytes, offset))
         return 1
 
-    @override
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
         """A distance of its own judges it, and the context stays as it is."""
         if self.period_bytes:

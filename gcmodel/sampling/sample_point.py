@@ -25,8 +25,6 @@ random, as its authors plan. Nothing but the slow path asks it.
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import Events
 from gcmodel.memory.nursery import Nursery
@@ -46,12 +44,10 @@ class Sampling(Sampler):
             self._distances = Geometric(configuration.sampler_seeds[0])
         self._bytes_until_sample = 0  # while a minor collection moves `nursery_free`
 
-    @override
     def begin(self) -> None:
         self.sample_point = self._nursery.nursery_free + self.next_distance()
         self.set_limit()
 
-    @override
     def end(self) -> None:
         self.set_limit()
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import heap_v2_reading
 import pytest
 
 import fuzz
@@ -474,9 +475,9 @@ answer = None
 """
     path = tmp_path / "dump"
     ask(script, [calls, sites, lg_period, str(path)])
-    dump = heap_v2.read(path.read_text(encoding="utf-8"))
+    dump = heap_v2_reading.read(path.read_text(encoding="utf-8"))
     expected = dump_of(calls, sites, 2**lg_period)
-    assert dump == heap_v2.read(heap_v2.write(expected, 2**lg_period, ""))
+    assert dump == heap_v2_reading.read(heap_v2.write(expected, 2**lg_period, ""))
     assert len(dump.stacks) == len(sites)
 
 

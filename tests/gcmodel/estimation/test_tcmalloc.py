@@ -9,7 +9,6 @@ import pytest
 from gcmodel.estimation.samples import Sample
 from gcmodel.estimation.tcmalloc import (
     bytes_represented,
-    mean_weight_bytes,
     objects_represented,
     reported,
     weight_bytes,
@@ -62,6 +61,16 @@ def test_the_byte_that_is_hit_weighs_a_period() -> None:
 def test_what_is_no_sample_has_no_weight(counter: int, period: int) -> None:
     with pytest.raises(ValueError, match=r"(bytes_until_sample|period_bytes) is"):
         weight_bytes(counter, period)
+
+
+def mean_weight_bytes(requested_bytes: int, period_bytes: float) -> float:
+    """What the weights of such allocations must be on average: `(k + 1)/(1 - exp(-(k + 1)/T))`.
+
+    The document's exponential takes bytes for a continuum; with whole bytes the mean is up to half
+    a byte less, `(k + 1)/(1 - (1 - 1/T)^(k + 1))`.
+    """
+    counted = requested_bytes + 1
+    return counted / -math.expm1(-counted / period_bytes)
 
 
 @pytest.mark.parametrize("requested", [0, 1, 100, 2000, 20_000])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import attrs
 import pytest
+from heap_v2_reading import read
 
 from gcmodel import Heap
-from gcmodel.estimation.heap_v2 import read
 from gcmodel.profiling.profile import Fate, Frame, Profile
 from gcmodel.profiling.text_formats import stands_for, write_heap_dump
 
