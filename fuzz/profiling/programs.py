@@ -24,10 +24,9 @@ from fuzz.problems import BadInputError
 from fuzz.profiling.profiled import Stopped
 from gcmodel.profiling.cost import Cost, cost_of
 from gcmodel.profiling.profile import ProfileHeader
-from gcmodel.profiling.recorder import Listener, Recorder
+from gcmodel.profiling.recorder import Listener
 from gcmodel.profiling.recording import RecordingWriter
-from gcmodel.profiling.sampled_run import PROFILED, Program, SamplingPlan, record
-from gcmodel.profiling.stacks import PythonStacks
+from gcmodel.profiling.sampled_run import PROFILED, Program, record
 
 MAIN = "main"
 MODULE = "gcfuzz_profiled"
@@ -54,10 +53,8 @@ class ProgramSource:
         return self.script is None
 
     def cost(self) -> Cost:
-        """The program is run once, and the rest is arithmetic."""
         with _running(self.script):
-            cost = cost_of(self.program)
-        return cost.times(self.repeat)
+            return cost_of(self.program, self.repeat)
 
     def header(self) -> ProfileHeader:
         return ProfileHeader.of_now(
@@ -69,18 +66,13 @@ class ProgramSource:
         )
 
     def record(self, writer: RecordingWriter, listener: Listener) -> float:
-        stacks = PythonStacks(writer.line, self.name)
-        recorder = Recorder(writer, stacks.of_allocation, listener)
-        plan = SamplingPlan(
-            period_bytes=self.period_bytes,
-            repeat=self.repeat,
-            time_period_us=self.time_period_us,
-            configuration=attrs.evolve(
-                PROFILED, random_periods=self.is_random, sampler_seeds=(self.seed,)
-            ),
+        configuration = attrs.evolve(
+            PROFILED, random_periods=self.is_random, sampler_seeds=(self.seed,)
         )
         with _running(self.script):
-            return record(self.program, recorder, stacks, plan)
+            return record(
+                self.program, writer, listener, repeat=self.repeat, configuration=configuration
+            )
 
 
 def main_of(path: Path) -> Program:

@@ -11,6 +11,9 @@ block is none of the cache's, and has the room of its class all the same.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
+
 import attrs
 
 from gcmodel.blocks.block_sampler import (
@@ -28,7 +31,6 @@ from gcmodel.blocks.living_samples import (
     TcmallocLivingSamples,
 )
 from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes, Sizes, TcmallocSizes
-from gcmodel.blocks.thread_cache import ThreadCache
 from gcmodel.memory.errors import ConfigurationError, DanglingReferenceError, DoubleFreeError
 
 
@@ -41,6 +43,43 @@ class Block:
     class_bytes: int | None
     sample: SampledBlock | None
     is_freed: bool = False
+
+
+class ThreadCache:
+    """A thread's free blocks of each size class, those given back last in use first.
+
+    An address is handed out again only after it was given back. Nothing is counted here: the
+    sampler counts a block once, whether the cache had one or had to be filled.
+    """
+
+    FILL_COUNT = 4
+    """How many blocks of a class are fetched at a time."""
+
+    def __init__(
+        self, new_address: Callable[[int], int], spans: dict[int, tuple[int, ...]]
+    ) -> None:
+        """`spans`, which all threads' caches share, has the addresses fetched with each."""
+        self._new_address = new_address
+        self._spans = spans
+        self._free: defaultdict[int, list[int]] = defaultdict(list)
+
+    def take(self, class_bytes: int) -> int:
+        if not self.has(class_bytes):
+            self._fill(class_bytes)
+        return self._free[class_bytes].pop()
+
+    def has(self, class_bytes: int) -> bool:
+        """Whether a block of that class can be taken without the slow path."""
+        return bool(self._free[class_bytes])
+
+    def _fill(self, class_bytes: int) -> None:
+        """The slow path: fetch free blocks of that class."""
+        fetched = tuple(self._new_address(class_bytes) for _ in range(self.FILL_COUNT))
+        self._spans.update(dict.fromkeys(fetched, fetched))
+        self._free[class_bytes].extend(reversed(fetched))
+
+    def give(self, class_bytes: int, address: int) -> None:
+        self._free[class_bytes].append(address)
 
 
 class BlockHeap:

@@ -50,16 +50,6 @@ class Cost:
     bytes_by_size: dict[int, int]
     new_stack_bytes: float = 0
 
-    def times(self, repeat: int) -> Cost:
-        """The cost of the same, so many times."""
-        return attrs.evolve(
-            self,
-            seconds=repeat * self.seconds,
-            allocated_bytes=repeat * self.allocated_bytes,
-            collections=repeat * self.collections,
-            bytes_by_size={size: repeat * total for size, total in self.bytes_by_size.items()},
-        )
-
     def recording_bytes(self, period_bytes: int, time_period_us: int | None) -> int:
         """How large the recording may become, about."""
         # An object that is larger than the period is one sample with several hits.
@@ -128,8 +118,8 @@ class _Sparse(Events):
         pass
 
 
-def cost_of(program: Program) -> Cost:
-    """Run a program without recording it. Raises whatever it raises."""
+def cost_of(program: Program, repeat: int = 1) -> Cost:
+    """What so many runs cost, of one without a recorder. Raises whatever the program raises."""
     events = _Sparse()
     heap = Heap(PROFILED, events=events)
     heap.enable_sampling(SPARSE_PERIOD_BYTES)
@@ -137,11 +127,12 @@ def cost_of(program: Program) -> Cost:
     with headroom():
         events.stacks.run(program, heap)
     seconds = time.perf_counter() - began
+    sizes = events.bytes_by_size
     return Cost(
-        seconds=seconds,
-        allocated_bytes=events.bytes_by_size.total() + _bytes_since_sample(heap),
-        collections=events.collections,
-        bytes_by_size=dict(events.bytes_by_size),
+        seconds=repeat * seconds,
+        allocated_bytes=repeat * (sizes.total() + _bytes_since_sample(heap)),
+        collections=repeat * events.collections,
+        bytes_by_size={size: repeat * total for size, total in sizes.items()},
         new_stack_bytes=events.new_stack_bytes,
     )
 

@@ -65,6 +65,7 @@ class RecordingWriter:
     """
 
     def __init__(self, path: Path, header: ProfileHeader, max_bytes: int) -> None:
+        self.header = header
         self.stopped_by: str | None = None
         self.written_bytes = 0
         self._max_bytes = max_bytes

@@ -20,11 +20,10 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 
-import attrs
-
 from gcmodel.collector.heap import Heap
 from gcmodel.memory.configuration import Configuration
-from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.recorder import Listener, Recorder
+from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import PythonStacks
 
 Program = Callable[[Heap], object]
@@ -68,32 +67,28 @@ def sampling_time(recorder: Recorder, stacks: PythonStacks, period_us: int) -> I
         signal.signal(signal.SIGALRM, before)
 
 
-@attrs.frozen(kw_only=True)
-class SamplingPlan:
-    """How a program is sampled."""
-
-    period_bytes: int
-    repeat: int = 1
-    """How often the program is run, 1 or more."""
-    time_period_us: int | None = None
-    """How often the stack is sampled by time; None for never."""
-    configuration: Configuration = PROFILED
-
-
 def record(
-    program: Program, recorder: Recorder, stacks: PythonStacks, sampling: SamplingPlan
+    program: Program,
+    writer: RecordingWriter,
+    listener: Listener = lambda _: None,
+    *,
+    repeat: int = 1,
+    configuration: Configuration = PROFILED,
 ) -> float:
-    """Run a program with a recorder attached; returns the seconds that it took.
+    """Run a program so many times, recorded as the header says; returns the seconds that it took.
 
-    Raises ConfigurationError for a period that cannot be, and whatever the program raises.
+    Raises ConfigurationError for a period that cannot be, and whatever program and listener raise.
     """
-    heap = Heap(sampling.configuration, events=recorder)
-    heap.enable_sampling(sampling.period_bytes)
-    period_us = sampling.time_period_us
+    header = writer.header
+    stacks = PythonStacks(writer.line, header.program)
+    recorder = Recorder(writer, stacks.of_allocation, listener)
+    heap = Heap(configuration, events=recorder)
+    heap.enable_sampling(header.period_bytes)
+    period_us = header.time_period_us
     timed = nullcontext() if period_us is None else sampling_time(recorder, stacks, period_us)
     began = time.perf_counter()
     with headroom(), timed:
-        for _ in range(sampling.repeat):
+        for _ in range(repeat):
             # What one run keeps is no cost of the next.
             del heap.roots[:]
             stacks.run(program, heap)

@@ -5,9 +5,8 @@ from random import Random
 
 import pytest
 
-from gcmodel.blocks.block_heap import TCMALLOC, Block, BlockHeap
+from gcmodel.blocks.block_heap import TCMALLOC, Block, BlockHeap, ThreadCache
 from gcmodel.blocks.history import BlockHistory
-from gcmodel.blocks.thread_cache import ThreadCache
 from gcmodel.estimation import profiles
 from gcmodel.estimation.samples import Site
 from gcmodel.estimation.tcmalloc import reported

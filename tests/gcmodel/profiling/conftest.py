@@ -17,10 +17,8 @@ from gcmodel.profiling.profile import (
     Stack,
     TimeSample,
 )
-from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.sampled_run import PROFILED, Program, SamplingPlan, record
-from gcmodel.profiling.stacks import PythonStacks
+from gcmodel.profiling.sampled_run import PROFILED, Program, record
 
 PERIOD_BYTES = 4096
 
@@ -70,26 +68,25 @@ Recorded = Callable[..., Profile]
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Recorded:
-    """Records a program and reads the recording; the options are those of a plan."""
+    """Records a program and reads the recording; the options are those of `record`."""
 
     def record_and_read(
         program: Program,
         period_bytes: int,
         max_bytes: int = 10**9,
-        **plan: Any,  # noqa: ANN401
+        time_period_us: int | None = None,
+        **options: Any,  # noqa: ANN401
     ) -> Profile:
         header = ProfileHeader.of_now(
             "a program",
             period_bytes=period_bytes,
             is_random=False,
             nursery_bytes=PROFILED.nursery_bytes,
-            time_period_us=plan.get("time_period_us"),
+            time_period_us=time_period_us,
         )
         path = tmp_path / "recording.jsonl"
         with RecordingWriter(path, header, max_bytes) as writer:
-            stacks = PythonStacks(writer.line, "a program")
-            recorder = Recorder(writer, stacks.of_allocation)
-            record(program, recorder, stacks, SamplingPlan(period_bytes=period_bytes, **plan))
+            record(program, writer, **options)
         return read(path)
 
     return record_and_read

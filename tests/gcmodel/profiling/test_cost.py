@@ -1,12 +1,15 @@
 """What a program costs, and whether the forecast of its recording is what it then takes."""
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from gcmodel import Heap
+from gcmodel.profiling import cost as cost_module
 from gcmodel.profiling.cost import STACKS_BYTES, TIME_BYTES, Cost, cost_of
 from gcmodel.profiling.profile import Profile
 from gcmodel.workloads import WORKLOADS
@@ -44,11 +47,17 @@ def test_collections_are_counted() -> None:
     assert cost_of(lambda heap: [heap.collect_minor() for _ in range(7)]).collections == 7
 
 
-def test_the_cost_of_several_times_is_so_many_times_the_cost() -> None:
+def test_the_cost_of_several_times_is_so_many_times_the_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cost_module, "time", SimpleNamespace(perf_counter=count().__next__))
     cost = cost_of(small_and_large)
-    assert cost.times(3).allocated_bytes == 3 * ALLOCATED_BYTES
-    assert cost.times(3).seconds == 3 * cost.seconds
-    assert cost.times(3).bytes_by_size == {k: 3 * v for k, v in cost.bytes_by_size.items()}
+    assert cost.seconds == 1
+    thrice = cost_of(small_and_large, repeat=3)
+    assert thrice.allocated_bytes == 3 * ALLOCATED_BYTES
+    assert thrice.seconds == 3
+    assert thrice.collections == 3 * cost.collections
+    assert thrice.bytes_by_size == {k: 3 * v for k, v in cost.bytes_by_size.items()}
 
 
 @pytest.mark.parametrize("period_bytes", [16, 4096, 32768])
@@ -137,7 +146,7 @@ def test_the_forecast_with_samples_by_time_is_not_exceeded(
 
 @pytest.mark.parametrize("max_bytes", [100_000, 200_000, 1_000_000])
 def test_the_period_that_fits_is_the_shortest(max_bytes: int) -> None:
-    cost = cost_of(lambda heap: allocate(heap, rounds=3000)).times(10)
+    cost = cost_of(lambda heap: allocate(heap, rounds=3000), repeat=10)
     period_bytes = cost.period_that_fits(max_bytes, None)
     assert period_bytes is not None
     assert period_bytes % 8 == 0

@@ -11,10 +11,8 @@ from exact_heap import ExactHeap
 from scipy.stats import binom
 
 from gcmodel.profiling.profile import Profile, ProfileHeader, ProfileSample
-from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.sampled_run import PROFILED, Program, SamplingPlan, record
-from gcmodel.profiling.stacks import PythonStacks
+from gcmodel.profiling.sampled_run import PROFILED, Program, record
 from gcmodel.workloads import allocate, gcbench
 
 CONFIDENCE = 0.95
@@ -112,12 +110,8 @@ def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
 def recorded(program: Program, path: Path, period_bytes: int, seed: int) -> Profile:
     """The profile of a program with random distances."""
     with RecordingWriter(path, header(period_bytes, is_random=True), 10**9) as writer:
-        stacks = PythonStacks(writer.line, "test")
-        plan = SamplingPlan(
-            period_bytes=period_bytes,
-            configuration=attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(seed,)),
-        )
-        record(program, Recorder(writer, stacks.of_allocation), stacks, plan)
+        configuration = attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(seed,))
+        record(program, writer, configuration=configuration)
     return read(path)
 
 

@@ -20,8 +20,7 @@ from gcmodel.profiling.firefox_look import COLOURS, category_of
 from gcmodel.profiling.profile import Fate, Profile, ProfileHeader, ProfileSample, TimeSample
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.sampled_run import PROFILED, SamplingPlan, record
-from gcmodel.profiling.stacks import PythonStacks
+from gcmodel.profiling.sampled_run import PROFILED, record
 
 NPM = shutil.which("npm")
 VIEWER = "@firefox-devtools/profiler-cli"
@@ -73,11 +72,10 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
         nursery_bytes=PROFILED.nursery_bytes,
         time_period_us=TIME_PERIOD_US,
     )
+    told: list[Recorder] = []
     with RecordingWriter(path, header, max_bytes=10**8) as writer:
-        stacks = PythonStacks(writer.line, header.program)
-        recorder = Recorder(writer, stacks.of_allocation)
-        plan = SamplingPlan(period_bytes=PERIOD_BYTES, time_period_us=TIME_PERIOD_US)
-        record(program, recorder, stacks, plan)
+        record(program, writer, told.append)
+    recorder = told[-1]
     return Counted(recorder.weight_bytes, recorder.time_samples, read(path))
 
 
