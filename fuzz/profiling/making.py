@@ -21,7 +21,7 @@ from fuzz.profiling.profiled import Profiled, Stopped
 from gcmodel.memory.errors import RecordingError
 from gcmodel.profiling import recording
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.profile import Profile
+from gcmodel.profiling.profile import Profile, ProfileHeader
 from gcmodel.profiling.recorder import Listener, Recorder
 
 
@@ -74,7 +74,8 @@ def _record(
 
     Raises BadInputError before it would need more than `max_bytes`, and whenever it cannot go on.
     """
-    _check_fits(source, cost, max_bytes)
+    header = source.header()
+    _check_fits(header, cost, max_bytes)
 
     def stop_with_the_recording(recorder: Recorder) -> None:
         listener(recorder)
@@ -82,7 +83,7 @@ def _record(
             raise Stopped
 
     seconds = None
-    writer = recording.RecordingWriter(path, source.header(), max_bytes)
+    writer = recording.RecordingWriter(path, header, max_bytes)
     try:
         with writer, suppress(Stopped):
             seconds = source.record(writer, stop_with_the_recording)
@@ -98,18 +99,18 @@ def _record(
     return seconds
 
 
-def _check_fits(source: Profiled, cost: Cost, max_bytes: int) -> None:
+def _check_fits(header: ProfileHeader, cost: Cost, max_bytes: int) -> None:
     """Raise BadInputError if the recording would not fit, with the period that would."""
-    needed_bytes = cost.recording_bytes(source.period_bytes, source.time_period_us)
+    needed_bytes = cost.recording_bytes(header.period_bytes, header.time_period_us)
     if needed_bytes <= max_bytes:
         return
-    period_bytes = cost.period_that_fits(max_bytes, source.time_period_us)
+    period_bytes = cost.period_that_fits(max_bytes, header.time_period_us)
     if period_bytes is None or period_bytes > cost.allocated_bytes:
         how = "no period that samples anything fits; raise --max-size"
     else:
         how = f"--period {period_bytes} would fit"
     raise BadInputError(
-        f"{source.name}: a period of {source.period_bytes} bytes would write about "
+        f"{header.program}: a period of {header.period_bytes} bytes would write about "
         f"{needed_bytes:,} bytes, and --max-size is {max_bytes:,}; {how}"
     )
 

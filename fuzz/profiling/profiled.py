@@ -25,14 +25,6 @@ class Profiled(Protocol):
         """What a person calls it."""
 
     @property
-    def period_bytes(self) -> int:
-        """The sampling period, the shortest if it has several."""
-
-    @property
-    def time_period_us(self) -> int | None:
-        """How often it is sampled by time; None for never."""
-
-    @property
     def is_quiet(self) -> bool:
         """Whether it prints nothing of its own, which leaves a terminal to the progress."""
 
@@ -40,7 +32,10 @@ class Profiled(Protocol):
         """Run it without recording. Raises BadInputError for what cannot run."""
 
     def header(self) -> ProfileHeader:
-        """What a recording that begins now says first. Raises BadInputError as `cost` does."""
+        """How it is sampled, by the shortest period if there are several, from now on.
+
+        Raises BadInputError as `cost` does.
+        """
 
     def record(self, writer: RecordingWriter, listener: Listener) -> float:
         """Run it and record it; returns the seconds that it took.

@@ -64,12 +64,7 @@ class TraceSource:
 
     name: str
     trace: Trace
-    time_period_us: int | None = attrs.field(default=None, init=False)
     is_quiet: bool = attrs.field(default=True, init=False)
-
-    @property
-    def period_bytes(self) -> int:
-        return min(self._periods_bytes)
 
     def cost(self) -> Cost:
         bytes_by_size: Counter[int] = Counter()
@@ -89,7 +84,7 @@ class TraceSource:
         contract = self._target().start(self.trace.header.config)
         return ProfileHeader.of_now(
             self.name,
-            period_bytes=self.period_bytes,
+            period_bytes=min(self._periods_bytes),
             is_random=contract.sampling.distances != "period",
             nursery_bytes=contract.nursery_bytes,
         )

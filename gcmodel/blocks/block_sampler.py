@@ -74,10 +74,15 @@ class JemallocSampler(BlockSampler):
         return None if self.is_paused else BlockSample(self.period_bytes)
 
 
-class CountdownSampler(BlockSampler):
-    """Sampled when a block counts more than the bytes that are left until the next sample."""
+class GperftoolsSampler(BlockSampler):
+    """Sampled when a block counts more than the bytes that are left until the next sample.
 
-    DISTANCES: type[Gperftools]
+    As it was meant: from the first block on, whatever its thread. As it was built, a thread's
+    generator begins anew at its first sample, and the main thread's first distance is 16 MiB.
+    Nothing is said of what a sample stands for. (gperftools 2.10, sampler.h.)
+    """
+
+    DISTANCES: type[Gperftools] = Gperftools
 
     def __init__(self, seed: int, period_bytes: int) -> None:
         super().__init__(seed, period_bytes)
@@ -99,34 +104,20 @@ class CountdownSampler(BlockSampler):
         self.pick()
         return hit
 
-    @abstractmethod
-    def hit(self) -> BlockSample | None:
+    def hit(self) -> BlockSample:
         """A sample is due, `-left_bytes` bytes before the end of what was counted."""
-
-
-class GperftoolsSampler(CountdownSampler):
-    """As it was meant: from the first block on, whatever its thread. (gperftools 2.10, sampler.h.)
-
-    As it was built a thread's generator begins anew at its first sample, and the main thread's
-    first distance is 16 MiB.
-    """
-
-    DISTANCES = Gperftools
-
-    def hit(self) -> BlockSample | None:
-        """Nothing is said of what the sample stands for."""
         return BlockSample(self.period_bytes)
 
 
-class TcmallocSampler(CountdownSampler):
+class TcmallocSampler(GperftoolsSampler):
     """A sample stands for the period, and what of its block lies beyond the byte that was drawn.
 
-    (google/tcmalloc, Sampler::RecordAllocationSlow.)
+    The period is the one with which the distance was drawn. (google/tcmalloc,
+    Sampler::RecordAllocationSlow.)
     """
 
     DISTANCES = Tcmalloc
 
-    def hit(self) -> BlockSample | None:
-        """The period is the one with which the distance was drawn."""
+    def hit(self) -> BlockSample:
         period_bytes = self.picked_period_bytes
         return BlockSample(period_bytes, weight_bytes(self.left_bytes, period_bytes))

@@ -38,7 +38,6 @@ class LivingSamples(ABC):
         self._alive: dict[SampledBlock, None] = {}
 
     def add(self, sample: SampledBlock) -> None:
-        """A block was sampled."""
         self._alive[sample] = None
 
     def remove(self, sample: SampledBlock) -> None:
@@ -46,7 +45,6 @@ class LivingSamples(ABC):
         self._alive.pop(sample, None)
 
     def drop(self) -> None:
-        """Forget all samples."""
         self._alive.clear()
 
     def read(self) -> tuple[int, int]:

@@ -50,7 +50,6 @@ class Recorder(Events):
 
     @property
     def now_us(self) -> int:
-        """The time since the recording began."""
         return (time.perf_counter_ns() - self._began_ns) // 1000
 
     def sample(self, sample: ContextSample | None = None) -> None:
@@ -113,7 +112,6 @@ class Recorder(Events):
                 self.time_samples += 1
 
     def end(self) -> None:
-        """The recording is complete."""
         with self._hearing:
             self._line("end", self.hits, self.weight_bytes)
 

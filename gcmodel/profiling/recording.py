@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 from weakref import WeakSet
@@ -79,10 +80,7 @@ class RecordingWriter:
 
     def __exit__(self, *_: object) -> None:
         _open_writers.discard(self)
-        try:
-            self._file.close()
-        except OSError as problem:
-            self._stop_for(problem)
+        self._attempt(self._file.close)
 
     def line(self, text: str) -> None:
         """Write a line of ASCII, without its end."""
@@ -90,17 +88,11 @@ class RecordingWriter:
             self.stop(f"it would be larger than {self._max_bytes:,} bytes")
         if self.stopped_by is None:
             self.written_bytes += len(text) + 1
-            try:
-                self._file.write(text + "\n")
-            except OSError as problem:
-                self._stop_for(problem)
+            self._attempt(partial(self._file.write, text + "\n"))
 
     def flush(self) -> None:
         """What was written so far survives the process."""
-        try:
-            self._file.flush()
-        except OSError as problem:
-            self._stop_for(problem)
+        self._attempt(self._file.flush)
 
     def write_nowhere(self) -> None:
         """What follows is lost, what is buffered included: the file is another process's."""
@@ -111,8 +103,11 @@ class RecordingWriter:
         """No line will follow, for the reason in this sentence."""
         self.stopped_by = self.stopped_by or why
 
-    def _stop_for(self, problem: OSError) -> None:
-        self.stop(f"it cannot be written: {problem.strerror}")
+    def _attempt(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as problem:
+            self.stop(f"it cannot be written: {problem.strerror}")
 
 
 _open_writers: WeakSet[RecordingWriter] = WeakSet()

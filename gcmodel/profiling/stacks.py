@@ -45,7 +45,6 @@ class StackTable:
         self._frame_numbers, self._stack_numbers = count(), count()
 
     def clear(self) -> None:
-        """Forget all numbers."""
         self._frames.clear()
         self._stacks.clear()
 

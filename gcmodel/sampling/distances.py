@@ -44,7 +44,6 @@ class FixedPeriod:
     """Samples are a period apart: no chance at all. (Jung and Bolz-Tereick, as published.)"""
 
     def draw(self, period_bytes: int) -> int:
-        """The period itself."""
         return period_bytes
 
 

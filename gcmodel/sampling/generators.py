@@ -99,7 +99,6 @@ class SplitMix64:
         self._state = seed & MASK_64
 
     def bits_64(self) -> int:
-        """The next number of 64 bits."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & MASK_64
         mixed = self._state
         mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & MASK_64

@@ -59,10 +59,8 @@ class Sampler(ABC):
     def enable(self, period_bytes: int) -> None:
         """Sample every `period_bytes`, or so many on average, from here on.
 
-        Pending samples stay pending.
-
-        The count starts anew, also if sampling was on. Raises ConfigurationError for a period
-        that is not a whole number of words in range.
+        The count starts anew, also if sampling was on; pending samples stay pending. Raises
+        ConfigurationError for a period that is not a whole number of words in range.
         """
         check_period(period_bytes)
         self.period_bytes = period_bytes

@@ -140,15 +140,12 @@ class Machine:
         self._heap.write(self._registers, target, newest(self._heap))
 
     def add(self, target: int, left: int, right: int) -> None:
-        """The sum of two registers."""
         self.put(target, self._number(left) + self._number(right))
 
     def subtract(self, target: int, left: int, right: int) -> None:
-        """The difference of two registers."""
         self.put(target, self._number(left) - self._number(right))
 
     def multiply(self, target: int, left: int, right: int) -> None:
-        """The product of two registers."""
         self.put(target, self._number(left) * self._number(right))
 
     def less(self, target: int, left: int, right: int) -> None:
@@ -173,14 +170,12 @@ class Machine:
         self._heap.write(self._registers, target, newest(self._heap))
 
     def item(self, target: int, array: int, index: int) -> None:
-        """Read an item of an array."""
         items = self._value(array)
         assert items is not None
         is_null = self._heap.read(items, self._number(index)) is None
         self._heap.write(self._registers, target, None if is_null else newest(self._heap))
 
     def set_item(self, array: int, index: int, source: int) -> None:
-        """Write an item of an array."""
         items = self._value(array)
         assert items is not None
         self._heap.write(items, self._number(index), self._value(source))
@@ -188,7 +183,6 @@ class Machine:
     # Where to go on.
 
     def jump(self, target: int) -> None:
-        """Go on elsewhere."""
         self._counter = target
 
     def when(self, condition: int, target: int) -> None:
