@@ -1,6 +1,7 @@
 """`gcfuzz profile`: what allocates, in a workload, a script or a trace, as a profile to look at.
 
-The reference collector is what runs, and `gcmodel.profiling` records it, reads the recording and
-exports it. Here is what the command line needs: what can be profiled (`programs`, `traces`), the
-way from there to the files (`making`), and what people read (`screen`). Nothing here judges.
+It runs the reference collector and has `gcmodel.profiling` record it; to replay a trace it imports
+run, targets, protocol and oracles, but nothing here judges, and only the terminal imports it. A
+newcomer begins with `making`, the way from a source to its files: `programs` and `traces` are what
+can be profiled, `choice` and `outputs` what the command line named, `screen` what people read.
 """

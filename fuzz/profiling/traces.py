@@ -30,19 +30,6 @@ from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import StackTable
 
 
-class RuleStacks:
-    """The stack of an allocation is its rule alone, below the trace."""
-
-    def __init__(self, writer: RecordingWriter, program: str) -> None:
-        self.rule = ""
-        self._table = StackTable(writer.line)
-        self._root = self._table.number(None, Frame(program, "", 0, 0))
-
-    def of_allocation(self) -> int:
-        """The number of the stack of the rule that acts."""
-        return self._table.number(self._root, Frame(self.rule, "", 0, 0))
-
-
 class HeardRecorder(Recorder):
     """A recorder of a heap whose target wants to take the events, too."""
 
@@ -90,14 +77,20 @@ class TraceSource:
         )
 
     def record(self, writer: RecordingWriter, listener: Listener) -> float:
-        stacks = RuleStacks(writer, self.name)
-        recorder = HeardRecorder(writer, stacks.of_allocation, listener)
+        table, rule = StackTable(writer.line), ""
+        root = table.number(None, Frame(self.name, "", 0, 0))
+
+        def of_allocation() -> int:
+            """The stack of the rule that acts: it is alone, below the trace."""
+            return table.number(root, Frame(rule, "", 0, 0))
+
+        recorder = HeardRecorder(writer, of_allocation, listener)
         # What some oracles run once more at the end is not recorded.
         hears = iter([recorder])
         steps = self._steps(lambda: next(hears, None) or Events())
         began = time.perf_counter()
         for action in self.trace.actions:
-            stacks.rule = NAMES[type(action)]
+            rule = NAMES[type(action)]
             next(steps)
         seconds = time.perf_counter() - began
         recorder.end()

@@ -1,9 +1,9 @@
 """Programs whose objects live in the reference's heap, for an allocation profile to show.
 
-Each is written on the mutator's interface alone, with functions that are named after what they
-allocate for; of gcmodel they import the collector. A newcomer begins with `allocate`, then
-`gcbench`, and `scopes`, their local variables. Invariant: a program asks for the same allocations
-in every run and under every configuration, and leaves nothing alive that was not alive before.
+Each is written on the mutator's interface, with functions that are named after what they allocate
+for, and imports the collector alone. A newcomer begins with `allocate`, then `scopes`, a program's
+local variables, and `gcbench`. Invariant: a program asks for the same allocations in every run and
+under every configuration, and leaves nothing alive that was not alive before.
 """
 
 from __future__ import annotations
