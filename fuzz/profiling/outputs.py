@@ -20,10 +20,6 @@ from gcmodel.profiling import firefox, recording, text_formats
 from gcmodel.profiling.profile import Profile
 
 
-def _write_firefox(profile: Profile, path: Path) -> None:
-    firefox.write(firefox.processed(profile), path)
-
-
 @attrs.frozen
 class Format:
     """What opens a file in a few words, how it is written, and whether it has samples by time."""
@@ -39,8 +35,8 @@ _IN_FIREFOX = "open it at https://profiler.firefox.com"
 _IN_FLAMES = "a flame graph tool reads it, speedscope for instance"
 _OURSELVES = "the recording, of which `gcfuzz profile` makes the other formats"
 FORMATS = {
-    ".json": Format(_IN_FIREFOX, _write_firefox, has_time=True),
-    ".json.gz": Format(_IN_FIREFOX, _write_firefox, has_time=True),
+    ".json": Format(_IN_FIREFOX, firefox.write, has_time=True),
+    ".json.gz": Format(_IN_FIREFOX, firefox.write, has_time=True),
     ".heap": Format("read it with `jeprof --text`", text_formats.write_heap_dump, has_time=False),
     ".collapsed": Format(_IN_FLAMES, text_formats.write_collapsed, has_time=False),
     RECORDING_SUFFIX: Format(_OURSELVES, None, has_time=True),

@@ -24,16 +24,17 @@ class Sizes(ABC):
     def usable_bytes(self, requested_bytes: int) -> int:
         """What a block has room for, whether it is sampled or not."""
 
-    @abstractmethod
     def counted_bytes(self, requested_bytes: int) -> int:
-        """What the sampler counts for it."""
+        """What the sampler counts for it: as it is here, all of its class."""
+        return self.usable_bytes(requested_bytes)
 
-    @abstractmethod
     def resizing_bytes(self, usable_bytes: int, requested_bytes: int) -> int | None:
         """What is asked for when a block with room for `usable_bytes` is resized.
 
-        None if it stays as it is, and nothing counts.
+        None if it stays as it is, and nothing counts. As it is here, every resized block counts
+        like a new one, also one that stays in its place.
         """
+        return requested_bytes
 
 
 class JemallocSizes(Sizes):
@@ -50,13 +51,6 @@ class JemallocSizes(Sizes):
         ceiling_lg = (2 * requested_bytes - 1).bit_length() - 1
         step_lg = max(self.QUANTUM_LG, ceiling_lg - 3)
         return rounded_up(requested_bytes, 1 << step_lg)
-
-    def counted_bytes(self, requested_bytes: int) -> int:
-        return self.usable_bytes(requested_bytes)
-
-    def resizing_bytes(self, usable_bytes: int, requested_bytes: int) -> int | None:
-        """Every resized block counts like a new one, also one that stays in its place."""
-        return requested_bytes
 
 
 class GperftoolsSizes(Sizes):

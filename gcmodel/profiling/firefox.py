@@ -59,11 +59,9 @@ class _Numbers(dict[T, int]):
         return number
 
 
-def write(data: Json, path: Path) -> None:
-    """Write a processed profile to a file; compressed if its name ends in `.gz`.
-
-    Raises OSError where it cannot be written.
-    """
+def write(profile: Profile, path: Path) -> None:
+    """Write a profile, compressed if the file's name ends in `.gz`. Raises OSError."""
+    data = processed(profile)
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii")
     path.write_bytes(gzip.compress(text, GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else text)
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 
 import psutil
-from typing_extensions import override
 
 from gcmodel.memory.events import ContextSample, Events, Report
 from gcmodel.profiling.recording import RecordingWriter
@@ -55,29 +54,24 @@ class Recorder(Events):
     def sample(self, sample: ContextSample | None = None) -> None:
         """Nothing: the object is not placed yet, and a collection may come before it is."""
 
-    @override
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
         with self._hearing:
             self._line("sample", self._site(), count, period_bytes, counted_bytes)
             self.hits += count
             self.weight_bytes += count * period_bytes
 
-    @override
     def minor_collection(self) -> None:
         self._collection_began_us = self.now_us
 
-    @override
     def report(self, report: Report) -> None:
         with self._hearing:
             entries = ",".join(map(str, report.entries))
             self.writer.line(f'["report",{self.now_us},[{entries}]]')
 
-    @override
     def dropped(self) -> None:
         with self._hearing:
             self._line("dropped")
 
-    @override
     def minor_collection_ended(
         self, memory_used_bytes: int, arena_bytes: int, major_state: int
     ) -> None:
@@ -89,11 +83,9 @@ class Recorder(Events):
             self.writer.flush()
             self._listener(self)
 
-    @override
     def major_step(self, state: int) -> None:
         self._step_began_us, self._phase = self.now_us, state
 
-    @override
     def major_step_ended(self, state: int) -> None:
         with self._hearing:
             self._line("step", self._step_began_us, self._phase, state)

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import attrs
-from typing_extensions import override
 
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import ContextSample, Events
@@ -79,7 +78,6 @@ class ContextNursery(Nursery):
         self.nursery_free = start + size_bytes
         self.contexts[self.thread] = Context(start, self.nursery_free, self.nursery_free)
 
-    @override
     def empty(self, pinned: Mapping[int, Object]) -> None:
         """The contexts are gone with all else. (GcEnumAllocContexts.)"""
         super().empty(pinned)

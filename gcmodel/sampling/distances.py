@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from typing_extensions import override
-
 from gcmodel.sampling.generators import (
     JemallocGenerator,
     Rand48Generator,
@@ -112,7 +110,6 @@ class Tcmalloc(Gperftools):
     sampling has the ceiling of the exponential instead.)
     """
 
-    @override
     def draw(self, period_bytes: int) -> int:
         if period_bytes == 1:
             return 0

@@ -102,7 +102,6 @@ class Sampling(Sampler):
         self.set_limit()
 
     def before_minor_collection(self) -> None:
-        """`nursery_free` is about to return to the nursery's start, wherever that will be."""
         if self.period_bytes:
             self._bytes_until_sample = self.sample_point - self._nursery.nursery_free
 

@@ -36,7 +36,7 @@ def read(tmp_path: Path) -> Read:
     """Writes a profile and reads the file."""
 
     def written(profile: Profile) -> Json:
-        write(processed(profile), tmp_path / "profile.json")
+        write(profile, tmp_path / "profile.json")
         return json.loads((tmp_path / "profile.json").read_text())
 
     return written
@@ -118,8 +118,8 @@ def test_a_profile_can_be_checked_before_it_is_a_file(profile: Profile, data: Js
 
 
 def test_a_file_whose_name_says_so_is_compressed(profile: Profile, tmp_path: Path) -> None:
-    write(processed(profile), tmp_path / "profile.json")
-    write(processed(profile), tmp_path / "profile.json.gz")
+    write(profile, tmp_path / "profile.json")
+    write(profile, tmp_path / "profile.json.gz")
     packed = (tmp_path / "profile.json.gz").read_bytes()
     assert gzip.decompress(packed) == (tmp_path / "profile.json").read_bytes()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from firefox_check import problems
 
-from gcmodel.profiling.firefox import processed, write
+from gcmodel.profiling.firefox import write
 from gcmodel.profiling.profile import Profile
 
 Json = Any
@@ -20,7 +20,7 @@ Fault = Callable[[Json], None]
 @pytest.fixture
 def data(profile: Profile, tmp_path: Path) -> Json:
     """A file with all that is known."""
-    write(processed(profile), tmp_path / "profile.json")
+    write(profile, tmp_path / "profile.json")
     return json.loads((tmp_path / "profile.json").read_text())
 
 

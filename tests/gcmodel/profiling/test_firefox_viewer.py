@@ -15,7 +15,7 @@ import pytest
 from firefox_check import problems
 
 from gcmodel.collector.heap import Heap
-from gcmodel.profiling.firefox import processed, write
+from gcmodel.profiling.firefox import write
 from gcmodel.profiling.firefox_look import COLOURS, category_of
 from gcmodel.profiling.profile import Fate, Profile, ProfileHeader, ProfileSample, TimeSample
 from gcmodel.profiling.recorder import Recorder
@@ -94,7 +94,7 @@ class Viewer:
 
     def load(self, profile: Profile, file: Path) -> Ask:
         """Ask about a profile, once it is loaded from a file written for that."""
-        write(processed(profile), file)
+        write(profile, file)
         session = file.name.partition(".")[0]
         command = [self._program, "--daemon", str(file), "--session", session]
         process = subprocess.Popen(command, env=self._environment)
@@ -165,7 +165,7 @@ def total_bytes(ask: Ask, strategy: str) -> int:
 
 
 def test_what_was_recorded_passes_the_checker(counted: Counted, tmp_path: Path) -> None:
-    write(processed(counted.profile), tmp_path / "profile.json")
+    write(counted.profile, tmp_path / "profile.json")
     assert problems(json.loads((tmp_path / "profile.json").read_text())) == []
 
 
