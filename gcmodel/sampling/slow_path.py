@@ -83,32 +83,28 @@ class Allocation:
 
     def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
         """A young object of `raw_bytes`, unrounded, outside the nursery. (Section 3.4.)"""
-        heap = self._heap
-        self._keep_pace(raw_bytes)
         obj = Object(kind, OUTSIDE, rounded(raw_bytes), number, [None] * length)
-        configuration = heap.configuration
+        configuration = self._heap.configuration
         is_large = raw_bytes >= configuration.large_object_bytes
         if kind is Kind.ARRAY and is_large and configuration.card_items:
             # CARDS_SET without being listed: the list is for old arrays only.
             obj.cards = set()
             obj.flags = TRACK_YOUNG | CARDS_SET
-        heap.place_outside(obj, is_young=True)
-        heap.sampling.allocated_outside(obj, raw_bytes)
-        return obj
+        return self._placed_outside(obj, raw_bytes, is_young=True)
 
     def old(self, kind: Kind, raw_bytes: int, number: int) -> Object:
         """An object without references, old from the start: only a major collection frees it.
 
         (PyPy's external_malloc with alloc_young=False.)
         """
-        self._keep_pace(raw_bytes)
         obj = Object(kind, OUTSIDE, rounded(raw_bytes), number, [])
-        self._heap.place_outside(obj, is_young=False)
-        self._heap.sampling.allocated_outside(obj, raw_bytes)
-        return obj
+        return self._placed_outside(obj, raw_bytes, is_young=False)
 
-    def _keep_pace(self, raw_bytes: int) -> None:
+    def _placed_outside(self, obj: Object, raw_bytes: int, is_young: bool) -> Object:
         """An object outside does not fill the nursery, but the heap, and that is collected too."""
-        if self._heap.is_major_due(raw_bytes):
-            extra_bytes = raw_bytes + self._heap.configuration.nursery_bytes // 2
-            self._heap.progress_and_call_back(extra_bytes)
+        heap = self._heap
+        if heap.is_major_due(raw_bytes):
+            heap.progress_and_call_back(raw_bytes + heap.configuration.nursery_bytes // 2)
+        heap.place_outside(obj, is_young)
+        heap.sampling.allocated_outside(obj, raw_bytes)
+        return obj

@@ -75,7 +75,7 @@ def test_the_forecast_is_not_exceeded(
 def test_the_forecast_of_a_workload_is_not_exceeded(
     recorded: Recorded, tmp_path: Path, name: str
 ) -> None:
-    program = WORKLOADS[name].run
+    program = WORKLOADS[name]
     recorded(program, 128)
     taken_bytes = (tmp_path / "recording.jsonl").stat().st_size
     forecast_bytes = cost_of(program).recording_bytes(128, None)
@@ -138,7 +138,7 @@ def test_samples_by_time_are_forecast_too() -> None:
 def test_the_forecast_with_samples_by_time_is_not_exceeded(
     recorded: Recorded, tmp_path: Path, name: str
 ) -> None:
-    program = WORKLOADS[name].run
+    program = WORKLOADS[name]
     recorded(program, 4096, time_period_us=5000)
     taken_bytes = (tmp_path / "recording.jsonl").stat().st_size
     assert taken_bytes <= cost_of(program).recording_bytes(4096, 5000)
