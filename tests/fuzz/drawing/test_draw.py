@@ -1,5 +1,6 @@
 """Drawing a trace: its configuration and length, and legal actions by rules and scenarios."""
 
+import math
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -311,7 +312,8 @@ def test_a_setting_that_another_one_bounds_is_often_equal_to_it(
     configurations: list[dict[str, int]],
 ) -> None:
     equal = sum(each["large_object_bytes"] == each["nursery_bytes"] for each in configurations)
-    assert DRAWS // 3 < equal < DRAWS // 2
+    # A third of them by design, and a few by chance, which may take four standard deviations.
+    assert DRAWS / 3 - 4 * math.sqrt(DRAWS * 2 / 9) < equal < DRAWS // 2
 
 
 def test_settings_are_small_more_often_than_large(configurations: list[dict[str, int]]) -> None:

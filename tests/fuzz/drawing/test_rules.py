@@ -271,8 +271,15 @@ def test_pressure_is_from_one_nursery_to_eight(draws: list[Drawn], nurseries: in
     assert max(pressures) <= 8
 
 
-def test_as_many_objects_are_pinned_as_can_be(draws: list[Drawn]) -> None:
-    assert any(draw.pins == draw.contract.pins_max > 1 for draw in draws)
+def test_as_many_objects_are_pinned_as_can_be() -> None:
+    run, source = Run(make_target("reference"), {"nursery_bytes": 512}), RandomChoices("pins")
+    pinning = [rule_of(AllocateString), rule_of(Pin)]
+    for _ in range(ACTIONS_EACH):
+        rule = source.pick([rule for rule in pinning if rule.subjects(run.situation)])
+        run.step(rule.draw(run.situation, source, rule.subjects(run.situation)))
+        if len(run.bench.shadow.pinned) == run.contract.pins_max:
+            break
+    assert len(run.bench.shadow.pinned) == run.contract.pins_max > 1
 
 
 @pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling])
