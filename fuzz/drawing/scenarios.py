@@ -20,7 +20,7 @@ from fuzz.drawing.rules import (
     period,
     short_period,
 )
-from fuzz.mutator.legality import callback_length_max
+from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import (
     PRESSURES,
@@ -30,6 +30,7 @@ from fuzz.protocol.actions import (
     AllocateNode,
     AllocateOldString,
     AllocateString,
+    AllocateWeakref,
     CollectFull,
     CollectMinor,
     CollectStep,
@@ -41,6 +42,7 @@ from fuzz.protocol.actions import (
     LoadPrebuilt,
     PauseSampling,
     Pin,
+    ReadWeakref,
     ResumeSampling,
     SetCallback,
     TakeIdentity,
@@ -95,9 +97,23 @@ def _array(choices: Choices) -> AllocateArray:
     return AllocateArray(1 + choices.below(ITEMS_MAX))
 
 
+def _large_or_small(choices: Choices) -> AllocateArray:
+    """An array of one card or of many, in the nursery or outside."""
+    if choices.below(3):
+        return AllocateArray(LARGE_ITEMS, nonmovable=bool(choices.below(2)))
+    return _array(choices)
+
+
 def _parent(choices: Choices) -> Action:
     """An object with references."""
     return _array(choices) if choices.below(2) else AllocateNode(0)
+
+
+def _pin_perhaps(situation: Situation, choices: Choices, obj: ShadowObject) -> Story:
+    """Pin a string, where any can be pinned."""
+    excluded = why_nothing_pinned(situation.contract, situation.bench.shadow)
+    if obj.kind == "string" and not excluded and choices.below(3):
+        yield Pin(_slot(situation, obj))
 
 
 def _steps(choices: Choices) -> Story:
@@ -167,6 +183,75 @@ def prebuilt_object_inherits(situation: Situation, choices: Choices) -> Story:
     yield CopyArray(_slot(situation, origin), _slot(situation, heir), 0, _field(choices, heir), 1)
     yield Free(_slot(situation, origin))
     yield CollectFull()
+
+
+def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
+    """A young item goes from array to array, or within one; each may be old, large or soon dead."""
+    if choices.below(3):
+        yield EnableSampling(short_period(situation, choices))
+    yield _large_or_small(choices)
+    origin = heir = _newest(situation)
+    if choices.below(2):
+        yield CollectMinor()
+    if choices.below(3):
+        yield _large_or_small(choices)
+        heir = _newest(situation)
+    weakref = None
+    if choices.below(2):
+        yield AllocateWeakref(_slot(situation, heir))
+        weakref = _newest(situation)
+    yield AllocateNode(0)
+    item, child = _field(choices, origin), _newest(situation)
+    yield Write(_slot(situation, origin), item, _slot(situation, child))
+    yield Free(_slot(situation, child))
+    if heir is not origin and choices.below(2):
+        # Both from their beginnings, which is how cards can be copied.
+        start, to, length = 0, 0, min(len(origin.refs), len(heir.refs))
+    else:
+        start, length = item, choices.between(1, min(len(origin.refs) - item, len(heir.refs)))
+        to = min(_field(choices, heir), len(heir.refs) - length)
+    yield CopyArray(_slot(situation, origin), _slot(situation, heir), start, to, length)
+    if choices.below(3):
+        for array in dict.fromkeys((origin, heir)):
+            yield Free(_slot(situation, array))
+    yield from _ending(choices)
+    if weakref is not None:
+        yield ReadWeakref(_slot(situation, weakref))
+
+
+def weak_reference_is_read(situation: Situation, choices: Choices) -> Story:
+    """An object that may be pinned dies, and its weak reference is read. (Every collector.)"""
+    yield AllocateString(0) if choices.below(2) else _parent(choices)
+    obj = _newest(situation)
+    yield from _pin_perhaps(situation, choices, obj)
+    yield AllocateWeakref(_slot(situation, obj))
+    weakref = _newest(situation)
+    yield from _steps(choices)
+    yield Free(_slot(situation, obj))
+    yield from _ending(choices)
+    yield ReadWeakref(_slot(situation, weakref))
+
+
+def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
+    """What alone refers to an object goes, or was never young, while marking may go on.
+
+    Its weak reference says whether it was taken for dead too early, or never: it may be pinned, and
+    a prebuilt object that was never written before is not marked with the others.
+    """
+    yield from _steps(choices)
+    yield LoadPrebuilt(0) if choices.below(2) else _parent(choices)
+    holder = _newest(situation)
+    yield AllocateString(0) if choices.below(3) else AllocateNode(0)
+    obj = _newest(situation)
+    yield from _pin_perhaps(situation, choices, obj)
+    yield AllocateWeakref(_slot(situation, obj))
+    weakref = _newest(situation)
+    yield Write(_slot(situation, holder), _field(choices, holder), _slot(situation, obj))
+    yield Free(_slot(situation, obj))
+    yield from _steps(choices)
+    yield Free(_slot(situation, holder))
+    yield CollectFull()
+    yield ReadWeakref(_slot(situation, weakref))
 
 
 def old_object_is_written(situation: Situation, choices: Choices) -> Story:
@@ -325,6 +410,9 @@ SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
     pinned_object_is_let_go,
     barrier_is_left,
     callback_is_in_the_way,
+    young_item_is_copied,
+    weak_reference_is_read,
+    only_holder_is_let_go,
 )
 
 
