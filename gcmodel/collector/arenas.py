@@ -8,9 +8,8 @@ Rules and order are those of PyPy's minimarkpage.py (and of minimarktest.py for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
-from typing import Protocol
 
 import attrs
 
@@ -22,36 +21,14 @@ PAGE_HEADER_BYTES = 32
 # The arena's start is not on a page boundary, so one page of it is lost.
 PAGES_LOST_PER_ARENA = 1
 PAGES_PER_ARENA = ARENA_BYTES // PAGE_BYTES
-SIZE_CLASSES = SMALL_OBJECT_BYTES // WORD_BYTES
+USABLE_PAGES = PAGES_PER_ARENA - PAGES_LOST_PER_ARENA
+BLOCKS_PER_PAGE = {
+    block_bytes: (PAGE_BYTES - PAGE_HEADER_BYTES) // block_bytes
+    for block_bytes in range(WORD_BYTES, SMALL_OBJECT_BYTES + 1, WORD_BYTES)
+}
 PAGES_PER_LISTED_OBJECT = 0.1
 """What sweeping one object of the plain list costs of a step's limit, in binary fractions as in
 minimarktest.py: ten of them do not quite make a page, so that a step of one page sweeps eleven."""
-
-
-class Arenas(Protocol):
-    """What the collector needs of the space for small old objects."""
-
-    used_bytes: int
-    """Bytes of all objects in it, dead ones not yet swept included."""
-
-    @property
-    def arena_bytes(self) -> int:
-        """Bytes of all its arenas."""
-
-    def add(self, obj: Object) -> None:
-        """Give `obj`, of at most SMALL_OBJECT_BYTES, a place."""
-
-    def objects(self) -> Iterable[Object]:
-        """All objects in it that no sweep has yet to judge."""
-
-    def unswept(self) -> Iterable[Object]:
-        """All objects in it that the sweep in progress has yet to judge."""
-
-    def prepare_sweep(self) -> None:
-        """All objects now in it are to be swept."""
-
-    def sweep(self, pages: int) -> bool:
-        """Sweep about as many pages; True when no more is to be swept."""
 
 
 def survives_sweep(obj: Object) -> bool:
@@ -64,7 +41,11 @@ def survives_sweep(obj: Object) -> bool:
 
 
 class ListedObjects:
-    """The plain list, swept from its end; `used_bytes` is recounted during the sweep."""
+    """The plain list, swept from its end.
+
+    `used_bytes` are those of all objects in it, recounted during the sweep (in pages, of dead ones
+    too that are not swept yet). `arena_bytes` are those of all arenas, of which it has none.
+    """
 
     def __init__(self) -> None:
         self.used_bytes = 0
@@ -73,20 +54,25 @@ class ListedObjects:
         self._to_sweep: list[Object] = []
 
     def add(self, obj: Object) -> None:
+        """Give `obj`, of at most SMALL_OBJECT_BYTES, a place."""
         self._objects.append(obj)
         self.used_bytes += obj.size_bytes
 
     def objects(self) -> Iterable[Object]:
+        """All objects in it that no sweep has yet to judge."""
         return self._objects
 
     def unswept(self) -> Iterable[Object]:
+        """All objects in it that the sweep in progress has yet to judge."""
         return self._to_sweep
 
     def prepare_sweep(self) -> None:
+        """All objects now in it are to be swept."""
         self._to_sweep, self._objects = self._objects, []
         self.used_bytes = 0
 
     def sweep(self, pages: int) -> bool:
+        """Sweep about as many pages; True when no more is to be swept."""
         left = float(pages)
         while self._to_sweep:
             obj = self._to_sweep.pop()
@@ -102,8 +88,7 @@ class ListedObjects:
 class Arena:
     """A run of pages. Pages that were handed out and came back are counted in `free_pages`."""
 
-    total_pages: int
-    untouched_pages: int
+    untouched_pages: int = USABLE_PAGES
     free_pages: int = 0
 
 
@@ -112,57 +97,43 @@ class Page:
     """A page of blocks of one size."""
 
     arena: Arena
+    block_bytes: int
     objects: list[Object] = attrs.Factory(list)
 
 
-def _blocks_per_page(size_class: int) -> int:
-    return (PAGE_BYTES - PAGE_HEADER_BYTES) // (size_class * WORD_BYTES)
-
-
-def _objects_on(*by_size_class: list[list[Page]]) -> Iterator[Object]:
-    pages = chain.from_iterable(chain.from_iterable(by_size_class))
-    return (obj for page in pages for obj in page.objects)
+def _page_lists() -> dict[int, list[Page]]:
+    return {block_bytes: [] for block_bytes in BLOCKS_PER_PAGE}
 
 
 class PagedArenas:
     """Pages of one block size each. A page is full, partial or free; free pages change size.
 
-    For each size class: `_partial` and `_full` pages, the one used next at the end of the list,
-    and their counterparts that the sweep in progress has not reached.
+    For each block size: `_partial` and `_full` pages, the one used next at the end of the list.
+    `_unswept` are the pages that the sweep in progress has not reached, the next one last.
     """
 
     def __init__(self) -> None:
         self.used_bytes = 0
-        self._partial = self._page_lists()
-        self._full = self._page_lists()
-        self._unswept_partial = self._page_lists()
-        self._unswept_full = self._page_lists()
-        self._sweep_class = 0
+        self.arena_bytes = 0
+        self._partial = _page_lists()
+        self._full = _page_lists()
+        self._unswept: list[Page] = []
         self._current: Arena | None = None
         # _resting[n] holds the arenas with n free pages, as far as the last rehash knew.
         self._resting: list[list[Arena]] = [[] for _ in range(PAGES_PER_ARENA)]
-        self._arena_count = 0
         self._has_pages_back = False
-
-    def _page_lists(self) -> list[list[Page]]:
-        return [[] for _ in range(SIZE_CLASSES + 1)]
-
-    @property
-    def arena_bytes(self) -> int:
-        return ARENA_BYTES * self._arena_count
 
     def add(self, obj: Object) -> None:
         self.used_bytes += obj.size_bytes
-        size_class = obj.size_bytes // WORD_BYTES
-        partial = self._partial[size_class]
+        partial = self._partial[obj.size_bytes]
         if not partial:
-            partial.append(self._new_page())
+            partial.append(self._new_page(obj.size_bytes))
         page = partial[-1]
         page.objects.append(obj)
-        if len(page.objects) == _blocks_per_page(size_class):
-            self._full[size_class].append(partial.pop())
+        if len(page.objects) == BLOCKS_PER_PAGE[obj.size_bytes]:
+            self._full[obj.size_bytes].append(partial.pop())
 
-    def _new_page(self) -> Page:
+    def _new_page(self, block_bytes: int) -> Page:
         arena = self._current or self._next_arena()
         self._current = arena
         if arena.free_pages:
@@ -172,7 +143,7 @@ class PagedArenas:
         if not arena.free_pages and not arena.untouched_pages:
             self._resting[0].append(arena)
             self._current = None
-        return Page(arena)
+        return Page(arena, block_bytes)
 
     def _next_arena(self) -> Arena:
         """The arena with the fewest free pages, so that the others may become empty."""
@@ -182,9 +153,8 @@ class PagedArenas:
             for arenas in self._resting[1:]:
                 if arenas:
                     return arenas.pop()
-        self._arena_count += 1
-        pages = PAGES_PER_ARENA - PAGES_LOST_PER_ARENA
-        return Arena(total_pages=pages, untouched_pages=pages)
+        self.arena_bytes += ARENA_BYTES
+        return Arena()
 
     def _rehash(self) -> None:
         """Sort the resting arenas by their free pages anew, and give back the empty ones.
@@ -200,44 +170,46 @@ class PagedArenas:
         resting, self._resting = self._resting, [[] for _ in range(PAGES_PER_ARENA)]
         for arenas in resting:
             for arena in reversed(arenas):
-                if arena.free_pages == arena.total_pages:
-                    self._arena_count -= 1
+                if arena.free_pages == USABLE_PAGES:
+                    self.arena_bytes -= ARENA_BYTES
                 else:
                     self._resting[arena.free_pages].append(arena)
 
     def objects(self) -> Iterable[Object]:
-        return _objects_on(self._partial, self._full)
+        pages = chain(*self._partial.values(), *self._full.values())
+        return (obj for page in pages for obj in page.objects)
 
     def unswept(self) -> Iterable[Object]:
-        return _objects_on(self._unswept_partial, self._unswept_full)
+        return (obj for page in self._unswept for obj in page.objects)
 
     def prepare_sweep(self) -> None:
-        self._unswept_partial, self._partial = self._partial, self._page_lists()
-        self._unswept_full, self._full = self._full, self._page_lists()
-        self._sweep_class = SIZE_CLASSES
+        # The largest are swept first, and those on full pages before those on partial ones.
+        by_size = zip(self._partial.values(), self._full.values(), strict=True)
+        self._unswept = [page for pages in by_size for page in chain(*pages)]
+        self._partial, self._full = _page_lists(), _page_lists()
 
     def sweep(self, pages: int) -> bool:
-        while self._sweep_class:
-            for unswept in (self._unswept_full, self._unswept_partial):
-                while unswept[self._sweep_class]:
-                    self._sweep_page(unswept[self._sweep_class].pop())
-                    pages -= 1
-                    if pages <= 0:
-                        return False
-            self._sweep_class -= 1
+        while self._unswept:
+            self._sweep_page(self._unswept.pop())
+            pages -= 1
+            if pages <= 0:
+                return False
         self._rehash()
         return True
 
     def _sweep_page(self, page: Page) -> None:
-        size_class = self._sweep_class
         before = len(page.objects)
         page.objects = [obj for obj in page.objects if survives_sweep(obj)]
         surviving = len(page.objects)
-        self.used_bytes -= (before - surviving) * size_class * WORD_BYTES
-        if surviving == _blocks_per_page(size_class):
-            self._full[size_class].append(page)
+        self.used_bytes -= (before - surviving) * page.block_bytes
+        if surviving == BLOCKS_PER_PAGE[page.block_bytes]:
+            self._full[page.block_bytes].append(page)
         elif surviving:
-            self._partial[size_class].append(page)
+            self._partial[page.block_bytes].append(page)
         else:
             page.arena.free_pages += 1
             self._has_pages_back = True
+
+
+Arenas = PagedArenas | ListedObjects
+"""The space for small old objects."""

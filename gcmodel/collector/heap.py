@@ -83,29 +83,18 @@ class Heap:
         self.callback_length: int | None = None
         self.prebuilt = self._make_prebuilt()
 
-    @property
-    def thread(self) -> int:
-        """The mutator's thread, from 0 up, that does whatever is asked next."""
-        return self.nursery.thread
-
-    @thread.setter
-    def thread(self, thread: int) -> None:
-        self.nursery.thread = thread
-
     def _make_prebuilt(self) -> list[Object]:
         """Immortal objects, nodes first. They refer to nothing yet."""
-        nodes = [
-            Object(Kind.NODE, OUTSIDE, NODE_BYTES, 0, [None] * NODE_REFERENCES)
-            for _ in range(self.configuration.prebuilt_nodes)
-        ]
         length = PREBUILT_ARRAY_LENGTH
-        arrays = [
-            Object(Kind.ARRAY, OUTSIDE, array_bytes(length), length, [None] * length)
-            for _ in range(self.configuration.prebuilt_arrays)
-        ]
-        for obj in (*nodes, *arrays):
-            obj.flags = NO_HEAP_REFERENCES | TRACK_YOUNG
-        return nodes + arrays
+        node = Kind.NODE, NODE_BYTES, 0, NODE_REFERENCES
+        array = Kind.ARRAY, array_bytes(length), length, length
+        kinds = [node] * self.configuration.prebuilt_nodes
+        kinds += [array] * self.configuration.prebuilt_arrays
+        prebuilt = []
+        for kind, size_bytes, number, references in kinds:
+            prebuilt.append(Object(kind, OUTSIDE, size_bytes, number, [None] * references))
+            prebuilt[-1].flags = NO_HEAP_REFERENCES | TRACK_YOUNG
+        return prebuilt
 
     # Allocation. Each appends a root and returns the bytes that the sampler counts for it and its
     # address in the nursery, None if it lies outside.
@@ -308,10 +297,8 @@ class Heap:
 
     def place_outside(self, obj: Object, is_young: bool) -> None:
         """Give a new object its place outside the nursery."""
-        if is_young:
-            self.large_objects.add_young(obj)
-        else:
-            self.large_objects.add_old(obj)
+        add = self.large_objects.add_young if is_young else self.large_objects.add_old
+        add(obj)
 
     def place_old(self, obj: Object) -> None:
         """Give an object that leaves the nursery its place, by its size."""
@@ -337,19 +324,18 @@ class Heap:
         """
         found = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers = {obj: number for number, obj in enumerate(found)}
-        places = (OUTSIDE, self.nursery.filling)
+        places = OUTSIDE, self.nursery.filling
         graph: list[list[int]] = []
         for obj in found:
             if obj.place not in places:
                 self._alive(obj)  # It raises the error.
             row: list[int] = [obj.kind, obj.number]
-            refs = obj.refs
-            if refs and any(refs):
-                for field, ref in enumerate(refs):
+            graph.append(row)
+            if any(obj.refs):  # Most references of most objects are null.
+                for field, ref in enumerate(obj.refs):
                     if ref is not None:
                         if ref not in numbers:
                             numbers[ref] = len(found)
                             found.append(ref)
-                        row += (field, numbers[ref])
-            graph.append(row)
+                        row += field, numbers[ref]
         return graph

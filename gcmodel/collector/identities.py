@@ -29,13 +29,11 @@ class Identities:
         return owner.identity
 
     def _shadow(self, obj: Object) -> Object:
-        if obj.flags & HAS_SHADOW:
-            return self._shadows[obj]
-        shadow = Object(obj.kind, OUTSIDE, obj.size_bytes, obj.number, [])
-        self._place_old(shadow)
-        obj.flags |= HAS_SHADOW
-        self._shadows[obj] = shadow
-        return shadow
+        if not obj.flags & HAS_SHADOW:
+            obj.flags |= HAS_SHADOW
+            self._shadows[obj] = Object(obj.kind, OUTSIDE, obj.size_bytes, obj.number, [])
+            self._place_old(self._shadows[obj])
+        return self._shadows[obj]
 
     def move_to_shadow(self, obj: Object) -> Object:
         """Fill the reserved place with the object's contents."""
@@ -52,8 +50,9 @@ class Identities:
         is therefore marked here, while it marks: not earlier, or it would stay marked into the next
         cycle. (PyPy, commit 96a224bd.)
         """
-        kept = {obj: self._shadows[obj] for obj in pinned.values() if obj.flags & HAS_SHADOW}
-        if is_marking:
-            for shadow in kept.values():
-                shadow.flags |= VISITED
-        self._shadows = kept
+        shadows, self._shadows = self._shadows, {}
+        for obj in pinned.values():
+            if obj.flags & HAS_SHADOW:
+                self._shadows[obj] = shadows[obj]
+                if is_marking:
+                    shadows[obj].flags |= VISITED

@@ -12,6 +12,7 @@ that precedes every step. There are no finalizers: FINALIZING takes one step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -43,13 +44,16 @@ class State(IntEnum):
     FINALIZING = 3
 
 
+SCANNING, MARKING, SWEEPING, FINALIZING = State
+
+
 class MajorCollection:
     """The state of the cycle, the gray objects, and when the next cycle starts."""
 
     def __init__(self, heap: Heap) -> None:
         self._heap = heap
         self._nursery_bytes = heap.configuration.nursery_bytes
-        self.state = State.SCANNING
+        self.state = SCANNING
         self.to_trace: list[Object] = []
         self.to_rescan: list[Object] = []
         # The step keeps pace with the mutator: bytes that became old, and how many may.
@@ -61,7 +65,7 @@ class MajorCollection:
 
     def is_marking(self) -> bool:
         """Whether black objects exist that the mutator could make refer to white ones."""
-        return self.state is State.MARKING
+        return self.state is MARKING
 
     def threshold_reached(self, extra_bytes: int) -> bool:
         """Whether `extra_bytes` more would exceed what starts the next major collection."""
@@ -80,9 +84,9 @@ class MajorCollection:
 
     def collect(self) -> None:
         """A full collection: the cycle in progress to its end, then a whole one."""
-        self.step_until(State.SCANNING)
-        self.step_until(State.MARKING)
-        self.step_until(State.SCANNING)
+        self.step_until(SCANNING)
+        self.step_until(MARKING)
+        self.step_until(SCANNING)
 
     def pressure(self, extra_bytes: int) -> bool:
         """So many bytes outside the heap depend on it; whether a collection is due at once.
@@ -93,9 +97,11 @@ class MajorCollection:
         return self.threshold_bytes < 0
 
     def step_until(self, state: State) -> None:
-        """A minor collection and a step, until that state is reached."""
+        """A minor collection and a step, until that state is reached. No mutator runs meanwhile."""
+        before: State | None = None
         while self.state is not state:
-            self._heap.minor.collect()
+            self._heap.minor.collect(is_anything_new=self.state is not before)
+            before = self.state
             self.step(0)
 
     def progress(self, extra_bytes: int) -> None:
@@ -104,12 +110,12 @@ class MajorCollection:
         `extra_bytes` are about to be allocated outside the nursery.
         """
         self._heap.minor.collect()
-        if self.state is State.SCANNING and not self.threshold_reached(extra_bytes):
+        if self.state is SCANNING and not self.threshold_reached(extra_bytes):
             return
         self.step(extra_bytes)
-        while self.state is not State.SCANNING:
-            if self.made_old_bytes + extra_bytes <= self.made_old_limit_bytes:
-                return
+        while self.state is not SCANNING and (
+            self.made_old_bytes + extra_bytes > self.made_old_limit_bytes
+        ):
             self._heap.minor.collect()
             self.step(extra_bytes)
 
@@ -117,14 +123,14 @@ class MajorCollection:
         """One step. A minor collection has just emptied the nursery."""
         self._heap.events.major_step(self.state)
         self.made_old_limit_bytes += self._nursery_bytes // 2
-        if self.state is State.SCANNING:
+        if self.state is SCANNING:
             self._scan_roots()
-        elif self.state is State.MARKING:
+        elif self.state is MARKING:
             self._mark()
-        elif self.state is State.SWEEPING:
+        elif self.state is SWEEPING:
             self._sweep(reserve_bytes)
         else:
-            self.state = State.SCANNING
+            self.state = SCANNING
         self._heap.events.major_step_ended(self.state)
 
     def _scan_roots(self) -> None:
@@ -132,50 +138,43 @@ class MajorCollection:
         self.made_old_limit_bytes = self._nursery_bytes // 2
         self.to_trace = list(self._heap.barrier.prebuilt_roots)
         self._make_gray(self._heap.roots)
-        self.state = State.MARKING
+        self.state = MARKING
 
     def _mark(self) -> None:
         budget_bytes = MARKING_NURSERIES_PER_STEP * self._nursery_bytes
-        left_bytes = self._visit_some(budget_bytes)
+        left_bytes = self._visit(budget_bytes, self._heap.configuration.single_step_marking)
         if left_bytes >= budget_bytes // 2 and self.to_rescan:
             # Little is left: rescan all at once, so that marking ends however the mutator writes.
             self.to_trace, self.to_rescan = self.to_rescan, []
-            self._visit_all()
+            self._visit()
         if not self.to_trace and not self.to_rescan:
             self._finish_marking()
 
     def _finish_marking(self) -> None:
         # Prebuilt objects may have been written for the first time since the roots were scanned.
         self.to_trace.extend(self._heap.barrier.prebuilt_roots)
-        self._visit_all()
+        self._visit()
         self._heap.weakrefs.after_marking()
         self._heap.pinning.after_marking()
         self._heap.arenas.prepare_sweep()
         self._heap.large_objects.prepare_sweep()
-        self.state = State.SWEEPING
+        self.state = SWEEPING
 
-    def _visit_all(self) -> None:
+    def _visit(self, budget_bytes: float = math.inf, is_single_step: bool = False) -> float:
+        """Blacken gray objects, the last first; returns what is left of the budget, or 0."""
         while self.to_trace:
-            self._visit(self.to_trace.pop())
-
-    def _visit_some(self, budget_bytes: int) -> int:
-        """Visit gray objects, the last first; returns what is left of the budget, or 0."""
-        while self.to_trace:
-            budget_bytes -= self._visit(self.to_trace.pop())
-            if budget_bytes < 0 or self._heap.configuration.single_step_marking:
+            obj = self.to_trace.pop()
+            if obj.place != OUTSIDE:
+                raise DanglingReferenceError(f"the major collection met a reference to {obj!r}")
+            if not obj.flags & (VISITED | NO_HEAP_REFERENCES):
+                # The barrier will see the next write: the minor collection has set TRACK_YOUNG.
+                obj.flags |= VISITED
+                budget_bytes -= obj.size_bytes
+                if any(obj.refs):
+                    self._make_gray(obj.refs)
+            if is_single_step or budget_bytes < 0:
                 return 0
         return budget_bytes
-
-    def _visit(self, obj: Object) -> int:
-        """Blacken `obj`, and gray what it refers to; returns its bytes, 0 if it was black."""
-        if obj.place != OUTSIDE:
-            raise DanglingReferenceError(f"the major collection met a reference to {obj!r}")
-        if obj.flags & (VISITED | NO_HEAP_REFERENCES):
-            return 0
-        # The barrier will see the next write into it: the minor collection has set TRACK_YOUNG.
-        obj.flags |= VISITED
-        self._make_gray(obj.refs)
-        return obj.size_bytes
 
     def _make_gray(self, refs: Sequence[Object | None]) -> None:
         """What `refs` lead to is to be visited, except for pinned objects.
@@ -194,7 +193,7 @@ class MajorCollection:
             for obj in heap.barrier.prebuilt_roots:
                 obj.flags &= ~VISITED
             self._set_threshold(heap.memory_used_bytes() * MAJOR_FACTOR, reserve_bytes)
-            self.state = State.FINALIZING
+            self.state = FINALIZING
 
     def _set_threshold(self, bytes_wanted: float, reserve_bytes: int) -> None:
         bounded = min(bytes_wanted, self.initial_bytes * GROWTH_FACTOR_MAX) + reserve_bytes

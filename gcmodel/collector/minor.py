@@ -36,13 +36,29 @@ class MinorCollection:
         self._heap = heap
         self.surviving_bytes = 0
 
-    def collect(self) -> None:
-        """Empty the nursery. Each of the four parts needs what those before it have done."""
-        self._heap.events.minor_collection()
-        parents = self._prepare()
-        self._drag_out_all(parents)
-        self._conclude()
-        self._empty()
+    def collect(self, is_anything_new: bool = True) -> None:
+        """Empty the nursery. Each of the parts needs what those before it have done.
+
+        If the mutator has not run since the last one, and the major collection has not come to
+        another phase, nothing is new: what that one left in the nursery is what survives.
+        """
+        heap = self._heap
+        heap.events.minor_collection()
+        heap.sampling.before_minor_collection()  # `nursery_free` is still where allocation stopped.
+        self.surviving_bytes = 0
+        if is_anything_new:
+            is_young = heap.nursery.memory or heap.large_objects.young
+            is_written = heap.barrier.remembered or heap.barrier.dirty_arrays
+            if is_young or is_written:
+                self._drag_out_all(self._prepare())
+                self._conclude()
+            else:
+                self._drag_out_roots()  # Nothing moves, but while marking one may be white.
+                heap.sampling.report(heap.statistics)
+        heap.nursery.empty(heap.pinning.kept)  # Nobody asks for the rest of it any more.
+        heap.sampling.after_minor_collection()  # `nursery_free` is back, and the limit is the top.
+        heap.major.made_old_bytes += self.surviving_bytes
+        heap.events.minor_collection_ended(*heap.statistics())
 
     def _prepare(self) -> list[Object]:
         """Nothing has moved; the barrier's lists are as the mutator left them.
@@ -50,7 +66,6 @@ class MinorCollection:
         Returns the parents of what was pinned, which are to be visited.
         """
         heap = self._heap
-        heap.sampling.before_minor_collection()  # `nursery_free` is still where allocation stopped.
         heap.barrier.forget_young()
         parents = heap.pinning.before_minor_collection()
         if heap.major.is_marking():
@@ -61,10 +76,9 @@ class MinorCollection:
 
     def _drag_out_all(self, parents: list[Object]) -> None:
         """The major collection knows its gray objects: what moves out from here on is white."""
-        self.surviving_bytes = 0
         self._drag_out_roots()
         for parent in parents:
-            self._drag_out_range(parent, 0, len(parent.refs))
+            self._drag_out_range(parent.refs, 0, len(parent.refs), parent)
         self._drag_out_from_old()  # The last: survivors join the barrier's lists.
 
     def _conclude(self) -> None:
@@ -79,19 +93,9 @@ class MinorCollection:
         heap.identities.after_minor_collection(heap.pinning.kept, heap.major.is_marking())
         heap.large_objects.free_young()  # and this from those outside.
 
-    def _empty(self) -> None:
-        """Nobody asks any more for what lies in the nursery, but for what was kept in it."""
-        heap = self._heap
-        heap.nursery.empty(heap.pinning.kept)
-        heap.sampling.after_minor_collection()  # `nursery_free` is back, and the limit is the top.
-        heap.major.made_old_bytes += self.surviving_bytes
-        heap.events.minor_collection_ended(*heap.statistics())
-
     def _drag_out_roots(self) -> None:
         roots = self._heap.roots
-        for index, obj in enumerate(roots):
-            if obj.place != OUTSIDE or obj.flags & YOUNG:
-                roots[index] = self._drag_out(obj, None)
+        self._drag_out_range(roots, 0, len(roots), None)
         if self._heap.major.is_marking():
             # Roots have no barrier: while marking, one not yet visited may have come since.
             unvisited = [obj for obj in roots if not obj.flags & (VISITED | PINNED)]
@@ -105,7 +109,7 @@ class MinorCollection:
             while barrier.remembered:
                 obj = barrier.remembered.pop()
                 obj.flags |= TRACK_YOUNG
-                self._drag_out_range(obj, 0, len(obj.refs))
+                self._drag_out_range(obj.refs, 0, len(obj.refs), obj)
 
     def _drag_out_cards(self, array: Object) -> None:
         assert array.cards is not None
@@ -120,20 +124,22 @@ class MinorCollection:
 
     def _drag_out_card(self, array: Object, card: int) -> None:
         items = self._heap.configuration.card_items
-        self._drag_out_range(array, card * items, min((card + 1) * items, len(array.refs)))
+        stop = min((card + 1) * items, len(array.refs))
+        self._drag_out_range(array.refs, card * items, stop, array)
 
-    def _drag_out_range(self, parent: Object, start: int, stop: int) -> None:
-        refs = parent.refs
+    def _drag_out_range(
+        self, refs: list[Object] | list[Object | None], start: int, stop: int, parent: Object | None
+    ) -> None:
+        """Drag out what these references of `parent`, or the roots, lead to."""
         for index in range(start, stop):
             obj = refs[index]
-            if obj is not None:
+            if obj is not None and (obj.place != OUTSIDE or obj.flags & YOUNG):
                 refs[index] = self._drag_out(obj, parent)
 
     def _drag_out(self, obj: Object, parent: Object | None) -> Object:
-        """Where the object that this reference in `parent`, or a root, leads to afterwards."""
+        """Where an object that is not old, referred to by `parent` or a root, is afterwards."""
         if obj.place == OUTSIDE:
-            if obj.flags & YOUNG:
-                self._visit_young(obj)
+            self._visit_young(obj)
             return obj
         if obj.place != self._heap.nursery.filling:
             raise DanglingReferenceError(f"the minor collection met a reference to {obj!r}")

@@ -54,14 +54,11 @@ class Weakrefs:
 
     def after_marking(self) -> None:
         """Clear the old ones whose object the major collection did not reach."""
-        kept: list[Object] = []
-        while self.old:
-            weakref = self.old.pop()
-            if not weakref.flags & VISITED:
-                continue  # The weak reference itself dies.
+        surviving = [weakref for weakref in reversed(self.old) if weakref.flags & VISITED]
+        self.old = []
+        for weakref in surviving:
             assert weakref.target is not None
             if weakref.target.flags & VISITED:
-                kept.append(weakref)
+                self.old.append(weakref)
             else:
                 weakref.target = None
-        self.old = kept

@@ -67,11 +67,7 @@ class Configuration:
 
     def __attrs_post_init__(self) -> None:
         nursery, large = self.nursery_bytes, self.large_object_bytes
-        if not NURSERY_BYTES_MIN <= nursery <= NURSERY_BYTES_MAX or nursery % WORD_BYTES:
-            raise ConfigurationError(
-                f"nursery_bytes is {nursery}; it must be a multiple of {WORD_BYTES} "
-                f"from {NURSERY_BYTES_MIN} to {NURSERY_BYTES_MAX}"
-            )
+        _check_words("nursery_bytes", nursery, NURSERY_BYTES_MIN, NURSERY_BYTES_MAX)
         if not LARGE_OBJECT_BYTES_MIN <= large <= nursery:
             raise ConfigurationError(
                 f"large_object_bytes is {large}; it must be from {LARGE_OBJECT_BYTES_MIN} "
@@ -81,12 +77,7 @@ class Configuration:
             raise ConfigurationError(
                 f"card_items is {self.card_items}; it must be one of {CARD_ITEMS_ALLOWED}"
             )
-        context = self.context_bytes
-        if not WORD_BYTES <= context <= nursery or context % WORD_BYTES:
-            raise ConfigurationError(
-                f"context_bytes is {context}; it must be a multiple of {WORD_BYTES} "
-                f"from {WORD_BYTES} to nursery_bytes ({nursery})"
-            )
+        _check_words("context_bytes", self.context_bytes, WORD_BYTES, nursery, "nursery_bytes ({})")
         if not 1 <= len(self.sampler_seeds) <= THREADS_MAX:
             raise ConfigurationError(f"sampler_seeds must be 1 to {THREADS_MAX} numbers")
         if not all(0 <= seed <= SEED_MAX for seed in self.sampler_seeds):
@@ -102,8 +93,12 @@ def check_period(period_bytes: int) -> None:
     PyPy's fork dies on a bare assertion for 12, -8 or 2**32; a period is an argument of the
     mutator's, so the reference answers with a named error instead.
     """
-    if not PERIOD_BYTES_MIN <= period_bytes <= PERIOD_BYTES_MAX or period_bytes % WORD_BYTES:
+    _check_words("period_bytes", period_bytes, PERIOD_BYTES_MIN, PERIOD_BYTES_MAX)
+
+
+def _check_words(name: str, value: int, minimum: int, maximum: int, most: str = "{}") -> None:
+    if not minimum <= value <= maximum or value % WORD_BYTES:
         raise ConfigurationError(
-            f"period_bytes is {period_bytes}; it must be a multiple of {WORD_BYTES} "
-            f"from {PERIOD_BYTES_MIN} to {PERIOD_BYTES_MAX}"
+            f"{name} is {value}; it must be a multiple of {WORD_BYTES} "
+            f"from {minimum} to {most.format(maximum)}"
         )

@@ -33,13 +33,15 @@ from gcmodel.memory.objects import Object
 class Nursery:
     """Memory for new objects. Addresses are in bytes; a moving nursery has two places in turn.
 
-    `filling` counts how often it was emptied. `obstacles` are the pinned objects beyond the present
-    room, as pairs of their start and their end, the nearest last. `thread` is the mutator's thread
-    that allocates, which makes a difference where threads have contexts of their own.
+    `nursery_end` is where it ends, whatever is pinned in it. `filling` counts how often it was
+    emptied. `obstacles` are the pinned objects beyond the present room, as pairs of their start and
+    their end, the nearest last. `thread` is the mutator's thread that allocates, which makes a
+    difference where threads have contexts of their own.
     """
 
     def __init__(self, size_bytes: int, moving: bool, reserve: Callable[[int], int]) -> None:
         self.nursery_start = 0
+        self.nursery_end = size_bytes
         self.nursery_free = 0
         self.nursery_top = size_bytes
         self.nursery_limit = size_bytes
@@ -59,11 +61,6 @@ class Nursery:
         if self.nursery_free > self.nursery_limit:
             result = self._reserve(size_bytes)
         return result
-
-    @property
-    def nursery_end(self) -> int:
-        """Where the nursery ends, whatever is pinned in it."""
-        return self.nursery_start + self._size_bytes
 
     def set_limit(self, sample_point: int | None) -> None:
         """The fast path must stop where the room ends, at the sample point, or at once."""
@@ -92,15 +89,14 @@ class Nursery:
         A moving nursery moves, unless something is pinned in it.
         """
         self.filling += 1
-        if self._moving and not pinned:
+        self.memory, self.obstacles = dict(pinned), []
+        if pinned:
+            for address in sorted(pinned, reverse=True):
+                pinned[address].place = self.filling
+                self.obstacles.append((address, address + pinned[address].size_bytes))
+        elif self._moving:
             self.nursery_start = self._size_bytes - self.nursery_start
-        self.memory = dict(pinned)
-        for obj in pinned.values():
-            obj.place = self.filling
-        self.obstacles = [
-            (address, address + pinned[address].size_bytes)
-            for address in sorted(pinned, reverse=True)
-        ]
+            self.nursery_end = self.nursery_start + self._size_bytes
         self.nursery_free = self.nursery_start
         self._end_room()
         self.nursery_limit = self.nursery_top

@@ -177,7 +177,7 @@ class ReferenceTarget:
     def perform(self, action: Action) -> Observation:
         """A crash of the heap is an error like any other: it is under test."""
         observation = Observation()
-        self._heap.thread = action.thread
+        self._heap.nursery.thread = action.thread
         try:
             result = self.carry_out[type(action)](self._heap, action)
             if action.allocates:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gcmodel import Configuration, DanglingReferenceError, Heap
+from gcmodel import Configuration, DanglingReferenceError, Heap, Parts
 from gcmodel.collector.major import State
+from gcmodel.collector.minor import MinorCollection
 
 
 @pytest.fixture
@@ -128,6 +129,37 @@ def test_a_marking_step_visits_four_nurseries_of_bytes_and_the_object_that_passe
     heap.collect_step()
     heap.collect_step()
     assert len(heap.major.to_trace) == 10 - 5
+
+
+class CountingLooks(MinorCollection):
+    """Counts how often the roots are looked at."""
+
+    looks = 0
+
+    def _drag_out_roots(self) -> None:
+        self.looks += 1
+        super()._drag_out_roots()
+
+
+@pytest.mark.parametrize("count", [10, 40])
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_full_collection_looks_at_the_roots_once_a_phase_however_many_steps_it_takes(
+    count: int, is_pinned: bool
+) -> None:
+    heap = Heap(Configuration(single_step_marking=True), Parts(minor=CountingLooks))
+    for number in range(count):
+        heap.allocate_node(number)
+    if is_pinned:
+        heap.allocate_string(0)
+        heap.pin(count)
+    heap.collect_full()
+    heap.events.take()
+    minor = heap.minor
+    assert isinstance(minor, CountingLooks)
+    minor.looks = 0
+    heap.collect_full()
+    assert heap.events.take()[0].count("M") > count
+    assert minor.looks == len(State)
 
 
 def test_a_single_marking_step_visits_one_object(stepwise: Heap) -> None:

@@ -55,7 +55,7 @@ def contexts_of(heap: Heap) -> list[Context]:
 
 def allocate(heap: Heap, thread: int = 0, count: int = 1) -> str:
     """The events of `count` nodes that nobody keeps."""
-    heap.thread = thread
+    heap.nursery.thread = thread
     for number in range(count):
         heap.allocate_node(number)
         heap.free(len(heap.roots) - 1)
@@ -74,7 +74,7 @@ def test_a_thread_without_a_context_is_handed_one(heap: Heap) -> None:
 def test_threads_allocate_in_contexts_of_their_own(heap: Heap) -> None:
     places = []
     for thread in (0, 1, 0, 1):
-        heap.thread = thread
+        heap.nursery.thread = thread
         places.append(heap.allocate_node(thread)[1])
     assert places == [0, 128, 32, 160]
 
@@ -106,7 +106,7 @@ def test_a_minor_collection_takes_every_threads_context_away(heap: Heap) -> None
 
 def test_what_threads_keep_survives_the_collection(heap: Heap) -> None:
     for number in range(40):
-        heap.thread = number % 2
+        heap.nursery.thread = number % 2
         heap.allocate_node(number)
     assert heap.events.take()[0] == "M"
     assert [heap.read_number(root) for root in range(40)] == list(range(40))
@@ -284,7 +284,7 @@ def test_an_object_is_sampled_as_often_as_one_of_its_bytes_succeeds(context_byte
     sampled = dict.fromkeys(allocated, 0)
     for _ in range(20_000):
         size_bytes = source.choice(list(allocated))
-        heap.thread = source.randrange(2)
+        heap.nursery.thread = source.randrange(2)
         heap.allocate_array((size_bytes - 16) // 8)
         heap.free(0)
         allocated[size_bytes] += 1
