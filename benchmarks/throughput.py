@@ -34,7 +34,8 @@ from fuzz.oracles.survival import SurvivalOracle
 from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.observation import Observation
 from fuzz.run import Run
-from fuzz.sessions.session import CYCLE_COLLECTION_THRESHOLD, Plan, Session
+from fuzz.sessions.session import Session
+from fuzz.sessions.worker import CYCLE_COLLECTION_THRESHOLD, Plan
 from fuzz.targets import make_target
 from gcmodel import Configuration, Heap
 

@@ -12,8 +12,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
-from uuid import uuid4
 
 from fuzz.problems import BadInputError
 
@@ -21,6 +19,7 @@ FILE_BYTES_MAX = 2**26
 """A million actions in a trace have fewer, and what is made of them in memory may be thirty times
 as much."""
 CHUNK_BYTES = 2**20
+NAME_BYTES = 16
 
 
 @contextmanager
@@ -81,7 +80,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     whole = _destination(path)
     # The ending may say how it is written.
-    partial = whole.with_name(f"{uuid4().hex}.partial{path.suffix}")
+    partial = whole.with_name(f"{os.urandom(NAME_BYTES).hex()}.partial{path.suffix}")
     try:
         yield partial
         partial.replace(whole)
@@ -91,6 +90,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def check_writable(path: Path) -> None:
     """Raise BadInputError unless what is at `path` can be written, or a file can be made there."""
+    from tempfile import TemporaryFile
+
     with writing(path):
         if not _is_special(path):
             TemporaryFile(dir=_destination(path).parent).close()

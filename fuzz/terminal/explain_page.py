@@ -27,7 +27,7 @@ from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.run import Failure, Step
 from fuzz.terminal.explain import POINTERS, facts_of, shows_pointers
-from fuzz.terminal.report import describe_action, describe_failure
+from fuzz.terminal.report import describe_action, describe_configuration, describe_failure
 
 PLACE_OF_DATA = "{{page}}"
 """What the template has where the data belongs."""
@@ -126,7 +126,7 @@ class TracePage:
         return bool(self.steps and self.steps[-1].mismatch)
 
 
-def make_page(title: str, configuration: str, steps: Iterable[Step]) -> TracePage:
+def make_page(title: str, configuration: dict[str, int], steps: Iterable[Step]) -> TracePage:
     """Replay `steps` into a page."""
     ledger = _Ledger()
     contract = None
@@ -136,7 +136,7 @@ def make_page(title: str, configuration: str, steps: Iterable[Step]) -> TracePag
         page_steps.append(_page_step(step, ledger))
     return TracePage(
         plain(title),
-        plain(configuration),
+        plain(describe_configuration(configuration)),
         tuple(page_steps),
         tuple(map(_name_of_prebuilt, range(len(contract.prebuilt) if contract else 0))),
         draws_nursery=contract is None or shows_pointers(contract),

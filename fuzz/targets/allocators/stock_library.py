@@ -11,9 +11,7 @@ from ctypes import c_size_t, c_void_p
 from typing import Any
 
 from fuzz.problems import BadInputError
-
-STATIC_STORAGE = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=4096"}
-"""A library's state of a thread is larger than what is kept free for those that are loaded late."""
+from fuzz.targets.allocators.stock_commands import STATIC_STORAGE
 
 
 def load(name: str, how_to_install: str) -> ctypes.PyDLL:

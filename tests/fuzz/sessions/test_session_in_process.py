@@ -23,12 +23,11 @@ from fuzz.sessions.session import (
     TIME,
     Event,
     Finished,
-    Plan,
     Progress,
     Session,
-    SessionTotals,
     WorkerDied,
 )
+from fuzz.sessions.worker import Plan, SessionTotals
 from fuzz.targets import TargetOptions, make_target
 
 UNLIMITED_ACTIONS = 10**9

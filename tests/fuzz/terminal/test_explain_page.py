@@ -23,7 +23,8 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import loads
 from fuzz.run import Step, replay_steps
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.explain_page import Box, TracePage, make_page, render
 
@@ -63,7 +64,7 @@ BLOCKS = "reference-jemalloc"
 def page_of(*actions: str, target: str = "reference", title: str = "a trace") -> TracePage:
     trace = loads(HEADER + "".join(action + "\n" for action in actions), "trace.jsonl")
     steps = replay_steps(make_target(target), trace, "trace.jsonl")
-    return make_page(title, "all defaults", steps)
+    return make_page(title, {}, steps)
 
 
 @attrs.frozen
@@ -180,7 +181,7 @@ def test_a_step_has_the_pointers_and_where_the_object_lies() -> None:
 def test_a_target_without_pointers_has_no_nursery_to_draw(contract: Contract) -> None:
     action = action_from_data({"do": "check_heap"})
     step = Step(1, action, Observation(), contract, None, Shadow(contract))
-    assert make_page("a trace", "all defaults", [step]).steps[0].nursery is None
+    assert make_page("a trace", {}, [step]).steps[0].nursery is None
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_a_heap_with_an_object_too_many_and_of_no_known_kind_can_be_drawn(
     graph = [[1, 0, 0, 2], [3, 4], [9, 5]]
     action = action_from_data({"do": "check_heap"})
     step = Step(1, action, Observation(graph=graph), contract, None, Shadow(contract))
-    found = make_page("a trace", "all defaults", [step]).steps[0].found
+    found = make_page("a trace", {}, [step]).steps[0].found
     assert found
     assert [box.label for box in found] == ["node 0", "array 4", "type 9 5"]
     assert [box.references for box in found] == [((0, 2),), (), ()]
@@ -260,7 +261,7 @@ def test_a_row_that_says_too_little_can_be_drawn(contract: Contract) -> None:
     action = action_from_data({"do": "check_heap"})
     seen = Observation(graph=[[], [1], [1, 2, 3]])
     step = Step(1, action, seen, contract, None, Shadow(contract))
-    found = make_page("a trace", "all defaults", [step]).steps[0].found
+    found = make_page("a trace", {}, [step]).steps[0].found
     assert found
     assert [box.label for box in found] == ["an empty row", "node", "node 2"]
 
@@ -271,12 +272,14 @@ def test_what_became_different_up_to_a_step_makes_up_its_heap(name: str) -> None
     walks, ages = [], []
 
     def seen() -> Iterator[Step]:
-        for step in replay_steps(make_target(planted(trace.header.kills[0])), trace, name):
+        for step in replay_steps(
+            make_target(KNOWN_BUGS[trace.header.kills[0]].target), trace, name
+        ):
             walks.append(step.shadow.graph())
             ages.append([obj.age.name.lower() for obj in step.shadow.roots])
             yield step
 
-    page = make_page("a trace", "all defaults", seen())
+    page = make_page("a trace", {}, seen())
     for number, (walk, slots) in enumerate(zip(walks, ages, strict=True)):
         heap = heap_at(page, number)
         rows = [list(itertools.chain(*each.references)) for each in heap]
@@ -293,7 +296,7 @@ ROOMY = HEADER.replace("}", ', "config": {"nursery_bytes": 65536}}')
 
 def page_of_live_objects(*actions: str) -> TracePage:
     trace = loads(ROOMY + "".join(action + "\n" for action in actions), "trace.jsonl")
-    return make_page("a trace", "", replay_steps(make_target("reference"), trace, "trace.jsonl"))
+    return make_page("a trace", {}, replay_steps(make_target("reference"), trace, "trace.jsonl"))
 
 
 ROOTED = [NODE] * LIVE + [FREE] * LIVE
