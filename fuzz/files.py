@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from fuzz.problems import BadInputError
@@ -23,21 +23,17 @@ NAME_BYTES = 16
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """What cannot be read from `path` is bad input."""
+def writing(path: Path, done: str = "written") -> Iterator[None]:
+    """What cannot be `done` with a file is bad input."""
     try:
         yield
     except OSError as problem:
-        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem
+        raise BadInputError(f"{path}: cannot be {done}: {problem.strerror}") from problem
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What cannot be written to `path` is bad input."""
-    try:
-        yield
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
+def reading(path: Path) -> AbstractContextManager[None]:
+    """What cannot be read from a file is bad input."""
+    return writing(path, "read")
 
 
 def read_bytes(path: Path) -> bytes:

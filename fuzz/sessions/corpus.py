@@ -31,6 +31,8 @@ PACKAGE = Path(__file__).parents[1]
 SUFFIX = ".jsonl"
 PARTIAL = ".partial"
 """Stands in the name of a file that is being written, or was when its writer was killed."""
+RAW = "-raw"
+"""Ends the stem of what is as it was found."""
 DIRECTION_MAX = 40
 """So many characters of a failure's direction stand in its file's name."""
 
@@ -164,7 +166,7 @@ def save_raw(finder: Finder, failure: Failure) -> Raw:
     """Save a failure as it was found."""
     found = Found(failure.oracle, failure.message, finder.engine)
     try:
-        path = finder.save(_trace(finder, failure, found), stem_of(failure) + "-raw")
+        path = finder.save(_trace(finder, failure, found), stem_of(failure) + RAW)
     except OSError as problem:
         return Raw(failure, None, problem.strerror)
     return Raw(failure, path)

@@ -15,30 +15,22 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from types import FrameType
 
 import attrs
 
 from fuzz.cancellation import after
 from fuzz.problems import BadInputError
-from fuzz.sessions import corpus
+from fuzz.sessions import corpus, worker
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
 from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.sessions.worker import (
-    UNLIMITED,
-    Broke,
-    Done,
-    Plan,
-    SessionTotals,
-    end_session,
-    reduce_raw,
-    work,
-)
+from fuzz.sessions.worker import Plan, SessionTotals
 from fuzz.targets import PROGRAMS
 
 TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "workers died"
@@ -125,9 +117,7 @@ class Session:
 
     def run(self) -> Finished:
         """Run to the end. Ctrl-C and SIGTERM end it early, with everything found in hand."""
-        deadline = (
-            UNLIMITED if self._plan.seconds is None else time.monotonic() + self._plan.seconds
-        )
+        deadline = time.monotonic() + (self._plan.seconds or worker.UNLIMITED)
         with _interruptible() as interrupted:
             with _signals_held():
                 workers = self._start_workers(deadline)
@@ -149,7 +139,7 @@ class Session:
         for index in range(self._plan.workers):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=work, args=(self._plan, index, theirs, deadline), daemon=True
+                target=worker.work, args=(self._plan, index, theirs, deadline), daemon=True
             )
             process.start()
             theirs.close()
@@ -177,7 +167,7 @@ class Session:
         process.join()
         assert process.pid is not None
         if self._plan.target in PROGRAMS:
-            end_session(process.pid)
+            worker.end_session(process.pid)
 
     def _end_silent(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
         """End a worker that has said nothing for so long that it can only hang."""
@@ -188,15 +178,15 @@ class Session:
                 del workers[connection]
                 self._died(index, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
 
-    def _take(self, index: int, message: Done | Raw | Find | Broke) -> None:
-        if isinstance(message, Done):
-            self._totals[index] = message.totals
+    def _take(self, index: int, message: SessionTotals | Raw | Find | Exception) -> None:
+        if isinstance(message, SessionTotals):
+            self._totals[index] = message
         elif isinstance(message, Raw):
             self._raws[index] = message
             self._last_new = time.monotonic()
-        elif isinstance(message, Broke):
-            self._problem = message.problem
-            self._died(index, type(message.problem).__name__)
+        elif isinstance(message, Exception):
+            self._problem = message
+            self._died(index, type(message).__name__)
         else:
             del self._raws[index]
             self._finds.append(message)
@@ -228,17 +218,14 @@ class Session:
         if self._stop_reason == INTERRUPTED:
             seconds = rerun_seconds = INTERRUPTED_SECONDS
         for index, raw in self._raws.items():
-            find = reduce_raw(self._plan.finder(index), raw, after(seconds), rerun_seconds)
+            find = worker.reduce_raw(self._plan.finder(index), raw, after(seconds), rerun_seconds)
             self._finds.append(find)
         self._raws.clear()
 
     def _sum(self) -> SessionTotals:
         total = SessionTotals()
         for each in self._totals:
-            total.traces += each.traces
-            total.actions += each.actions
-            total.samples += each.samples
-            total.minor_collections += each.minor_collections
+            total.add(each)
             total.probes.update(
                 {name: each.probes[name] for name in self._plan.probes if each.probes[name]}
             )
@@ -288,11 +275,17 @@ class Session:
             if kept.setdefault(find.failure.identity, find) is not find and find.path is not None:
                 corpus.take_back(find.path)
         finds = tuple(_published(kept[identity]) for identity in sorted(kept))
-        # A worker may be killed when it has saved a find, and before it tells of it.
-        for path in self._plan.own_files():
-            if path not in {find.path for find in finds}:
-                corpus.take_back(path)
+        self._take_back_untold({find.path for find in finds})
         return finds
+
+    def _take_back_untold(self, told: Container[Path | None]) -> None:
+        """A worker may be killed when it has saved a find, and before it tells of it.
+
+        What it had told of, the raw trace, is reduced by then. One of which it told nothing stays.
+        """
+        for path in self._plan.corpus.glob(f"*.{self._plan.token}-*"):
+            if path not in told and corpus.RAW not in path.name:
+                corpus.take_back(path)
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:

@@ -77,10 +77,6 @@ class Plan:
         token = f"{self.token}-{worker}"
         return Finder(self.corpus, self.target, self.engine, self.seed, self.options, token)
 
-    def own_files(self) -> list[Path]:
-        """What this session has saved and not published."""
-        return list(self.corpus.glob(f"*.{self.token}-*"))
-
     @property
     def overtime_seconds(self) -> float:
         """How long a find may still be reduced when the time is up."""
@@ -97,26 +93,12 @@ class SessionTotals:
     minor_collections: int = 0
     probes: Counter[str] = attrs.Factory(Counter)
 
-    def add(self, done: Slice) -> None:
-        """Count a slice."""
+    def add(self, done: Slice | SessionTotals) -> None:
+        """Count a slice, or what another worker has done, but for the probes."""
         self.traces += done.traces
         self.actions += done.actions
         self.samples += done.samples
         self.minor_collections += done.minor_collections
-
-
-@attrs.frozen
-class Done:
-    """What a worker has done so far."""
-
-    totals: SessionTotals
-
-
-@attrs.frozen
-class Broke:
-    """What a worker cannot go on with."""
-
-    problem: Exception
 
 
 def make_engine(name: str, target: Target, seed: str) -> Engine:
@@ -170,7 +152,7 @@ class Worker:
 
     def _send_totals(self) -> None:
         self._totals.probes = self._probes.counts
-        self._connection.send(Done(self._totals))
+        self._connection.send(self._totals)
 
     def _found(self, failure: Failure) -> None:
         """Save a failure and reduce it, unless this worker has found one of its identity."""
@@ -216,15 +198,15 @@ def work(plan: Plan, index: int, connection: Connection, deadline: float) -> Non
     try:
         Worker(plan, index, connection, deadline).search()
     except BadInputError as problem:
-        connection.send(Broke(problem))
+        connection.send(problem)
     except BrokenPipeError:
         pass  # The parent is gone, and nobody else wants to hear of it.
     except OSError as problem:
-        connection.send(Broke(BadInputError(f"worker {index} cannot go on: {problem}")))
+        connection.send(BadInputError(f"worker {index} cannot go on: {problem}"))
     except Exception:  # noqa: BLE001 - a bug of the harness, told by the parent
         import traceback
 
-        connection.send(Broke(HarnessError(f"worker {index} failed\n{traceback.format_exc()}")))
+        connection.send(HarnessError(f"worker {index} failed\n{traceback.format_exc()}"))
 
 
 def prepare_worker() -> None:

@@ -11,7 +11,7 @@ import errno
 import functools
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from fuzz.terminal.target_options import (
 )
 
 if TYPE_CHECKING:
+    from fuzz.protocol.trace import Header
     from fuzz.run import Failure, Step
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
@@ -44,19 +45,9 @@ SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-def _engines() -> Iterable[str]:
-    from fuzz.sessions.worker import ENGINES
-
-    return ENGINES
-
-
-def _known_bugs() -> Iterable[str]:
-    from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-
-    return KNOWN_BUGS
-
-
-engine_option = click.option("--engine", type=OneOf(_engines), default="random", show_default=True)
+engine_option = click.option(
+    "--engine", type=OneOf("fuzz.sessions.worker", "ENGINES"), default="random", show_default=True
+)
 workers_option = functools.partial(
     click.option, "--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes."
 )
@@ -216,12 +207,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
 @click.argument("path", metavar="TRACE", type=PATH)
 @target_options
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    type=FILE,
-    help="Where the recording goes.",
+    "-o", "--output", metavar="FILE", required=True, type=FILE, help="Where the recording goes."
 )
 def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     """Store what a target says to a trace. `replay` compares a recording with what it says then.
@@ -268,7 +254,7 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     steps = replay_steps(choice.make(name), trace, str(path))
     if page_path is not None:
         _check_other(page_path, path)
-        code = _write_page(page_path, title, trace.header.config, steps)
+        code = _write_page(page_path, title, trace.header, steps)
     else:
         code = _explain(title, steps)
     if code == CLEAN:
@@ -307,16 +293,14 @@ def _check_other(output: Path, trace: Path) -> None:
         raise BadInputError(f"{output}: is the trace itself; name another file to write")
 
 
-def _write_page(
-    path: Path, title: str, configuration: dict[str, int], steps: Iterator[Step]
-) -> int:
+def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -> int:
     from fuzz.files import write_text
-    from fuzz.terminal.explain_page import make_page, render
+    from fuzz.terminal.explain_page import fails, make_page, render
 
-    page = make_page(title, configuration, steps)
+    page = make_page(title, header.config, steps)
     write_text(path, render(page))
-    Screen().print(f"{path}: open it in a browser to step through {page.title}")
-    return MISMATCH if page.fails else CLEAN
+    Screen().print(f"{path}: open it in a browser to step through {page['title']}")
+    return MISMATCH if fails(page) else CLEAN
 
 
 @cli.command("profile")
@@ -384,7 +368,9 @@ def profile_command(
 
 
 @cli.command("bugs")
-@click.argument("bugs", metavar="[BUG]...", nargs=-1, type=OneOf(_known_bugs))
+@click.argument(
+    "bugs", metavar="[BUG]...", nargs=-1, type=OneOf("fuzz.targets.bugs.known_bugs", "KNOWN_BUGS")
+)
 @engine_option
 @click.option(
     "--seeds",
@@ -406,11 +392,12 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
     from fuzz.sessions.hunt import hunt_all
+    from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
     from fuzz.terminal import tables
 
     if shows_trace and as_json:
         raise BadInputError("--trace and --json are two ways to print; give one of them")
-    chosen = bugs or tuple(_known_bugs())
+    chosen = bugs or tuple(KNOWN_BUGS)
     with tables.counting("hunts", len(chosen) * seeds) as progress:
         records = list(hunt_all(chosen, engine, seeds, workers, progress))
     if as_json:

@@ -6,20 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from fuzz.files import write_text
 from fuzz.plain import PLAIN_SECONDS, counted, short
+from fuzz.sessions import session
 from fuzz.sessions.corpus import Find
-from fuzz.sessions.session import (
-    ACTIONS,
-    INTERRUPTED,
-    TIME,
-    WORKERS_DIED,
-    Event,
-    Finished,
-    Progress,
-    Started,
-    WorkerDied,
-)
 from fuzz.sessions.worker import Plan
 from fuzz.terminal.report import print_find
 from fuzz.terminal.streams import Screen
@@ -28,14 +20,14 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 STOPPED = {
-    TIME: "the time is up",
-    ACTIONS: "all actions are done",
-    INTERRUPTED: "interrupted",
-    WORKERS_DIED: "workers died, and what they were to do is not done",
+    session.TIME: "the time is up",
+    session.ACTIONS: "all actions are done",
+    session.INTERRUPTED: "interrupted",
+    session.WORKERS_DIED: "workers died, and what they were to do is not done",
 }
 
 
-def summary_of(finished: Finished) -> dict[str, Any]:
+def summary_of(finished: session.Finished) -> dict[str, Any]:
     """The summary as data. Only `timing` may differ between two runs of one plan with actions."""
     plan, totals = finished.plan, finished.totals
     return {
@@ -43,11 +35,7 @@ def summary_of(finished: Finished) -> dict[str, Any]:
         "engine": plan.engine,
         "seed": plan.seed,
         "workers": plan.workers,
-        "traces": totals.traces,
-        "actions": totals.actions,
-        "samples": totals.samples,
-        "minor_collections": totals.minor_collections,
-        "probes": dict(totals.probes),
+        **attrs.asdict(totals),
         "failures": [_failure_data(find) for find in finished.finds],
         "stop_reason": finished.stop_reason,
         "timing": {
@@ -58,12 +46,9 @@ def summary_of(finished: Finished) -> dict[str, Any]:
 
 
 def _failure_data(find: Find) -> dict[str, Any]:
-    oracle, field, action, direction = find.failure.identity
+    names = ("oracle", "field", "action", "direction")
     return {
-        "oracle": oracle,
-        "field": field,
-        "action": action,
-        "direction": direction,
+        **dict(zip(names, find.failure.identity, strict=True)),
         "message": find.failure.message,
         "actions": len(find.failure.actions),
         "reduced_from": find.actions_found,
@@ -72,7 +57,7 @@ def _failure_data(find: Find) -> dict[str, Any]:
     }
 
 
-def write_summary(path: Path, finished: Finished) -> None:
+def write_summary(path: Path, finished: session.Finished) -> None:
     """Write the summary as JSON. Raises BadInputError."""
     write_text(path, json.dumps(summary_of(finished), indent=2) + "\n")
 
@@ -85,19 +70,19 @@ class SessionReporter:
         self._live: Live | None = None
         self._printed_seconds = 0.0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: session.Event) -> None:
         """Show one event."""
         match event:
-            case Started():
+            case session.Started():
                 self._start(event.plan, event.bugs_checked)
-            case Progress():
+            case session.Progress():
                 self._progress(event)
-            case WorkerDied():
+            case session.WorkerDied():
                 self._screen.print(
                     f"worker {event.worker} died ({event.how}); the session goes on without it",
                     "yellow",
                 )
-            case Finished():
+            case session.Finished():
                 self._finish(event)
 
     def _start(self, plan: Plan, bugs_checked: int) -> None:
@@ -114,7 +99,7 @@ class SessionReporter:
             self._live = Live(console=self._screen.console, refresh_per_second=4, transient=True)
             self._live.start()
 
-    def _progress(self, progress: Progress) -> None:
+    def _progress(self, progress: session.Progress) -> None:
         line = _progress_line(progress)
         if self._live is not None:
             from rich.text import Text
@@ -124,7 +109,7 @@ class SessionReporter:
             self._printed_seconds = progress.seconds
             self._screen.print(line)
 
-    def _finish(self, finished: Finished) -> None:
+    def _finish(self, finished: session.Finished) -> None:
         if self._live is not None:
             self._live.stop()
         for number, find in enumerate(finished.finds, 1):
@@ -147,7 +132,7 @@ class SessionReporter:
         self._screen.print_parts((failures, "bold"), (how, ""))
 
 
-def _progress_line(progress: Progress) -> str:
+def _progress_line(progress: session.Progress) -> str:
     totals = progress.totals
     speed = totals.actions / max(progress.seconds, 0.001)
     return (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,16 +27,16 @@ PATH = click.Path(path_type=Path)
 
 
 class OneOf(click.Choice[str]):
-    """One of some names, for which nothing is imported before one is given, or shown."""
+    """One of the names in a module's constant, imported only when one is given, or shown."""
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self._names = names
+    def __init__(self, module: str, constant: str) -> None:
+        self._module, self._constant = module, constant
         self.case_sensitive = True
 
     @cached_property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names."""
-        return tuple(self._names())
+        return tuple(getattr(import_module(self._module), self._constant))
 
 
 class Duration(click.ParamType[float]):
@@ -167,16 +168,10 @@ def _words_of(program: str | None) -> tuple[str, ...]:
     return words
 
 
-def _actions() -> Iterable[str]:
-    from fuzz.protocol.actions import ACTIONS
-
-    return ACTIONS
-
-
 without_option = click.option(
     "--without",
     metavar="ACTION",
     multiple=True,
-    type=OneOf(_actions),
+    type=OneOf("fuzz.protocol.actions", "ACTIONS"),
     help="Leave an action out, so that a find known already does not hide others.",
 )

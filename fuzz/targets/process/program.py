@@ -19,17 +19,9 @@ from typing_extensions import override
 
 from fuzz.cancellation import Cancelled
 from fuzz.problems import BadInputError
+from fuzz.protocol import lines
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, problem_of_configuration
-from fuzz.protocol.lines import (
-    action_to_data,
-    as_object,
-    contract_from_data,
-    from_line,
-    observation_from_data,
-    quoted,
-    to_line,
-)
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.targets.process.conversation import BrokenConversationError, Conversation, NotStartedError
@@ -91,7 +83,7 @@ class ProcessTarget(FullTarget):
 
     def _begin_trace(self, configuration: Mapping[str, int]) -> None:
         header = {"gcfuzz": 1, "target": self.name, "config": dict(configuration)}
-        self._header = to_line(header)
+        self._header = lines.to_line(header)
         self._performed: list[Action] = []
         self._send_nothing_ahead()
 
@@ -219,17 +211,17 @@ class ProcessTarget(FullTarget):
             expected = self._sent.popleft()
             assert expected == action, f"{expected} was announced, and not {action}"
         else:
-            conversation.send(to_line(action_to_data(action)))
+            conversation.send(lines.to_line(lines.action_to_data(action)))
         return self._observation_in(self._receive(conversation))
 
     def _observation_in(self, line: bytes) -> Observation:
         """The observation in a line. Raises BrokenConversationError."""
         with _garbage(line):
-            data = as_object(from_line(line))
+            data = lines.as_object(lines.from_line(line))
             unknown = data.keys() - self._fields
             if unknown:
                 raise ValueError(f"the contract observes no {min(unknown)}")
-            observation = observation_from_data(data)
+            observation = lines.observation_from_data(data)
             if observation.error is not None:
                 observation.error = _in_one_line(observation.error)
             return observation
@@ -239,7 +231,7 @@ class ProcessTarget(FullTarget):
         if len(self._sent) > AHEAD_MAX // 2:
             return
         for action in self._announced:
-            conversation.send(to_line(action_to_data(action)))
+            conversation.send(lines.to_line(lines.action_to_data(action)))
             self._sent.append(action)
             if len(self._sent) == AHEAD_MAX:
                 return
@@ -298,12 +290,12 @@ def _at_start(problem: Exception) -> str:
 def _contract_in(line: bytes) -> Contract:
     """The contract in a line. Raises BrokenConversationError."""
     with _garbage(line):
-        data = as_object(from_line(line))
+        data = lines.as_object(lines.from_line(line))
         if set(data) == {"error"}:
             raise BrokenConversationError(f"refused: {data['error']}")
         if set(data) != {"contract"}:
             raise ValueError('the answer to a header must be {"contract": {…}}')
-        return contract_from_data(data["contract"])
+        return lines.contract_from_data(data["contract"])
 
 
 @contextmanager
@@ -320,4 +312,4 @@ def _in_one_line(text: str) -> str:
 
 
 def _excerpt(line: bytes) -> str:
-    return quoted(line.decode(errors="replace"))
+    return lines.quoted(line.decode(errors="replace"))
