@@ -24,7 +24,7 @@ from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
-from fuzz.protocol.contract import Contract, problem_of_configuration
+from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.target import Target
 from fuzz.run import Failure, Reaching
 
@@ -61,14 +61,6 @@ class _Named:
     appends: int
 
 
-def _roots_in(action: Action) -> Iterator[tuple[str, int]]:
-    """The action's fields that are slots, with their values."""
-    for field in SLOT_FIELDS[type(action)]:
-        slot = getattr(action, field)
-        if slot is not None:
-            yield field, slot
-
-
 class _Slots:
     """The names of the slots while a trace runs on a shadow heap."""
 
@@ -96,7 +88,8 @@ def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
     for number, action in enumerate(actions):
         if not slots.allows(action):
             raise ContractChangedError
-        names = {field: slots.names[slot] for field, slot in _roots_in(action)}
+        roots = {field: getattr(action, field) for field in SLOT_FIELDS[type(action)]}
+        names = {field: slots.names[root] for field, root in roots.items() if root is not None}
         named.append(_Named(action, names, number))
         slots.follow(action, number)
     return named
@@ -139,27 +132,20 @@ class Reducer:
         contradicts its own contract.
         """
         self._reduce()
-        for switch, default in self._switches():
-            self._turn(switch, default)
+        for setting in self._contract.settings:
+            if (setting.range.minimum, setting.range.maximum) == (0, 1):
+                self._turn(setting)
 
-    def _turn(self, switch: str, default: int) -> None:
+    def _turn(self, switch: Setting) -> None:
         """Turned, a switch may make a failure that is larger at first become smaller in the end."""
-        turned = 1 - self.failure.configuration.get(switch, default)
         before = self.failure
-        if self._accept({**before.configuration, switch: turned}, before.actions):
+        turned = 1 - before.configuration.get(switch.name, switch.default)
+        if self._accept({**before.configuration, switch.name: turned}, before.actions):
             try:
                 self._reduce()
             finally:
                 if len(self.failure.actions) >= len(before.actions):
                     self.failure = before
-
-    def _switches(self) -> list[tuple[str, int]]:
-        """The settings that are 0 or 1, with their defaults."""
-        return [
-            (setting.name, setting.default)
-            for setting in self._contract.settings
-            if (setting.range.minimum, setting.range.maximum) == (0, 1)
-        ]
 
     def _reduce(self) -> None:
         before = None
@@ -329,7 +315,7 @@ class Reducer:
         """Lower each integer of each action as far as it goes."""
         position = 0
         while position < len(self.failure.actions):
-            for field in _fields_of(self.failure.actions[position]):
+            for field in attrs.fields_dict(type(self.failure.actions[position])):
                 while self._lower_field(position, field):
                     pass
             position += 1
@@ -356,7 +342,7 @@ class Reducer:
         fields = [
             (position, field)
             for position, action in enumerate(self.failure.actions)
-            for field in _fields_of(action)
+            for field in attrs.fields_dict(type(action))
             if field not in SLOT_FIELDS[type(action)] and type(getattr(action, field)) is int
         ]
         return settings + fields
@@ -414,11 +400,6 @@ def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:
         )
         for each in named
     ]
-
-
-def _fields_of(action: Action) -> tuple[str, ...]:
-    """The names of the action's fields."""
-    return tuple(field.name for field in attrs.fields(type(action)))
 
 
 def _rank(action: Action) -> int:

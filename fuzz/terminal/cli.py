@@ -3,6 +3,8 @@
 Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (a failure was not reproduced, the
 command was interrupted, or something that should be found was not), 4 a bug of the harness itself;
 where several apply, 4 before 2 before 1 before 3.
+
+Each command imports what it needs in its own body: that is most of what a short one costs.
 """
 
 from __future__ import annotations

@@ -44,18 +44,8 @@ class TraceState(Enum):
 class ProcessTarget(FullTarget):
     """A program, started when it is needed, and again after it broke.
 
-    `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace.
-
-        state      what has happened                  a process   perform            finish
-        AHEAD      nothing yet                        yes         its answer         asks once more
-        LOCKSTEP   the first process broke with       yes         a second one's     what the first
-                   actions sent ahead of its answers                                 one broke of
-        BROKEN     an action broke the program        no          that problem       was told
-        NOT_BEGUN  the header broke it, twice         no          that problem       was told
-
-        AHEAD -> LOCKSTEP   it breaks, and nobody knows in which action
-        AHEAD -> BROKEN     it breaks with nothing sent ahead, so in this action
-        LOCKSTEP -> BROKEN  it breaks, so in this action
+    `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace. What has
+    happened in each state, and what leads out of it, stands in ARCHITECTURE.md.
     """
 
     takes_announcements = True
