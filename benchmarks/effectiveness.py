@@ -38,8 +38,9 @@ from fuzz.protocol.actions import Action, CopyArray
 from fuzz.protocol.contract import Setting
 from fuzz.sessions.hunt import ACTIONS_MAX as HUNT_ACTIONS_MAX
 from fuzz.sessions.hunt import hunt
-from fuzz.sessions.session import prepare_worker
-from fuzz.targets import KNOWN_BUGS, REFERENCE, make_target, planted
+from fuzz.sessions.worker import prepare_worker
+from fuzz.targets import REFERENCE, make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 BUGS = [bug.id for bug in KNOWN_BUGS.values() if bug.host == REFERENCE]
 ACTIONS_MAX = HUNT_ACTIONS_MAX["random"]
@@ -184,7 +185,7 @@ def hunt_with_other_seeds(bug: str, seed: int) -> int | None:
 
 def hunt_with_pypy(bug: str, seed: int) -> int | None:
     """One example of PyPy's test after another."""
-    target = make_target(planted(bug))
+    target = make_target(KNOWN_BUGS[bug].target)
     actions = number = 0
     while actions < ACTIONS_MAX:
         source = RandomChoices(f"{seed}/{number}")

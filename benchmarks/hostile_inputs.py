@@ -41,9 +41,11 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import observation_to_data, to_line, unstructured
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
 from fuzz.run import record
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import REFERENCES, Target, make_target
+from fuzz.targets import make_target
+from fuzz.targets.references.kin import REFERENCES
 from fuzz.terminal.cli import run_command_line
 
 SEED = 14

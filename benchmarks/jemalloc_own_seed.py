@@ -23,7 +23,8 @@ from ctypes import addressof
 import attrs
 
 from fuzz.targets.allocators.jemalloc_driver import SIZE_CLASSES
-from fuzz.targets.allocators.jemalloc_library import ENVIRONMENT, JemallocLibrary, ThreadSampler
+from fuzz.targets.allocators.jemalloc_library import JemallocLibrary, ThreadSampler
+from fuzz.targets.allocators.stock_commands import JEMALLOC_ENVIRONMENT
 
 ROUNDS = 12
 ACTIONS = 100_000
@@ -136,8 +137,8 @@ def lg_period_of(number: int) -> int:
 
 def main() -> None:
     """Play the rounds, and print what came of them."""
-    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ENVIRONMENT)  # noqa: S606 - this program
+    if any(os.environ.get(name) != value for name, value in JEMALLOC_ENVIRONMENT.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | JEMALLOC_ENVIRONMENT)  # noqa: S606 - this program
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     jemalloc = JemallocLibrary()
     total = Score()

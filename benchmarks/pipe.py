@@ -15,7 +15,8 @@ import time
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.targets import PROCESS, REFERENCE, Target, TargetOptions, make_target
+from fuzz.protocol.target import Target
+from fuzz.targets import PROCESS, REFERENCE, TargetOptions, make_target
 
 ACTIONS = 100_000
 ROUNDS = 3

@@ -41,7 +41,7 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.observation import Observation
-from fuzz.targets import Target
+from fuzz.protocol.target import Target
 
 ACTIONS_MIN, ACTIONS_MAX = 2, 100
 """Of an example, about 29 on average, as Hypothesis draws them there."""

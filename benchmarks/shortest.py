@@ -49,7 +49,8 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.run import Run, rerun
-from fuzz.targets import KNOWN_BUGS, REFERENCE, make_target, planted
+from fuzz.targets import REFERENCE, make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 BUGS = {name: bug for name, bug in KNOWN_BUGS.items() if bug.host == REFERENCE}
 SLOTS = range(3)
@@ -97,7 +98,7 @@ def _correct(configuration: dict[str, int], actions: Sequence[Action]) -> Run:
 
 def fails(bug: str, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
     """Whether some oracle objects to the trace, with the bug planted."""
-    target = make_target(planted(bug))
+    target = make_target(KNOWN_BUGS[bug].target)
     run = Run(target, configuration)
     try:
         for action in actions:

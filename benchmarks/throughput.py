@@ -44,9 +44,11 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
 from fuzz.run import Run
-from fuzz.sessions.session import CYCLE_COLLECTION_THRESHOLD, Plan, Session
-from fuzz.targets import Target, make_target
+from fuzz.sessions.session import Session
+from fuzz.sessions.worker import CYCLE_COLLECTION_THRESHOLD, Plan
+from fuzz.targets import make_target
 from gcmodel import Configuration, Heap
 
 TURNS = 5

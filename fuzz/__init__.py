@@ -25,7 +25,7 @@ def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
     Hypothesis settings and database; a failure shows the trace and how to replay it.
     """
     # Hypothesis is imported here and not above, so that nothing else in the package needs it.
-    from fuzz.engines import machine  # noqa: PLC0415
+    from fuzz.engines import machine
 
     return machine.machine_for(target_factory)
 
@@ -35,6 +35,6 @@ def serve(target: Target, lines: TextIO, out: TextIO) -> None:
 
     This makes a program of a target in Python: `serve(MyTarget(), sys.stdin, sys.stdout)`.
     """
-    from fuzz.targets.process import serve as other_side  # noqa: PLC0415 - see above
+    from fuzz.targets.process import serve as other_side
 
     other_side.serve(target, lines, out)

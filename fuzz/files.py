@@ -10,10 +10,8 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
-from uuid import uuid4
 
 from fuzz.problems import BadInputError
 
@@ -21,24 +19,21 @@ FILE_BYTES_MAX = 2**26
 """A million actions in a trace have fewer, and what is made of them in memory may be thirty times
 as much."""
 CHUNK_BYTES = 2**20
+NAME_BYTES = 16
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """What cannot be read from `path` is bad input."""
+def writing(path: Path, done: str = "written") -> Iterator[None]:
+    """What cannot be `done` with a file is bad input."""
     try:
         yield
     except OSError as problem:
-        raise BadInputError(f"{path}: cannot be read: {problem.strerror}") from problem
+        raise BadInputError(f"{path}: cannot be {done}: {problem.strerror}") from problem
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What cannot be written to `path` is bad input."""
-    try:
-        yield
-    except OSError as problem:
-        raise BadInputError(f"{path}: cannot be written: {problem.strerror}") from problem
+def reading(path: Path) -> AbstractContextManager[None]:
+    """What cannot be read from a file is bad input."""
+    return writing(path, "read")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -81,7 +76,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     whole = _destination(path)
     # The ending may say how it is written.
-    partial = whole.with_name(f"{uuid4().hex}.partial{path.suffix}")
+    partial = whole.with_name(f"{os.urandom(NAME_BYTES).hex()}.partial{path.suffix}")
     try:
         yield partial
         partial.replace(whole)
@@ -91,6 +86,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def check_writable(path: Path) -> None:
     """Raise BadInputError unless what is at `path` can be written, or a file can be made there."""
+    from tempfile import TemporaryFile
+
     with writing(path):
         if not _is_special(path):
             TemporaryFile(dir=_destination(path).parent).close()

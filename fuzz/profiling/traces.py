@@ -19,8 +19,9 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, EnableSampling
 from fuzz.protocol.trace import Trace
 from fuzz.run import Step, replay_steps
-from fuzz.targets import REFERENCES, make_target
+from fuzz.targets import make_target
 from fuzz.targets.references.collector import ReferenceTarget
+from fuzz.targets.references.kin import REFERENCES
 from gcmodel import Events, Report
 from gcmodel.memory.events import ContextSample
 from gcmodel.profiling.cost import Cost

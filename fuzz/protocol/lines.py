@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar, get_args, get_origin
-
-import cattrs
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.observation import Observation
+
+if TYPE_CHECKING:
+    import cattrs
 
 T = TypeVar("T")
 
@@ -89,20 +91,28 @@ def _literal(kind: object) -> Callable[[object, object], object]:
     return structure
 
 
-_converter = cattrs.Converter(
-    forbid_extra_keys=True, omit_if_default=True, unstruct_collection_overrides={tuple: list}
-)
-for _kind in (int, bool, str):
-    _converter.register_structure_hook(_kind, _exactly(_kind))
-_converter.register_structure_hook_factory(_is_sequence, _sequence)
-_converter.register_structure_hook_factory(_is_literal, _literal)
+@cache
+def _converter() -> cattrs.Converter:
+    """Made for the first line: a worker whose target is no program reads and writes none."""
+    import cattrs
+
+    converter = cattrs.Converter(
+        forbid_extra_keys=True, omit_if_default=True, unstruct_collection_overrides={tuple: list}
+    )
+    for kind in (int, bool, str):
+        converter.register_structure_hook(kind, _exactly(kind))
+    converter.register_structure_hook_factory(_is_sequence, _sequence)
+    converter.register_structure_hook_factory(_is_literal, _literal)
+    return converter
 
 
 def structured(data: object, kind: type[T]) -> T:
     """Data of that class. Raises ValueError."""
     try:
-        return _converter.structure(data, kind)
+        return _converter().structure(data, kind)
     except Exception as problem:
+        import cattrs
+
         mistakes = cattrs.transform_error(problem, format_exception=_told)
         raise ValueError("; ".join(map(_with_place, mistakes))) from problem
 
@@ -113,6 +123,8 @@ SUBJECT, UNKNOWN, AT = "it ", "the unknown key", " @ $"
 
 def _told(problem: BaseException, kind: type | None) -> str:
     """What is wrong, before anything is said of where."""
+    import cattrs
+
     if isinstance(problem, _NotOneOfError):
         return f"{SUBJECT}{problem}"
     if isinstance(problem, KeyError):
@@ -137,7 +149,7 @@ def _with_place(mistake: str) -> str:
 
 def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON
     """The same as lists and dictionaries; what has its default is left out."""
-    return _converter.unstructure(value)
+    return _converter().unstructure(value)
 
 
 def to_line(data: Mapping[str, Any]) -> str:
@@ -175,7 +187,7 @@ def as_object(data: object) -> dict[str, Any]:
 
 def action_to_data(action: Action) -> dict[str, Any]:
     """An action as its line, `do` first."""
-    return {"do": NAMES[type(action)], **_converter.unstructure(action)}
+    return {"do": NAMES[type(action)], **_converter().unstructure(action)}
 
 
 def action_from_data(data: object) -> Action:
@@ -189,7 +201,7 @@ def action_from_data(data: object) -> Action:
 
 def observation_to_data(observation: Observation) -> dict[str, Any]:
     """An observation as its line."""
-    data: dict[str, Any] = _converter.unstructure(observation)
+    data: dict[str, Any] = _converter().unstructure(observation)
     return data
 
 

@@ -7,15 +7,13 @@ text, and whatever cannot be read is a BadInputError that names the file and the
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import attrs
 
-from fuzz.files import read_bytes
+from fuzz.files import read_bytes, replacing
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
@@ -182,20 +180,14 @@ def read(path: Path) -> Trace:
 
 def digest_of(trace: Trace) -> str:
     """Eight hex digits of what is replayed, which how it was found and by which seed is not."""
+    import hashlib  # Few sessions find anything.
+
     header = attrs.evolve(trace.header, found=None, seed=None)
     replayed = dumps(attrs.evolve(trace, header=header))
     return hashlib.sha256(replayed.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def write_to(trace: Trace, path: Path) -> None:
-    """Save a trace under that name, in place of what is there.
-
-    It is written whole and then named, so that nobody ever reads half a trace.
-    """
-    partial = path.with_suffix(f".{uuid4().hex}.partial")
-    try:
-        partial.write_text(dumps(trace), encoding="utf-8")
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    """Save a trace under that name, in place of what is there. Raises OSError."""
+    with replacing(path) as place:
+        place.write_text(dumps(trace), encoding="utf-8")

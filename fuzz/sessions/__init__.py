@@ -1,5 +1,6 @@
-"""What is done with many traces: search, find, reduce, keep, and measure.
+"""What is done with many traces: search, find, reduce, keep, hunt and measure.
 
-It imports engines, targets and the one loop. A newcomer begins with `session`; a failure goes on
-to `reduce` and `corpus`.
+It may import engines, targets (of the single ones `bugs`, `process` and `references`), the one
+loop and whatever these import, but no files. A newcomer begins with `session`, the parent's side,
+and `worker`, the other; a failure goes on to `reduce` and `corpus`.
 """

@@ -9,30 +9,34 @@ failed again.
 
 from __future__ import annotations
 
+import os
 import re
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
-from uuid import uuid4
 
 import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.targets import NO_OPTIONS, Target, TargetOptions, make_target, planted
+from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
+PACKAGE = Path(__file__).parents[1]
 SUFFIX = ".jsonl"
 PARTIAL = ".partial"
 """Stands in the name of a file that is being written, or was when its writer was killed."""
+RAW = "-raw"
+"""Ends the stem of what is as it was found."""
 DIRECTION_MAX = 40
 """So many characters of a failure's direction stand in its file's name."""
 
+TOKEN_BYTES = 16
 RERUN_SECONDS_MAX = 180.0
 """What was reduced may take so long to fail once more; a program's one answer takes two minutes at
 most."""
@@ -65,10 +69,11 @@ class Find:
 
 def open_folder(folder: Path) -> None:
     """Make the corpus folder if it is missing. Raises BadInputError if that cannot be."""
+    import tempfile
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass  # It can be written.
+        tempfile.TemporaryFile(dir=folder).close()  # It can be written.
     except OSError as problem:
         raise BadInputError(
             f"{folder}: cannot be the corpus folder: {problem.strerror}; name another with --corpus"
@@ -89,14 +94,10 @@ def traces_in(place: Path) -> list[Path]:
 
 def shipped_traces() -> dict[str, Trace]:
     """The traces that come with the package, by file name: the corpus of this project."""
-    folder = files("fuzz") / "corpus"
+    folder = PACKAGE / "corpus"
     if not folder.is_dir():  # In a checkout the corpus stands beside the package.
-        folder = Path(str(files("fuzz"))).parent / "corpus"
-    return {
-        each.name: traces.loads(each.read_text(encoding="utf-8"), each.name)
-        for each in sorted(folder.iterdir(), key=lambda each: each.name)
-        if each.name.endswith(SUFFIX)
-    }
+        folder = PACKAGE.parent / "corpus"
+    return {path.name: traces.read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))}
 
 
 def stem_of(failure: Failure) -> str:
@@ -116,7 +117,7 @@ class Finder:
     engine: str
     seed: int | None
     options: TargetOptions = NO_OPTIONS
-    token: str = attrs.Factory(lambda: uuid4().hex)
+    token: str = attrs.Factory(lambda: os.urandom(TOKEN_BYTES).hex())
     """Stands in the names of files that nobody else knows of yet."""
 
     def make_target(self) -> Target:
@@ -165,7 +166,7 @@ def save_raw(finder: Finder, failure: Failure) -> Raw:
     """Save a failure as it was found."""
     found = Found(failure.oracle, failure.message, finder.engine)
     try:
-        path = finder.save(_trace(finder, failure, found), stem_of(failure) + "-raw")
+        path = finder.save(_trace(finder, failure, found), stem_of(failure) + RAW)
     except OSError as problem:
         return Raw(failure, None, problem.strerror)
     return Raw(failure, path)
@@ -216,7 +217,7 @@ def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
 def _kills(target: str, failure: Failure) -> tuple[str, ...]:
     """Which of the bugs planted in `target` make the trace fail by themselves."""
     _, *bugs = target.split("+")
-    return tuple(bug for bug in bugs if _run_again(make_target(planted(bug)), failure))
+    return tuple(bug for bug in bugs if _run_again(make_target(KNOWN_BUGS[bug].target), failure))
 
 
 def _run_again(target: Target, failure: Failure) -> Failure | None:

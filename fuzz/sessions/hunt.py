@@ -21,11 +21,11 @@ from fuzz.engines.engine import slices_of
 from fuzz.problems import HarnessError
 from fuzz.run import Failure
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.sessions.session import make_engine, prepare_worker
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.sessions.worker import make_engine, prepare_worker
+from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bug import KnownBug
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
-SEEDS = 20
 ACTIONS_MAX = {"random": 20_000, "machine": 50_000}
 """The budget of one hunt, by engine."""
 
@@ -76,7 +76,7 @@ class Record:
 
 def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
     """Fuzz its host with `bug` planted until something fails or the budget is used up."""
-    engine = make_engine(engine_name, make_target(planted(bug)), str(seed))
+    engine = make_engine(engine_name, make_target(KNOWN_BUGS[bug].target), str(seed))
     actions = 0
     for done in slices_of(engine, ACTIONS_MAX[engine_name], ProbeCounter()):
         actions += done.actions
@@ -110,6 +110,6 @@ def hunt_all(
             except BrokenProcessPool as problem:
                 raise HarnessError("a process that hunted for it ended by itself") from problem
             failure = next((each.failure for each in hunts if each.failure), None)
-            target = make_target(planted(bug))
+            target = make_target(KNOWN_BUGS[bug].target)
             reduced = reduce_failure(target, failure) if failure else None
             yield Record(KNOWN_BUGS[bug], hunts, reduced)

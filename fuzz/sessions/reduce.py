@@ -11,7 +11,7 @@ certain action appended. Removing an allocation removes what depends on it, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
 from typing import Any, TypeVar, cast
@@ -22,19 +22,9 @@ from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
 from fuzz.drawing.forecast import cost_of
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Shadow
-from fuzz.protocol.actions import (
-    BOUNDS,
-    SLOT_FIELDS,
-    Action,
-    AllocateString,
-    CollectFull,
-    CollectMinor,
-    CollectStep,
-    DisableSampling,
-    Free,
-    SlotOf,
-)
-from fuzz.protocol.contract import Contract, problem_of_configuration
+from fuzz.protocol import actions as kinds
+from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
+from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.target import Target
 from fuzz.run import Failure, Reaching
 
@@ -52,7 +42,10 @@ TAILS = (1, 2, 3, 4, 6, 8, 12)
 SETTING = -1
 """Where an action's position is expected: this integer is a setting's."""
 _Place = tuple[int, str]
-FILLERS: tuple[Action, ...] = (CollectMinor(), DisableSampling(), CollectStep(), CollectFull())
+FILLERS: tuple[Action, ...] = (
+    *(kinds.CollectMinor(), kinds.DisableSampling()),
+    *(kinds.CollectStep(), kinds.CollectFull()),
+)
 
 
 class ContractChangedError(Exception):
@@ -66,14 +59,6 @@ class _Named:
     action: Action
     slots: dict[str, int]
     appends: int
-
-
-def _roots_in(action: Action) -> Iterator[tuple[str, int]]:
-    """The action's fields that are slots, with their values."""
-    for field in SLOT_FIELDS[type(action)]:
-        slot = getattr(action, field)
-        if slot is not None:
-            yield field, slot
 
 
 class _Slots:
@@ -91,7 +76,7 @@ class _Slots:
     def follow(self, action: Action, appends: int) -> None:
         """Carry out a legal action; a slot that it appends gets that name."""
         self._shadow.follow(action, minors=0)
-        if isinstance(action, Free):
+        if isinstance(action, kinds.Free):
             del self.names[action.root]
         elif len(self._shadow.roots) > len(self.names):
             self.names.append(appends)
@@ -103,7 +88,8 @@ def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
     for number, action in enumerate(actions):
         if not slots.allows(action):
             raise ContractChangedError
-        names = {field: slots.names[slot] for field, slot in _roots_in(action)}
+        roots = {field: getattr(action, field) for field in SLOT_FIELDS[type(action)]}
+        names = {field: slots.names[root] for field, root in roots.items() if root is not None}
         named.append(_Named(action, names, number))
         slots.follow(action, number)
     return named
@@ -146,27 +132,20 @@ class Reducer:
         contradicts its own contract.
         """
         self._reduce()
-        for switch, default in self._switches():
-            self._turn(switch, default)
+        for setting in self._contract.settings:
+            if (setting.range.minimum, setting.range.maximum) == (0, 1):
+                self._turn(setting)
 
-    def _turn(self, switch: str, default: int) -> None:
+    def _turn(self, switch: Setting) -> None:
         """Turned, a switch may make a failure that is larger at first become smaller in the end."""
-        turned = 1 - self.failure.configuration.get(switch, default)
         before = self.failure
-        if self._accept({**before.configuration, switch: turned}, before.actions):
+        turned = 1 - before.configuration.get(switch.name, switch.default)
+        if self._accept({**before.configuration, switch.name: turned}, before.actions):
             try:
                 self._reduce()
             finally:
                 if len(self.failure.actions) >= len(before.actions):
                     self.failure = before
-
-    def _switches(self) -> list[tuple[str, int]]:
-        """The settings that are 0 or 1, with their defaults."""
-        return [
-            (setting.name, setting.default)
-            for setting in self._contract.settings
-            if (setting.range.minimum, setting.range.maximum) == (0, 1)
-        ]
 
     def _reduce(self) -> None:
         before = None
@@ -290,7 +269,7 @@ class Reducer:
             return False
         sizes = [cost_of(layout, action)[0] for action in pair]
         length = sum(sizes) - layout.kinds["string"].fixed_bytes
-        merged = attrs.evolve(self._named[position], action=AllocateString(length), slots={})
+        merged = attrs.evolve(self._named[position], action=kinds.AllocateString(length), slots={})
         return self._accept_instead(position, 2, merged)
 
     def _merge_objects(self) -> None:
@@ -309,7 +288,7 @@ class Reducer:
             each
             for each in named
             if each.appends != gone
-            and not (isinstance(each.action, Free) and gone in each.slots.values())
+            and not (isinstance(each.action, kinds.Free) and gone in each.slots.values())
         ]
         return any(
             self._accept_named(_renamed(kept, gone, other))
@@ -324,12 +303,8 @@ class Reducer:
             self._accept_if_legal(rest, self.failure.actions)
 
     def _lower_settings(self) -> None:
-        for name in tuple(self.failure.configuration):
-            value = self.failure.configuration[name]
-            for lower in _lower(value):
-                lowered = self.failure.configuration | {name: lower}
-                if self._accept_if_legal(lowered, self.failure.actions):
-                    break
+        for name, value in self.failure.configuration.copy().items():
+            any(self._accept_with({(SETTING, name): lower}) for lower in _lower(value))
 
     def _accept_if_legal(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
         if problem_of_configuration(configuration, self._contract.settings):
@@ -340,21 +315,15 @@ class Reducer:
         """Lower each integer of each action as far as it goes."""
         position = 0
         while position < len(self.failure.actions):
-            for field in _fields_of(self.failure.actions[position]):
+            for field in attrs.fields_dict(type(self.failure.actions[position])):
                 while self._lower_field(position, field):
                     pass
             position += 1
 
     def _lower_field(self, position: int, field: str) -> bool:
         """Lower one integer by one step; whether that was possible."""
-        action = self.failure.actions[position]
-        for lower in _simpler(action, field):
-            actions = list(self.failure.actions)
-            changes: dict[str, Any] = {field: lower}
-            actions[position] = attrs.evolve(action, **changes)
-            if self._accept(self.failure.configuration, actions):
-                return True
-        return False
+        lowered = _simpler(self.failure.actions[position], field)
+        return any(self._accept_with({(position, field): lower}) for lower in lowered)
 
     def _lower_together(self) -> None:
         """Lower integers that depend on each other by the same amount: two, or all at once.
@@ -373,7 +342,7 @@ class Reducer:
         fields = [
             (position, field)
             for position, action in enumerate(self.failure.actions)
-            for field in _fields_of(action)
+            for field in attrs.fields_dict(type(action))
             if field not in SLOT_FIELDS[type(action)] and type(getattr(action, field)) is int
         ]
         return settings + fields
@@ -388,15 +357,20 @@ class Reducer:
         return int(getattr(self.failure.actions[position], name, 0))
 
     def _lower_group(self, group: Sequence[_Place], step: int) -> bool:
-        if min(map(self._value, group)) <= step:
-            return False
+        values = {place: self._value(place) for place in group}
+        return min(values.values()) > step and self._accept_with(
+            {place: value - step for place, value in values.items()}
+        )
+
+    def _accept_with(self, values: Mapping[_Place, int | None]) -> bool:
+        """Run a candidate with other values in these places."""
         configuration, actions = dict(self.failure.configuration), list(self.failure.actions)
-        for position, name in group:
-            lower = self._value((position, name)) - step
+        for (position, name), value in values.items():
             if position == SETTING:
-                configuration[name] = lower
+                configuration[name] = cast(int, value)
             else:
-                actions[position] = attrs.evolve(actions[position], **{name: lower})
+                changes: dict[str, Any] = {name: value}
+                actions[position] = attrs.evolve(actions[position], **changes)
         return self._accept_if_legal(configuration, actions)
 
 
@@ -428,11 +402,6 @@ def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:
     ]
 
 
-def _fields_of(action: Action) -> tuple[str, ...]:
-    """The names of the action's fields."""
-    return tuple(field.name for field in attrs.fields(type(action)))
-
-
 def _rank(action: Action) -> int:
     """Argument-less actions are simpler than others, and the earlier ones simplest."""
     return FILLERS.index(action) if action in FILLERS else len(FILLERS)
@@ -454,7 +423,7 @@ def _simpler(action: Action, field: str) -> Sequence[int | None]:
     if value is True:
         return [False]
     bound = BOUNDS[type(action)].get(field)
-    may_be_null = isinstance(bound, SlotOf) and bound.or_null
+    may_be_null = isinstance(bound, kinds.SlotOf) and bound.or_null
     return [None, *_lower(value)] if may_be_null else _lower(value)
 
 

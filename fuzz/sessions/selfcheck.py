@@ -1,8 +1,8 @@
 """The check that a session makes of itself: whether its oracles can still see a bug.
 
 Each known bug has a trace that ships with the package. Planted, it must be caught by an oracle
-that its row allows; a harness that lets one pass would also let real ones pass. Where that goes
-wrong, the same trace without the bug tells the reference's own mistakes from the oracles'.
+that its declaration allows; a harness that lets one pass would also let real ones pass. Where that
+goes wrong, the same trace without the bug tells the reference's own mistakes from the oracles'.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from fuzz.problems import BrokenReferenceError, HarnessError
 from fuzz.protocol.trace import Trace
 from fuzz.run import Failure, run_actions
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import KNOWN_BUGS, REFERENCES, make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
+from fuzz.targets.references.kin import REFERENCES
 
 
 def check_harness() -> int:
@@ -22,7 +24,7 @@ def check_harness() -> int:
         if trace.header.target not in REFERENCES:
             continue  # Somebody's find, not yet a trace of the project's.
         for bug in trace.header.kills:
-            failure = _failure_of(trace, planted(bug))
+            failure = _failure_of(trace, KNOWN_BUGS[bug].target)
             if failure is None or failure.oracle not in KNOWN_BUGS[bug].oracles:
                 _check_reference(name, trace)
                 by = f"by {failure.oracle}" if failure else "by no oracle"

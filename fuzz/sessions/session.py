@@ -10,100 +10,37 @@ what is being reduced then has a bounded overtime.
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
-import os
 import signal
 import threading
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
-from uuid import uuid4
 
 import attrs
-import psutil
 
-from fuzz.cancellation import after, cancelled_when, checked_by
-from fuzz.drawing.probes import PROBES, ProbeCounter
-from fuzz.engines.engine import Engine, Slice
-from fuzz.engines.random import RandomEngine
-from fuzz.problems import BadInputError, HarnessError
-from fuzz.run import Failure
-from fuzz.sessions import corpus
-from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Finder, Raw
+from fuzz.cancellation import after
+from fuzz.problems import BadInputError
+from fuzz.sessions import corpus, worker
+from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
 from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.targets import NO_OPTIONS, Target, TargetOptions
-from fuzz.targets.process.conversation import end_programs_of
+from fuzz.sessions.worker import Plan, SessionTotals
+from fuzz.targets import PROGRAMS
 
-ENGINES = ("random", "machine")
 TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "workers died"
 """Why a session stopped."""
-SEND_SECONDS = 0.2
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
-OVERTIME_SECONDS_MIN = 10.0
-"""When the time is up, a find may still be reduced for as long again: for ten seconds at least, and
-at most for the two minutes that any reduction may take."""
 INTERRUPTED_SECONDS = 3.0
 """Who interrupts a session does not want to wait for a find to be reduced, or to fail once more."""
-CYCLE_COLLECTION_THRESHOLD = 50_000
 SILENCE_SECONDS = 300.0
 """A worker that reaches no checkpoint for so long hangs: no wait for a program is as long."""
-UNLIMITED = 2**62
-TOKEN_LENGTH = 12
-
-
-@attrs.frozen
-class Plan:
-    """What a session is to do. Exactly one of `seconds` and `actions` is its budget."""
-
-    target: str
-    engine: str
-    seed: int
-    workers: int
-    corpus: Path
-    seconds: float | None = None
-    actions: int | None = None
-    options: TargetOptions = NO_OPTIONS
-    probes: tuple[str, ...] = PROBES
-    """What the target's contract lets it reach."""
-    token: str = attrs.field(factory=lambda: uuid4().hex[:TOKEN_LENGTH], eq=False)
-    """Tells this session's files from those of others that save in the same corpus."""
-
-    def finder(self, worker: int) -> Finder:
-        """Who finds in this session."""
-        token = f"{self.token}-{worker}"
-        return Finder(self.corpus, self.target, self.engine, self.seed, self.options, token)
-
-    @property
-    def overtime_seconds(self) -> float:
-        """How long a find may still be reduced when the time is up."""
-        return min(max(self.seconds or SECONDS_MAX, OVERTIME_SECONDS_MIN), SECONDS_MAX)
-
-
-@attrs.define
-class SessionTotals:
-    """What was done so far."""
-
-    traces: int = 0
-    actions: int = 0
-    samples: int = 0
-    minor_collections: int = 0
-    probes: Counter[str] = attrs.Factory(Counter)
-
-    def add(self, done: Slice) -> None:
-        """Count a slice."""
-        self.traces += done.traces
-        self.actions += done.actions
-        self.samples += done.samples
-        self.minor_collections += done.minor_collections
 
 
 # Events, in the order in which they come.
@@ -152,161 +89,14 @@ class Finished:
     problem: Exception | None
     """What a worker could not go on with: the session's result is not to be trusted."""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it came to the end of its budget, and did anything."""
+        return self.stop_reason in {TIME, ACTIONS} and self.totals.actions > 0
+
 
 Event = Started | Progress | WorkerDied | Finished
 Listener = Callable[[Event], None]
-
-
-# Messages from a worker.
-
-
-@attrs.frozen
-class _Done:
-    totals: SessionTotals
-
-
-@attrs.frozen
-class _Broke:
-    problem: Exception
-
-
-def make_engine(name: str, target: Target, seed: str) -> Engine:
-    """The engine of that name; Hypothesis is imported only for the machine."""
-    if name == RandomEngine.name:
-        return RandomEngine(target, seed)
-    from fuzz.engines.machine import MachineEngine  # noqa: PLC0415
-
-    return MachineEngine(target, seed)
-
-
-class _Worker:
-    """One process's search."""
-
-    def __init__(self, plan: Plan, index: int, connection: Connection, deadline: float) -> None:
-        self._plan = plan
-        self._finder = plan.finder(index)
-        self._connection = connection
-        self._deadline = deadline
-        self._engine = make_engine(plan.engine, self._finder.make_target(), f"{plan.seed}/{index}")
-        self._actions_left = _share(plan.actions, plan.workers, index)
-        self._totals = SessionTotals()
-        self._probes = ProbeCounter()
-        self._identities: set[tuple[str, ...]] = set()
-        self._sent = 0.0
-        self._is_stopped = False
-
-    def search(self) -> None:
-        """Run slices until the budget is used up or the parent says stop."""
-        number = 0
-        with checked_by(self._report):
-            while self._actions_left > 0 and not self._is_over():
-                with cancelled_when(self._is_over):
-                    done = self._engine.run_slice(number, self._actions_left, self._probes)
-                number += 1
-                self._actions_left -= done.actions
-                self._totals.add(done)
-                for failure in done.failures:
-                    self._found(failure)
-        self._send_totals()
-
-    def _is_over(self) -> bool:
-        return self._is_stopped or time.monotonic() > self._deadline
-
-    def _report(self) -> None:
-        """Tell the parent now and then that the work goes on, and hear whether it is to stop."""
-        if time.monotonic() - self._sent > SEND_SECONDS:
-            self._send_totals()
-            self._is_stopped = self._connection.poll()
-            self._sent = time.monotonic()
-
-    def _send_totals(self) -> None:
-        self._totals.probes = self._probes.counts
-        self._connection.send(_Done(self._totals))
-
-    def _found(self, failure: Failure) -> None:
-        """Save a failure and reduce it, unless this worker has found one of its identity."""
-        if failure.identity in self._identities:
-            return
-        self._identities.add(failure.identity)
-        raw = corpus.save_raw(self._finder, failure)
-        self._connection.send(raw)
-        seconds_left = max(self._deadline - time.monotonic(), 0)
-        takes_too_long = after(min(SECONDS_MAX, seconds_left + self._plan.overtime_seconds))
-        find = _reduce(self._finder, raw, lambda: self._is_stopped or takes_too_long())
-        self._connection.send(find)
-
-
-def _reduce(
-    finder: Finder,
-    raw: Raw,
-    is_over: Callable[[], bool],
-    rerun_seconds: float = RERUN_SECONDS_MAX,
-) -> Find:
-    """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
-    find = corpus.save_reduced(finder, raw, is_over, rerun_seconds)
-    if raw.path is not None and find.path != raw.path:
-        corpus.take_back(raw.path)
-    return find
-
-
-def _share(actions: int | None, workers: int, index: int) -> int:
-    """The worker's share of a budget of actions."""
-    if actions is None:
-        return UNLIMITED
-    return actions // workers + (index < actions % workers)
-
-
-def _work(plan: Plan, index: int, connection: Connection, deadline: float) -> None:
-    """A worker process's main function."""
-    # Ctrl-C reaches the whole process group, but it is the parent that decides what becomes of
-    # it: the worker was started with that signal held back.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # The programs under test belong to the worker's session, and go with it.
-    os.setsid()
-    prepare_worker()
-    try:
-        _Worker(plan, index, connection, deadline).search()
-    except BadInputError as problem:
-        connection.send(_Broke(problem))
-    except BrokenPipeError:
-        pass  # The parent is gone, and nobody else wants to hear of it.
-    except OSError as problem:
-        connection.send(_Broke(BadInputError(f"worker {index} cannot go on: {problem}")))
-    except Exception:  # noqa: BLE001 - a bug of the harness, told by the parent
-        connection.send(_Broke(HarnessError(f"worker {index} failed\n{traceback.format_exc()}")))
-
-
-def prepare_worker() -> None:
-    """What every process needs that fuzzes for another."""
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    # Every action makes objects of a moment; looking for cycles among them so often is a waste.
-    gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
-
-
-def _die_with_parent() -> None:
-    """Wait for the parent's end, however it comes, and follow it."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    if os.getsid(0) == os.getpid():
-        _end_session(os.getpid())
-    os._exit(1)
-
-
-def _end_session(leader: int) -> None:
-    """End the processes of a POSIX session, but not its leader, and what its programs started."""
-    for pid in psutil.pids():
-        with suppress(ProcessLookupError, PermissionError):
-            if pid != leader and os.getsid(pid) == leader:
-                os.kill(pid, signal.SIGKILL)
-    end_programs_of(leader)
-
-
-def _end(process: BaseProcess) -> None:
-    """Wait for a worker's end, and end whatever it leaves behind."""
-    process.join()
-    assert process.pid is not None
-    _end_session(process.pid)
 
 
 class Session:
@@ -327,9 +117,7 @@ class Session:
 
     def run(self) -> Finished:
         """Run to the end. Ctrl-C and SIGTERM end it early, with everything found in hand."""
-        deadline = (
-            UNLIMITED if self._plan.seconds is None else time.monotonic() + self._plan.seconds
-        )
+        deadline = time.monotonic() + (self._plan.seconds or worker.UNLIMITED)
         with _interruptible() as interrupted:
             with _signals_held():
                 workers = self._start_workers(deadline)
@@ -351,7 +139,7 @@ class Session:
         for index in range(self._plan.workers):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_work, args=(self._plan, index, theirs, deadline), daemon=True
+                target=worker.work, args=(self._plan, index, theirs, deadline), daemon=True
             )
             process.start()
             theirs.close()
@@ -367,31 +155,38 @@ class Session:
                 message = ready.recv()
             except (EOFError, OSError):  # OSError: it died in the middle of a message.
                 del workers[ready]
-                _end(process)
+                self._end(process)
                 if process.exitcode != 0:
                     self._died(index, f"exit code {process.exitcode}")
                 continue
             self._heard[index] = time.monotonic()
             self._take(index, message)
 
+    def _end(self, process: BaseProcess) -> None:
+        """Wait for a worker's end, and end whatever it leaves behind."""
+        process.join()
+        assert process.pid is not None
+        if self._plan.target in PROGRAMS:
+            worker.end_session(process.pid)
+
     def _end_silent(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
         """End a worker that has said nothing for so long that it can only hang."""
         for connection, (index, process) in list(workers.items()):
             if time.monotonic() - self._heard[index] > SILENCE_SECONDS:
                 process.kill()
-                _end(process)
+                self._end(process)
                 del workers[connection]
                 self._died(index, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
 
-    def _take(self, index: int, message: _Done | Raw | Find | _Broke) -> None:
-        if isinstance(message, _Done):
-            self._totals[index] = message.totals
+    def _take(self, index: int, message: SessionTotals | Raw | Find | Exception) -> None:
+        if isinstance(message, SessionTotals):
+            self._totals[index] = message
         elif isinstance(message, Raw):
             self._raws[index] = message
             self._last_new = time.monotonic()
-        elif isinstance(message, _Broke):
-            self._problem = message.problem
-            self._died(index, type(message.problem).__name__)
+        elif isinstance(message, Exception):
+            self._problem = message
+            self._died(index, type(message).__name__)
         else:
             del self._raws[index]
             self._finds.append(message)
@@ -415,7 +210,7 @@ class Session:
             self._listen(workers)
         for _, process in workers.values():
             process.kill()
-            _end(process)
+            self._end(process)
 
     def _reduce_leftovers(self) -> None:
         """Finish what a worker that died, or was ended, had found."""
@@ -423,17 +218,14 @@ class Session:
         if self._stop_reason == INTERRUPTED:
             seconds = rerun_seconds = INTERRUPTED_SECONDS
         for index, raw in self._raws.items():
-            find = _reduce(self._plan.finder(index), raw, after(seconds), rerun_seconds)
+            find = worker.reduce_raw(self._plan.finder(index), raw, after(seconds), rerun_seconds)
             self._finds.append(find)
         self._raws.clear()
 
     def _sum(self) -> SessionTotals:
         total = SessionTotals()
         for each in self._totals:
-            total.traces += each.traces
-            total.actions += each.actions
-            total.samples += each.samples
-            total.minor_collections += each.minor_collections
+            total.add(each)
             total.probes.update(
                 {name: each.probes[name] for name in self._plan.probes if each.probes[name]}
             )
@@ -482,7 +274,18 @@ class Session:
         for find in sorted(self._finds, key=lambda find: find.sort_key):
             if kept.setdefault(find.failure.identity, find) is not find and find.path is not None:
                 corpus.take_back(find.path)
-        return tuple(_published(kept[identity]) for identity in sorted(kept))
+        finds = tuple(_published(kept[identity]) for identity in sorted(kept))
+        self._take_back_untold({find.path for find in finds})
+        return finds
+
+    def _take_back_untold(self, told: Container[Path | None]) -> None:
+        """A worker may be killed when it has saved a find, and before it tells of it.
+
+        What it had told of, the raw trace, is reduced by then. One of which it told nothing stays.
+        """
+        for path in self._plan.corpus.glob(f"*.{self._plan.token}-*"):
+            if path not in told and corpus.RAW not in path.name:
+                corpus.take_back(path)
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:

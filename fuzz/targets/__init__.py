@@ -1,14 +1,15 @@
-"""Targets: whatever carries actions out and says what it observed.
+"""Targets: whatever carries actions out and says what it observed, each kind in a folder.
 
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, and two stock allocators: `jemalloc`, and
-`gperftools` under either of its contracts.
+`gperftools` under either of its contracts. It may import these folders (but for `bugs`, which
+`references` plants), the protocol, problems and plain, and imports a folder when one of its targets
+is made: a target's own process needs no other. A newcomer begins with `references`.
 """
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from pathlib import Path
 
@@ -16,34 +17,12 @@ import attrs
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.target import Target, contract_of
-from fuzz.targets.allocators import stock_commands
-from fuzz.targets.allocators.stock_commands import AS_BUILT, AS_DOCUMENTED, JEMALLOC
-from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.targets.incminimark import command as incminimark
-from fuzz.targets.process.program import ProcessTarget
-from fuzz.targets.references.collector import ReferenceTarget
-from fuzz.targets.references.kin import REFERENCES, make_reference
-
-__all__ = [
-    "GPERFTOOLS",
-    "INCMINIMARK",
-    "JEMALLOC",
-    "KNOWN_BUGS",
-    "NO_OPTIONS",
-    "PROCESS",
-    "REFERENCE",
-    "REFERENCES",
-    "TIMEOUT_SECONDS",
-    "Target",
-    "TargetOptions",
-    "contract_of",
-    "make_target",
-    "planted",
-]
+from fuzz.protocol.target import Target
+from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
-GPERFTOOLS = (AS_BUILT, AS_DOCUMENTED)
+PROGRAMS = (PROCESS, INCMINIMARK, *STOCK_ALLOCATORS)
+"""The targets that are a process of their own."""
 TIMEOUT_SECONDS = 10.0
 
 
@@ -82,68 +61,41 @@ NO_OPTIONS = TargetOptions()
 
 def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     """The target of that name. Raises BadInputError if there is none."""
-    target = _make_target(name, options)
+    base, *bugs = name.split("+")
+    if options.command and base != PROCESS:
+        raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
+    if base in PROGRAMS:
+        if bugs:
+            raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
+        target = _program(name, options)
+    else:
+        from fuzz.targets.references.kin import make_reference
+
+        target = make_reference(name, options.without)
     if options.check_invariants:
-        if not isinstance(target, ReferenceTarget):
+        check_invariants = getattr(target, "check_invariants", None)
+        if check_invariants is None:
             raise BadInputError(f"--check-invariants: {name} is no collector of gcfuzz's own")
-        target.check_invariants()
+        check_invariants()
     return target
 
 
-def _make_target(name: str, options: TargetOptions) -> Target:
-    base, *bugs = name.split("+")
-    if base not in (*REFERENCES, PROCESS, INCMINIMARK, JEMALLOC, *GPERFTOOLS):
-        raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
-    if options.command and base != PROCESS:
-        raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
-    if base in REFERENCES:
-        _check_bugs(name, base, bugs)
-        return make_reference(base, name, bugs, options.without)
-    if bugs:
-        raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
-    return ProcessTarget(
-        name,
-        _command_of(name, options),
-        options.timeout_seconds,
-        options.without,
-        options.contract,
-    )
+def _program(name: str, options: TargetOptions) -> Target:
+    """A target that is a program. Raises BadInputError."""
+    from fuzz.targets.process.program import ProcessTarget
+
+    command = _command_of(name, options)
+    return ProcessTarget(name, command, options.timeout_seconds, options.without, options.contract)
 
 
 def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The program that is the target. Raises BadInputError."""
     if name == INCMINIMARK:
-        return incminimark.driver_command(options.python, options.source)
-    if name in (JEMALLOC, *GPERFTOOLS):
-        return stock_commands.driver_command(name)
+        from fuzz.targets.incminimark import command
+
+        return command.driver_command(options.python, options.source)
+    if name in STOCK_ALLOCATORS:
+        return driver_command(name)
     if not options.command:
         raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
     return options.command
-
-
-def _check_bugs(name: str, base: str, bugs: list[str]) -> None:
-    for bug in bugs:
-        if not bug:
-            raise BadInputError(f"the target {name!r} names no bug after +")
-        if bug not in KNOWN_BUGS:
-            raise BadInputError(f"unknown bug {bug!r} in target {name!r}; {_known_in(base, bug)}")
-        host = KNOWN_BUGS[bug].host
-        if host != base:
-            raise BadInputError(f"the bug {bug!r} can be planted in {host} only, not in {base}")
-        if bugs.count(bug) > 1:
-            raise BadInputError(f"the bug {bug!r} is planted twice in target {name!r}")
-
-
-def _known_in(base: str, wanted: str) -> str:
-    """Which bugs can be planted in `base`, the one first that may be meant."""
-    bugs = [bug.id for bug in KNOWN_BUGS.values() if bug.host == base]
-    if not bugs:
-        return f"no bug can be planted in {base}"
-    known = f"{base} has {', '.join(bugs)}"
-    closest = difflib.get_close_matches(wanted, bugs, n=1)
-    return f"did you mean {closest[0]}? {known}" if closest else known
-
-
-def planted(bug: str) -> str:
-    """The name of the target that is the bug's host, with the bug planted in it."""
-    return f"{KNOWN_BUGS[bug].host}+{bug}"

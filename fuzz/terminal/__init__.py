@@ -1,4 +1,6 @@
-"""What people type and read.
+"""What people type and read: the command line, reports, explanations, tables and pages.
 
-It imports all other rooms, and none imports it. A newcomer begins with `cli`.
+It may import every room but engines, oracles and the single targets, of which it needs `bugs` and
+`references`; no room imports it. A newcomer begins with `cli`, whose commands import only what each
+needs, and goes on to `report`.
 """

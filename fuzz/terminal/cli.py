@@ -3,67 +3,55 @@
 Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (a failure was not reproduced, the
 command was interrupted, or something that should be found was not), 4 a bug of the harness itself;
 where several apply, 4 before 2 before 1 before 3.
+
+Each command imports what it needs in its own body: that is most of what a short one costs.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
+import json
 import os
-import secrets
-import traceback
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 
-from fuzz.drawing.draw import check_beginning
-from fuzz.drawing.probes import probes_for
-from fuzz.drawing.rules import Situation
-from fuzz.files import check_writable, write_text
-from fuzz.oracles import Bench
 from fuzz.plain import plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
-from fuzz.profiling.choice import RecordingOptions, source_of
-from fuzz.profiling.making import export_recording, make_profile
-from fuzz.profiling.outputs import check_outputs
-from fuzz.protocol import trace as traces
-from fuzz.run import Failure, Step, record, replay, replay_steps
-from fuzz.sessions import corpus
-from fuzz.sessions.hunt import SEEDS, hunt_all
-from fuzz.sessions.reach import reach
-from fuzz.sessions.selfcheck import check_harness
-from fuzz.sessions.session import ACTIONS, ENGINES, TIME, Plan, Session, Started
-from fuzz.targets import KNOWN_BUGS, REFERENCES, contract_of, make_target, planted
-from fuzz.terminal import report
-from fuzz.terminal.explain import LEGEND, explain_step, shows_pointers
-from fuzz.terminal.explain_page import TracePage, make_page, render
+from fuzz.terminal.streams import Screen
 from fuzz.terminal.target_options import (
+    PATH,
     ByteSize,
     Duration,
+    OneOf,
     TargetChoice,
     target_options,
     without_option,
 )
 
+if TYPE_CHECKING:
+    from fuzz.protocol.trace import Header
+    from fuzz.run import Failure, Step
+
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
-SESSION_SEEDS = 2**32
-SEEDS_HUNTED_MAX = 1000
+SEED_BYTES = 4
+"""Of a seed that nobody gave."""
+SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 REPEATS_MAX = 1_000_000
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 """Of open files, of processes, of memory."""
+FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-corpus_option = click.option(
-    "--corpus",
-    "corpus_folder",
-    type=click.Path(path_type=Path),
-    default=Path("corpus"),
-    show_default=True,
-    help="Where finds are saved; made if missing.",
+engine_option = click.option(
+    "--engine", type=OneOf("fuzz.sessions.worker", "ENGINES"), default="random", show_default=True
+)
+workers_option = functools.partial(
+    click.option, "--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes."
 )
 
 
@@ -75,25 +63,24 @@ def cli() -> None:
 
 @cli.command()
 @target_options
-@click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
+@engine_option
 @click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
-@click.option(
-    "--workers",
-    type=click.IntRange(1, WORKERS_MAX),
-    default=1,
-    show_default=True,
-    help="Processes.",
-)
+@workers_option(default=1, show_default=True)
 @click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
     "--actions",
     type=click.IntRange(min=1),
     help="Budget in actions; the session is then reproducible.",
 )
-@corpus_option
 @click.option(
-    "--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a summary as JSON."
+    "--corpus",
+    "corpus_folder",
+    type=PATH,
+    default=Path("corpus"),
+    show_default=True,
+    help="Where finds are saved; made if missing.",
 )
+@click.option("--summary", type=FILE, help="Write a summary as JSON.")
 @without_option
 def run(  # noqa: PLR0913 - the options of the command
     choice: TargetChoice,
@@ -107,48 +94,50 @@ def run(  # noqa: PLR0913 - the options of the command
     without: tuple[str, ...],
 ) -> int:
     """Fuzz a target until the budget is used up."""
+    import attrs
+
+    from fuzz.files import check_writable
+    from fuzz.sessions import corpus, selfcheck, session
+    from fuzz.sessions.worker import Plan
+    from fuzz.terminal.session_report import SessionReporter, write_summary
+
     if seconds is not None and actions is not None:
         raise BadInputError("--time and --actions are two budgets; give one of them")
-    options = attrs.evolve(choice.options, without=without)
-    # A program that cannot be talked to is bad input now, and a find later.
-    contract = contract_of(make_target(choice.name_without_trace, options))
-    check_beginning(Situation(contract, Bench(contract)))
-    corpus.open_folder(corpus_folder)
-    if summary is not None:
-        check_writable(summary)
     plan = Plan(
         target=choice.name_without_trace,
-        options=attrs.evolve(options, contract=contract),
-        probes=probes_for(contract),
+        options=attrs.evolve(choice.options, without=without),
         engine=engine,
-        seed=secrets.randbelow(SESSION_SEEDS) if seed is None else seed,
+        seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
         workers=workers,
         corpus=corpus_folder,
         seconds=(seconds or 30.0) if actions is None else None,
         actions=actions,
-    )
-    reporter = report.SessionReporter(report.Screen())
-    reporter(Started(plan, check_harness()))
-    finished = Session(plan, [reporter]).run()
+    ).under_contract()
+    corpus.open_folder(corpus_folder)
     if summary is not None:
-        report.write_summary(summary, finished)
+        check_writable(summary)
+    reporter = SessionReporter(Screen())
+    reporter(session.Started(plan, selfcheck.check_harness()))
+    finished = session.Session(plan, [reporter]).run()
+    if summary is not None:
+        write_summary(summary, finished)
     if finished.problem is not None:
         raise finished.problem
     if any(find.reproduced for find in finished.finds):
         return MISMATCH
-    is_done = finished.stop_reason in {TIME, ACTIONS} and finished.totals.actions > 0
-    return CLEAN if is_done and not finished.finds else INCONCLUSIVE
+    return CLEAN if finished.is_done and not finished.finds else INCONCLUSIVE
 
 
 @cli.command("replay")
-@click.argument(
-    "places", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@click.argument("places", metavar="FILE|DIR...", nargs=-1, required=True, type=PATH)
 @target_options
 def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     """Replay traces, on the target that each names or on another."""
-    paths = [path for place in places for path in corpus.traces_in(place)]
-    failed, unusable = report.print_replays(report.Screen(), _replays(paths, choice))
+    from fuzz.sessions.corpus import traces_in
+    from fuzz.terminal import report
+
+    paths = [path for place in places for path in traces_in(place)]
+    failed, unusable = report.print_replays(Screen(), _replays(paths, choice))
     if unusable:
         return BAD_INPUT
     return MISMATCH if failed else CLEAN
@@ -157,7 +146,12 @@ def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
 def _replays(
     paths: list[Path], choice: TargetChoice
 ) -> Iterator[tuple[Path, Failure | BadInputError | None, str]]:
-    make = cache(choice.make)  # One process serves many traces.
+    from fuzz.protocol import trace as traces
+    from fuzz.protocol.target import contract_of
+    from fuzz.run import replay
+    from fuzz.terminal import report
+
+    make = functools.cache(choice.make)  # One process serves many traces.
     if choice.name is not None:
         contract_of(make(choice.name))  # What is wrong with it is wrong for every trace.
     for path in paths:
@@ -173,23 +167,31 @@ def _replays(
 
 
 @cli.command("reduce")
-@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("path", metavar="FILE", type=PATH)
 @target_options
 @click.option(
     "--corpus",
     "corpus_folder",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Where the find is saved; made if missing.  [default: FILE's own folder]",
 )
 def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None) -> int:
     """Reduce a failing trace to a few actions, and save it."""
+    import attrs
+
+    from fuzz.protocol import trace as traces
+    from fuzz.protocol.target import contract_of
+    from fuzz.run import replay
+    from fuzz.sessions import corpus
+    from fuzz.terminal import report
+
     trace = traces.read(path)
     name = choice.name_for(trace.header.target)
     target = choice.make(name)
     failure = replay(target, trace, str(path))
-    console = report.Screen()
+    screen = Screen()
     if failure is None:
-        console.print(f"{path} passes on {name}: there is nothing to reduce", soft_wrap=True)
+        screen.print(f"{path} passes on {name}: there is nothing to reduce")
         return CLEAN
     folder = path.parent if corpus_folder is None else corpus_folder
     corpus.open_folder(folder)
@@ -199,20 +201,15 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
     find = corpus.save_reduced(finder, corpus.Raw(failure, path, reduced_from=found.reduced_from))
     if find.path is not None and find.path != path:
         find = attrs.evolve(find, path=corpus.publish(find.path))
-    report.print_find(console, 1, find, choice.options)
+    report.print_find(screen, 1, find, choice.options)
     return MISMATCH if find.reproduced else INCONCLUSIVE
 
 
 @cli.command("record")
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("path", metavar="TRACE", type=PATH)
 @target_options
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the recording goes.",
+    "-o", "--output", metavar="FILE", required=True, type=FILE, help="Where the recording goes."
 )
 def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     """Store what a target says to a trace. `replay` compares a recording with what it says then.
@@ -220,40 +217,46 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     On the target that it was made on, every field of every answer must be the same; on another,
     under the same contract, what the contract determines.
     """
+    from fuzz.files import write_text
+    from fuzz.protocol import trace as traces
+    from fuzz.run import record
+    from fuzz.terminal.report import print_failure
+
     trace = traces.read(path)
     _check_other(output, path)
     name = choice.name_for(trace.header.target)
     recording, failure = record(choice.make(name), trace, str(path))
     write_text(output, traces.dumps(recording))
-    console = report.Screen()
-    actions = len(recording.actions)
-    console.print(f"{output}: {actions} actions on {name}, with what it said", soft_wrap=True)
+    screen = Screen()
+    screen.print(f"{output}: {len(recording.actions)} actions on {name}, with what it said")
     if failure is None:
         return CLEAN
-    report.print_failure(console, f"FAILED {path}", failure, replay=None)
+    print_failure(screen, f"FAILED {path}", failure, replay=None)
     return MISMATCH
 
 
 @cli.command("explain")
-@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("path", metavar="FILE", type=PATH)
 @target_options
 @click.option(
     "--html",
     "page_path",
     metavar="OUT",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Write a page to step through in a browser instead, with the objects as a graph.",
 )
 def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) -> int:
     """Show a trace step by step, each with what came of it and a picture of the nursery."""
+    from fuzz.protocol import trace as traces
+    from fuzz.run import replay_steps
+
     trace = traces.read(path)
     name = choice.name_for(trace.header.target)
     title = f"{path} on {name}"
     steps = replay_steps(choice.make(name), trace, str(path))
     if page_path is not None:
         _check_other(page_path, path)
-        configuration = report.describe_configuration(trace.header.config)
-        code = _write_page(page_path, make_page(title, configuration, steps))
+        code = _write_page(page_path, title, trace.header, steps)
     else:
         code = _explain(title, steps)
     if code == CLEAN:
@@ -262,25 +265,29 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
 
 
 def _explain(title: str, steps: Iterator[Step]) -> int:
-    console = report.Screen()
-    console.print(title, soft_wrap=True)
+    from fuzz.terminal.explain import LEGEND, explain_step, shows_pointers
+
+    screen = Screen()
+    screen.print(title)
     code = CLEAN
     for step in steps:
         if step.number == 1 and shows_pointers(step.contract):
             for line in LEGEND:
-                console.print(line, soft_wrap=True)
+                screen.print(line)
         code = MISMATCH if step.failure else CLEAN
         for line in explain_step(step):
-            console.print(line, style="bold" if step.failure else "", soft_wrap=True)
+            screen.print(line, "bold" if step.failure else "")
     return code
 
 
 def _say_who_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
     """A known bug's trace passes where the bug is not planted: where to see what it found."""
+    from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
+
     for bug in kills:
-        if bug in KNOWN_BUGS and planted(bug) != passed:
-            command = shell_words(["gcfuzz", "explain", str(path), "--target", planted(bug)])
-            report.Screen().print(f"passes here; `{command}` shows what it found", soft_wrap=True)
+        if bug in KNOWN_BUGS and KNOWN_BUGS[bug].target != passed:
+            words = ["gcfuzz", "explain", str(path), "--target", KNOWN_BUGS[bug].target]
+            Screen().print(f"passes here; `{shell_words(words)}` shows what it found")
 
 
 def _check_other(output: Path, trace: Path) -> None:
@@ -288,15 +295,18 @@ def _check_other(output: Path, trace: Path) -> None:
         raise BadInputError(f"{output}: is the trace itself; name another file to write")
 
 
-def _write_page(path: Path, page: TracePage) -> int:
+def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -> int:
+    from fuzz.files import write_text
+    from fuzz.terminal.explain_page import fails, make_page, render
+
+    page = make_page(title, header.config, steps)
     write_text(path, render(page))
-    what = f"{path}: open it in a browser to step through {page.title}"
-    report.Screen().print(what, soft_wrap=True)
-    return MISMATCH if page.fails else CLEAN
+    Screen().print(f"{path}: open it in a browser to step through {page['title']}")
+    return MISMATCH if fails(page) else CLEAN
 
 
 @cli.command("profile")
-@click.argument("what", metavar="WORKLOAD", type=click.Path(path_type=Path))
+@click.argument("what", metavar="WORKLOAD", type=PATH)
 @click.option(
     "-o",
     "--output",
@@ -304,7 +314,7 @@ def _write_page(path: Path, page: TracePage) -> int:
     metavar="FILE",
     required=True,
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="A file to write: .json or .json.gz for the Firefox Profiler, .heap for jeprof, "
     ".collapsed for flame graphs, .jsonl for the recording itself; several if given again.",
 )
@@ -343,35 +353,35 @@ def profile_command(
     WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py, with a function
     main(heap); a trace; or a recording, of which files are made without running anything.
     """
+    from fuzz.profiling.choice import RecordingOptions, source_of
+    from fuzz.profiling.making import export_recording, make_profile
+    from fuzz.profiling.outputs import check_outputs
+
     options = RecordingOptions(**recording)
     check_outputs(outputs, samples_time=options.time_period_seconds is not None)
     for output in outputs:
         _check_other(output, what)
     source = source_of(what, options)
     if source is None:
-        export_recording(what, outputs, report.Screen())
+        export_recording(what, outputs, Screen().console)
         return CLEAN
-    is_whole = make_profile(source, outputs, options.recording_bytes, report.Screen())
+    is_whole = make_profile(source, outputs, options.recording_bytes, Screen().console)
     return CLEAN if is_whole else INCONCLUSIVE
 
 
 @cli.command("bugs")
-@click.argument("bugs", metavar="[BUG]...", nargs=-1, type=click.Choice(list(KNOWN_BUGS)))
-@click.option("--engine", type=click.Choice(ENGINES), default="random", show_default=True)
+@click.argument(
+    "bugs", metavar="[BUG]...", nargs=-1, type=OneOf("fuzz.targets.bugs.known_bugs", "KNOWN_BUGS")
+)
+@engine_option
 @click.option(
     "--seeds",
     type=click.IntRange(1, SEEDS_HUNTED_MAX),
-    default=SEEDS,
+    default=SEEDS_HUNTED,
     show_default=True,
     help="Hunt with the seeds from 1 to N.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1, WORKERS_MAX),
-    default=min(os.cpu_count() or 1, WORKERS_MAX),
-    show_default="the processors",
-    help="Processes.",
-)
+@workers_option(default=min(os.cpu_count() or 1, WORKERS_MAX), show_default="the processors")
 @click.option("--trace", "shows_trace", is_flag=True, help="Show each bug's reduced trace.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def bugs_command(  # noqa: PLR0913 - the options of the command
@@ -383,18 +393,19 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
     as_json: bool,
 ) -> int:
     """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
+    from fuzz.sessions.hunt import hunt_all
+    from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
+    from fuzz.terminal import tables
+
     if shows_trace and as_json:
         raise BadInputError("--trace and --json are two ways to print; give one of them")
     chosen = bugs or tuple(KNOWN_BUGS)
-    with report.counting("hunts", len(chosen) * seeds) as progress:
+    with tables.counting("hunts", len(chosen) * seeds) as progress:
         records = list(hunt_all(chosen, engine, seeds, workers, progress))
-    console = report.Screen()
     if as_json:
-        console.print_json(data=report.bugs_data(records, engine, seeds), highlight=False)
+        click.echo(json.dumps(tables.bugs_data(records, engine, seeds), indent=2))
     else:
-        report.print_bugs(console, records, engine, seeds)
-        if shows_trace:
-            report.print_bug_traces(console, records)
+        tables.print_bugs(Screen(), records, engine, seeds, with_traces=shows_trace)
     return CLEAN if all(record.found for record in records) else INCONCLUSIVE
 
 
@@ -404,21 +415,26 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
 @click.option("--actions", type=click.IntRange(min=1), default=200_000, show_default=True)
 def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
     """Count what fuzzing reaches, and show the smallest trace for each probe."""
+    from fuzz.drawing.probes import probes_for
+    from fuzz.sessions.reach import reach
+    from fuzz.terminal import tables
+
     fuzzed = choice.make(choice.name_without_trace)
-    with report.counting("probes", len(probes_for(fuzzed.start({})))) as progress:
+    with tables.counting("probes", len(probes_for(fuzzed.start({})))) as progress:
         reached = []
         for each in reach(fuzzed, seed, actions):
             reached.append(each)
             progress()
-    report.print_probes(report.Screen(), reached, actions)
+    tables.print_probes(Screen().console, reached, actions)
     return CLEAN if all(each.times for each in reached) else INCONCLUSIVE
 
 
 @cli.command("targets")
 def targets_command() -> int:
     """List the targets, their settings, and the bugs that can be planted."""
-    contracts = {name: make_target(name).start({}) for name in REFERENCES}
-    report.print_targets(report.Screen(), contracts)
+    from fuzz.terminal.tables import print_targets
+
+    print_targets(Screen().console)
     return CLEAN
 
 
@@ -466,5 +482,7 @@ def _unforeseen(problem: Exception) -> int:
         return _complain(f"{where}: {problem.strerror}", BAD_INPUT)
     if isinstance(problem, OSError) and problem.errno in SHORTAGES:
         return _complain(f"{problem.strerror}; see `ulimit -a`", BAD_INPUT)
+    import traceback
+
     _complain_at_length("".join(traceback.format_exception(problem)))
     return _complain("this is a bug of gcfuzz itself; please report it", HARNESS_BUG)

@@ -16,9 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-
-import attrs
-import cattrs
+from typing import Any, TypeAlias
 
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.plain import plain
@@ -27,127 +25,45 @@ from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.run import Failure, Step
 from fuzz.terminal.explain import POINTERS, facts_of, shows_pointers
-from fuzz.terminal.report import describe_action, describe_failure
+from fuzz.terminal.report import describe_action, describe_configuration, describe_failure
 
 PLACE_OF_DATA = "{{page}}"
 """What the template has where the data belongs."""
 BLOCK = "block"
 """The kind of what the mutator frees itself: it has no age, and refers to nothing."""
+Page: TypeAlias = dict[str, Any]
+"""As JSON has it, and so are the parts of it."""
 
 
-@attrs.frozen
-class Box:
-    """An object as the page draws it from a step on, but for its references."""
-
-    name: str
-    """What made it: `#3` for the third action."""
-    label: str
-    """Its kind and number."""
-    note: str
-    weak: str | None
-    """The name of the object that it refers to weakly."""
-    weak_is_dead: bool
-    """Whether that one is known to be dead."""
-
-
-@attrs.frozen
-class FoundBox:
-    """An object that the target found; `references` are fields, each with the index of a box."""
-
-    label: str
-    references: tuple[tuple[int, int], ...]
-    differs: bool
-    """Whether it is why the target's heap is not the mutator's."""
-
-
-@attrs.frozen
-class Changes:
-    """What became different in a step, of the objects that the mutator can reach."""
-
-    boxes: tuple[Box, ...]
-    """The objects that are new, or look otherwise."""
-    references: tuple[tuple[str, int, str | None], ...]
-    """An object, its field, and the object to which that refers now, each by its name."""
-    roots: tuple[int, int, tuple[str, ...]]
-    """At which slot how many slots went, and the objects of those that came in their place."""
-
-
-@attrs.frozen
-class NurseryPicture:
-    """The pointers as offsets, in bytes, and where the right one belongs if one is wrong."""
-
-    free: int
-    limit: int
-    top: int
-    sample_point: int | None
-    expected: tuple[str, int] | None
-
-
-@attrs.frozen
-class PageStep:
-    """One step: the action, what came of it in words, and what there is to draw."""
-
-    number: int
-    action: str
-    facts: str
-    mismatch: tuple[tuple[str, str], ...]
-    """What was expected, what came instead and why; empty if all was right."""
-    nursery: NurseryPicture | None
-    """None where the target did not show its pointers."""
-    minors: int
-    placed: tuple[int, int] | None
-    """Where in the nursery an object was placed, and its size in bytes."""
-    walked: bool
-    """Whether the target walked its heap."""
-    changes: Changes
-    differs: tuple[int, ...]
-    """The rows of the mutator's heap that the target does not have."""
-    found: tuple[FoundBox, ...] | None
-    """The heap that the target walked, if it is another."""
-
-
-@attrs.frozen
-class TracePage:
-    """All that the page shows."""
-
-    title: str
-    configuration: str
-    steps: tuple[PageStep, ...]
-    prebuilt: tuple[str, ...]
-    """The names of the objects that are there from the start."""
-    draws_nursery: bool = True
-    """Whether the target has a nursery, and shows its pointers."""
-    has_collector: bool = True
-    """Whether there are ages and references; if not, there are blocks that the mutator frees."""
-
-    @property
-    def fails(self) -> bool:
-        """Whether a step is a mismatch. It can only be the last."""
-        return bool(self.steps and self.steps[-1].mismatch)
-
-
-def make_page(title: str, configuration: str, steps: Iterable[Step]) -> TracePage:
-    """Replay `steps` into a page."""
+def make_page(title: str, configuration: dict[str, int], steps: Iterable[Step]) -> Page:
+    """Replay `steps` into what the page shows."""
     ledger = _Ledger()
     contract = None
     page_steps = []
     for step in steps:
         contract = step.contract
         page_steps.append(_page_step(step, ledger))
-    return TracePage(
-        plain(title),
-        plain(configuration),
-        tuple(page_steps),
-        tuple(map(_name_of_prebuilt, range(len(contract.prebuilt) if contract else 0))),
-        draws_nursery=contract is None or shows_pointers(contract),
-        has_collector=contract is None or contract.nursery_bytes > 0,
-    )
+    return {
+        "title": plain(title),
+        "configuration": plain(describe_configuration(configuration)),
+        "steps": page_steps,
+        # The names of the objects that are there from the start.
+        "prebuilt": [*map(_name_of_prebuilt, range(len(contract.prebuilt) if contract else 0))],
+        "draws_nursery": contract is None or shows_pointers(contract),
+        # If not, there are no ages and references, but blocks that the mutator frees.
+        "has_collector": contract is None or contract.nursery_bytes > 0,
+    }
 
 
-def render(page: TracePage) -> str:
+def fails(page: Page) -> bool:
+    """Whether a step is a mismatch. It can only be the last."""
+    return bool(page["steps"] and page["steps"][-1]["mismatch"])
+
+
+def render(page: Page) -> str:
     """The page as HTML. No text in the data can end the script element that it stands in."""
     template = (files("fuzz.terminal") / "explain_page.html").read_text(encoding="utf-8")
-    data = json.dumps(cattrs.unstructure(page), separators=(",", ":"))
+    data = json.dumps(page, separators=(",", ":"))
     return template.replace(PLACE_OF_DATA, data.replace("<", "\\u003c"))
 
 
@@ -164,18 +80,21 @@ class _Ledger:
 
     def __init__(self) -> None:
         self._names: dict[ShadowObject, str] = {}
-        self._boxes: dict[ShadowObject, tuple[Age, Box]] = {}
+        self._boxes: dict[ShadowObject, tuple[Age, Page]] = {}
         self._refs: dict[ShadowObject, list[ShadowObject | None]] = {}
         self._roots: list[ShadowObject] = []
 
-    def follow(self, step: Step) -> Changes:
-        """What became different in the step that comes next."""
+    def follow(self, step: Step) -> Page:
+        """What became different in the step that comes next, of what the mutator can reach."""
         touched = dict.fromkeys(self._touched(step))
-        changes = Changes(
-            tuple(self._changed_boxes(touched)),
-            tuple(self._changed_references(touched)),
-            self._changed_roots(step.shadow.roots),
-        )
+        changes = {
+            # The objects that are new, or look otherwise, but for their references.
+            "boxes": [*self._changed_boxes(touched)],
+            # An object, its field, and the object to which that refers now, each by its name.
+            "references": [*self._changed_references(touched)],
+            # At which slot how many slots went, and the objects of those that came in their place.
+            "roots": self._changed_roots(step.shadow.roots),
+        }
         self._roots = [*step.shadow.roots]
         return changes
 
@@ -204,21 +123,22 @@ class _Ledger:
         self._refs = {obj: refs for obj, refs in self._refs.items() if obj in live}
         return [obj for obj, (age, _) in self._boxes.items() if obj.target or obj.age is not age]
 
-    def _changed_boxes(self, touched: Iterable[ShadowObject]) -> Iterator[Box]:
+    def _changed_boxes(self, touched: Iterable[ShadowObject]) -> Iterator[Page]:
         for obj in touched:
             box = self._box(obj)
             if self._boxes.get(obj) != (obj.age, box):
                 self._boxes[obj] = obj.age, box
                 yield box
 
-    def _box(self, obj: ShadowObject) -> Box:
-        return Box(
-            name=self._names[obj],
-            label=_label(obj),
-            note="" if self._names[obj].startswith("prebuilt") else _note(obj),
-            weak=None if obj.target is None else self._names[obj.target],
-            weak_is_dead=obj.target is not None and obj.target.age is Age.DEAD,
-        )
+    def _box(self, obj: ShadowObject) -> Page:
+        return {
+            "name": self._names[obj],
+            "label": _label(obj),
+            "note": "" if self._names[obj].startswith("prebuilt") else _note(obj),
+            # The object that it refers to weakly, and whether that is known to be dead.
+            "weak": None if obj.target is None else self._names[obj.target],
+            "weak_is_dead": obj.target is not None and obj.target.age is Age.DEAD,
+        }
 
     def _changed_references(
         self, touched: Iterable[ShadowObject]
@@ -242,38 +162,42 @@ class _Ledger:
         return start, gone, tuple(self._names[obj] for obj in roots[start : start + come])
 
 
-def _page_step(step: Step, ledger: _Ledger) -> PageStep:
+def _page_step(step: Step, ledger: _Ledger) -> Page:
     seen = step.observation
-    differs: tuple[int, ...] = ()
+    differs: list[int] = []
     found = None
     if seen.graph is not None:
         expected_graph = step.shadow.graph()
         if seen.graph != expected_graph:
-            differs = tuple(_differing(expected_graph, seen.graph))
+            differs = [*_differing(expected_graph, seen.graph)]
             found = _found(seen.graph, expected_graph, step.contract.layout.kinds)
     failure = describe_failure(step.failure) if step.failure else ()
-    return PageStep(
-        number=step.number,
-        action=describe_action(step.action),
-        facts=plain(", ".join(facts_of(seen, step.contract))),
-        mismatch=tuple((name, plain(text)) for name, text in failure),
-        nursery=_nursery(seen, step.failure),
-        minors=seen.minors,
-        placed=None if seen.at is None or seen.size is None else (seen.at, seen.size),
-        walked=seen.graph is not None,
-        changes=ledger.follow(step),
-        differs=differs,
-        found=found,
-    )
+    return {
+        "number": step.number,
+        "action": describe_action(step.action),
+        "facts": plain(", ".join(facts_of(seen, step.contract))),
+        "mismatch": [(name, plain(text)) for name, text in failure],
+        "nursery": _nursery(seen, step.failure),
+        "minors": seen.minors,
+        # Where in the nursery an object was placed, and its size in bytes.
+        "placed": None if seen.at is None or seen.size is None else (seen.at, seen.size),
+        # Whether the target walked its heap.
+        "walked": seen.graph is not None,
+        "changes": ledger.follow(step),
+        # The rows of the mutator's heap that the target does not have, and the target's own heap.
+        "differs": differs,
+        "found": found,
+    }
 
 
-def _nursery(seen: Observation, failure: Failure | None) -> NurseryPicture | None:
+def _nursery(seen: Observation, failure: Failure | None) -> Page | None:
+    """The pointers as offsets, in bytes, and where the right one belongs if one is wrong."""
     if seen.free is None or seen.limit is None or not seen.top:
         return None
     expected = None
     if failure and failure.field in POINTERS and failure.expected.lstrip("-").isdecimal():
         expected = failure.field, int(failure.expected)
-    return NurseryPicture(seen.free, seen.limit, seen.top, seen.sample_point, expected)
+    return {pointer: getattr(seen, pointer) for pointer in POINTERS} | {"expected": expected}
 
 
 def _label(obj: ShadowObject) -> str:
@@ -294,18 +218,18 @@ def _found(
     graph: Sequence[Sequence[int]],
     expected: Sequence[Sequence[int]],
     kinds: Mapping[str, KindLayout],
-) -> tuple[FoundBox, ...]:
-    """The objects that a target found."""
+) -> list[Page]:
+    """The objects that a target found; references are fields, each with the row of an object."""
     names = {layout.type_index: name for name, layout in kinds.items()}
     differing = set(_differing(graph, expected))
-    return tuple(
-        FoundBox(
-            label=_label_of_row(row, names),
-            references=tuple(zip(row[2::2], row[3::2], strict=False)),
-            differs=number in differing,
-        )
+    return [
+        {
+            "label": _label_of_row(row, names),
+            "references": [*zip(row[2::2], row[3::2], strict=False)],
+            "differs": number in differing,
+        }
         for number, row in enumerate(graph)
-    )
+    ]
 
 
 def _label_of_row(row: Sequence[int], names: Mapping[int, str]) -> str:

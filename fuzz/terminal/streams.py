@@ -1,12 +1,18 @@
-"""The standard streams of a command, whoever reads them."""
+"""The standard streams of a command, whoever reads them, and what is printed on them."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from fuzz.plain import LINE_MAX, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class _Descriptor(io.FileIO):
@@ -39,3 +45,41 @@ def _prepared(stream: TextIO) -> TextIO:
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
+
+
+class Screen:
+    """Standard output, a line at a time. Every string is shown as it is, in one line.
+
+    Rich, which takes longer to import than a trace to replay, is there for what is drawn only: on a
+    terminal, and where somebody asks for `console`.
+    """
+
+    def print(self, line: str, style: str = "") -> None:
+        """A line; what cannot be seen in it is written out, and what is too long is cut."""
+        self.print_parts((plain(line, LINE_MAX), style))
+
+    def print_parts(self, *parts: tuple[str, str]) -> None:
+        """A line of words of this program's own, whole, each part with its style."""
+        if self.is_drawn_on:
+            from rich.text import Text
+
+            self.console.print(Text.assemble(*parts), soft_wrap=True)
+        else:
+            sys.stdout.write("".join(text for text, _ in parts) + "\n")
+            sys.stdout.flush()
+
+    @cached_property
+    def is_drawn_on(self) -> bool:
+        """Whether it may be a terminal, by what rich goes by."""
+        return sys.stdout.isatty() or not os.environ.keys().isdisjoint(FORCING)
+
+    @cached_property
+    def console(self) -> Console:
+        """The same as rich sees it."""
+        from fuzz.terminal.tables import PlainConsole
+
+        return PlainConsole()
+
+
+FORCING = {"FORCE_COLOR", "TTY_COMPATIBLE"}
+"""With one of these in the environment, what is no terminal may be taken for one."""

@@ -6,28 +6,37 @@ import functools
 import re
 import shlex
 from collections.abc import Callable
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import attrs
 import click
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import ACTIONS
-from fuzz.targets import (
-    INCMINIMARK,
-    PROCESS,
-    REFERENCE,
-    TIMEOUT_SECONDS,
-    Target,
-    TargetOptions,
-    make_target,
-)
+
+if TYPE_CHECKING:
+    from fuzz.protocol.target import Target
+    from fuzz.targets import TargetOptions
 
 TIMEOUT_SECONDS_MAX = 120.0
 """A session takes a worker that is silent for much longer for one that hangs itself."""
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 BYTES_PER_UNIT = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
+PATH = click.Path(path_type=Path)
+
+
+class OneOf(click.Choice[str]):
+    """One of the names in a module's constant, imported only when one is given, or shown."""
+
+    def __init__(self, module: str, constant: str) -> None:
+        self._module, self._constant = module, constant
+        self.case_sensitive = True
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names."""
+        return tuple(getattr(import_module(self._module), self._constant))
 
 
 class Duration(click.ParamType[float]):
@@ -62,8 +71,7 @@ class ByteSize(click.ParamType[int]):
         return int(match[1]) * BYTES_PER_UNIT[match[2]]
 
 
-@attrs.frozen
-class TargetChoice:
+class TargetChoice(NamedTuple):
     """What was said of the target; `name` is None if that is left to the trace."""
 
     name: str | None
@@ -76,10 +84,14 @@ class TargetChoice:
     @property
     def name_without_trace(self) -> str:
         """The target's name where there is no trace that could say it."""
+        from fuzz.targets import INCMINIMARK, REFERENCE
+
         return self.name_for(REFERENCE if self.options.source is None else INCMINIMARK)
 
     def make(self, otherwise: str) -> Target:
         """The target. Raises BadInputError."""
+        from fuzz.targets import make_target
+
         return make_target(self.name_for(otherwise), self.options)
 
 
@@ -102,20 +114,20 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
         "--timeout",
         "timeout_seconds",
         type=Duration(),
-        default=TIMEOUT_SECONDS,
-        show_default="10s",
+        default="10s",
+        show_default=True,
         help="How long the program may take for an answer.",
     )
     @click.option(
         "--python",
         metavar="PATH",
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="The Python 2.7 that runs incminimark.  [default: the first that is there]",
     )
     @click.option(
         "--source",
         metavar="DIR",
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="The folder with incminimark's rpython: a checkout, or made by pip's --target.",
     )
     @click.option(
@@ -124,25 +136,19 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
     )
     @functools.wraps(command)
-    def with_choice(  # noqa: PLR0913 - the options of the decorator
+    def with_choice(
         *arguments: Any,  # noqa: ANN401 - the command's own
         name: str | None,
         program: str | None,
-        timeout_seconds: float,
-        python: Path | None,
-        source: Path | None,
-        check_invariants: bool,
         **options: Any,  # noqa: ANN401
     ) -> int:
-        if timeout_seconds > TIMEOUT_SECONDS_MAX:
-            raise BadInputError(f"--timeout is {timeout_seconds:g} s; it must be at most 2m")
-        chosen = TargetOptions(
-            _words_of(program),
-            timeout_seconds,
-            python=python,
-            source=source,
-            check_invariants=check_invariants,
-        )
+        from fuzz.targets import PROCESS, TargetOptions
+
+        said = ("timeout_seconds", "python", "source", "check_invariants")
+        chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
+        if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
+            seconds = chosen.timeout_seconds
+            raise BadInputError(f"--timeout is {seconds:g} s; it must be at most 2m")
         if program is not None and name is None:
             name = PROCESS
         return command(*arguments, choice=TargetChoice(name, chosen), **options)
@@ -166,6 +172,6 @@ without_option = click.option(
     "--without",
     metavar="ACTION",
     multiple=True,
-    type=click.Choice(list(ACTIONS)),
+    type=OneOf("fuzz.protocol.actions", "ACTIONS"),
     help="Leave an action out, so that a find known already does not hide others.",
 )

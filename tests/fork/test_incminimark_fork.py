@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from fuzz.protocol import trace as traces
+from fuzz.protocol.target import Target
 from fuzz.run import replay
-from fuzz.targets import Target, TargetOptions, make_target
+from fuzz.targets import TargetOptions, make_target
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "incminimark"
 FINDS = (

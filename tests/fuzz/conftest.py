@@ -23,7 +23,8 @@ from fuzz.protocol.contract import (
     SamplingRule,
     Setting,
 )
-from fuzz.targets import Target, make_target
+from fuzz.protocol.target import Target
+from fuzz.targets import make_target
 
 OF_BLOCKS = ("malloc", "calloc", "realloc", "set_period", "read_profile")
 

@@ -27,9 +27,10 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Range, SamplingRule
 from fuzz.protocol.lines import observation_to_data, to_line
 from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Failure, record, replay
-from fuzz.targets import Target, TargetOptions, make_target
+from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)

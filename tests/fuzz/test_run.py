@@ -22,10 +22,10 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import FullTarget
+from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import FORETOLD, Failure, Run, replay, replay_steps, rerun, run_actions
-from fuzz.targets import Target, make_target
+from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
 CULPRITS = (EnableSampling(8), AllocateNode(0))

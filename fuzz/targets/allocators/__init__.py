@@ -1,5 +1,5 @@
 """The targets `jemalloc` and `gperftools`: stock allocators, each driven by a program of its own.
 
-The programs import the protocol, `stock_blocks` and `stock_library`, and no formula. A newcomer
-begins with `stock_blocks`, then `jemalloc_driver`.
+They import the protocol, the problems and `serve` of `targets.process`, and no formula. A newcomer
+begins with `stock_blocks`, what they have in common, then `jemalloc_driver`.
 """

@@ -62,15 +62,12 @@ class StockGperftools(StockTarget[Library, LibrarySampler]):
         self._period_bytes = 0
 
     def load(self) -> Library:
-        """See StockTarget."""
         return Library()
 
     def find_sampler(self) -> LibrarySampler:
-        """See StockTarget."""
         return self.library.sampler_of_this_thread()
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
-        """See StockTarget."""
         self._sampled, self._live_samples = set(), 0
         self._period_bytes = chosen["period_bytes"]
         samplers = self.samplers[: chosen["threads"]]
@@ -91,7 +88,7 @@ class StockGperftools(StockTarget[Library, LibrarySampler]):
         self.library.period_bytes = self._period_bytes
 
     def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, int]:
-        """See StockTarget: how many more samples the library lists.
+        """How many more samples the library lists.
 
         A sampled block has its pages to itself, so it is not asked for every block.
         """
@@ -106,20 +103,17 @@ class StockGperftools(StockTarget[Library, LibrarySampler]):
         return address, samples
 
     def forget(self, address: int) -> None:
-        """See StockTarget: the library must not list this block's sample any more."""
+        """The library must not list this block's sample any more."""
         self._live_samples -= address in self._sampled
         self._sampled.discard(address)
 
     def pause(self) -> None:
-        """See StockTarget."""
         self.library.period_bytes = 0
 
     def resume(self) -> None:
-        """See StockTarget."""
         self.library.period_bytes = self._period_bytes
 
     def set_period(self, period_bytes: int) -> None:
-        """See StockTarget."""
         self._period_bytes = period_bytes
         if self.library.period_bytes:
             self.library.period_bytes = period_bytes

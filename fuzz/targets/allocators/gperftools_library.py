@@ -159,7 +159,7 @@ class Library(Allocator):
             try:
                 return list(_sizes_in(listed))
             finally:
-                self._free(listed)
+                self.free(listed)
         finally:
             sampler.bytes_until = before
 

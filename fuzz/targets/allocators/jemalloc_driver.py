@@ -67,15 +67,12 @@ class StockJemalloc(StockTarget[JemallocLibrary, ThreadSampler]):
         super().__init__("jemalloc")
 
     def load(self) -> JemallocLibrary:
-        """See StockTarget."""
         return JemallocLibrary()
 
     def find_sampler(self) -> ThreadSampler:
-        """See StockTarget."""
         return ThreadSampler(self.library)
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
-        """See StockTarget."""
         first = chosen["sampler_seed"]
         seeds = tuple(range(first, first + chosen["threads"]))
         self.set_period(chosen["period_bytes"])
@@ -85,19 +82,15 @@ class StockJemalloc(StockTarget[JemallocLibrary, ThreadSampler]):
         return contract_under(chosen["period_bytes"], seeds)
 
     def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, int]:
-        """See StockTarget."""
         return self.samplers[thread].allocate(call)
 
     def pause(self) -> None:
-        """See StockTarget."""
         self.library.is_active = False
 
     def resume(self) -> None:
-        """See StockTarget."""
         self.library.is_active = True
 
     def set_period(self, period_bytes: int) -> None:
-        """See StockTarget."""
         self.library.reset(lg_of(period_bytes))
 
 

@@ -17,17 +17,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fuzz.problems import BadInputError
-from fuzz.targets.allocators.stock_library import STATIC_STORAGE, Allocator, declared, load
+from fuzz.targets.allocators.stock_commands import JEMALLOC_ENVIRONMENT
+from fuzz.targets.allocators.stock_library import Allocator, declared, load
 
 LIBRARY = "libjemalloc.so.2"
 VERSION = "5.3.0"
 HOW_TO_INSTALL = "apt install libjemalloc2"
-ENVIRONMENT = {
-    **STATIC_STORAGE,
-    # With a cache for each thread some calls would tick, and place blocks, for others.
-    "MALLOC_CONF": "prof:true,prof_accum:true,tcache:false",
-}
-"""What a process that loads it is started with."""
 
 STACK = (0x1000,)
 """What samples are recorded under, unless another stack is set."""
@@ -69,7 +64,7 @@ class JemallocLibrary(Allocator):
         if not version.startswith(f"{VERSION}-"):
             raise _unknown_build(f"is jemalloc {version}")
         if not self._get("opt.prof", c_bool) or self._get("opt.tcache", c_bool):
-            wanted = ENVIRONMENT["MALLOC_CONF"]
+            wanted = JEMALLOC_ENVIRONMENT["MALLOC_CONF"]
             raise BadInputError(f"{LIBRARY} must be loaded under MALLOC_CONF={wanted}")
 
     def _give_stack(self, addresses: Any, length: Any, most: int) -> None:  # noqa: ANN401 - pointers of ctypes

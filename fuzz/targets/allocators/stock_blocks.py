@@ -18,18 +18,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from fuzz.protocol.actions import (
-    Action,
-    Calloc,
-    Free,
-    Malloc,
-    PauseSampling,
-    Realloc,
-    ResumeSampling,
-    SetPeriod,
-    name_of,
-    requested_bytes,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract, Setting, chosen_settings
 from fuzz.protocol.observation import Observation
 from fuzz.targets.allocators.stock_library import Allocator
@@ -38,9 +28,9 @@ Result = TypeVar("Result")
 AnyLibrary = TypeVar("AnyLibrary", bound=Allocator)
 AnySampler = TypeVar("AnySampler")
 
-ACTIONS = tuple(
-    name_of(action)
-    for action in (Malloc, Calloc, Realloc, Free, SetPeriod, PauseSampling, ResumeSampling)
+ACTIONS = (
+    *("malloc", "calloc", "realloc", "free"),
+    *("set_period", "pause_sampling", "resume_sampling"),
 )
 OBSERVES = ("samples", "size")
 STAMP_BYTES = 8
@@ -169,40 +159,40 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
 
     def _perform(self, action: Action) -> Observation:
         match action:
-            case Malloc() | Calloc():
+            case actions.Malloc() | actions.Calloc():
                 return self._allocate(action)
-            case Realloc():
+            case actions.Realloc():
                 return self._reallocate(action)
-            case Free():
+            case actions.Free():
                 block = self.blocks.pop(action.root)
                 block.check()
                 self.forget(block.address)
                 self.library.free(block.address)
-            case SetPeriod():
+            case actions.SetPeriod():
                 self.set_period(action.period_bytes)
-            case PauseSampling():
+            case actions.PauseSampling():
                 self.pause()
-            case ResumeSampling():
+            case actions.ResumeSampling():
                 self.resume()
             case _:
                 raise ValueError(f"{self.name} carries out no {name_of(type(action))}")
         return Observation()
 
-    def _allocate(self, action: Malloc | Calloc) -> Observation:
+    def _allocate(self, action: actions.Malloc | actions.Calloc) -> Observation:
         size_bytes = self._size_of(action)
 
         def call() -> int:
-            if isinstance(action, Malloc):
+            if isinstance(action, actions.Malloc):
                 return self.library.malloc(action.size_bytes)
             return self.library.calloc(action.count, action.size_bytes)
 
         address, samples = self.allocated(action.thread, call)
-        if isinstance(action, Calloc):
+        if isinstance(action, actions.Calloc):
             _check(address, bytes(size_bytes), "calloc's block is not all zero")
         self.blocks.append(self._block(address))
         return Observation(samples=samples, size=self.blocks[-1].room_bytes)
 
-    def _reallocate(self, action: Realloc) -> Observation:
+    def _reallocate(self, action: actions.Realloc) -> Observation:
         old, size_bytes = self.blocks[action.root], self._size_of(action)
         old.check()
 
@@ -217,10 +207,10 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
         new = self.blocks[action.root] = self._block(address)
         return Observation(samples=samples, size=new.room_bytes)
 
-    def _size_of(self, action: Malloc | Calloc | Realloc) -> int:
+    def _size_of(self, action: actions.Malloc | actions.Calloc | actions.Realloc) -> int:
         """How large a block is asked for. Raises ValueError where that is not promised."""
         size_bytes = requested_bytes(action)
-        least = 1 if isinstance(action, Realloc) else 0
+        least = 1 if isinstance(action, actions.Realloc) else 0
         if not least <= size_bytes <= self.block_bytes_max:
             raise ValueError(
                 f"{name_of(type(action))} of {size_bytes} bytes; {least} to "

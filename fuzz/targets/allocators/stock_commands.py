@@ -1,17 +1,22 @@
 """How the stock allocators are started: `jemalloc`, and `gperftools` under either of its contracts.
 
 Each library is loaded in a process of its own, by a program of this package, late and in an
-environment made for it.
+environment made for it. Nothing is loaded here.
 """
 
 from __future__ import annotations
 
 import sys
 
-from fuzz.targets.allocators import jemalloc_library
-from fuzz.targets.allocators.stock_library import STATIC_STORAGE
-
 JEMALLOC, AS_BUILT, AS_DOCUMENTED = "jemalloc", "gperftools", "gperftools-as-documented"
+STOCK_ALLOCATORS = (JEMALLOC, AS_BUILT, AS_DOCUMENTED)
+STATIC_STORAGE = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=4096"}
+"""A library's state of a thread is larger than what is kept free for those that are loaded late."""
+JEMALLOC_ENVIRONMENT = {
+    **STATIC_STORAGE,
+    # With a cache for each thread some calls would tick, and place blocks, for others.
+    "MALLOC_CONF": "prof:true,prof_accum:true,tcache:false",
+}
 GPERFTOOLS_ENVIRONMENT = {
     **STATIC_STORAGE,
     # Its memory begins where the heap of the interpreter's own allocator ends, and its samplers'
@@ -24,7 +29,7 @@ GPERFTOOLS_ENVIRONMENT = {
 def driver_command(name: str) -> tuple[str, ...]:
     """The command line of the driver that is the target of that name."""
     if name == JEMALLOC:
-        return _in_environment(jemalloc_library.ENVIRONMENT, "jemalloc_driver")
+        return _in_environment(JEMALLOC_ENVIRONMENT, "jemalloc_driver")
     return _in_environment(GPERFTOOLS_ENVIRONMENT, "gperftools_driver", name)
 
 

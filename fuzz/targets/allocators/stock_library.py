@@ -7,13 +7,12 @@ wrong with a library is a BadInputError that says what to install.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_size_t, c_void_p
 from typing import Any
 
 from fuzz.problems import BadInputError
-
-STATIC_STORAGE = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=4096"}
-"""A library's state of a thread is larger than what is kept free for those that are loaded late."""
+from fuzz.targets.allocators.stock_commands import STATIC_STORAGE
 
 
 def load(name: str, how_to_install: str) -> ctypes.PyDLL:
@@ -55,8 +54,9 @@ class Allocator:
         self._malloc = declared(library, f"{prefix}malloc", c_void_p, c_size_t)
         self._calloc = declared(library, f"{prefix}calloc", c_void_p, c_size_t, c_size_t)
         self._realloc = declared(library, f"{prefix}realloc", c_void_p, c_void_p, c_size_t)
-        self._free = declared(library, f"{prefix}free", None, c_void_p)
-        self._usable = declared(library, usable, c_size_t, c_void_p)
+        self.free: Callable[[int], None] = declared(library, f"{prefix}free", None, c_void_p)
+        self.usable_bytes: Callable[[int], int] = declared(library, usable, c_size_t, c_void_p)
+        """How many bytes of a block may be used."""
 
     def malloc(self, size_bytes: int) -> int:
         """The address of a new block. Raises MemoryError, as do calloc and realloc."""
@@ -69,11 +69,3 @@ class Allocator:
     def realloc(self, address: int, size_bytes: int) -> int:
         """Where the block is now that it has another size. That must not be 0, which frees it."""
         return there(self._realloc(address, size_bytes))
-
-    def free(self, address: int) -> None:
-        """Give a block back."""
-        self._free(address)
-
-    def usable_bytes(self, address: int) -> int:
-        """So many bytes of a block may be used."""
-        return int(self._usable(address))

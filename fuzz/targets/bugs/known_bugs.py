@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuzz.targets.bugs.known_bug import KnownBug
-from fuzz.targets.bugs.sampler_bugs import SAMPLER_BUGS
-from gcmodel import Configuration, Kind
+from fuzz.targets.bugs import sampler_bugs  # noqa: F401 - they are declared there
+from fuzz.targets.bugs.known_bug import DECLARED, Host
+from gcmodel import Configuration, Kind, Parts
 from gcmodel.collector.barrier import Barrier
 from gcmodel.collector.heap import Heap
 from gcmodel.collector.identities import Identities
@@ -24,11 +24,18 @@ from gcmodel.memory.objects import CARDS_SET, NO_HEAP_REFERENCES, TRACK_YOUNG, V
 from gcmodel.sampling.sample_point import Sampling
 from gcmodel.sampling.slow_path import Allocation
 
+REFERENCE = Host("reference", Parts())
+FORK = "PyPy's sampling fork"
+OURS = "our own"
+
 # Sampling.
 
 
+@REFERENCE.bug(
+    "disable-before-enable", "PyPy; Jung and Bolz-Tereick, section 3.7", ("heap", "pointers"), 1
+)
 class DisableBeforeEnable(Sampling):
-    """The nursery's real top is saved by enabling only, and disabling restores it."""
+    """Disabling what was never enabled sets the limit from an uninitialised top."""
 
     _saved_top = 0
 
@@ -42,8 +49,14 @@ class DisableBeforeEnable(Sampling):
         self._nursery.nursery_limit = self._nursery.nursery_start + self._saved_top
 
 
+@REFERENCE.bug(
+    "one-sample-per-object",
+    "Jung and Bolz-Tereick, listings 4 and 5, as simplified in print",
+    ("sampling",),
+    2,
+)
 class OneSamplePerObject(Sampling):
-    """An object that passes several sample points is sampled once."""
+    """An object is not sampled for each of the sample points that it passes."""
 
     def pass_sample_points(self, end: int) -> int:
         count = 0
@@ -55,8 +68,11 @@ class OneSamplePerObject(Sampling):
         return count
 
 
+@REFERENCE.bug(
+    "stale-limit-after-large", f"{FORK}, external_malloc", ("pointers", "transparency"), 3
+)
 class StaleLimitAfterLarge(Sampling):
-    """A large object moves the sample point out of the nursery, and the limit stays behind."""
+    """A large object moves the sample point past the nursery, the limit keeps its value."""
 
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
         limit = self._nursery.nursery_limit
@@ -65,8 +81,14 @@ class StaleLimitAfterLarge(Sampling):
             self._nursery.nursery_limit = limit  # Correct: nursery_top.
 
 
+@REFERENCE.bug(
+    "pressure-taken-for-sample",
+    f"{FORK}, raw_malloc_memory_pressure",
+    ("sampling", "transparency", "pointers"),
+    3,
+)
 class PressureTakenForSample(Nursery):
-    """Memory pressure fills the nursery up to the limit, as if that were always its end."""
+    """Memory pressure fills the nursery up to the sample point: a sample, no collection."""
 
     def make_collection_due(self) -> None:
         # Correct: nursery_limit = nursery_free, and the slow path is told. While sampling is on the
@@ -74,8 +96,9 @@ class PressureTakenForSample(Nursery):
         self.nursery_free = self.nursery_limit
 
 
+@REFERENCE.bug("second-minor-reads-null", f"{FORK}, collect_and_reserve", ("heap",), 4)
 class SecondMinorReadsNull(Allocation):
-    """The free pointer is cleared while room is made, and set again for one collection only."""
+    """The second minor collection of one allocation reads the cleared free pointer."""
 
     def _collect(self, collections: int) -> int:
         if collections:
@@ -84,8 +107,9 @@ class SecondMinorReadsNull(Allocation):
         return super()._collect(collections)
 
 
+@REFERENCE.bug("fork-keeps-young-samples", f"{FORK}, after_fork", ("survival", "heap"), 4)
 class ForkKeepsYoungSamples(Sampling):
-    """The forked child is not sampled, but the samples of its parent stay pending."""
+    """A forked child is not sampled, and yet reports the samples of its parent."""
 
     def after_fork(self) -> None:
         self.period_bytes = 0  # Correct: disable, which drops the pending samples.
@@ -93,8 +117,11 @@ class ForkKeepsYoungSamples(Sampling):
         self.set_limit()
 
 
+@REFERENCE.bug(
+    "rotating-nursery-old-limit", f"{FORK}, debug_rotate_nursery", ("pointers", "heap"), 2
+)
 class RotatingNurseryOldLimit(Sampling):
-    """The nursery moves, and the sample point and the limit stay where it was."""
+    """The nursery moves, the limit and the sample point stay in the old one."""
 
     _old_start = 0
 
@@ -109,35 +136,38 @@ class RotatingNurseryOldLimit(Sampling):
             self.set_limit()
 
 
+@REFERENCE.bug(
+    "enable-beside-old-barrier", f"{FORK}, collect_and_reserve", ("sampling", "pointers"), 5
+)
 class EnableBesideOldBarrier(Sampling):
-    """Behind an object that was pinned, the limit forgets the sample point."""
+    """Sampling is enabled beside an old barrier: behind it nothing is sampled."""
 
     def jumped(self, jump_bytes: int) -> None:
         # Correct: the sample point moves by the jump, and the limit is not beyond it.
         self._nursery.set_limit(None)
 
 
+@REFERENCE.bug("nonyoung-reported-dead", f"{FORK}, _vmprof_report_minor_gc", ("survival",), 3)
 class NonyoungReportedDead(Sampling):
-    """A sampled object outside has survived if a minor collection visited it."""
+    """A sampled object that was allocated old is reported dead while it lives."""
 
     def has_survived(self, obj: Object) -> bool:
         # Correct: and one that was allocated old, which no minor collection visits, survives.
         return obj.forwarded_to is not None or bool(obj.flags & VISITED_YOUNG)
 
 
+@REFERENCE.bug(
+    "restart-loses-period",
+    f"{FORK}, rvmprof's stop_sampling and start_sampling",
+    ("sampling", "pointers"),
+    3,
+)
 class RestartLosesPeriod(Sampling):
-    """Pausing zeroes the period before it keeps it for resuming."""
+    """Stopping zeroes the period that starting then tests: it never samples again."""
 
     def pause(self) -> None:
         self.disable()
         self.paused_period_bytes = self.period_bytes  # Correct: what it was before disabling.
-
-
-class SampleAtPoint(Sampling):
-    """An object that ends exactly at the sample point is sampled."""
-
-    def is_due(self, end: int) -> bool:
-        return self.sample_point <= end  # Correct: <.
 
 
 class LimitAtFree(Nursery):
@@ -151,22 +181,33 @@ class LimitAtFree(Nursery):
         return result
 
 
+@REFERENCE.bug("sample-on-equality", f"{OURS}: >= for >", ("sampling",), 2, LimitAtFree)
+class SampleAtPoint(Sampling):
+    """An object that ends exactly at the sample point is sampled."""
+
+    def is_due(self, end: int) -> bool:
+        return self.sample_point <= end  # Correct: <.
+
+
+@REFERENCE.bug("sample-point-stays", OURS, ("sampling", "pointers"), 2)
 class SamplePointStays(Sampling):
-    """A minor collection moves `nursery_free` back and leaves the sample point where it was."""
+    """The sample point is not moved by a minor collection."""
 
     def after_minor_collection(self) -> None:
         self.set_limit()  # Correct: the sample point moves with nursery_free first.
 
 
+@REFERENCE.bug("large-objects-uncounted", OURS, ("sampling", "pointers"), 2)
 class LargeObjectsUncounted(Sampling):
-    """An object outside the nursery does not bring the sample point nearer."""
+    """Objects outside the nursery are not counted."""
 
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
         pass  # Correct: sample_point -= counted_bytes, and sample.
 
 
+@REFERENCE.bug("sampled-bytes-count-twice", OURS, ("transparency",), 3)
 class SampledBytesCountTwice(Allocation):
-    """A sampled object outside hastens the next major collection by its size once more."""
+    """A sampled object outside the nursery hastens the next major collection."""
 
     def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
         obj = super().outside(kind, raw_bytes, number, length)
@@ -180,8 +221,14 @@ class SampledBytesCountTwice(Allocation):
 # The collector.
 
 
+@REFERENCE.bug(
+    "arraycopy-skips-barrier-while-marking",
+    "PyPy issue 4925; in the rpython 0.2.1 release, fixed in 2024",
+    ("heap",),
+    10,
+)
 class CopyTrustsFlagsWhileMarking(Barrier):
-    """The barrier of an array copy looks at the source's flags alone, also while marking."""
+    """An array copy looks at the source's young flag while marking: a live object is freed."""
 
     def __init__(self, configuration: Configuration, is_marking: Callable[[], bool]) -> None:
         # Correct: whether the major collection is marking. Then a source that holds nothing young
@@ -189,8 +236,14 @@ class CopyTrustsFlagsWhileMarking(Barrier):
         super().__init__(configuration, lambda: False)
 
 
+@REFERENCE.bug(
+    "arraycopy-clean-cards",
+    "PyPy, found with gcfuzz: docs/findings/arraycopy-clean-cards.md",
+    ("heap",),
+    11,
+)
 class CopyListsOnlyCopiedCards(Barrier):
-    """A dirty card of the source that is not copied keeps a black destination out of the list."""
+    """A copy beside the source's dirty cards leaves a black array: a live object is freed."""
 
     def _before_copy_of_cards(
         self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
@@ -203,8 +256,9 @@ class CopyListsOnlyCopiedCards(Barrier):
             self.dirty_arrays.remove(dest)
 
 
+@REFERENCE.bug("arraycopy-prebuilt", "PyPy, commit 345aaf99", ("heap",), 7)
 class CopyForgetsPrebuilt(Barrier):
-    """A copy gives a prebuilt array its first references, and it does not become a root."""
+    """A copy into a prebuilt array does not make it a root: a live object is freed."""
 
     def before_copy(
         self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
@@ -217,22 +271,25 @@ class CopyForgetsPrebuilt(Barrier):
             self.prebuilt_roots.remove(dest)
 
 
+@REFERENCE.bug("pinned-shadow-visited", "PyPy, commit 96a224bd", ("heap",), 6)
 class PinnedShadowWhite(Identities):
-    """The major collection frees the reserved place of an object that is pinned."""
+    """A major collection frees the place reserved for a pinned object's identity."""
 
     def after_minor_collection(self, pinned: Mapping[int, Object], is_marking: bool) -> None:
         super().after_minor_collection(pinned, is_marking=False)  # Correct: is_marking.
 
 
+@REFERENCE.bug("pinned-white-object", "PyPy issues 4900 and 2363", ("heap",), 9)
 class PinnedWhiteObject(Pinning):
-    """What was pinned moves to a white place, below an object that is black already."""
+    """Unpinning while marking leaves a black object that refers to a white one."""
 
     def losing_a_pin(self, parents: list[Object]) -> list[Object]:
         return []  # Correct: its parents, to make them gray again.
 
 
+@REFERENCE.bug("stale-nursery-pointer", "pyre issue 1199", ("heap",), 4)
 class LastCardLeftOut(MinorCollection):
-    """A card that the array's end cuts short is not looked at."""
+    """A minor collection leaves an old array's item pointing into the nursery."""
 
     def _drag_out_card(self, array: Object, card: int) -> None:
         items = self._heap.configuration.card_items
@@ -240,16 +297,20 @@ class LastCardLeftOut(MinorCollection):
             super()._drag_out_card(array, card)
 
 
+@REFERENCE.bug("forgotten-remembered-entry", "every generational collector once", ("heap",), 4)
 class ForgottenRememberedEntry(Barrier):
-    """A write into an old object without cards is not remembered."""
+    """An old object that refers to a young one is not remembered."""
 
     def before_write(self, obj: Object, index: int) -> None:
         if obj.cards is not None:  # Correct: obj is remembered otherwise.
             super().before_write(obj, index)
 
 
+@REFERENCE.bug(
+    "shadow-keeps-number", f"{OURS}: gcmodel had it, and this harness found it", ("heap",), 4
+)
 class ShadowKeepsNumber(Identities):
-    """The future place of an object keeps the contents of the moment when it was reserved."""
+    """A node written after its identity was taken moves with its old integer."""
 
     def move_to_shadow(self, obj: Object) -> Object:
         shadow = self._shadows[obj]
@@ -259,8 +320,9 @@ class ShadowKeepsNumber(Identities):
         return shadow
 
 
+@REFERENCE.bug("word-lost-by-large", OURS, ("pointers",), 1)
 class WordLostByLarge(Allocation):
-    """An object outside takes a word of the nursery too, which the sampler does not count."""
+    """An object outside takes a word of the nursery too."""
 
     def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
         obj = super().outside(kind, raw_bytes, number, length)
@@ -274,199 +336,8 @@ class WordLostByLarge(Allocation):
         return obj
 
 
-FORK = "PyPy's sampling fork"
-OURS = "our own"
-
-KNOWN_BUGS = {
-    bug.id: bug
-    for bug in (
-        KnownBug(
-            "disable-before-enable",
-            "PyPy; Jung and Bolz-Tereick, section 3.7",
-            "disabling what was never enabled sets the limit from an uninitialised top",
-            ("heap", "pointers"),
-            1,
-            {"sampling": DisableBeforeEnable},
-        ),
-        KnownBug(
-            "one-sample-per-object",
-            "Jung and Bolz-Tereick, listings 4 and 5, as simplified in print",
-            "an object is not sampled for each of the sample points that it passes",
-            ("sampling",),
-            2,
-            {"sampling": OneSamplePerObject},
-        ),
-        KnownBug(
-            "stale-limit-after-large",
-            f"{FORK}, external_malloc",
-            "a large object moves the sample point past the nursery, the limit keeps its value",
-            ("pointers", "transparency"),
-            3,
-            {"sampling": StaleLimitAfterLarge},
-        ),
-        KnownBug(
-            "pressure-taken-for-sample",
-            f"{FORK}, raw_malloc_memory_pressure",
-            "memory pressure fills the nursery up to the sample point: a sample, no collection",
-            ("sampling", "transparency", "pointers"),
-            3,
-            {"nursery": PressureTakenForSample},
-        ),
-        KnownBug(
-            "second-minor-reads-null",
-            f"{FORK}, collect_and_reserve",
-            "the second minor collection of one allocation reads the cleared free pointer",
-            ("heap",),
-            4,
-            {"allocation": SecondMinorReadsNull},
-        ),
-        KnownBug(
-            "fork-keeps-young-samples",
-            f"{FORK}, after_fork",
-            "a forked child is not sampled, and yet reports the samples of its parent",
-            ("survival", "heap"),
-            4,
-            {"sampling": ForkKeepsYoungSamples},
-        ),
-        KnownBug(
-            "rotating-nursery-old-limit",
-            f"{FORK}, debug_rotate_nursery",
-            "the nursery moves, the limit and the sample point stay in the old one",
-            ("pointers", "heap"),
-            2,
-            {"sampling": RotatingNurseryOldLimit},
-        ),
-        KnownBug(
-            "enable-beside-old-barrier",
-            f"{FORK}, collect_and_reserve",
-            "sampling is enabled beside an old barrier: behind it nothing is sampled",
-            ("sampling", "pointers"),
-            5,
-            {"sampling": EnableBesideOldBarrier},
-        ),
-        KnownBug(
-            "nonyoung-reported-dead",
-            f"{FORK}, _vmprof_report_minor_gc",
-            "a sampled object that was allocated old is reported dead while it lives",
-            ("survival",),
-            3,
-            {"sampling": NonyoungReportedDead},
-        ),
-        KnownBug(
-            "restart-loses-period",
-            f"{FORK}, rvmprof's stop_sampling and start_sampling",
-            "stopping zeroes the period that starting then tests: it never samples again",
-            ("sampling", "pointers"),
-            3,
-            {"sampling": RestartLosesPeriod},
-        ),
-        KnownBug(
-            "sample-on-equality",
-            f"{OURS}: >= for >",
-            "an object that ends exactly at the sample point is sampled",
-            ("sampling",),
-            2,
-            {"nursery": LimitAtFree, "sampling": SampleAtPoint},
-        ),
-        KnownBug(
-            "sample-point-stays",
-            OURS,
-            "the sample point is not moved by a minor collection",
-            ("sampling", "pointers"),
-            2,
-            {"sampling": SamplePointStays},
-        ),
-        KnownBug(
-            "large-objects-uncounted",
-            OURS,
-            "objects outside the nursery are not counted",
-            ("sampling", "pointers"),
-            2,
-            {"sampling": LargeObjectsUncounted},
-        ),
-        KnownBug(
-            "sampled-bytes-count-twice",
-            OURS,
-            "a sampled object outside the nursery hastens the next major collection",
-            ("transparency",),
-            3,
-            {"allocation": SampledBytesCountTwice},
-        ),
-        KnownBug(
-            "arraycopy-skips-barrier-while-marking",
-            "PyPy issue 4925; in the rpython 0.2.1 release, fixed in 2024",
-            "an array copy looks at the source's young flag while marking: a live object is freed",
-            ("heap",),
-            10,
-            {"barrier": CopyTrustsFlagsWhileMarking},
-        ),
-        KnownBug(
-            "arraycopy-clean-cards",
-            "PyPy, found with gcfuzz: docs/findings/arraycopy-clean-cards.md",
-            "a copy beside the source's dirty cards leaves a black array: a live object is freed",
-            ("heap",),
-            11,
-            {"barrier": CopyListsOnlyCopiedCards},
-        ),
-        KnownBug(
-            "arraycopy-prebuilt",
-            "PyPy, commit 345aaf99",
-            "a copy into a prebuilt array does not make it a root: a live object is freed",
-            ("heap",),
-            7,
-            {"barrier": CopyForgetsPrebuilt},
-        ),
-        KnownBug(
-            "pinned-shadow-visited",
-            "PyPy, commit 96a224bd",
-            "a major collection frees the place reserved for a pinned object's identity",
-            ("heap",),
-            6,
-            {"identities": PinnedShadowWhite},
-        ),
-        KnownBug(
-            "pinned-white-object",
-            "PyPy issues 4900 and 2363",
-            "unpinning while marking leaves a black object that refers to a white one",
-            ("heap",),
-            9,
-            {"pinning": PinnedWhiteObject},
-        ),
-        KnownBug(
-            "stale-nursery-pointer",
-            "pyre issue 1199",
-            "a minor collection leaves an old array's item pointing into the nursery",
-            ("heap",),
-            4,
-            {"minor": LastCardLeftOut},
-        ),
-        KnownBug(
-            "forgotten-remembered-entry",
-            "every generational collector once",
-            "an old object that refers to a young one is not remembered",
-            ("heap",),
-            4,
-            {"barrier": ForgottenRememberedEntry},
-        ),
-        KnownBug(
-            "shadow-keeps-number",
-            f"{OURS}: gcmodel had it, and this harness found it",
-            "a node written after its identity was taken moves with its old integer",
-            ("heap",),
-            4,
-            {"identities": ShadowKeepsNumber},
-        ),
-        KnownBug(
-            "word-lost-by-large",
-            OURS,
-            "an object outside takes a word of the nursery too",
-            ("pointers",),
-            1,
-            {"allocation": WordLostByLarge},
-        ),
-        *SAMPLER_BUGS,
-    )
-}
+KNOWN_BUGS = {bug.id: bug for bug in sorted(DECLARED, key=lambda bug: bug.host != REFERENCE.name)}
+"""All known bugs, those of the plain reference first."""
 
 
 def planted_parts(bugs: Sequence[str]) -> dict[str, type[Any]]:

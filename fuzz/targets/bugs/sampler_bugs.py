@@ -5,7 +5,9 @@ Like those of known_bugs, each is a small change to one part of gcmodel.
 
 from __future__ import annotations
 
-from fuzz.targets.bugs.known_bug import KnownBug
+from fuzz.targets.bugs.known_bug import Host
+from gcmodel import CONTEXTS, Parts
+from gcmodel.blocks import block_heap
 from gcmodel.blocks.block_heap import Block, BlockHeap
 from gcmodel.blocks.block_sampler import (
     BlockSample,
@@ -29,11 +31,24 @@ from gcmodel.sampling.contexts import ContextSampling
 from gcmodel.sampling.distances import Gperftools
 from gcmodel.sampling.sample_point import Sampling
 
+GEOMETRIC = Host("reference-geometric", Parts())
+RANDOM = Host("reference-random", Parts())
+DOTNET = Host("reference-dotnet", CONTEXTS)
+JEMALLOC = Host("reference-jemalloc", block_heap.JEMALLOC)
+TCMALLOC = Host("reference-tcmalloc", block_heap.TCMALLOC)
+GPERFTOOLS = Host("reference-gperftools", block_heap.GPERFTOOLS)
+
 # Distances at random.
 
 
+@GEOMETRIC.bug(
+    "first-offset-mask",
+    "PyPy's sampling fork, the first sample's offset",
+    ("sampling", "pointers"),
+    1,
+)
 class FirstOffsetMask(Sampling):
-    """The first distance is to be a multiple of a word, and becomes one of 256."""
+    """The first distance is masked so that it is always a multiple of 256."""
 
     def begin(self) -> None:
         # Correct: the distance as it was drawn; at most a multiple of a word.
@@ -41,8 +56,9 @@ class FirstOffsetMask(Sampling):
         self.set_limit()
 
 
+@GEOMETRIC.bug("first-word-never", "OCaml issue 10064", ("sampling", "pointers"), 1)
 class FirstWordNever(Sampling):
-    """The first distance is counted from the second word on."""
+    """Off by one at the start: the first word can never be sampled."""
 
     def begin(self) -> None:
         super().begin()
@@ -50,8 +66,11 @@ class FirstWordNever(Sampling):
         self.set_limit()
 
 
+@GEOMETRIC.bug(
+    "trigger-below-start", "OCaml issue 10056, whose heap grows downwards", ("pointers",), 1
+)
 class TriggerOutsideArea(Nursery):
-    """A sample point outside the nursery is the limit also where the nursery ends before it."""
+    """A missing else: the sample point is the limit where the nursery ends before it."""
 
     def set_limit(self, sample_point: int | None) -> None:
         super().set_limit(sample_point)
@@ -59,8 +78,14 @@ class TriggerOutsideArea(Nursery):
             self.nursery_limit = sample_point  # Correct: only if the nursery does not end before.
 
 
+@RANDOM.bug(
+    "fixed-stride-bias",
+    ".NET's AllocationTick; Nasarre and Falk, Randomized Allocation Sampling",
+    ("estimate",),
+    9,
+)
 class FixedStride(Sampling):
-    """The distance between samples is always the period."""
+    """Samples are a fixed stride apart: a program in step with it shows one of its sites only."""
 
     def next_distance(self) -> int:
         return self.period_bytes  # Correct: a distance that is drawn.
@@ -69,8 +94,9 @@ class FixedStride(Sampling):
 # Allocation contexts.
 
 
+@DOTNET.bug("outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling",), 4)
 class OutsideDesync(ContextSampling):
-    """An object outside the contexts brings the thread's sampling limit nearer too."""
+    """An object outside the thread's buffer moves one of two variables that say when to sample."""
 
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
         super().allocated_outside(obj, counted_bytes)
@@ -81,8 +107,9 @@ class OutsideDesync(ContextSampling):
             context.combined_limit = limit
 
 
+@DOTNET.bug("flush-only-at-refill", "OpenJ9 issue 7740, fixed by 9745", ("sampling",), 3)
 class FlushOnlyAtRefill(ContextSampling):
-    """The fast path does not stop at the sampling limit, so that whoever refills is sampled."""
+    """A thread samples only when its buffer is refilled."""
 
     def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
         super().__init__(configuration, nursery, events)
@@ -105,8 +132,9 @@ class FlushOnlyAtRefill(ContextSampling):
 # jemalloc.
 
 
+@JEMALLOC.bug("toggle-kills-sampling", "jemalloc issue 1605, fixed by 1604", ("sampling",), 4)
 class ToggleKillsSampling(JemallocSampler):
-    """A wait that ends while sampling is paused is put off for ever."""
+    """Off, one slow-path allocation, on: the counter was thrown to its maximum."""
 
     def fire(self) -> BlockSample | None:
         hit = super().fire()
@@ -115,16 +143,18 @@ class ToggleKillsSampling(JemallocSampler):
         return hit
 
 
+@JEMALLOC.bug("samples-while-suspended", "OCaml issue 9628", ("sampling",), 2)
 class SamplesWhileSuspended(JemallocSampler):
-    """A wait that ends while sampling is paused samples all the same."""
+    """What is allocated while sampling is suspended is sampled too."""
 
     def fire(self) -> BlockSample | None:
         super().fire()
         return BlockSample(self.period_bytes)  # Correct: None while paused.
 
 
+@JEMALLOC.bug("rollback-keeps-threshold", "jemalloc issue 1779", ("sampling",), 3)
 class RollbackKeepsThreshold(JemallocSampler):
-    """A resized block that ends the wait leaves it ended, so that the next block is sampled too."""
+    """A resized block leaves the threshold hit: the next block is always sampled."""
 
     def count_resized(self, counted_bytes: int) -> BlockSample | None:
         hit = super().count_resized(counted_bytes)
@@ -133,8 +163,9 @@ class RollbackKeepsThreshold(JemallocSampler):
         return hit
 
 
+@JEMALLOC.bug("slow-path-counts-twice", "jemalloc issue 1616", ("sampling",), 1)
 class SlowPathCountsTwice(BlockHeap):
-    """A block for which the thread's cache must be filled counts twice."""
+    """The slow path of the small-block cache counts the same bytes again."""
 
     def _place(self, requested_bytes: int, counted_bytes: int, hit: BlockSample | None) -> Block:
         usable_bytes = self._sizes.usable_bytes(requested_bytes)
@@ -145,8 +176,9 @@ class SlowPathCountsTwice(BlockHeap):
         return super()._place(requested_bytes, counted_bytes, hit)
 
 
+@JEMALLOC.bug("large-allocs-skew-counter", "Go issue 12620", ("sampling",), 2)
 class LargeAllocsSkewCounter(JemallocSampler):
-    """A large block is compared with the wait, but counted in another place."""
+    """Large and small blocks are counted by counters that disagree."""
 
     def count(self, counted_bytes: int) -> BlockSample | None:
         before_bytes = self.allocated_bytes
@@ -156,8 +188,9 @@ class LargeAllocsSkewCounter(JemallocSampler):
         return hit
 
 
+@JEMALLOC.bug("forced-large-sample", "Go issues 26618 and 29791", ("sampling",), 1)
 class ForcedLargeSample(JemallocSampler):
-    """A block as large as the period is sampled for certain."""
+    """A block as large as the period is sampled for certain, and unbiased as if by chance."""
 
     def count(self, counted_bytes: int) -> BlockSample | None:
         hit = super().count(counted_bytes)
@@ -166,8 +199,9 @@ class ForcedLargeSample(JemallocSampler):
         return hit
 
 
+@JEMALLOC.bug("sum-then-unbias", "jemalloc issue 1897", ("estimate",), 3)
 class SumThenUnbias(JemallocLivingSamples):
-    """All samples are added, and unbiased as if each were of the mean size."""
+    """A profile sums, then unbiases: small sizes drown."""
 
     def read(self) -> tuple[int, int]:
         count = len(self._alive)
@@ -183,8 +217,9 @@ class SumThenUnbias(JemallocLivingSamples):
 # gperftools.
 
 
+@GPERFTOOLS.bug("zero-size-wraps", "gperftools issue 723", ("sampling",), 1)
 class ZeroSizeWraps(GperftoolsSizes):
-    """The pages of a huge request are counted in so few bits that they may come out as none."""
+    """The pages of a huge request wrap to 0 before it is sampled."""
 
     WIDTH_BYTES = 2**20
     """The width of an address, in proportion: no block is larger here."""
@@ -195,8 +230,9 @@ class ZeroSizeWraps(GperftoolsSizes):
         return 0 if wraps else super().counted_bytes(requested_bytes)
 
 
+@GPERFTOOLS.bug("placeholder-first-interval", "gperftools 2.10, measured", ("sampling",), 1)
 class PlaceholderFirstInterval(GperftoolsSampler):
-    """The first distance is a placeholder, put there before the period is known."""
+    """The first distance is a placeholder of 16 MiB, taken before the period is known."""
 
     PLACEHOLDER_BYTES = 16 * 2**20
 
@@ -205,8 +241,9 @@ class PlaceholderFirstInterval(GperftoolsSampler):
         self.left_bytes = self.PLACEHOLDER_BYTES  # Correct: what was drawn.
 
 
+@GPERFTOOLS.bug("reseed-drops-sample", "gperftools 2.10, measured", ("sampling",), 1)
 class ReseedDropsSample(GperftoolsSampler):
-    """At the first sample the generator begins anew, and a fresh distance may forget the sample."""
+    """The first sample reseeds the generator, draws anew, and may be forgotten."""
 
     _is_seeded = False
     OTHER_SEED = 2**47
@@ -221,8 +258,11 @@ class ReseedDropsSample(GperftoolsSampler):
         return super().count(counted_bytes)
 
 
+@GPERFTOOLS.bug(
+    "class-size-vs-request", "gperftools issue 273; gperftools 2.10, measured", ("estimate",), 2
+)
 class ClassSizeVersusRequest(GperftoolsLivingSamples):
-    """Classes are sampled, and what was asked for is unbiased."""
+    """Size classes are sampled, and requested sizes unbiased."""
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         # Correct: by the counted bytes.
@@ -233,8 +273,9 @@ class ClassSizeVersusRequest(GperftoolsLivingSamples):
 # TCMalloc.
 
 
+@TCMALLOC.bug("dropped-sample-keeps-weight", "dd-trace-py issue 19293", ("sampling",), 4)
 class DroppedSampleKeepsWeight(TcmallocSampler):
-    """One sample in four finds no room and is dropped, and the next one inherits its weight."""
+    """A sample dropped for lack of room leaves its weight to the next one."""
 
     _samples = 0
 
@@ -248,174 +289,3 @@ class DroppedSampleKeepsWeight(TcmallocSampler):
             self.left_bytes -= counted_bytes
             return None  # Correct: a fresh distance begins, whatever becomes of the sample.
         return super().count(counted_bytes)
-
-
-GEOMETRIC, RANDOM, DOTNET = "reference-geometric", "reference-random", "reference-dotnet"
-JEMALLOC, TCMALLOC = "reference-jemalloc", "reference-tcmalloc"
-GPERFTOOLS = "reference-gperftools"
-
-SAMPLER_BUGS = (
-    KnownBug(
-        "first-offset-mask",
-        "PyPy's sampling fork, the first sample's offset",
-        "the first distance is masked so that it is always a multiple of 256",
-        ("sampling", "pointers"),
-        1,
-        {"sampling": FirstOffsetMask},
-        GEOMETRIC,
-    ),
-    KnownBug(
-        "first-word-never",
-        "OCaml issue 10064",
-        "off by one at the start: the first word can never be sampled",
-        ("sampling", "pointers"),
-        1,
-        {"sampling": FirstWordNever},
-        GEOMETRIC,
-    ),
-    KnownBug(
-        "trigger-below-start",
-        "OCaml issue 10056, whose heap grows downwards",
-        "a missing else: the sample point is the limit where the nursery ends before it",
-        ("pointers",),
-        1,
-        {"nursery": TriggerOutsideArea},
-        GEOMETRIC,
-    ),
-    KnownBug(
-        "fixed-stride-bias",
-        ".NET's AllocationTick; Nasarre and Falk, Randomized Allocation Sampling",
-        "samples are a fixed stride apart: a program in step with it shows one of its sites only",
-        ("estimate",),
-        9,
-        {"sampling": FixedStride},
-        RANDOM,
-    ),
-    KnownBug(
-        "outside-tlab-desync",
-        "OpenJDK JDK-8356372, pull request 25114",
-        "an object outside the thread's buffer moves one of two variables that say when to sample",
-        ("sampling",),
-        4,
-        {"sampling": OutsideDesync},
-        DOTNET,
-    ),
-    KnownBug(
-        "flush-only-at-refill",
-        "OpenJ9 issue 7740, fixed by 9745",
-        "a thread samples only when its buffer is refilled",
-        ("sampling",),
-        3,
-        {"sampling": FlushOnlyAtRefill},
-        DOTNET,
-    ),
-    KnownBug(
-        "toggle-kills-sampling",
-        "jemalloc issue 1605, fixed by 1604",
-        "off, one slow-path allocation, on: the counter was thrown to its maximum",
-        ("sampling",),
-        4,
-        {"sampler": ToggleKillsSampling},
-        JEMALLOC,
-    ),
-    KnownBug(
-        "samples-while-suspended",
-        "OCaml issue 9628",
-        "what is allocated while sampling is suspended is sampled too",
-        ("sampling",),
-        2,
-        {"sampler": SamplesWhileSuspended},
-        JEMALLOC,
-    ),
-    KnownBug(
-        "rollback-keeps-threshold",
-        "jemalloc issue 1779",
-        "a resized block leaves the threshold hit: the next block is always sampled",
-        ("sampling",),
-        3,
-        {"sampler": RollbackKeepsThreshold},
-        JEMALLOC,
-    ),
-    KnownBug(
-        "slow-path-counts-twice",
-        "jemalloc issue 1616",
-        "the slow path of the small-block cache counts the same bytes again",
-        ("sampling",),
-        1,
-        {"heap": SlowPathCountsTwice},
-        JEMALLOC,
-    ),
-    KnownBug(
-        "large-allocs-skew-counter",
-        "Go issue 12620",
-        "large and small blocks are counted by counters that disagree",
-        ("sampling",),
-        2,
-        {"sampler": LargeAllocsSkewCounter},
-        JEMALLOC,
-    ),
-    KnownBug(
-        "forced-large-sample",
-        "Go issues 26618 and 29791",
-        "a block as large as the period is sampled for certain, and unbiased as if by chance",
-        ("sampling",),
-        1,
-        {"sampler": ForcedLargeSample},
-        JEMALLOC,
-    ),
-    KnownBug(
-        "sum-then-unbias",
-        "jemalloc issue 1897",
-        "a profile sums, then unbiases: small sizes drown",
-        ("estimate",),
-        3,
-        {"profile": SumThenUnbias},
-        JEMALLOC,
-    ),
-    KnownBug(
-        "zero-size-wraps",
-        "gperftools issue 723",
-        "the pages of a huge request wrap to 0 before it is sampled",
-        ("sampling",),
-        1,
-        {"sizes": ZeroSizeWraps},
-        GPERFTOOLS,
-    ),
-    KnownBug(
-        "placeholder-first-interval",
-        "gperftools 2.10, measured",
-        "the first distance is a placeholder of 16 MiB, taken before the period is known",
-        ("sampling",),
-        1,
-        {"sampler": PlaceholderFirstInterval},
-        GPERFTOOLS,
-    ),
-    KnownBug(
-        "reseed-drops-sample",
-        "gperftools 2.10, measured",
-        "the first sample reseeds the generator, draws anew, and may be forgotten",
-        ("sampling",),
-        1,
-        {"sampler": ReseedDropsSample},
-        GPERFTOOLS,
-    ),
-    KnownBug(
-        "class-size-vs-request",
-        "gperftools issue 273; gperftools 2.10, measured",
-        "size classes are sampled, and requested sizes unbiased",
-        ("estimate",),
-        2,
-        {"profile": ClassSizeVersusRequest},
-        GPERFTOOLS,
-    ),
-    KnownBug(
-        "dropped-sample-keeps-weight",
-        "dd-trace-py issue 19293",
-        "a sample dropped for lack of room leaves its weight to the next one",
-        ("sampling",),
-        4,
-        {"sampler": DroppedSampleKeepsWeight},
-        TCMALLOC,
-    ),
-)
-"""Those that are planted elsewhere than in the plain reference."""

@@ -1,4 +1,5 @@
 """The target `incminimark`: PyPy's own collector, untranslated, under Python 2.7.
 
-`driver` runs there and imports nothing of this package; `command` finds the interpreter for it.
+Of the harness it imports the problems only, and `driver`, which runs there, nothing at all. A
+newcomer begins with `command`, which finds the interpreter, and reads `driver` from its end.
 """

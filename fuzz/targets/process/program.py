@@ -19,17 +19,9 @@ from typing_extensions import override
 
 from fuzz.cancellation import Cancelled
 from fuzz.problems import BadInputError
+from fuzz.protocol import lines
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, problem_of_configuration
-from fuzz.protocol.lines import (
-    action_to_data,
-    as_object,
-    contract_from_data,
-    from_line,
-    observation_from_data,
-    quoted,
-    to_line,
-)
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.targets.process.conversation import BrokenConversationError, Conversation, NotStartedError
@@ -52,18 +44,8 @@ class TraceState(Enum):
 class ProcessTarget(FullTarget):
     """A program, started when it is needed, and again after it broke.
 
-    `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace.
-
-        state      what has happened                  a process   perform            finish
-        AHEAD      nothing yet                        yes         its answer         asks once more
-        LOCKSTEP   the first process broke with       yes         a second one's     what the first
-                   actions sent ahead of its answers                                 one broke of
-        BROKEN     an action broke the program        no          that problem       was told
-        NOT_BEGUN  the header broke it, twice         no          that problem       was told
-
-        AHEAD -> LOCKSTEP   it breaks, and nobody knows in which action
-        AHEAD -> BROKEN     it breaks with nothing sent ahead, so in this action
-        LOCKSTEP -> BROKEN  it breaks, so in this action
+    `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace. What has
+    happened in each state, and what leads out of it, stands in ARCHITECTURE.md.
     """
 
     takes_announcements = True
@@ -91,7 +73,7 @@ class ProcessTarget(FullTarget):
 
     def _begin_trace(self, configuration: Mapping[str, int]) -> None:
         header = {"gcfuzz": 1, "target": self.name, "config": dict(configuration)}
-        self._header = to_line(header)
+        self._header = lines.to_line(header)
         self._performed: list[Action] = []
         self._send_nothing_ahead()
 
@@ -219,17 +201,17 @@ class ProcessTarget(FullTarget):
             expected = self._sent.popleft()
             assert expected == action, f"{expected} was announced, and not {action}"
         else:
-            conversation.send(to_line(action_to_data(action)))
+            conversation.send(lines.to_line(lines.action_to_data(action)))
         return self._observation_in(self._receive(conversation))
 
     def _observation_in(self, line: bytes) -> Observation:
         """The observation in a line. Raises BrokenConversationError."""
         with _garbage(line):
-            data = as_object(from_line(line))
+            data = lines.as_object(lines.from_line(line))
             unknown = data.keys() - self._fields
             if unknown:
                 raise ValueError(f"the contract observes no {min(unknown)}")
-            observation = observation_from_data(data)
+            observation = lines.observation_from_data(data)
             if observation.error is not None:
                 observation.error = _in_one_line(observation.error)
             return observation
@@ -239,7 +221,7 @@ class ProcessTarget(FullTarget):
         if len(self._sent) > AHEAD_MAX // 2:
             return
         for action in self._announced:
-            conversation.send(to_line(action_to_data(action)))
+            conversation.send(lines.to_line(lines.action_to_data(action)))
             self._sent.append(action)
             if len(self._sent) == AHEAD_MAX:
                 return
@@ -298,12 +280,12 @@ def _at_start(problem: Exception) -> str:
 def _contract_in(line: bytes) -> Contract:
     """The contract in a line. Raises BrokenConversationError."""
     with _garbage(line):
-        data = as_object(from_line(line))
+        data = lines.as_object(lines.from_line(line))
         if set(data) == {"error"}:
             raise BrokenConversationError(f"refused: {data['error']}")
         if set(data) != {"contract"}:
             raise ValueError('the answer to a header must be {"contract": {…}}')
-        return contract_from_data(data["contract"])
+        return lines.contract_from_data(data["contract"])
 
 
 @contextmanager
@@ -320,4 +302,4 @@ def _in_one_line(text: str) -> str:
 
 
 def _excerpt(line: bytes) -> str:
-    return quoted(line.decode(errors="replace"))
+    return lines.quoted(line.decode(errors="replace"))

@@ -1,5 +1,5 @@
 """The targets that are gcmodel, in this process: the collector and its kin.
 
-They import the protocol, gcmodel and the bugs that can be planted, and write their contracts out in
-figures. A newcomer begins with `collector`; `kin` has the names.
+They import gcmodel, the protocol, problems and the bugs that can be planted, and write their
+contracts out in figures. A newcomer begins with `collector`; `kin` has the names.
 """

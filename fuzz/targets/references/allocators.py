@@ -6,24 +6,15 @@ start, as it is in these allocators.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 
-from typing_extensions import override
+import attrs
 
-from fuzz.protocol.actions import (
-    Action,
-    Calloc,
-    Free,
-    Malloc,
-    PauseSampling,
-    ReadProfile,
-    Realloc,
-    ResumeSampling,
-    SetPeriod,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import (
     Contract,
+    Layout,
     Range,
     SamplingRule,
     Setting,
@@ -37,6 +28,7 @@ from gcmodel.blocks.block_heap import Block, BlockParts
 BLOCK_BYTES_MAX = 2**20
 ACTIONS = ("malloc", "calloc", "realloc", "free", "set_period", "read_profile")
 OBSERVES = ("samples", "size", "profile")
+PERIODS = Range(1, 2**30)
 POWERS_OF_TWO = tuple(2**lg for lg in range(21))
 THREADS = (Setting("threads", 2, Range(1, 4)), Setting("sampler_seed", 0, Range(0, 2**32)))
 JEMALLOC_CLASSES = (
@@ -55,24 +47,29 @@ GPERFTOOLS_CLASSES = (
 """Eight for each doubling, but no further apart than pages, up to 256 KiB."""
 
 
-class BlocksTarget(ABC):
+class BlocksTarget:
     """gcmodel's allocator, with `parts` in place of its own where a known bug is planted."""
 
     settings: tuple[Setting, ...]
+    layout: Layout
+    rule: SamplingRule
+    """What is promised of sampling, but for the first period and the seeds, which settings say."""
+    carries_out: tuple[str, ...] = ACTIONS
+    observes: tuple[str, ...] = OBSERVES
 
     def __init__(self, name: str, parts: BlockParts, without: Collection[str] = ()) -> None:
         self.name = name
         self._parts = parts
         self._without = without
         self._carry_out: dict[type[Action], Callable[..., None]] = {
-            Malloc: self._malloc,
-            Calloc: self._calloc,
-            Realloc: self._realloc,
-            Free: self._free,
-            SetPeriod: lambda action, _: self._heap.set_period(action.period_bytes),
-            PauseSampling: lambda action, _: self._heap.pause_sampling(),
-            ResumeSampling: lambda action, _: self._heap.resume_sampling(),
-            ReadProfile: self._read_profile,
+            actions.Malloc: self._malloc,
+            actions.Calloc: self._calloc,
+            actions.Realloc: self._realloc,
+            actions.Free: self._free,
+            actions.SetPeriod: lambda action, _: self._heap.set_period(action.period_bytes),
+            actions.PauseSampling: lambda action, _: self._heap.pause_sampling(),
+            actions.ResumeSampling: lambda action, _: self._heap.resume_sampling(),
+            actions.ReadProfile: self._read_profile,
         }
         self._heap = parts.heap(parts, 1, (0,))
         self._roots: list[Block] = []
@@ -85,11 +82,14 @@ class BlocksTarget(ABC):
         period_bytes = chosen["period_bytes"]
         self._heap = self._parts.heap(self._parts, period_bytes, seeds)
         self._roots = []
-        return self.contract_of(period_bytes, seeds).without(self._without)
-
-    @abstractmethod
-    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
-        """What is promised, with that period at first and these seeds, one a thread."""
+        return Contract(
+            nursery_bytes=0,
+            layout=self.layout,
+            sampling=attrs.evolve(self.rule, seeds=seeds, initial_period_bytes=period_bytes),
+            settings=self.settings,
+            actions=self.carries_out,
+            observes=self.observes,
+        ).without(self._without)
 
     def perform(self, action: Action) -> Observation:
         """A crash of the allocator is an error like any other: it is under test."""
@@ -107,23 +107,23 @@ class BlocksTarget(ABC):
         hits.clear()
         return observation
 
-    def _malloc(self, action: Malloc, observation: Observation) -> None:
+    def _malloc(self, action: actions.Malloc, observation: Observation) -> None:
         self._roots.append(self._heap.malloc(action.size_bytes))
         observation.size = self._roots[-1].usable_bytes
 
-    def _calloc(self, action: Calloc, observation: Observation) -> None:
+    def _calloc(self, action: actions.Calloc, observation: Observation) -> None:
         self._roots.append(self._heap.calloc(action.count, action.size_bytes))
         observation.size = self._roots[-1].usable_bytes
 
-    def _realloc(self, action: Realloc, observation: Observation) -> None:
+    def _realloc(self, action: actions.Realloc, observation: Observation) -> None:
         resized = self._heap.realloc(self._roots[action.root], action.size_bytes)
         self._roots[action.root] = resized
         observation.size = resized.usable_bytes
 
-    def _free(self, action: Free, observation: Observation) -> None:
+    def _free(self, action: actions.Free, observation: Observation) -> None:
         self._heap.free(self._roots.pop(action.root))
 
-    def _read_profile(self, action: ReadProfile, observation: Observation) -> None:
+    def _read_profile(self, action: actions.ReadProfile, observation: Observation) -> None:
         observation.profile = [*self._heap.profile()]
 
 
@@ -134,81 +134,50 @@ class JemallocTarget(BlocksTarget):
         Setting("period_bytes", 4096, Range(1, 2**20), choices=POWERS_OF_TWO),
         *THREADS,
     )
-
-    @override
-    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
-        return Contract(
-            nursery_bytes=0,
-            layout=layout_of_blocks(BLOCK_BYTES_MAX, JEMALLOC_CLASSES),
-            sampling=SamplingRule(
-                period_bytes=Range(1, 2**20),
-                periods=POWERS_OF_TWO,
-                crosses="at",
-                surplus="dropped",
-                samples_per_allocation="one",
-                paused="counting",
-                setting_period="drops",
-                distances="jemalloc",
-                seeds=seeds,
-                initial_period_bytes=period_bytes,
-                estimates="probability",
-            ),
-            settings=self.settings,
-            actions=(*ACTIONS, "pause_sampling", "resume_sampling"),
-            observes=OBSERVES,
-        )
+    layout = layout_of_blocks(BLOCK_BYTES_MAX, JEMALLOC_CLASSES)
+    rule = SamplingRule(
+        period_bytes=Range(1, 2**20),
+        periods=POWERS_OF_TWO,
+        crosses="at",
+        surplus="dropped",
+        samples_per_allocation="one",
+        paused="counting",
+        setting_period="drops",
+        distances="jemalloc",
+        estimates="probability",
+    )
+    carries_out = (*ACTIONS, "pause_sampling", "resume_sampling")
 
 
 class TcmallocTarget(BlocksTarget):
     """By google/tcmalloc: what is asked for and one byte more counts, and samples have weights."""
 
-    settings = (Setting("period_bytes", 4096, Range(1, 2**30)), *THREADS)
-
-    @override
-    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
-        return Contract(
-            nursery_bytes=0,
-            layout=layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES),
-            sampling=SamplingRule(
-                period_bytes=Range(1, 2**30),
-                counts="requested_plus_one",
-                surplus="dropped",
-                samples_per_allocation="one",
-                realloc="when_moved",
-                weights="passed",
-                distances="tcmalloc",
-                seeds=seeds,
-                initial_period_bytes=period_bytes,
-                estimates="weight",
-            ),
-            settings=self.settings,
-            actions=ACTIONS,
-            observes=(*OBSERVES, "weights"),
-        )
+    settings = (Setting("period_bytes", 4096, PERIODS), *THREADS)
+    layout = layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES)
+    rule = SamplingRule(
+        period_bytes=PERIODS,
+        counts="requested_plus_one",
+        surplus="dropped",
+        samples_per_allocation="one",
+        realloc="when_moved",
+        weights="passed",
+        distances="tcmalloc",
+        estimates="weight",
+    )
+    observes = (*OBSERVES, "weights")
 
 
 class GperftoolsTarget(BlocksTarget):
     """By gperftools 2.10, as it was meant: size classes count."""
 
-    settings = (Setting("period_bytes", 4096, Range(1, 2**30)), *THREADS)
-
-    @override
-    def contract_of(self, period_bytes: int, seeds: tuple[int, ...]) -> Contract:
-        return Contract(
-            nursery_bytes=0,
-            layout=layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES),
-            sampling=SamplingRule(
-                period_bytes=Range(1, 2**30),
-                counts="class_or_requested",
-                surplus="dropped",
-                samples_per_allocation="one",
-                realloc="when_moved",
-                distances="gperftools",
-                seeds=seeds,
-                initial_period_bytes=period_bytes,
-                estimates="probability",
-            ),
-            settings=self.settings,
-            actions=ACTIONS,
-            observes=OBSERVES,
-        )
+    settings = TcmallocTarget.settings
+    layout = TcmallocTarget.layout
+    rule = SamplingRule(
+        period_bytes=PERIODS,
+        counts="class_or_requested",
+        surplus="dropped",
+        samples_per_allocation="one",
+        realloc="when_moved",
+        distances="gperftools",
+        estimates="probability",
+    )

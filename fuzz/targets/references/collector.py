@@ -160,10 +160,7 @@ class ReferenceTarget:
                 word_bytes=8,
                 object_bytes_max=OBJECT_BYTES_MAX,
             ),
-            sampling=SamplingRule(
-                period_bytes=PERIODS,
-                pinning="allowed" if chosen["pin_while_sampling"] else "excluded",
-            ),
+            sampling=self.rule_of(chosen),
             settings=self.settings,
             actions=tuple(NAMES[each] for each in self.carry_out),
             observes=OBSERVES,
@@ -173,6 +170,11 @@ class ReferenceTarget:
             ),
             pins_max=_pins_max(chosen["nursery_bytes"], chosen["large_object_bytes"]),
         )
+
+    def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
+        """What is promised of sampling."""
+        may_pin = chosen["pin_while_sampling"]
+        return SamplingRule(period_bytes=PERIODS, pinning="allowed" if may_pin else "excluded")
 
     def perform(self, action: Action) -> Observation:
         """A crash of the heap is an error like any other: it is under test."""

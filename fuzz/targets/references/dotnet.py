@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import attrs
 from typing_extensions import override
 
-from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
 from gcmodel import Configuration
@@ -53,15 +53,18 @@ class DotnetTarget(ReferenceTarget):
     @override
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:
         contract = super().contract_of({**chosen, "pin_while_sampling": 0})
-        rule = attrs.evolve(
-            contract.sampling,
+        return attrs.evolve(contract, actions=ACTIONS, observes=OBSERVES, pins_max=0)
+
+    @override
+    def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
+        return attrs.evolve(
+            super().rule_of(chosen),
             surplus="dropped",
             samples_per_allocation="one",
             context_bytes=chosen["context_bytes"],
             distances="dotnet",
             seeds=_seeds(chosen),
         )
-        return attrs.evolve(contract, sampling=rule, actions=ACTIONS, observes=OBSERVES, pins_max=0)
 
     def _tell_events(self, observation: Observation) -> None:
         super()._tell_events(observation)

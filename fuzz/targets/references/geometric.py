@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import attrs
 from typing_extensions import override
 
-from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.contract import Range, SamplingRule, Setting
 from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
 from gcmodel import Configuration
 
@@ -32,19 +32,14 @@ class GeometricTarget(ReferenceTarget):
         return attrs.evolve(configuration, random_periods=True, sampler_seeds=seeds)
 
     @override
-    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
-        contract = super().contract_of(chosen)
-        rule = attrs.evolve(
-            contract.sampling, distances="geometric", seeds=(chosen["sampler_seed"],)
-        )
-        return attrs.evolve(contract, sampling=rule)
+    def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
+        seeds = (chosen["sampler_seed"],)
+        return attrs.evolve(super().rule_of(chosen), distances="geometric", seeds=seeds)
 
 
 class RandomTarget(GeometricTarget):
     """The same, with a contract that does not say how distances are drawn."""
 
     @override
-    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
-        contract = super().contract_of(chosen)
-        rule = attrs.evolve(contract.sampling, distances="random", seeds=(0,))
-        return attrs.evolve(contract, sampling=rule)
+    def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
+        return attrs.evolve(super().rule_of(chosen), distances="random", seeds=(0,))

@@ -19,8 +19,9 @@ from fuzz.protocol.actions import (
     EnableSampling,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.target import Target
 from fuzz.run import Run
-from fuzz.targets import Target, TargetOptions, make_target
+from fuzz.targets import TargetOptions, make_target
 
 NODE = AllocateNode(0)  # 32 of 256 bytes
 WITHOUT_PINS = TargetOptions(without=("pin",))

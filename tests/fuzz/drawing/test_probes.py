@@ -32,9 +32,10 @@ from fuzz.protocol.actions import (
     Unpin,
 )
 from fuzz.protocol.observation import MAJOR_STATES
+from fuzz.protocol.target import Target
 from fuzz.run import ProbeReached, Reaching, Run
 from fuzz.sessions.reach import reach
-from fuzz.targets import Target, make_target
+from fuzz.targets import make_target
 from fuzz.terminal.cli import run_command_line
 
 INCONCLUSIVE = 3

@@ -28,8 +28,9 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
 from fuzz.run import Run, run_actions
-from fuzz.targets import Target, make_target
+from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
 FEW = 8

@@ -24,8 +24,9 @@ from fuzz.oracles.oracle import Oracle
 from fuzz.protocol.actions import NAMES, Action, AllocateNode, CheckHeap, EnableSampling
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.target import Target
 from fuzz.run import Run
-from fuzz.targets import Target, make_target
+from fuzz.targets import make_target
 
 Answered = tuple[Action, Observation]
 ODD_ORACLE = """

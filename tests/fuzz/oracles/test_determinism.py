@@ -19,8 +19,9 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.target import Target
 from fuzz.run import run_actions
-from fuzz.targets import Target, make_target
+from fuzz.targets import make_target
 
 ORACLE = DeterminismOracle()
 SEEN = Observation(2, 1, "ssMR", 32, outside=False, at=0, reports=[Report([5], 0, 0, 0)], free=32)

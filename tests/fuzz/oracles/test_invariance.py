@@ -28,8 +28,8 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
 from fuzz.run import run_actions
-from fuzz.targets import Target
 from fuzz.targets.references.collector import ReferenceTarget
 from gcmodel import Configuration, Parts
 from gcmodel.memory.events import Events

@@ -4,7 +4,8 @@ import pytest
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
-from fuzz.targets import make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 ACTIONS = 20_000
 
@@ -21,7 +22,7 @@ ACTIONS = 20_000
     ],
 )
 def test_a_bug_that_one_oracle_alone_catches(oracle: str, bug: str) -> None:
-    engine, probes = RandomEngine(make_target(planted(bug)), "alone"), ProbeCounter()
+    engine, probes = RandomEngine(make_target(KNOWN_BUGS[bug].target), "alone"), ProbeCounter()
     number = done = 0
     failing = set()
     while done < ACTIONS:

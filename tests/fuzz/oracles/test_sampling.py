@@ -26,8 +26,8 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, SamplingRule
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
 from fuzz.run import Run
-from fuzz.targets import Target
 
 NODE_BYTES = 32
 LIKE_A_NODE = SetCallback(7)

@@ -29,8 +29,8 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.target import Target
 from fuzz.run import Run
-from fuzz.targets import Target
 
 SURVIVED, OUTSIDE = 1, 2
 NODE, WEAKREF, ARRAY, STRING = 1 << 2, 2 << 2, 3 << 2, 4 << 2

@@ -30,8 +30,9 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.target import Target
 from fuzz.run import Failure, run_actions
-from fuzz.targets import Target, make_target
+from fuzz.targets import make_target
 
 ORACLE = TransparencyOracle()
 SEEN = Observation(minors=1, alive=True, graph=[[1, 3]])

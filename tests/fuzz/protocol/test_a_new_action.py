@@ -179,4 +179,4 @@ def test_it_is_documented(row_of: Callable[[type[Action]], str]) -> None:
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_no_target_promises_it_that_does_not_list_it(name: str) -> None:
-    assert NAME not in make_reference(name, name, ()).start({}).actions
+    assert NAME not in make_reference(name).start({}).actions

@@ -17,7 +17,7 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.lines import contract_from_data, unstructured
-from fuzz.targets import Target
+from fuzz.protocol.target import Target
 
 
 def problems_with(contract: Contract, **changes: Any) -> list[str]:  # noqa: ANN401

@@ -9,7 +9,8 @@ import pytest
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol import trace as traces
 from fuzz.run import replay
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 CORPUS = Path(__file__).parents[3] / "corpus"
 FILES = sorted(CORPUS.glob("*.jsonl"))
@@ -52,7 +53,7 @@ def test_it_kills_the_known_bugs_that_it_names(path: Path) -> None:
     trace = traces.read(path)
     assert trace.header.kills
     for bug in trace.header.kills:
-        failure = replay(make_target(planted(bug)), trace, path.name)
+        failure = replay(make_target(KNOWN_BUGS[bug].target), trace, path.name)
         assert failure is not None
         assert failure.oracle in KNOWN_BUGS[bug].oracles
 

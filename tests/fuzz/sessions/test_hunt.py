@@ -14,9 +14,9 @@ import pytest
 
 import fuzz
 from fuzz.run import Failure
-from fuzz.sessions.hunt import SEEDS, Hunt, Record, hunt, hunt_all
-from fuzz.targets import KNOWN_BUGS
-from fuzz.terminal.cli import run_command_line
+from fuzz.sessions.hunt import Hunt, Record, hunt, hunt_all
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
+from fuzz.terminal.cli import SEEDS_HUNTED, run_command_line
 
 CLEAN, BAD_INPUT, INCONCLUSIVE = 0, 2, 3
 BUG = "word-lost-by-large"
@@ -125,7 +125,7 @@ def test_no_worker_outlives_a_killed_hunt() -> None:
 @pytest.fixture(scope="module")
 def records() -> dict[str, Record]:
     """All bugs, hunted by the random engine with the seeds from 1 to 20."""
-    hunted = hunt_all(list(KNOWN_BUGS), "random", SEEDS, os.cpu_count() or 1, no_progress)
+    hunted = hunt_all(list(KNOWN_BUGS), "random", SEEDS_HUNTED, os.cpu_count() or 1, no_progress)
     return {each.bug.id: each for each in hunted}
 
 

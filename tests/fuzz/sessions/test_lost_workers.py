@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fuzz.sessions.session import WORKERS_DIED, Event, Finished, Plan, Session, WorkerDied
+from fuzz.sessions.session import WORKERS_DIED, Event, Finished, Session, WorkerDied
+from fuzz.sessions.worker import Plan
 
 pytestmark = pytest.mark.slow
 

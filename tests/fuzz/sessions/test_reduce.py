@@ -27,9 +27,11 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
 from fuzz.run import Failure, run_actions
 from fuzz.sessions.reduce import Reducer, reduce_failure
-from fuzz.targets import KNOWN_BUGS, Target, make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 SLICES_MAX = 400
 
@@ -378,7 +380,7 @@ def first_failure(target: Target) -> Failure:
     ],
 )
 def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
-    target = make_target(planted(bug))
+    target = make_target(KNOWN_BUGS[bug].target)
     before = first_failure(target)
     after = reduce_failure(target, before)
     assert after.identity == before.identity

@@ -23,12 +23,11 @@ from fuzz.sessions.session import (
     TIME,
     Event,
     Finished,
-    Plan,
     Progress,
     Session,
-    SessionTotals,
     WorkerDied,
 )
+from fuzz.sessions.worker import Plan, SessionTotals
 from fuzz.targets import TargetOptions, make_target
 
 UNLIMITED_ACTIONS = 10**9
@@ -133,6 +132,16 @@ def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.Mo
     # Waited for, too: not even a zombie is left.
     assert workers
     assert [worker for worker in workers if worker.is_running()] == []
+
+
+def test_what_a_worker_saved_and_did_not_tell_of_is_taken_back(plan: Plan) -> None:
+    untold = Path(f"heap-error-free-00000000.{plan.token}-0.jsonl")
+    others = Path("heap-error-free-00000000.0123456789ab-0.jsonl")
+    raw = Path(f"heap-error-free-raw-00000000.{plan.token}-0.jsonl")
+    for name in (untold, others, raw):
+        (plan.corpus / name).touch()
+    run(plan)
+    assert {path.name for path in plan.corpus.iterdir()} == {others.name, raw.name}
 
 
 def test_the_time_ends_a_wait_for_an_answer(

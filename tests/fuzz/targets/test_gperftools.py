@@ -481,7 +481,7 @@ def test_samplers_have_the_same_address_whatever_else_their_process_allocates(
 ) -> None:
     settings = {"fresh_threads": 1, "threads": 3}
     first = make_target(AS_BUILT).start(settings)
-    monkeypatch.setenv("PYTHONTRACEMALLOC", "9")
+    monkeypatch.setenv("PYTHONTRACEMALLOC", "1")
     second = make_target(AS_BUILT).start(settings)
     assert first.sampling.reseeds == second.sampling.reseeds
 

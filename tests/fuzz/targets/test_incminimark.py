@@ -21,8 +21,9 @@ from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.target import Target
 from fuzz.run import replay
-from fuzz.targets import Target, TargetOptions, make_target
+from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark.command import driver_command, find_python
 from fuzz.terminal.cli import run_command_line
 

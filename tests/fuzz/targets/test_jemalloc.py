@@ -33,7 +33,8 @@ from fuzz.protocol.actions import (
     ResumeSampling,
     SetPeriod,
 )
-from fuzz.targets import Target, make_target
+from fuzz.protocol.target import Target
+from fuzz.targets import make_target
 from fuzz.targets.allocators.jemalloc_driver import SIZE_CLASSES, contract_under
 from fuzz.targets.allocators.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
 from fuzz.targets.allocators.stock_commands import JEMALLOC, driver_command

@@ -35,7 +35,8 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.run import Failure, Run, run_actions
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 Story = tuple[dict[str, int], list[Action]]
 
@@ -242,14 +243,14 @@ def failure_of(target: str, story: Story) -> Failure | None:
 
 @each_bug
 def test_its_trigger_fails_with_the_last_action(bug: str) -> None:
-    failure = failure_of(planted(bug), TRIGGERS[bug])
+    failure = failure_of(KNOWN_BUGS[bug].target, TRIGGERS[bug])
     assert failure is not None
     assert failure.actions == tuple(TRIGGERS[bug][1])
 
 
 @each_bug
 def test_its_trigger_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
-    failure = failure_of(planted(bug), TRIGGERS[bug])
+    failure = failure_of(KNOWN_BUGS[bug].target, TRIGGERS[bug])
     assert failure is not None
     assert failure.oracle in KNOWN_BUGS[bug].oracles
 
@@ -270,7 +271,7 @@ def test_all_actions_of_a_near_miss_are_legal(bug: str) -> None:
 
 @each_bug
 def test_a_near_miss_passes(bug: str) -> None:
-    assert failure_of(planted(bug), NEAR_MISSES[bug]) is None
+    assert failure_of(KNOWN_BUGS[bug].target, NEAR_MISSES[bug]) is None
 
 
 @each_bug

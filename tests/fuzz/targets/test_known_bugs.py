@@ -10,7 +10,8 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.run import replay
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import KNOWN_BUGS, make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH = 0, 1
@@ -40,7 +41,7 @@ def test_the_trace_of_a_bug_passes_on_the_reference(bug: str) -> None:
 
 @each_bug
 def test_the_trace_of_a_bug_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
-    target = make_target(planted(bug))
+    target = make_target(KNOWN_BUGS[bug].target)
     failures = [replay(target, trace, bug) for trace in traces_killing(bug)]
     assert {failure and failure.oracle for failure in failures} <= {*KNOWN_BUGS[bug].oracles}
 
@@ -63,7 +64,16 @@ def test_a_bug_is_found_reduced_saved_and_replayed(
     bug: str, engine: str, actions: str, tmp_path: Path
 ) -> None:
     corpus = tmp_path / "corpus"
-    plan = ["--target", planted(bug), "--engine", engine, "--actions", actions, "--seed", "1"]
+    plan = [
+        "--target",
+        KNOWN_BUGS[bug].target,
+        "--engine",
+        engine,
+        "--actions",
+        actions,
+        "--seed",
+        "1",
+    ]
 
     assert run_command_line(["run", *plan, "--corpus", str(corpus)]) == MISMATCH
 

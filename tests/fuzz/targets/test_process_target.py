@@ -18,8 +18,9 @@ from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action, AllocateString, CollectFull, EnableSampling, Free
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Failure, run_actions
-from fuzz.targets import Target, TargetOptions, contract_of, make_target
+from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
 from fuzz.terminal.cli import run_command_line
 

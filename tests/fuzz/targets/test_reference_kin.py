@@ -26,7 +26,8 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.observation import Observation
-from fuzz.targets import REFERENCES, make_target
+from fuzz.targets import make_target
+from fuzz.targets.references.kin import REFERENCES
 from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes, Sizes, TcmallocSizes
 from gcmodel.sampling.distances import Dotnet, Geometric, Gperftools, Jemalloc
 

@@ -37,7 +37,8 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, Range, problem_of_configuration
 from fuzz.protocol.observation import Observation
-from fuzz.targets import GPERFTOOLS, Target, TargetOptions, make_target
+from fuzz.protocol.target import Target
+from fuzz.targets import STOCK_ALLOCATORS, TargetOptions, make_target
 from fuzz.targets.references.collector import ReferenceTarget
 from gcmodel import HeapError, Parts
 from gcmodel.collector.barrier import Barrier
@@ -480,7 +481,7 @@ def test_an_unknown_target_is_bad_input(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["reference", "reference-dotnet", "incminimark", "jemalloc", *GPERFTOOLS]
+    "name", ["reference", "reference-dotnet", "incminimark", *STOCK_ALLOCATORS]
 )
 def test_only_a_process_has_a_command(name: str) -> None:
     with pytest.raises(BadInputError, match=f"--command is the program of process; {name} needs"):

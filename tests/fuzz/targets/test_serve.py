@@ -16,7 +16,7 @@ from fuzz.protocol.actions import Action, Calloc, Free, Malloc, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import action_to_data, contract_from_data, observation_from_data, to_line
 from fuzz.protocol.observation import Observation
-from fuzz.targets import Target
+from fuzz.protocol.target import Target
 from fuzz.targets.process.serve import serve
 
 HEADER = '{"gcfuzz": 1, "target": "process", "config": {"nursery_bytes": 512}}'

@@ -16,9 +16,11 @@ import pytest
 import fuzz
 from fuzz.protocol.trace import Trace, dumps
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import KNOWN_BUGS, REFERENCE, REFERENCES, make_target
-from fuzz.targets.bugs.known_bugs import KnownBug, planted_parts
+from fuzz.targets import REFERENCE, make_target
+from fuzz.targets.bugs.known_bug import KnownBug
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS, planted_parts
 from fuzz.targets.references.collector import SETTINGS
+from fuzz.targets.references.kin import REFERENCES
 from fuzz.terminal.cli import run_command_line
 from gcmodel.sampling.sample_point import Sampling
 

@@ -15,7 +15,8 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import loads
 from fuzz.run import Step, replay_steps
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.explain import COLUMNS, WIDTH, explain_step
 
@@ -94,7 +95,7 @@ def test_every_line_of_a_planted_bug_s_trace_fits_in_80_columns(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     trace = shipped_traces()[name]
-    target = make_target(planted(trace.header.kills[0]))
+    target = make_target(KNOWN_BUGS[trace.header.kills[0]].target)
     lines = [line for step in replay_steps(target, trace, name) for line in explain_step(step)]
     assert any(line.startswith(CULPRIT) for line in lines)
     assert [line for line in lines if len(line) > COLUMNS] == []
@@ -196,7 +197,7 @@ def test_one_that_fails_says_nothing_of_where_else(
 ) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(KILLER)
-    target = planted("disable-before-enable")
+    target = KNOWN_BUGS["disable-before-enable"].target
     assert run_command_line(["explain", str(path), "--target", target]) == MISMATCH
     assert "passes here" not in capsys.readouterr().out
 

@@ -23,9 +23,10 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import loads
 from fuzz.run import Step, replay_steps
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import make_target, planted
+from fuzz.targets import make_target
+from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
-from fuzz.terminal.explain_page import Box, TracePage, make_page, render
+from fuzz.terminal.explain_page import Page, make_page, render
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 TOP = 256
@@ -60,10 +61,10 @@ MALLOC = '{"do": "malloc", "size_bytes": 10, "thread": 1}'
 BLOCKS = "reference-jemalloc"
 
 
-def page_of(*actions: str, target: str = "reference", title: str = "a trace") -> TracePage:
+def page_of(*actions: str, target: str = "reference", title: str = "a trace") -> Page:
     trace = loads(HEADER + "".join(action + "\n" for action in actions), "trace.jsonl")
     steps = replay_steps(make_target(target), trace, "trace.jsonl")
-    return make_page(title, "all defaults", steps)
+    return make_page(title, {}, steps)
 
 
 @attrs.frozen
@@ -78,19 +79,19 @@ class Drawn:
     weak: int | None
 
 
-def heap_at(page: TracePage, step: int) -> list[Drawn]:
+def heap_at(page: Page, step: int) -> list[Drawn]:
     """The objects that are drawn in a step, in the order of a walk."""
-    boxes: dict[str, Box] = {}
+    boxes: dict[str, Page] = {}
     fields: defaultdict[str, dict[int, str]] = defaultdict(dict)
     roots: list[str] = []
-    for each in page.steps[: range(len(page.steps))[step] + 1]:
-        boxes |= {box.name: box for box in each.changes.boxes}
-        for name, field, to in each.changes.references:
+    for each in page["steps"][: range(len(page["steps"]))[step] + 1]:
+        boxes |= {box["name"]: box for box in each["changes"]["boxes"]}
+        for name, field, to in each["changes"]["references"]:
             fields[name].pop(field, None)
             fields[name] |= {} if to is None else {field: to}
-        start, gone, come = each.changes.roots
+        start, gone, come = each["changes"]["roots"]
         roots[start : start + gone] = come
-    order = list(dict.fromkeys([*roots, *page.prebuilt]))
+    order = list(dict.fromkeys([*roots, *page["prebuilt"]]))
     for name in order:  # It grows meanwhile.
         for _, to in sorted(fields[name].items()):
             if to not in order:
@@ -99,21 +100,21 @@ def heap_at(page: TracePage, step: int) -> list[Drawn]:
     return [drawn(boxes[name], fields[name], roots, rows) for name in order]
 
 
-def drawn(box: Box, fields: dict[int, str], roots: list[str], rows: dict[str, int]) -> Drawn:
+def drawn(box: Page, fields: dict[int, str], roots: list[str], rows: dict[str, int]) -> Drawn:
     lost = ""
-    if box.weak is not None and box.weak not in rows:
-        lost = " → dead" if box.weak_is_dead else " → garbage"
+    if box["weak"] is not None and box["weak"] not in rows:
+        lost = " → dead" if box["weak_is_dead"] else " → garbage"
     return Drawn(
-        name=box.name,
-        label=box.label + lost,
-        note=box.note,
-        slots=tuple(slot for slot, name in enumerate(roots) if name == box.name),
+        name=box["name"],
+        label=box["label"] + lost,
+        note=box["note"],
+        slots=tuple(slot for slot, name in enumerate(roots) if name == box["name"]),
         references=tuple((field, rows[fields[field]]) for field in sorted(fields)),
-        weak=None if box.weak is None else rows.get(box.weak),
+        weak=None if box["weak"] is None else rows.get(box["weak"]),
     )
 
 
-def names(page: TracePage, step: int) -> list[str]:
+def names(page: Page, step: int) -> list[str]:
     return [each.name for each in heap_at(page, step)]
 
 
@@ -165,22 +166,30 @@ def test_a_weak_reference_says_what_became_of_its_object() -> None:
 
 
 def test_what_happened_is_in_the_words_of_the_terminal() -> None:
-    step = page_of(ENABLE, NODE, ARRAY).steps[-1]
-    assert (step.action, step.facts) == ("allocate_array length=2", "32 bytes in the nursery at 32")
+    step = page_of(ENABLE, NODE, ARRAY)["steps"][-1]
+    assert (step["action"], step["facts"]) == (
+        "allocate_array length=2",
+        "32 bytes in the nursery at 32",
+    )
 
 
 def test_a_step_has_the_pointers_and_where_the_object_lies() -> None:
-    step = page_of(ENABLE, NODE, ARRAY).steps[-1]
-    assert step.nursery
-    pointers = step.nursery.free, step.nursery.limit, step.nursery.top, step.nursery.sample_point
+    step = page_of(ENABLE, NODE, ARRAY)["steps"][-1]
+    assert step["nursery"]
+    pointers = (
+        step["nursery"]["free"],
+        step["nursery"]["limit"],
+        step["nursery"]["top"],
+        step["nursery"]["sample_point"],
+    )
     assert pointers == (64, 128, TOP, 128)
-    assert step.placed == (32, 32)
+    assert step["placed"] == (32, 32)
 
 
 def test_a_target_without_pointers_has_no_nursery_to_draw(contract: Contract) -> None:
     action = action_from_data({"do": "check_heap"})
     step = Step(1, action, Observation(), contract, None, Shadow(contract))
-    assert make_page("a trace", "all defaults", [step]).steps[0].nursery is None
+    assert make_page("a trace", {}, [step])["steps"][0]["nursery"] is None
 
 
 @pytest.mark.parametrize(
@@ -190,7 +199,7 @@ def test_a_target_without_pointers_has_no_nursery_to_draw(contract: Contract) ->
 def test_a_page_says_whether_there_is_a_nursery_to_draw(
     target: str, action: str, draws: bool
 ) -> None:
-    assert page_of(action, target=target).draws_nursery is draws
+    assert page_of(action, target=target)["draws_nursery"] is draws
 
 
 def test_a_block_says_what_was_asked_for_and_its_room() -> None:
@@ -205,42 +214,44 @@ def test_a_block_says_its_room_after_it_was_made_another_size() -> None:
 
 
 def test_a_step_says_which_thread_it_was() -> None:
-    assert page_of(MALLOC, target=BLOCKS).steps[0].action == "malloc by thread 1 size_bytes=10"
+    assert (
+        page_of(MALLOC, target=BLOCKS)["steps"][0]["action"] == "malloc by thread 1 size_bytes=10"
+    )
 
 
 def test_a_step_says_whether_the_target_walked_its_heap() -> None:
-    assert [step.walked for step in page_of(NODE, COLLECT).steps] == [False, True]
+    assert [step["walked"] for step in page_of(NODE, COLLECT)["steps"]] == [False, True]
 
 
 def test_a_wrong_pointer_has_the_place_where_it_belongs() -> None:
-    step = page_of(*STALE_LIMIT, target="reference+stale-limit-after-large").steps[-1]
-    assert step.nursery
-    assert step.nursery.limit == 31
-    assert step.nursery.expected == ("limit", TOP)
+    step = page_of(*STALE_LIMIT, target="reference+stale-limit-after-large")["steps"][-1]
+    assert step["nursery"]
+    assert step["nursery"]["limit"] == 31
+    assert step["nursery"]["expected"] == ("limit", TOP)
 
 
 def test_a_mismatch_says_what_was_expected_what_came_and_why() -> None:
-    step = page_of(*STALE_LIMIT, target="reference+stale-limit-after-large").steps[-1]
-    assert step.mismatch == (
+    step = page_of(*STALE_LIMIT, target="reference+stale-limit-after-large")["steps"][-1]
+    assert step["mismatch"] == [
         ("oracle", "pointers"),
         ("expected", "limit 256"),
         ("got", "limit 31"),
         ("because", "sample_point 263, top 256"),
-    )
+    ]
 
 
 def test_a_heap_that_is_not_the_mutator_s_is_there_beside_it() -> None:
     page = page_of(*NUMBER_LOST, target="reference+shadow-keeps-number")
-    found = page.steps[-1].found
+    found = page["steps"][-1]["found"]
     assert found
-    assert (heap_at(page, -1)[0].label, found[0].label) == ("node 1", "node 0")
+    assert (heap_at(page, -1)[0].label, found[0]["label"]) == ("node 1", "node 0")
 
 
 def test_only_the_objects_that_differ_are_marked() -> None:
-    step = page_of(*NUMBER_LOST, target="reference+shadow-keeps-number").steps[-1]
-    assert step.found
-    assert step.differs == (0,)
-    assert [box.differs for box in step.found] == [True, False, False]
+    step = page_of(*NUMBER_LOST, target="reference+shadow-keeps-number")["steps"][-1]
+    assert step["found"]
+    assert step["differs"] == [0]
+    assert [box["differs"] for box in step["found"]] == [True, False, False]
 
 
 def test_a_heap_with_an_object_too_many_and_of_no_known_kind_can_be_drawn(
@@ -249,20 +260,20 @@ def test_a_heap_with_an_object_too_many_and_of_no_known_kind_can_be_drawn(
     graph = [[1, 0, 0, 2], [3, 4], [9, 5]]
     action = action_from_data({"do": "check_heap"})
     step = Step(1, action, Observation(graph=graph), contract, None, Shadow(contract))
-    found = make_page("a trace", "all defaults", [step]).steps[0].found
+    found = make_page("a trace", {}, [step])["steps"][0]["found"]
     assert found
-    assert [box.label for box in found] == ["node 0", "array 4", "type 9 5"]
-    assert [box.references for box in found] == [((0, 2),), (), ()]
-    assert [box.differs for box in found] == [True, False, True]
+    assert [box["label"] for box in found] == ["node 0", "array 4", "type 9 5"]
+    assert [box["references"] for box in found] == [[(0, 2)], [], []]
+    assert [box["differs"] for box in found] == [True, False, True]
 
 
 def test_a_row_that_says_too_little_can_be_drawn(contract: Contract) -> None:
     action = action_from_data({"do": "check_heap"})
     seen = Observation(graph=[[], [1], [1, 2, 3]])
     step = Step(1, action, seen, contract, None, Shadow(contract))
-    found = make_page("a trace", "all defaults", [step]).steps[0].found
+    found = make_page("a trace", {}, [step])["steps"][0]["found"]
     assert found
-    assert [box.label for box in found] == ["an empty row", "node", "node 2"]
+    assert [box["label"] for box in found] == ["an empty row", "node", "node 2"]
 
 
 @pytest.mark.parametrize("name", shipped_traces())
@@ -271,12 +282,14 @@ def test_what_became_different_up_to_a_step_makes_up_its_heap(name: str) -> None
     walks, ages = [], []
 
     def seen() -> Iterator[Step]:
-        for step in replay_steps(make_target(planted(trace.header.kills[0])), trace, name):
+        for step in replay_steps(
+            make_target(KNOWN_BUGS[trace.header.kills[0]].target), trace, name
+        ):
             walks.append(step.shadow.graph())
             ages.append([obj.age.name.lower() for obj in step.shadow.roots])
             yield step
 
-    page = make_page("a trace", "all defaults", seen())
+    page = make_page("a trace", {}, seen())
     for number, (walk, slots) in enumerate(zip(walks, ages, strict=True)):
         heap = heap_at(page, number)
         rows = [list(itertools.chain(*each.references)) for each in heap]
@@ -291,9 +304,9 @@ LIVE = 2000
 ROOMY = HEADER.replace("}", ', "config": {"nursery_bytes": 65536}}')
 
 
-def page_of_live_objects(*actions: str) -> TracePage:
+def page_of_live_objects(*actions: str) -> Page:
     trace = loads(ROOMY + "".join(action + "\n" for action in actions), "trace.jsonl")
-    return make_page("a trace", "", replay_steps(make_target("reference"), trace, "trace.jsonl"))
+    return make_page("a trace", {}, replay_steps(make_target("reference"), trace, "trace.jsonl"))
 
 
 ROOTED = [NODE] * LIVE + [FREE] * LIVE
@@ -393,7 +406,7 @@ class Viewer:
         self._chrome = chrome
         self._folder = folder
 
-    def open(self, page: TracePage) -> None:
+    def open(self, page: Page) -> None:
         path = self._folder / "page.html"
         path.write_text(render(page), encoding="utf-8")
         self._chrome.get(path.as_uri())
@@ -586,7 +599,7 @@ def test_the_script_makes_each_step_s_heap_whichever_way_one_steps(viewer: Viewe
         *(write(1, 1, 3), FREE, write(0, 1, None), FREE, COLLECT, '{"do": "collect_full"}'),
     )
     viewer.open(page)
-    steps = range(len(page.steps))
+    steps = range(len(page["steps"]))
     for step in (*steps, *reversed(steps)):
         assert viewer.heap(step) == [attrs.astuple(each) for each in heap_at(page, step)]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fuzz.terminal import cli
 from fuzz.terminal.cli import run_command_line
 
 ADAPTER = Path(__file__).with_name("saying_adapter.py")
@@ -210,7 +209,7 @@ def test_a_bug_of_the_harness_is_told_in_lines_of_which_each_is_plain(
     def fail() -> int:
         raise RuntimeError(HOSTILE)
 
-    monkeypatch.setattr(cli, "check_harness", fail)
+    monkeypatch.setattr("fuzz.sessions.selfcheck.check_harness", fail)
     printed = shown(HARNESS_BUG, "run", "--actions", "1")
     assert f"\nRuntimeError: {SEEN[:15]}" in printed
 

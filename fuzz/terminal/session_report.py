@@ -1,0 +1,144 @@
+"""What people read of a session, while it runs and when it is over. It changes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from fuzz.files import write_text
+from fuzz.plain import PLAIN_SECONDS, counted, short
+from fuzz.sessions import session
+from fuzz.sessions.corpus import Find
+from fuzz.sessions.worker import Plan
+from fuzz.terminal.report import print_find
+from fuzz.terminal.streams import Screen
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+STOPPED = {
+    session.TIME: "the time is up",
+    session.ACTIONS: "all actions are done",
+    session.INTERRUPTED: "interrupted",
+    session.WORKERS_DIED: "workers died, and what they were to do is not done",
+}
+
+
+def summary_of(finished: session.Finished) -> dict[str, Any]:
+    """The summary as data. Only `timing` may differ between two runs of one plan with actions."""
+    plan, totals = finished.plan, finished.totals
+    return {
+        "target": plan.target,
+        "engine": plan.engine,
+        "seed": plan.seed,
+        "workers": plan.workers,
+        **attrs.asdict(totals),
+        "failures": [_failure_data(find) for find in finished.finds],
+        "stop_reason": finished.stop_reason,
+        "timing": {
+            "seconds": round(finished.seconds, 3),
+            "actions_per_second": round(totals.actions / finished.seconds),
+        },
+    }
+
+
+def _failure_data(find: Find) -> dict[str, Any]:
+    names = ("oracle", "field", "action", "direction")
+    return {
+        **dict(zip(names, find.failure.identity, strict=True)),
+        "message": find.failure.message,
+        "actions": len(find.failure.actions),
+        "reduced_from": find.actions_found,
+        "reproduced": find.reproduced,
+        "trace": find.path.name if find.path is not None else None,
+    }
+
+
+def write_summary(path: Path, finished: session.Finished) -> None:
+    """Write the summary as JSON. Raises BadInputError."""
+    write_text(path, json.dumps(summary_of(finished), indent=2) + "\n")
+
+
+class SessionReporter:
+    """Prints a session while it runs: a live line in a terminal, now and then a line elsewhere."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._live: Live | None = None
+        self._printed_seconds = 0.0
+
+    def __call__(self, event: session.Event) -> None:
+        """Show one event."""
+        match event:
+            case session.Started():
+                self._start(event.plan, event.bugs_checked)
+            case session.Progress():
+                self._progress(event)
+            case session.WorkerDied():
+                self._screen.print(
+                    f"worker {event.worker} died ({event.how}); the session goes on without it",
+                    "yellow",
+                )
+            case session.Finished():
+                self._finish(event)
+
+    def _start(self, plan: Plan, bugs_checked: int) -> None:
+        budget = f"{plan.seconds:g} s" if plan.actions is None else f"{plan.actions} actions"
+        self._screen.print(
+            f"gcfuzz: target {' '.join([plan.target, *plan.options.words])}, "
+            f"engine {plan.engine}, seed {plan.seed}, "
+            f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}",
+        )
+        self._screen.print(f"self-check: {bugs_checked} planted bugs caught")
+        if self._screen.is_drawn_on and self._screen.console.is_terminal:
+            from rich.live import Live
+
+            self._live = Live(console=self._screen.console, refresh_per_second=4, transient=True)
+            self._live.start()
+
+    def _progress(self, progress: session.Progress) -> None:
+        line = _progress_line(progress)
+        if self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
+        elif progress.seconds - self._printed_seconds >= PLAIN_SECONDS:
+            self._printed_seconds = progress.seconds
+            self._screen.print(line)
+
+    def _finish(self, finished: session.Finished) -> None:
+        if self._live is not None:
+            self._live.stop()
+        for number, find in enumerate(finished.finds, 1):
+            print_find(self._screen, number, find, finished.plan.options)
+        totals = finished.totals
+        self._screen.print(
+            f"{counted(totals.traces, 'trace')}, {counted(totals.actions, 'action')} "
+            f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
+            f"{counted(totals.minor_collections, 'minor collection')}",
+        )
+        probes = finished.plan.probes
+        missing = [name for name in probes if not totals.probes[name]]
+        if missing:
+            self._screen.print(f"probes not reached: {', '.join(missing)}")
+        else:
+            self._screen.print(f"all {len(probes)} probes reached")
+        failures = counted(len(finished.finds), "failure")
+        how = f" in {finished.seconds:.1f} s; {STOPPED[finished.stop_reason]}"
+        how += "" if totals.actions else " before anything was done"
+        self._screen.print_parts((failures, "bold"), (how, ""))
+
+
+def _progress_line(progress: session.Progress) -> str:
+    totals = progress.totals
+    speed = totals.actions / max(progress.seconds, 0.001)
+    return (
+        f"{progress.seconds:.0f} s · {short(totals.traces)} traces · {short(speed)} actions/s · "
+        f"{short(totals.samples)} samples · probes {len(totals.probes)}/{progress.probes} · "
+        f"{counted(progress.failures, 'failure')} · "
+        + (f"reducing {progress.reducing} · " if progress.reducing else "")
+        + f"last new {progress.seconds_since_new:.0f} s ago"
+    )
