@@ -16,12 +16,7 @@ from pathlib import Path
 
 from gcmodel.profiling.profile import Fate, Profile
 from gcmodel.profiling.recording import read
-from gcmodel.workloads.allocate import (
-    ARRAY_LENGTHS,
-    NODES_PER_ROUND,
-    ROUNDS,
-    STRING_LENGTHS,
-)
+from gcmodel.workloads.allocate import ARRAY_LENGTHS, NODES_PER_ROUND, ROUNDS, STRING_LENGTHS
 
 ALLOCATIONS = 10_000_000
 PERIOD_BYTES = 64

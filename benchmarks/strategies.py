@@ -12,11 +12,7 @@ from collections.abc import Callable
 
 import attrs
 import numpy as np
-from optimal_chances import (
-    optimal_chances,
-    period_for,
-    variance_per_allocation_bytes2,
-)
+from optimal_chances import optimal_chances, period_for, variance_per_allocation_bytes2
 from sampling_strategies import (
     AtOverflow,
     FixedStride,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 import attrs
 
@@ -204,6 +205,10 @@ def _text(value: object) -> str:
     return cut(value if isinstance(value, str) else json.dumps(unstructured(value)))
 
 
+_meaning = attrgetter("layout", "sampling", "prebuilt")
+"""By what an action costs the same and is sampled by the same rule."""
+
+
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     """Perform the actions of `run` once more, as `oracle` wants them. Raises its Mismatch.
 
@@ -214,7 +219,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         return
     target = full(target)
     contract = target.start(configuration)
-    if target.problem_at_start is None and not _means_the_same(run.contract, contract):
+    if target.problem_at_start is None and _meaning(run.contract) != _meaning(contract):
         return
     instead_of_all = map(oracle.instead, run.actions)
     _announce(target, contract, (each for each in instead_of_all if each is not None))
@@ -232,15 +237,6 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         except Mismatch:
             del run.actions[number:]
             raise
-
-
-def _means_the_same(first: Contract, second: Contract) -> bool:
-    """Whether what is asked of a target costs the same and is sampled by the same rule."""
-    return (first.layout, first.sampling, first.prebuilt) == (
-        second.layout,
-        second.sampling,
-        second.prebuilt,
-    )
 
 
 def _goes_ahead(target: FullTarget, contract: Contract) -> bool:
@@ -364,9 +360,7 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
         contract=target.start(trace.header.config),
     )
     recorded = Trace(
-        header,
-        tuple(step.action for step in steps),
-        tuple(step.observation for step in steps),
+        header, tuple(step.action for step in steps), tuple(step.observation for step in steps)
     )
     return recorded, next((step.failure for step in steps if step.failure), None)
 

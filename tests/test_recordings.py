@@ -119,9 +119,7 @@ each_session = pytest.mark.parametrize(
     "session",
     [
         pytest.param(
-            each,
-            marks=[pytest.mark.slow] * (number % ONE_IN > 0),
-            id=f"{each.archive}/{each.name}",
+            each, marks=[pytest.mark.slow] * (number % ONE_IN > 0), id=f"{each.archive}/{each.name}"
         )
         for number, each in enumerate(SESSIONS)
     ],

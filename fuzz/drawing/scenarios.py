@@ -11,15 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuzz.drawing.rules import (
-    NUMBERS,
-    Choices,
-    Situation,
-    Story,
-    edge_length,
-    period,
-    short_period,
-)
+from fuzz.drawing.rules import NUMBERS, Choices, Situation, Story, edge_length, period, short_period
 from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import (

@@ -34,10 +34,12 @@ ITEMS_MAX = 2**20
 """The shadow heap follows each item of an array."""
 
 
-Check = Callable[[Action, Contract, Shadow], str | None]
+Why = str | None
+"""What is wrong, in a sentence; None if nothing is."""
+Check = Callable[[Action, Contract, Shadow], Why]
 
 
-def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> str | None:
+def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
     """What is wrong with `action` here, in a sentence; None if it is legal."""
     kind = type(action)
     if NAMES[kind] not in contract.actions:
@@ -72,16 +74,14 @@ def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Actio
 # What each field may be. Where it may be null, null is legal.
 
 
-def _why_root(name: str, action: Action, contract: Contract, shadow: Shadow) -> str | None:
+def _why_root(name: str, action: Action, contract: Contract, shadow: Shadow) -> Why:
     root = getattr(action, name)
     if root is not None and not 0 <= root < len(shadow.roots):
         return f"{name} is {root}; there are {len(shadow.roots)} roots, from 0 up"
     return None
 
 
-def _why_kind(
-    name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow
-) -> str | None:
+def _why_kind(name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
     root = getattr(action, name)
     if bound.kinds and root is not None and shadow.roots[root].kind not in bound.kinds:
         article = "an" if bound.kinds[0].startswith("a") else "a"
@@ -90,9 +90,7 @@ def _why_kind(
     return None
 
 
-def _why_item(
-    name: str, bound: ItemOf, action: Action, contract: Contract, shadow: Shadow
-) -> str | None:
+def _why_item(name: str, bound: ItemOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
     start, length = getattr(action, name), getattr(action, bound.length) if bound.length else 1
     references = len(shadow.roots[getattr(action, bound.slot)].refs)
     if start < 0 or length < 1 or start + length > references:
@@ -102,7 +100,7 @@ def _why_item(
 
 def _why_block(
     name: str, bound: BlockBytes, action: Action, contract: Contract, shadow: Shadow
-) -> str | None:
+) -> Why:
     times, size_bytes = bound.times, getattr(action, name)
     count = getattr(action, times) if times else 1
     if times and (count < 0 or size_bytes < 0):
@@ -115,7 +113,7 @@ def _why_block(
 
 def _why_index(
     name: str, bound: PrebuiltIndex, action: Action, contract: Contract, shadow: Shadow
-) -> str | None:
+) -> Why:
     index, count = getattr(action, name), len(shadow.prebuilt)
     if not 0 <= index < count:
         return f"{name} is {index}; there are {count} prebuilt objects, from 0 up"
@@ -124,29 +122,27 @@ def _why_index(
 
 def _why_period(
     name: str, bound: PeriodBytes, action: Action, contract: Contract, shadow: Shadow
-) -> str | None:
+) -> Why:
     return contract.sampling.why_illegal(getattr(action, name))
 
 
 def _why_length(
     name: str, bound: LengthOf, action: Action, contract: Contract, shadow: Shadow
-) -> str | None:
+) -> Why:
     longest = (
         callback_length_max(contract) if bound.in_nursery else length_max(bound.kind, contract)
     )
     return _why_number(name, Range(0, longest), action, contract, shadow)
 
 
-def _why_number(
-    name: str, bound: Range, action: Action, contract: Contract, shadow: Shadow
-) -> str | None:
+def _why_number(name: str, bound: Range, action: Action, contract: Contract, shadow: Shadow) -> Why:
     number = getattr(action, name)
     if number is None or number in bound:
         return None
     return f"{name} is {number}; it must be {bound}"
 
 
-_WHY: dict[type[Bound], Callable[..., str | None]] = {
+_WHY: dict[type[Bound], Callable[..., Why]] = {
     SlotOf: _why_kind,
     ItemOf: _why_item,
     BlockBytes: _why_block,
@@ -181,35 +177,35 @@ def _length_within(bytes_max: int, kind: str, contract: Contract) -> int:
 # What depends on what came before.
 
 
-def _why_not_begun(action: Action, contract: Contract, shadow: Shadow) -> str | None:
+def _why_not_begun(action: Action, contract: Contract, shadow: Shadow) -> Why:
     return why_not_enabled(contract, shadow)
 
 
-def _why_not_disabled(action: DisableSampling, contract: Contract, shadow: Shadow) -> str | None:
+def _why_not_disabled(action: DisableSampling, contract: Contract, shadow: Shadow) -> Why:
     way = "report" if action.report else "drop"
     if way in contract.sampling.disabling:
         return None
     return f"the target cannot disable sampling with {way}"
 
 
-def _why_not_pinned(action: Pin, contract: Contract, shadow: Shadow) -> str | None:
+def _why_not_pinned(action: Pin, contract: Contract, shadow: Shadow) -> Why:
     if not can_be_pinned(shadow.roots[action.root]):
         return "only a string in the nursery that is not pinned can be pinned"
     return why_nothing_pinned(contract, shadow)
 
 
-def _why_not_unpinned(action: Unpin, contract: Contract, shadow: Shadow) -> str | None:
+def _why_not_unpinned(action: Unpin, contract: Contract, shadow: Shadow) -> Why:
     return None if shadow.roots[action.root].pinned else f"root {action.root} is not pinned"
 
 
-def _why_no_callback(action: SetCallback, contract: Contract, shadow: Shadow) -> str | None:
+def _why_no_callback(action: SetCallback, contract: Contract, shadow: Shadow) -> Why:
     """What is pinned decides whether what a callback allocates fits beside it."""
     if action.length is not None and shadow.pinned:
         return f"{len(shadow.pinned)} objects are pinned, and exclude callbacks"
     return None
 
 
-_NOT_NOW: dict[type[Action], Callable[..., str | None]] = {
+_NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     DisableSampling: _why_not_disabled,
     Pin: _why_not_pinned,
     Unpin: _why_not_unpinned,
@@ -239,14 +235,14 @@ def can_be_pinned(obj: ShadowObject) -> bool:
     return obj.kind == "string" and obj.is_in_nursery and not obj.pinned
 
 
-def why_not_enabled(contract: Contract, shadow: Shadow) -> str | None:
+def why_not_enabled(contract: Contract, shadow: Shadow) -> Why:
     """Why sampling cannot begin now, whatever the period; None if it can."""
     if shadow.pinned and _is_excluded(contract):
         return f"{len(shadow.pinned)} objects are pinned"
     return None
 
 
-def why_nothing_pinned(contract: Contract, shadow: Shadow) -> str | None:
+def why_nothing_pinned(contract: Contract, shadow: Shadow) -> Why:
     """Why no object at all can be pinned now; None if one can."""
     if len(shadow.pinned) >= contract.pins_max:
         return f"{len(shadow.pinned)} objects may be pinned already, and {contract.pins_max} can be"

@@ -63,12 +63,7 @@ class ShadowObject:
     )
 
     def __init__(
-        self,
-        kind: str,
-        type_index: int,
-        number: int,
-        references: int,
-        cost: tuple[int, bool],
+        self, kind: str, type_index: int, number: int, references: int, cost: tuple[int, bool]
     ) -> None:
         self.kind = kind
         self.type_index = type_index

@@ -75,12 +75,6 @@ def _concerned(kinds: tuple[type[Oracle[Any]], ...]) -> tuple[_Concerned, _Conce
     return _Concerned(kinds, says_something=False), _Concerned(kinds, says_something=True)
 
 
-class _Nobody:
-    """Who tells an oracle that is told nothing."""
-
-    facts = None
-
-
 class Bench:
     """What is known of one heap: `shadow` by the mutator, all the rest by the oracles."""
 
@@ -94,8 +88,9 @@ class Bench:
         self.sampling: SamplingFacts = self._sampling.facts
         self._survival = cast(SurvivalOracle | None, self.oracles.get(SurvivalOracle))
         self._concerned = _concerned(tuple(self.oracles))
+        # Who is told by nobody is told the facts of the class itself: None.
         self._checks = [
-            (oracle.check, _Nobody if oracle.told_by is None else self.oracles[oracle.told_by])
+            (oracle.check, Oracle if oracle.told_by is None else self.oracles[oracle.told_by])
             for oracle in self.oracles.values()
         ]
 

@@ -19,13 +19,7 @@ from fuzz.oracles.blocks import bytes_counted, bytes_to_move
 from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Untold, all_of, new_clock
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.protocol.actions import (
-    Action,
-    Calloc,
-    Malloc,
-    Realloc,
-    requested_bytes,
-)
+from fuzz.protocol.actions import Action, Calloc, Malloc, Realloc, requested_bytes
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 

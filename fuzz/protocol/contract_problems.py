@@ -141,12 +141,7 @@ def _may_collect(action: type[Action], contract: Contract) -> bool:
     return action.collects != "never" and (not has_ways or "report" in contract.sampling.disabling)
 
 
-POSITIVE = (
-    "word_bytes",
-    "large_object_bytes",
-    "object_bytes_max",
-    "page_bytes",
-)
+POSITIVE = ("word_bytes", "large_object_bytes", "object_bytes_max", "page_bytes")
 
 
 def _problems_of_layout(layout: Layout) -> Iterator[str]:

@@ -86,11 +86,7 @@ def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
 
 
 def hunt_all(
-    bugs: Sequence[str],
-    engine: str,
-    seeds: int,
-    workers: int,
-    progress: Callable[[], None],
+    bugs: Sequence[str], engine: str, seeds: int, workers: int, progress: Callable[[], None]
 ) -> Iterator[Record]:
     """Hunt each bug with the seeds from 1 to `seeds`; `progress` is called after each hunt.
 

@@ -168,10 +168,7 @@ class Worker:
 
 
 def reduce_raw(
-    finder: Finder,
-    raw: Raw,
-    is_over: Callable[[], bool],
-    rerun_seconds: float = RERUN_SECONDS_MAX,
+    finder: Finder, raw: Raw, is_over: Callable[[], bool], rerun_seconds: float = RERUN_SECONDS_MAX
 ) -> Find:
     """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
     find = corpus.save_reduced(finder, raw, is_over, rerun_seconds)

@@ -385,12 +385,7 @@ def profile_command(
 @click.option("--trace", "shows_trace", is_flag=True, help="Show each bug's reduced trace.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def bugs_command(  # noqa: PLR0913 - the options of the command
-    bugs: tuple[str, ...],
-    engine: str,
-    seeds: int,
-    workers: int,
-    shows_trace: bool,
-    as_json: bool,
+    bugs: tuple[str, ...], engine: str, seeds: int, workers: int, shows_trace: bool, as_json: bool
 ) -> int:
     """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
     from fuzz.sessions.hunt import hunt_all

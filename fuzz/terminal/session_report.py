@@ -90,7 +90,7 @@ class SessionReporter:
         self._screen.print(
             f"gcfuzz: target {' '.join([plan.target, *plan.options.words])}, "
             f"engine {plan.engine}, seed {plan.seed}, "
-            f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}",
+            f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}"
         )
         self._screen.print(f"self-check: {bugs_checked} planted bugs caught")
         if self._screen.is_drawn_on and self._screen.console.is_terminal:
@@ -118,7 +118,7 @@ class SessionReporter:
         self._screen.print(
             f"{counted(totals.traces, 'trace')}, {counted(totals.actions, 'action')} "
             f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
-            f"{counted(totals.minor_collections, 'minor collection')}",
+            f"{counted(totals.minor_collections, 'minor collection')}"
         )
         probes = finished.plan.probes
         missing = [name for name in probes if not totals.probes[name]]

@@ -57,10 +57,7 @@ class Heap:
     """A heap under one configuration, which tells `events` what it does."""
 
     def __init__(
-        self,
-        configuration: Configuration,
-        parts: Parts = Parts(),
-        events: Events | None = None,
+        self, configuration: Configuration, parts: Parts = Parts(), events: Events | None = None
     ) -> None:
         self.configuration = configuration
         self.events = Events() if events is None else events

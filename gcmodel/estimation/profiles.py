@@ -109,9 +109,7 @@ def lifetime(objects: Iterable[SampledObject], start_ns: int, stop_ns: int) -> l
     ]
 
 
-def fragmentation(
-    live: Iterable[tuple[Sample, ProxySpan | None]],
-) -> dict[Site, Totals]:
+def fragmentation(live: Iterable[tuple[Sample, ProxySpan | None]]) -> dict[Site, Totals]:
     """The free objects that each site's live ones keep from being given back, as objects and bytes.
 
     A small sampled object has pages of its own, so its neighbours say nothing; its proxy, a second

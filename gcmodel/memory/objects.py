@@ -52,12 +52,7 @@ class Object:
     )
 
     def __init__(
-        self,
-        kind: Kind,
-        place: int,
-        size_bytes: int,
-        number: int,
-        refs: list[Object | None],
+        self, kind: Kind, place: int, size_bytes: int, number: int, refs: list[Object | None]
     ) -> None:
         self.kind = kind
         self.place = place

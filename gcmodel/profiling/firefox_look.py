@@ -149,12 +149,7 @@ def track_display(number: int, track: Track) -> Json:
         "sortWeight": number,
         "label": track.name,
         "tooltipRows": [
-            {
-                "type": "value",
-                "source": source,
-                "format": {"unit": "bytes"},
-                "label": label,
-            }
+            {"type": "value", "source": source, "format": {"unit": "bytes"}, "label": label}
             for source, label in (
                 ("accumulated", f"{track.name} above the lowest in view"),
                 ("count", "change since the collection before"),

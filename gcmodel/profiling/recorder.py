@@ -28,10 +28,7 @@ class Recorder(Events):
     """
 
     def __init__(
-        self,
-        writer: RecordingWriter,
-        site: Callable[[], int],
-        listener: Listener = lambda _: None,
+        self, writer: RecordingWriter, site: Callable[[], int], listener: Listener = lambda _: None
     ) -> None:
         super().__init__()
         self.hits = 0

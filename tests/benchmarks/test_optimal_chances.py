@@ -5,11 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from optimal_chances import (
-    optimal_chances,
-    period_for,
-    variance_per_allocation_bytes2,
-)
+from optimal_chances import optimal_chances, period_for, variance_per_allocation_bytes2
 from sampling_strategies import Floats, chances_per_byte
 from scipy.optimize import minimize_scalar
 

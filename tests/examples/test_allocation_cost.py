@@ -35,10 +35,7 @@ def cost(need: Callable[..., None], native: Path) -> Cost:
 def instructions(program: Path, count: int, *period: str) -> int:
     callgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     ran = subprocess.run(
-        [*callgrind, program, str(count), *period],
-        capture_output=True,
-        text=True,
-        check=True,
+        [*callgrind, program, str(count), *period], capture_output=True, text=True, check=True
     )
     collected = re.search(r"Collected : (\d+)", ran.stderr)
     assert collected

@@ -289,9 +289,7 @@ def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
     return run
 
 
-def test_a_run_keeps_what_the_target_said_of_each_action_but_for_graphs(
-    reference: Target,
-) -> None:
+def test_a_run_keeps_what_the_target_said_of_each_action_but_for_graphs(reference: Target) -> None:
     run = Run(reference, {})
     told = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
     assert run.answers == [told[0], attrs.evolve(told[1], graph=FORETOLD)]

@@ -110,10 +110,7 @@ class Library(Allocator):
                 library, "_ZN8tcmalloc7Sampler4InitEm", None, pointer, ctypes.c_uint64
             )
             self._pick = declared(
-                library,
-                "_ZN8tcmalloc7Sampler21PickNextSamplingPointEv",
-                ctypes.c_ssize_t,
-                pointer,
+                library, "_ZN8tcmalloc7Sampler21PickNextSamplingPointEv", ctypes.c_ssize_t, pointer
             )
             self._read = declared(
                 library,

@@ -130,10 +130,7 @@ class BlocksTarget:
 class JemallocTarget(BlocksTarget):
     """By jemalloc 5.3.0: usable sizes count, the wait is reached, pausing goes on counting."""
 
-    settings = (
-        Setting("period_bytes", 4096, Range(1, 2**20), choices=POWERS_OF_TWO),
-        *THREADS,
-    )
+    settings = (Setting("period_bytes", 4096, Range(1, 2**20), choices=POWERS_OF_TWO), *THREADS)
     layout = layout_of_blocks(BLOCK_BYTES_MAX, JEMALLOC_CLASSES)
     rule = SamplingRule(
         period_bytes=Range(1, 2**20),

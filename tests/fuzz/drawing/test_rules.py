@@ -481,9 +481,7 @@ def test_a_target_that_cannot_disable_is_not_asked_to(situation: Situation) -> N
     assert not rule_of(DisableSampling).subjects(situation)
 
 
-def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(
-    situation: Situation,
-) -> None:
+def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(situation: Situation) -> None:
     for _ in range(ROOTS_MAX):
         situation.bench.shadow.follow(LoadPrebuilt(0), minors=0)
     appending = (*ROOTS, AllocateOldString(0), LoadPrebuilt(0), Read(0, 0))
@@ -494,11 +492,7 @@ def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(
 
 @pytest.mark.parametrize(
     ("roots", "objects", "has_room"),
-    [
-        (ROOTS_MAX - 1, OBJECTS_MAX - 1, True),
-        (ROOTS_MAX, 0, False),
-        (0, OBJECTS_MAX, False),
-    ],
+    [(ROOTS_MAX - 1, OBJECTS_MAX - 1, True), (ROOTS_MAX, 0, False), (0, OBJECTS_MAX, False)],
 )
 def test_many_roots_or_many_objects_leave_no_room_for_another(
     situation: Situation, roots: int, objects: int, has_room: bool
@@ -530,9 +524,7 @@ def test_nothing_prebuilt_can_be_loaded_where_nothing_is(contract: Contract) -> 
     assert not rule_of(LoadPrebuilt).subjects(Situation(bare, Bench(bare)))
 
 
-def test_the_rules_are_those_of_the_actions_that_the_target_carries_out(
-    contract: Contract,
-) -> None:
+def test_the_rules_are_those_of_the_actions_that_the_target_carries_out(contract: Contract) -> None:
     smaller = attrs.evolve(contract, actions=("free", "allocate_node"))
     assert [rule.name for rule in rules_for(smaller)] == ["allocate_node", "free"]
 

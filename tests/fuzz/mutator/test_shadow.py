@@ -319,9 +319,7 @@ def test_of_a_pinned_object_whose_parent_was_freed_nothing_is_expected(shadow: S
     assert shadow.young == []
 
 
-def test_of_a_pinned_object_that_survived_and_was_freed_nothing_is_expected(
-    shadow: Shadow,
-) -> None:
+def test_of_a_pinned_object_that_survived_and_was_freed_nothing_is_expected(shadow: Shadow) -> None:
     string = pinned(shadow)
     follow(shadow, CollectMinor(), Free(0), CollectMinor())
     assert string.age is Age.OLD
@@ -371,9 +369,7 @@ def test_a_pinned_object_in_a_dead_cycle_of_old_objects_is_counted(shadow: Shado
     assert shadow.pinned == [string]
 
 
-def test_after_a_full_collection_only_reachable_pinned_objects_are_counted(
-    shadow: Shadow,
-) -> None:
+def test_after_a_full_collection_only_reachable_pinned_objects_are_counted(shadow: Shadow) -> None:
     held_by_an_old_node(shadow)
     other = pinned(shadow)
     follow(shadow, Free(0), CollectFull())

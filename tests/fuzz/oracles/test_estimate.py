@@ -248,9 +248,7 @@ def test_pausing_drops_no_sample(judge: Judge) -> None:
     judge.profile(512, 4100)
 
 
-def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(
-    blocks: Contract,
-) -> None:
+def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(blocks: Contract) -> None:
     """What gperftools does not heed: it samples classes, and unbiases what was requested."""
     contract = profiling(blocks, initial_period_bytes=4096)
     layout = attrs.evolve(contract.layout, size_classes=(8, 16))

@@ -217,9 +217,7 @@ def test_a_weak_reference_that_says_nothing_is_wrong(bench: Bench) -> None:
     assert (mismatch.field, mismatch.got) == ("alive", None)
 
 
-def test_a_weak_reference_to_a_young_object_is_alive_even_if_nothing_holds_it(
-    bench: Bench,
-) -> None:
+def test_a_weak_reference_to_a_young_object_is_alive_even_if_nothing_holds_it(bench: Bench) -> None:
     hear(bench, AllocateNode(0), AllocateWeakref(0), Free(0))
     bench.judge(ReadWeakref(0), Observation(alive=True))
     mismatch = mismatch_of(bench, ReadWeakref(0), Observation(alive=False))

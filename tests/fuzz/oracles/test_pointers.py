@@ -42,8 +42,7 @@ def judge(  # noqa: PLR0913 - it has four pointers
     is_node = isinstance(action, AllocateNode) and free is not None
     place = attrs.evolve(NODE, at=free - 32) if is_node and free else Observation()
     bench.judge(
-        action,
-        attrs.evolve(place, free=free, limit=limit, top=top, sample_point=sample_point),
+        action, attrs.evolve(place, free=free, limit=limit, top=top, sample_point=sample_point)
     )
 
 

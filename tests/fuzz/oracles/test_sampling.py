@@ -569,9 +569,7 @@ rules = st.fixed_dictionaries(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # It never changes.
 @given(
-    rule=rules,
-    period_bytes=st.integers(1, 200),
-    lengths=st.lists(st.integers(0, 100), max_size=12),
+    rule=rules, period_bytes=st.integers(1, 200), lengths=st.lists(st.integers(0, 100), max_size=12)
 )
 def test_the_arithmetic_agrees_with_counting_each_byte(
     contract: Contract, rule: dict[str, Any], period_bytes: int, lengths: list[int]

@@ -103,9 +103,7 @@ def collapsed(path: str = "out.collapsed") -> dict[str, int]:
 
 def test_a_script_is_profiled_by_its_functions(script: str, profiled: Profiled) -> None:
     profiled(script, "--period", "64", "--fixed", "-o", "out.collapsed")
-    assert list(collapsed()) == [
-        "nodes.py;main nodes.py:8;make nodes.py:3;node (died young)",
-    ]
+    assert list(collapsed()) == ["nodes.py;main nodes.py:8;make nodes.py:3;node (died young)"]
     assert sum(collapsed().values()) == ALLOCATED_BYTES - 64
 
 
@@ -428,10 +426,7 @@ def test_a_script_may_have_any_name(profiled: Profiled, name: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [
-        "from helper import main\n",
-        "def main(heap):\n    import helper\n    helper.main(heap)\n",
-    ],
+    ["from helper import main\n", "def main(heap):\n    import helper\n    helper.main(heap)\n"],
     ids=["at once", "when it runs"],
 )
 def test_a_script_imports_what_lies_beside_it(profiled: Profiled, source: str) -> None:

@@ -80,10 +80,7 @@ def test_a_contract_is_read_as_it_was_written(reference: Target) -> None:
             },
             "paused is placeholders, but distances is period",
         ),
-        (
-            {"settings": (Setting("cards", 4, Range(0, 8)),) * 2},
-            "settings has two of one name",
-        ),
+        ({"settings": (Setting("cards", 4, Range(0, 8)),) * 2}, "settings has two of one name"),
         ({"settings": (Setting("cards", 4, Range(9, 8)),)}, "cards has no legal value: from 9 to"),
         (
             {"settings": (Setting("cards", 4, Range(0, 8), at_most="nursery"),)},
@@ -286,10 +283,7 @@ def test_a_mistake_in_contexts_is_told(
             {"weights": "passed", "distances": "random", "first_bytes": ()},
             "weights means nothing where distances is random",
         ),
-        (
-            {"estimates": "weight"},
-            "estimates is weight, but the rule says nothing of weights",
-        ),
+        ({"estimates": "weight"}, "estimates is weight, but the rule says nothing of weights"),
         (
             {"estimates": "probability", "distances": "random", "first_bytes": ()},
             "estimates means nothing where distances is random",
@@ -307,10 +301,7 @@ def test_a_mistake_in_contexts_is_told(
             },
             "estimates means nothing unless samples_per_allocation is one",
         ),
-        (
-            {"distances": "period"},
-            "first_bytes and reseeds mean nothing where distances is period",
-        ),
+        ({"distances": "period"}, "first_bytes and reseeds mean nothing where distances is period"),
         (
             {"distances": "unstated", "first_bytes": (), "reseeds": (1, 2, 3)},
             "first_bytes and reseeds mean nothing where distances is unstated",
@@ -481,10 +472,7 @@ def meaningless(contract: Contract, actions: str, observes: str) -> list[str]:
     """What such a contract lists without what it takes to judge it."""
     rule = SamplingRule(Range(8, 64), disabling=("drop",))
     problems = problems_with(
-        contract,
-        actions=tuple(actions.split()),
-        observes=tuple(observes.split()),
-        sampling=rule,
+        contract, actions=tuple(actions.split()), observes=tuple(observes.split()), sampling=rule
     )
     return [each for each in problems if "means nothing without" in each]
 

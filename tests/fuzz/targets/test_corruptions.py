@@ -192,10 +192,7 @@ def break_at(data: Data, rng: random.Random) -> Data:
             {"do": "say", "with": wrong_type},
             {"do": "say", "with": to_line({**data, "sample": 1})},
             {"do": "say", "with": f'{{"{field}": 1, {line[1:]}'},
-            {
-                "do": "say",
-                "with": rng.choice(NO_OBJECTS),
-            },
+            {"do": "say", "with": rng.choice(NO_OBJECTS)},
             {"do": "say", "with": '{"samples": ' + rng.choice(["NaN", "1e9", "9" * 5000]) + "}"},
             {"do": "bytes", "with": rng.randbytes(rng.randint(1, 40)).hex() + "ff"},
             {"do": "exit", "with": str(rng.choice([0, 1, 139]))},

@@ -153,9 +153,7 @@ def test_a_build_without_profiling_ends_a_run_with_what_to_install(
     assert line.endswith(HOW_TO_INSTALL)
 
 
-def test_a_new_thread_is_seeded_with_the_address_of_the_state_that_was_found(
-    ask: Ask,
-) -> None:
+def test_a_new_thread_is_seeded_with_the_address_of_the_state_that_was_found(ask: Ask) -> None:
     script = """
 thread = ThreadPoolExecutor(max_workers=1)
 state = thread.submit(ThreadSampler, jemalloc).result().state
@@ -166,9 +164,7 @@ answer = state.prng_state == jemalloc_step(addressof(state))
     assert ask(script) is True
 
 
-def test_a_seed_that_is_set_gives_the_distance_that_the_oracle_draws(
-    ask: Ask,
-) -> None:
+def test_a_seed_that_is_set_gives_the_distance_that_the_oracle_draws(ask: Ask) -> None:
     source = random.Random(1)
     cases = [(source.getrandbits(64), lg_period) for lg_period in range(41) for _ in range(20)]
     script = """
@@ -182,9 +178,7 @@ for seed, lg_period in data:
     assert ask(script, cases) == expected
 
 
-def test_the_hook_is_called_where_the_state_says_that_a_sample_was_taken(
-    ask: Ask,
-) -> None:
+def test_the_hook_is_called_where_the_state_says_that_a_sample_was_taken(ask: Ask) -> None:
     script = """
 jemalloc.reset(9)
 answer = [0, 0]

@@ -333,9 +333,7 @@ def test_an_announced_action_is_answered_in_its_turn(target_that: MakeTarget) ->
     assert sizes == [8, 16]
 
 
-def test_what_the_random_engine_draws_ahead_is_the_same_every_time(
-    target_that: MakeTarget,
-) -> None:
+def test_what_the_random_engine_draws_ahead_is_the_same_every_time(target_that: MakeTarget) -> None:
     slices = []
     for _ in range(2):
         engine = RandomEngine(target_that("nothing"), "7")

@@ -167,9 +167,7 @@ def test_what_was_told_once_is_not_told_again(reference: Target) -> None:
     assert (told.samples, told.minors, told.order, told.reports) == (0, 0, "", [])
 
 
-def test_every_field_that_the_contract_promises_is_filled_by_some_action(
-    reference: Target,
-) -> None:
+def test_every_field_that_the_contract_promises_is_filled_by_some_action(reference: Target) -> None:
     promised = reference.start({}).observes
     actions = (
         *(EnableSampling(8), AllocateNode(0), AllocateWeakref(0), Write(0, 0, 0), Read(0, 0)),

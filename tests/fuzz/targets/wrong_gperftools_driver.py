@@ -22,9 +22,7 @@ WRONG_RULES = {
     "no_placeholder": {"first_bytes": ()},
 }
 """What the contract states of sampling, wrongly."""
-WRONG_LAYOUTS = {
-    "class_left_out": {"size_classes": (8, 16, 48)},
-}
+WRONG_LAYOUTS = {"class_left_out": {"size_classes": (8, 16, 48)}}
 INTERVAL_LESS_ONE = "interval_less_one"
 """Not the contract is wrong but the library: each thread's first distance is one byte short."""
 MISTAKES = (*WRONG_RULES, *WRONG_LAYOUTS, INTERVAL_LESS_ONE)

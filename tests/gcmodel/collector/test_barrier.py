@@ -316,9 +316,7 @@ def test_a_dead_young_array_that_was_remembered_keeps_nothing_alive(heap: Heap) 
     assert heap.memory_used_bytes() == 0
 
 
-def test_a_copy_within_one_large_array_keeps_the_copied_items_alive(
-    heap: Heap,
-) -> None:
+def test_a_copy_within_one_large_array_keeps_the_copied_items_alive(heap: Heap) -> None:
     allocate_old_arrays(heap, LARGE)
     write_young_node(heap, 0, 1)
     heap.copy_array(0, 0, 0, 2, 8)
@@ -424,9 +422,7 @@ def test_a_copy_from_a_clean_source_while_marking_remembers_the_destination(heap
     assert heap.barrier.remembered == [heap.roots[1]]
 
 
-def test_a_copy_between_clean_large_arrays_while_marking_lists_the_destination(
-    heap: Heap,
-) -> None:
+def test_a_copy_between_clean_large_arrays_while_marking_lists_the_destination(heap: Heap) -> None:
     allocate_old_arrays(heap, LARGE, LARGE)
     heap.collect_step()
     heap.copy_array(0, 1, 0, 0, LARGE)

@@ -48,9 +48,7 @@ def test_every_allocation_appends_a_root(heap: Heap) -> None:
     assert [obj.kind for obj in heap.roots] == [Kind.NODE, Kind.ARRAY, Kind.STRING, Kind.WEAKREF]
 
 
-def test_a_weak_reference_whose_allocation_collects_still_refers_to_its_object(
-    heap: Heap,
-) -> None:
+def test_a_weak_reference_whose_allocation_collects_still_refers_to_its_object(heap: Heap) -> None:
     for number in range(8):
         heap.allocate_node(number)
     heap.allocate_weakref(0)

@@ -247,9 +247,7 @@ def test_marking_ends_though_the_mutator_writes_before_every_step(heap: Heap) ->
     assert steps == 1
 
 
-def test_little_left_of_the_budget_leaves_the_written_objects_for_the_next_step(
-    heap: Heap,
-) -> None:
+def test_little_left_of_the_budget_leaves_the_written_objects_for_the_next_step(heap: Heap) -> None:
     heap.allocate_string(700)
     heap.collect_step()
     heap.allocate_node(5)

@@ -110,9 +110,7 @@ def test_the_identity_of_an_old_string_takes_no_memory(heap: Heap) -> None:
     assert (heap.identity(0), heap.memory_used_bytes()) == (before, 32)
 
 
-def test_a_weak_reference_to_an_old_string_is_cleared_by_a_full_collection_only(
-    heap: Heap,
-) -> None:
+def test_a_weak_reference_to_an_old_string_is_cleared_by_a_full_collection_only(heap: Heap) -> None:
     heap.allocate_old_string(7)
     heap.allocate_weakref(0)
     heap.free(0)

@@ -180,9 +180,7 @@ def test_the_sum_of_threads_intervals_holds_the_truth_more_often_than_asked() ->
 
 
 @pytest.mark.parametrize("allocated_bytes", [1, 200, 1000, 5000, 20_000])
-def test_a_span_between_samples_is_covered_at_least_as_often_as_asked(
-    allocated_bytes: int,
-) -> None:
+def test_a_span_between_samples_is_covered_at_least_as_often_as_asked(allocated_bytes: int) -> None:
     """Computed over every number of samples, so nothing is left to chance. Objects of one byte."""
     covered = 0.0
     for samples in range(100):

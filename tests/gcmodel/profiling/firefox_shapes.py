@@ -89,7 +89,7 @@ CATEGORY_COLOUR = _among(
     *("magenta", "red", "lightred", "darkgrey", "grey"),
 )
 GRAPH_COLOUR = _among(
-    *("blue", "green", "grey", "ink", "magenta", "orange", "purple", "red", "teal", "yellow"),
+    *("blue", "green", "grey", "ink", "magenta", "orange", "purple", "red", "teal", "yellow")
 )
 NUMBER_FORMATS = frozenset(
     {"duration", "time", "seconds", "milliseconds", "microseconds", "nanoseconds", "bytes"}

@@ -28,10 +28,7 @@ GCBENCH_SIZE = gcbench.Size(
 
 def header(period_bytes: int, *, is_random: bool) -> ProfileHeader:
     return ProfileHeader.of_now(
-        "test",
-        period_bytes=period_bytes,
-        is_random=is_random,
-        nursery_bytes=PROFILED.nursery_bytes,
+        "test", period_bytes=period_bytes, is_random=is_random, nursery_bytes=PROFILED.nursery_bytes
     )
 
 

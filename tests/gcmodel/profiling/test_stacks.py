@@ -103,10 +103,7 @@ def test_what_is_called_twice_from_one_line_has_one_number(python: PythonStacks)
 
 def test_calls_from_two_lines_are_two_stacks(lines: Lines, python: PythonStacks) -> None:
     def twice(python: PythonStacks) -> list[int]:
-        return [
-            inner(python),
-            inner(python),
-        ]
+        return [inner(python), inner(python)]
 
     first, second = python.run(twice, python)
     assert first != second

@@ -38,9 +38,7 @@ def test_an_object_that_ends_exactly_at_the_sample_point_is_not_sampled(heap: He
     assert (samples(heap), heap.sampling.sample_point) == (0, heap.nursery.nursery_free)
 
 
-def test_the_object_after_one_that_ended_exactly_at_the_sample_point_is_sampled(
-    heap: Heap,
-) -> None:
+def test_the_object_after_one_that_ended_exactly_at_the_sample_point_is_sampled(heap: Heap) -> None:
     heap.enable_sampling(64)
     allocate_dead_nodes(heap, 2)
     heap.allocate_array(0)
