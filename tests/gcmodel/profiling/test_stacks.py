@@ -102,8 +102,10 @@ def test_what_is_called_twice_from_one_line_has_one_number(python: PythonStacks)
 
 
 def test_calls_from_two_lines_are_two_stacks(lines: Lines, python: PythonStacks) -> None:
-    def twice(python: PythonStacks) -> list[int]:
-        return [inner(python), inner(python)]
+    def twice(python: PythonStacks) -> tuple[int, int]:
+        first = inner(python)
+        second = inner(python)
+        return first, second
 
     first, second = python.run(twice, python)
     assert first != second
