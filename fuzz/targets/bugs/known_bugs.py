@@ -2,7 +2,7 @@
 
 Each is a small change to one part of gcmodel: a subclass that overrides the method where the
 mistake is made. The correct lines are those of the method that it overrides; a comment says where
-the wrong one differs. Those that need another host than `reference` are in sampler_bugs.
+the wrong one differs. Those that need another host than `reference` are in the other modules.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuzz.targets.bugs import sampler_bugs  # noqa: F401 - they are declared there
+from fuzz.targets.bugs import block_bugs, sampler_bugs  # noqa: F401 - they declare theirs
 from fuzz.targets.bugs.known_bug import DECLARED, Host
 from gcmodel import Configuration, Kind, Parts
 from gcmodel.collector.barrier import Barrier
@@ -22,6 +22,7 @@ from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.nursery import Nursery
 from gcmodel.memory.objects import CARDS_SET, NO_HEAP_REFERENCES, TRACK_YOUNG, VISITED_YOUNG, Object
 from gcmodel.sampling.sample_point import Sampling
+from gcmodel.sampling.sampler import REPORT_OUTSIDE, REPORT_SURVIVED
 from gcmodel.sampling.slow_path import Allocation
 
 REFERENCE = Host("reference", Parts())
@@ -107,14 +108,18 @@ class SecondMinorReadsNull(Allocation):
         return super()._collect(collections)
 
 
-@REFERENCE.bug("fork-keeps-young-samples", f"{FORK}, after_fork", ("survival", "heap"), 4)
+@REFERENCE.bug("fork-keeps-young-samples", f"{FORK}, after_fork", ("survival", "heap"), 5)
 class ForkKeepsYoungSamples(Sampling):
-    """A forked child is not sampled, and yet reports the samples of its parent."""
+    """A forked child that is sampled again reports the samples of its parent."""
 
     def after_fork(self) -> None:
         self.period_bytes = 0  # Correct: disable, which drops the pending samples.
         self.paused_period_bytes = 0
         self.set_limit()
+
+    def report(self, statistics: Callable[[], tuple[int, int, int]]) -> None:
+        if self.period_bytes:  # Correct as well: while it is off, nothing is pending.
+            super().report(statistics)
 
 
 @REFERENCE.bug(
@@ -218,6 +223,29 @@ class SampledBytesCountTwice(Allocation):
         return obj
 
 
+@REFERENCE.bug("sample-eats-guard-budget", "jemalloc issue 2975", ("transparency",), 3)
+class SampleEatsGuardBudget(Allocation):
+    """A sample in the nursery changes what the allocator does next: it collects sooner."""
+
+    def collect_and_reserve(self, size_bytes: int) -> int:
+        address = super().collect_and_reserve(size_bytes)
+        if address in self._heap.sampling.pending:
+            # Correct: nothing that was there for others is spent on a sample.
+            assert isinstance(self._heap, Heap)
+            self._heap.major.threshold_bytes -= 2 * self._heap.configuration.nursery_bytes
+        return address
+
+
+@REFERENCE.bug("recorded-type-unrooted", "Julia issue 62449", ("survival",), 4)
+class RecordedTypeUnrooted(Sampling):
+    """The type of a sampled object that died is gone before the report reads it."""
+
+    def _entry(self, sampled: int | Object) -> int:
+        entry = super()._entry(sampled)
+        # Correct: what a sample refers to is kept until it is reported.
+        return entry if entry & REPORT_SURVIVED else entry & REPORT_OUTSIDE
+
+
 # The collector.
 
 
@@ -248,10 +276,10 @@ class CopyListsOnlyCopiedCards(Barrier):
     def _before_copy_of_cards(
         self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
     ) -> None:
-        is_listed = bool(dest.flags & CARDS_SET)
+        was_listed, has_dirty_cards = dest.flags & CARDS_SET, source.flags & CARDS_SET
         super()._before_copy_of_cards(source, dest, source_start, dest_start, length)
         # Correct: nothing more. While marking, the destination is listed without dirty cards too.
-        if source.flags & CARDS_SET and dest.flags & CARDS_SET and not (is_listed or dest.cards):
+        if has_dirty_cards and dest.flags & CARDS_SET and not (was_listed or dest.cards):
             dest.flags &= ~CARDS_SET
             self.dirty_arrays.remove(dest)
 

@@ -29,6 +29,7 @@ from fuzz.protocol.actions import (
     Realloc,
     ResumeSampling,
     SetCallback,
+    SetPeriod,
     TakeIdentity,
     Unpin,
     Write,
@@ -65,6 +66,9 @@ MIB_LESS_EMPTY = AllocateString(MIB - 25 - 16)
 """With an array without items it takes a mebibyte."""
 SEED_OF_256 = 38
 """The first distance of this seed is a multiple of 256 for a period of 512."""
+SEED_OF_LONG = 234248
+"""The first distance of this seed is more than 4.85 periods."""
+EACH_BYTE = {"period_bytes": 1}
 SAMPLED_BY_8 = {"period_bytes": 8, "sampler_seed": 1}
 
 TRIGGERS: dict[str, Story] = {
@@ -79,7 +83,7 @@ TRIGGERS: dict[str, Story] = {
         TINY,
         [SetCallback(31), EnableSampling(1024), AllocateString(31), AllocateString(31)],
     ),
-    "fork-keeps-young-samples": ({}, [EVERY_8, NODE, Fork(), MINOR]),
+    "fork-keeps-young-samples": ({}, [EVERY_8, NODE, Fork(), EVERY_8, MINOR]),
     "rotating-nursery-old-limit": (MOVING, [EVERY_8, MINOR]),
     "enable-beside-old-barrier": ({}, [STRING, Pin(0), MINOR, Unpin(0), EVERY_8, NODE]),
     "nonyoung-reported-dead": ({}, [EVERY_8, AllocateOldString(0), MINOR]),
@@ -129,7 +133,32 @@ TRIGGERS: dict[str, Story] = {
     "placeholder-first-interval": ({}, [Malloc(513)]),
     "reseed-drops-sample": ({}, [Malloc(513)]),
     "class-size-vs-request": ({}, [Malloc(513), ReadProfile()]),
-    "dropped-sample-keeps-weight": ({"period_bytes": 1}, [Malloc(0)] * 4),
+    "dropped-sample-keeps-weight": (EACH_BYTE, [Malloc(0)] * 4),
+    "sample-eats-guard-budget": ({}, [EVERY_8, STRING, AllocateString(104)]),
+    "recorded-type-unrooted": ({}, [EVERY_8, STRING, Free(0), MINOR]),
+    "deaf-after-enable": ({}, [STRING, EVERY_8, STRING]),
+    "stale-bytes-after-enable": ({}, [STRING, EMPTY, EVERY_8, EMPTY]),
+    "retired-buffer-charged": ({}, [EVERY_8, STRING, MINOR, STRING]),
+    "shared-generator-reseeded": ({}, [EVERY_8, STRING]),
+    "only-starting-thread": ({}, [STRING, EnableSampling(MIB, thread=1), STRING]),
+    "uninitialised-thread-sampled": ({}, [Malloc(0)]),
+    "marker-size": (EACH_BYTE, [Malloc(96)]),
+    "realloc-keeps-old-sample": (EACH_BYTE, [Malloc(0), Realloc(0, 1), ReadProfile()]),
+    "realloc-frees-new-pointer": (EACH_BYTE, [Malloc(0), Realloc(0, 1), ReadProfile()]),
+    "resize-stale-context": ({}, [Malloc(8192), Realloc(0, 8192), ReadProfile()]),
+    "snapshot-counts-history": (EACH_BYTE, [Malloc(0), ReadProfile(), ReadProfile()]),
+    "live-size-unweighted": ({}, [Malloc(513), ReadProfile()]),
+    "crossings-as-weight": ({}, [Malloc(513), ReadProfile()]),
+    "rate-change-mixes-weights": (
+        {},
+        [Malloc(513), SetPeriod(1024), Malloc(MIB - 1), ReadProfile()],
+    ),
+    "first-event-wrong-weight": ({}, [Malloc(MIB - 1)]),
+    "weight-since-last-sample": ({}, [Malloc(MIB - 1)]),
+    "clamped-weight-vanishes": ({}, [Malloc(MIB - 1)]),
+    "size-raised-to-interval": ({}, [Malloc(MIB - 1)]),
+    "zero-draw-stops-sampling": ({"sampler_seed": SEED_OF_LONG}, [Malloc(MIB - 1)]),
+    "rate-one-samples-nothing": (EACH_BYTE, [Malloc(0)]),
 }
 NEAR_MISSES: dict[str, Story] = {
     # What was enabled before may be disabled.
@@ -148,8 +177,8 @@ NEAR_MISSES: dict[str, Story] = {
         {"nursery_bytes": 128, "large_object_bytes": 64},
         [SetCallback(31), EnableSampling(1024), *[AllocateString(31)] * 3],
     ),
-    # The sample was reported before the process forked.
-    "fork-keeps-young-samples": ({}, [EVERY_8, NODE, MINOR, Fork(), MINOR]),
+    # The child is not sampled.
+    "fork-keeps-young-samples": ({}, [EVERY_8, NODE, Fork(), MINOR]),
     # The nursery stays where it is.
     "rotating-nursery-old-limit": ({}, [EVERY_8, MINOR]),
     # No barrier stands any more.
@@ -230,7 +259,49 @@ NEAR_MISSES: dict[str, Story] = {
     # The block is as large as its class.
     "class-size-vs-request": ({}, [Malloc(576), ReadProfile()]),
     # So many samples have room.
-    "dropped-sample-keeps-weight": ({"period_bytes": 1}, [Malloc(0)] * 3),
+    "dropped-sample-keeps-weight": (EACH_BYTE, [Malloc(0)] * 3),
+    # No object is sampled.
+    "sample-eats-guard-budget": ({}, [EnableSampling(MIB), STRING, AllocateString(104)]),
+    # It survives.
+    "recorded-type-unrooted": ({}, [EVERY_8, STRING, MINOR]),
+    # The thread has no context yet.
+    "deaf-after-enable": ({}, [EVERY_8, STRING, STRING]),
+    # Nothing was allocated in the context since it was asked for.
+    "stale-bytes-after-enable": ({}, [STRING, EVERY_8, EMPTY]),
+    # The context was used up.
+    "retired-buffer-charged": ({}, [EVERY_8, STRING, STRING, MINOR, STRING]),
+    # There is one thread, which begins before anything is drawn.
+    "shared-generator-reseeded": ({"threads": 1}, [STRING, EVERY_8, STRING]),
+    # It is the thread that enables which allocates.
+    "only-starting-thread": ({}, [STRING, EnableSampling(MIB), STRING]),
+    # It is sampled as it should be.
+    "uninitialised-thread-sampled": (EACH_BYTE, [Malloc(0)]),
+    # It has the next class.
+    "marker-size": (EACH_BYTE, [Malloc(97)]),
+    # Nothing is sampled.
+    "realloc-keeps-old-sample": ({}, [Malloc(0), Realloc(0, 1), ReadProfile()]),
+    # What is sampled is the old block.
+    "realloc-frees-new-pointer": ({}, [Malloc(10241), Realloc(0, 1), ReadProfile()]),
+    # It is moved.
+    "resize-stale-context": ({}, [Malloc(8192), Realloc(0, 8193), ReadProfile()]),
+    # Nobody has read a profile before.
+    "snapshot-counts-history": (EACH_BYTE, [Malloc(0), ReadProfile()]),
+    # Each block is sampled, and stands for itself.
+    "live-size-unweighted": (EACH_BYTE, [Malloc(513), ReadProfile()]),
+    # It is sampled, and dead.
+    "crossings-as-weight": ({}, [Malloc(513), Free(0), ReadProfile()]),
+    # Nothing is sampled with the other period.
+    "rate-change-mixes-weights": ({}, [Malloc(513), SetPeriod(1024), ReadProfile()]),
+    # No sample is due yet.
+    "first-event-wrong-weight": ({}, [Malloc(0)]),
+    "weight-since-last-sample": ({}, [Malloc(0)]),
+    "size-raised-to-interval": ({}, [Malloc(0)]),
+    # The weight has room.
+    "clamped-weight-vanishes": ({}, [Malloc(2**15)]),
+    # The number has other bits.
+    "zero-draw-stops-sampling": ({}, [Malloc(MIB - 1)]),
+    # The period is two bytes.
+    "rate-one-samples-nothing": ({"period_bytes": 2}, [Malloc(16)]),
 }
 
 each_bug = pytest.mark.parametrize("bug", KNOWN_BUGS)

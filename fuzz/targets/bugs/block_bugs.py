@@ -1,0 +1,399 @@
+"""Known bugs of allocators: of when a block is sampled, and of what its sample stands for.
+
+Like those of known_bugs, each is a small change to one part of gcmodel.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fuzz.targets.bugs.known_bug import Host
+from gcmodel.blocks import block_heap
+from gcmodel.blocks.block_heap import Block, BlockHeap
+from gcmodel.blocks.block_sampler import (
+    BlockSample,
+    GperftoolsSampler,
+    JemallocSampler,
+    TcmallocSampler,
+)
+from gcmodel.blocks.living_samples import (
+    GperftoolsLivingSamples,
+    JemallocLivingSamples,
+    SampledBlock,
+    chance,
+)
+from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes
+from gcmodel.sampling.distances import Gperftools
+
+JEMALLOC = Host("reference-jemalloc", block_heap.JEMALLOC)
+TCMALLOC = Host("reference-tcmalloc", block_heap.TCMALLOC)
+GPERFTOOLS = Host("reference-gperftools", block_heap.GPERFTOOLS)
+NEVER_BYTES = 2**62
+"""A distance that ends nowhere."""
+
+# jemalloc.
+
+
+@JEMALLOC.bug("toggle-kills-sampling", "jemalloc issue 1605, fixed by 1604", ("sampling",), 4)
+class ToggleKillsSampling(JemallocSampler):
+    """Off, one slow-path allocation, on: the counter was thrown to its maximum."""
+
+    def fire(self) -> BlockSample | None:
+        hit = super().fire()
+        if self.is_paused:
+            self.wait_bytes = NEVER_BYTES  # Correct: a fresh wait, as ever.
+        return hit
+
+
+@JEMALLOC.bug("samples-while-suspended", "OCaml issue 9628", ("sampling",), 2)
+class SamplesWhileSuspended(JemallocSampler):
+    """What is allocated while sampling is suspended is sampled too."""
+
+    def fire(self) -> BlockSample | None:
+        super().fire()
+        return BlockSample(self.period_bytes)  # Correct: None while paused.
+
+
+@JEMALLOC.bug("rollback-keeps-threshold", "jemalloc issue 1779", ("sampling",), 3)
+class RollbackKeepsThreshold(JemallocSampler):
+    """A resized block leaves the threshold hit: the next block is always sampled."""
+
+    def count_resized(self, counted_bytes: int) -> BlockSample | None:
+        hit = super().count_resized(counted_bytes)
+        if hit is not None:
+            self.wait_bytes = 0  # Correct: the fresh wait.
+        return hit
+
+
+@JEMALLOC.bug("slow-path-counts-twice", "jemalloc issue 1616", ("sampling",), 1)
+class SlowPathCountsTwice(BlockHeap):
+    """The slow path of the small-block cache counts the same bytes again."""
+
+    def _place(self, requested_bytes: int, counted_bytes: int, hit: BlockSample | None) -> Block:
+        usable_bytes = self._sizes.usable_bytes(requested_bytes)
+        is_small = usable_bytes <= self._sizes.SMALL_BYTES_MAX
+        if hit is None and is_small and not self._caches[self.thread].has(usable_bytes):
+            # Correct: it stays unsampled. It is counted already.
+            hit = self._samplers[self.thread].count(counted_bytes)
+        return super()._place(requested_bytes, counted_bytes, hit)
+
+
+@JEMALLOC.bug("large-allocs-skew-counter", "Go issue 12620", ("sampling",), 2)
+class LargeAllocsSkewCounter(JemallocSampler):
+    """Large and small blocks are counted by counters that disagree."""
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        before_bytes = self.allocated_bytes
+        hit = super().count(counted_bytes)
+        if hit is None and counted_bytes > JemallocSizes.SMALL_BYTES_MAX:
+            self.allocated_bytes = before_bytes  # Correct: they stay counted.
+        return hit
+
+
+@JEMALLOC.bug("forced-large-sample", "Go issues 26618 and 29791", ("sampling",), 1)
+class ForcedLargeSample(JemallocSampler):
+    """A block as large as the period is sampled for certain, and unbiased as if by chance."""
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        hit = super().count(counted_bytes)
+        if hit is None and counted_bytes >= self.period_bytes:
+            return self.fire()  # Correct: None. It is unbiased as one sampled by chance.
+        return hit
+
+
+@JEMALLOC.bug("sum-then-unbias", "jemalloc issue 1897", ("estimate",), 3)
+class SumThenUnbias(JemallocLivingSamples):
+    """A profile sums, then unbiases: small sizes drown."""
+
+    def read(self) -> tuple[int, int]:
+        count = len(self._alive)
+        if not count:
+            return 0, 0
+        # Correct: unbiased one by one, and then added.
+        total_bytes = sum(sample.usable_bytes for sample in self._alive)
+        period_bytes = next(iter(self._alive)).hit.period_bytes
+        probability = chance(total_bytes // count, period_bytes)
+        return round(count / probability), round(total_bytes / probability)
+
+
+@JEMALLOC.bug("uninitialised-thread-sampled", "jemalloc issue 1351", ("sampling",), 1)
+class UninitialisedThreadSampled(JemallocSampler):
+    """A thread's first block overwrites its counter, and is sampled anyway."""
+
+    _is_initialised = False
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        hit = super().count(counted_bytes)
+        if not self._is_initialised:
+            self._is_initialised = True
+            return BlockSample(self.period_bytes)  # Correct: sampled if its wait is over.
+        return hit
+
+
+@JEMALLOC.bug("marker-size", "Scalene 2.4.0, measured", ("sampling",), 1)
+class MarkerSize(JemallocSampler):
+    """One size means something else inside: blocks of exactly so many bytes are not counted."""
+
+    MARKER_BYTES = 96
+    """98,821 there, which no class has here."""
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        if counted_bytes == self.MARKER_BYTES:
+            return None  # Correct: they count like any other.
+        return super().count(counted_bytes)
+
+
+@JEMALLOC.bug("realloc-keeps-old-sample", "jemalloc issue 557", ("estimate",), 3)
+class ReallocKeepsOldSample(BlockHeap):
+    """A resized block's old sample stays: a freed block is reported alive."""
+
+    def realloc(self, block: Block, requested_bytes: int) -> Block:
+        block.sample = None  # Correct: it keeps its sample until it is freed, which ends both.
+        return super().realloc(block, requested_bytes)
+
+
+@JEMALLOC.bug(
+    "realloc-frees-new-pointer", "jemalloc issue 1683, reverted by 1684", ("estimate",), 3
+)
+class ReallocFreesNewPointer(BlockHeap):
+    """A resized block ends the sample of the wrong pointer: a block alive is not reported."""
+
+    def realloc(self, block: Block, requested_bytes: int) -> Block:
+        resized = super().realloc(block, requested_bytes)
+        if resized.sample is not None:
+            self._profile.remove(resized.sample)  # Correct: only that of the old pointer ends.
+        return resized
+
+
+@JEMALLOC.bug("resize-stale-context", "jemalloc issue 2806", ("estimate",), 3)
+class ResizeStaleContext(BlockHeap):
+    """A block resized in its place keeps the sampling record that was read before."""
+
+    def realloc(self, block: Block, requested_bytes: int) -> Block:
+        before = block.sample
+        resized = super().realloc(block, requested_bytes)
+        if resized.usable_bytes == block.usable_bytes:
+            # Correct: nothing. The record is the resized block's.
+            if resized.sample is not None:
+                self._profile.remove(resized.sample)
+            if before is not None:
+                self._profile.add(before)
+            resized.sample = before
+        return resized
+
+
+@JEMALLOC.bug("snapshot-counts-history", "pprof-nodejs issue 357", ("estimate",), 3)
+class SnapshotCountsHistory(JemallocLivingSamples):
+    """Whoever reads the profile again is told again what was reported before."""
+
+    _reported_objects = 0
+    _reported_bytes = 0
+
+    def read(self) -> tuple[int, int]:
+        objects, size_bytes = super().read()
+        # Correct: what is alive now, and nothing of what an earlier profile said.
+        self._reported_objects += objects
+        self._reported_bytes += size_bytes
+        return self._reported_objects, self._reported_bytes
+
+
+# gperftools.
+
+
+@GPERFTOOLS.bug("zero-size-wraps", "gperftools issue 723", ("sampling",), 1)
+class ZeroSizeWraps(GperftoolsSizes):
+    """The pages of a huge request wrap to 0 before it is sampled."""
+
+    WIDTH_BYTES = 2**20
+    """The width of an address, in proportion: no block is larger here."""
+
+    def counted_bytes(self, requested_bytes: int) -> int:
+        wraps = self.usable_bytes(requested_bytes) >= self.WIDTH_BYTES
+        # Correct: never 0.
+        return 0 if wraps else super().counted_bytes(requested_bytes)
+
+
+@GPERFTOOLS.bug("placeholder-first-interval", "gperftools 2.10, measured", ("sampling",), 1)
+class PlaceholderFirstInterval(GperftoolsSampler):
+    """The first distance is a placeholder of 16 MiB, taken before the period is known."""
+
+    PLACEHOLDER_BYTES = 16 * 2**20
+
+    def __init__(self, seed: int, period_bytes: int) -> None:
+        super().__init__(seed, period_bytes)
+        self.left_bytes = self.PLACEHOLDER_BYTES  # Correct: what was drawn.
+
+
+@GPERFTOOLS.bug("reseed-drops-sample", "gperftools 2.10, measured", ("sampling",), 1)
+class ReseedDropsSample(GperftoolsSampler):
+    """The first sample reseeds the generator, draws anew, and may be forgotten."""
+
+    _is_seeded = False
+    OTHER_SEED = 2**47
+    """The sampler's address, in proportion."""
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        if self.left_bytes < counted_bytes and not self._is_seeded:
+            self._is_seeded = True
+            # Correct: nothing. The generator has its seed, and a sample is due.
+            self.distances = Gperftools(self._seed + self.OTHER_SEED)
+            self.pick()
+        return super().count(counted_bytes)
+
+
+@GPERFTOOLS.bug(
+    "class-size-vs-request", "gperftools issue 273; gperftools 2.10, measured", ("estimate",), 2
+)
+class ClassSizeVersusRequest(GperftoolsLivingSamples):
+    """Size classes are sampled, and requested sizes unbiased."""
+
+    def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
+        # Correct: by the counted bytes.
+        probability = chance(max(sample.requested_bytes, 1), sample.hit.period_bytes)
+        return 1 / probability, round(sample.usable_bytes / probability)
+
+
+@GPERFTOOLS.bug("live-size-unweighted", "dd-trace-py issue 17002", ("estimate",), 2)
+class LiveSizeUnweighted(GperftoolsLivingSamples):
+    """Living bytes are the raw sizes of what was sampled."""
+
+    def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
+        objects, _ = super().stands_for(sample)
+        return objects, sample.usable_bytes  # Correct: as many bytes as so many objects have.
+
+
+@GPERFTOOLS.bug(
+    "crossings-as-weight",
+    "OpenTelemetry's eBPF profiler, issue 1743; libdatadog issue 2344",
+    ("estimate",),
+    2,
+)
+class CrossingsAsWeight(GperftoolsLivingSamples):
+    """A sample stands for as many objects as sample points lie in its block."""
+
+    def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
+        # Correct: one over the chance that the block is sampled at all.
+        objects = max(1, sample.counted_bytes // sample.hit.period_bytes)
+        return objects, objects * sample.usable_bytes
+
+
+@GPERFTOOLS.bug("rate-change-mixes-weights", "Seastar issue 1904", ("estimate",), 4)
+class RateChangeMixesWeights(GperftoolsLivingSamples):
+    """Samples taken with different periods are unbiased as if all were of the newest one."""
+
+    def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
+        # Correct: each by the period with which it was taken.
+        newest = next(reversed(self._alive))
+        probability = chance(sample.counted_bytes, newest.hit.period_bytes)
+        return 1 / probability, round(sample.usable_bytes / probability)
+
+
+# TCMalloc.
+
+
+@TCMALLOC.bug("dropped-sample-keeps-weight", "dd-trace-py issue 19293", ("sampling",), 4)
+class DroppedSampleKeepsWeight(TcmallocSampler):
+    """A sample dropped for lack of room leaves its weight to the next one."""
+
+    _samples = 0
+
+    def pick(self) -> None:
+        super().pick()
+        self._samples += 1
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        if self.left_bytes < counted_bytes and self._samples % 4 == 0:
+            self._samples += 1
+            self.left_bytes -= counted_bytes
+            return None  # Correct: a fresh distance begins, whatever becomes of the sample.
+        return super().count(counted_bytes)
+
+
+@TCMALLOC.bug(
+    "first-event-wrong-weight", "OpenJDK JDK-8307488, pull request 14158", ("sampling",), 1
+)
+class FirstEventWrongWeight(TcmallocSampler):
+    """A thread's first sample has the weight of all that the thread ever allocated."""
+
+    _allocated_bytes = 0
+    _is_first = True
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        self._allocated_bytes += counted_bytes
+        return super().count(counted_bytes)
+
+    def hit(self) -> BlockSample:
+        if self._is_first:
+            self._is_first = False
+            # Correct: like every other.
+            return BlockSample(self.picked_period_bytes, self._allocated_bytes)
+        return super().hit()
+
+
+@TCMALLOC.bug("weight-since-last-sample", "ddtrace 4.16.0, measured", ("sampling",), 1)
+class WeightSinceLastSample(TcmallocSampler):
+    """A sample's weight is all that was allocated since the last: small sites drown."""
+
+    _since_last_bytes = 0
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        self._since_last_bytes += counted_bytes
+        return super().count(counted_bytes)
+
+    def hit(self) -> BlockSample:
+        # Correct: the period, and what lies beyond the byte that was drawn.
+        weight_bytes, self._since_last_bytes = self._since_last_bytes, 0
+        return BlockSample(self.picked_period_bytes, weight_bytes)
+
+
+@TCMALLOC.bug("clamped-weight-vanishes", "dd-trace-rb issue 3760", ("sampling",), 1)
+class ClampedWeightVanishes(TcmallocSampler):
+    """A weight beyond its field's limit is cut, and the rest is lost."""
+
+    WEIGHT_BYTES_MAX = 2**16 - 1
+
+    def hit(self) -> BlockSample:
+        hit = super().hit()
+        assert hit.weight_bytes is not None
+        # Correct: the whole weight.
+        return BlockSample(hit.period_bytes, min(hit.weight_bytes, self.WEIGHT_BYTES_MAX))
+
+
+@TCMALLOC.bug(
+    "size-raised-to-interval",
+    "async-profiler issues 873 and 876; Seastar issue 46",
+    ("sampling",),
+    1,
+)
+class SizeRaisedToInterval(TcmallocSampler):
+    """A sample's weight is its block's size or the period, whichever is more."""
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        hit = super().count(counted_bytes)
+        if hit is None:
+            return None
+        # Correct: the period, and what lies beyond the byte that was drawn.
+        return BlockSample(hit.period_bytes, max(counted_bytes, hit.period_bytes))
+
+
+@TCMALLOC.bug("zero-draw-stops-sampling", "dd-trace-py issue 16893", ("sampling",), 1)
+class ZeroDrawStopsSampling(TcmallocSampler):
+    """A random number of 0 has no logarithm: nothing is sampled ever again."""
+
+    NUMBER_BITS = 7
+    """So many bits of a number are looked at, so that it is 0 often enough."""
+
+    def pick(self) -> None:
+        super().pick()
+        if self.left_bytes > self.NUMBER_BITS * math.log(2) * self.period_bytes:
+            self.left_bytes = NEVER_BYTES  # Correct: what was drawn, since 1 is added to a number.
+
+
+@TCMALLOC.bug("rate-one-samples-nothing", "mimalloc issue 1085", ("sampling",), 1)
+class RateOneSamplesNothing(TcmallocSampler):
+    """A period of one byte samples nothing, where it should sample everything."""
+
+    def pick(self) -> None:
+        super().pick()
+        if self.period_bytes == 1:
+            self.left_bytes = NEVER_BYTES  # Correct: 0.
