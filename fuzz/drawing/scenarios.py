@@ -331,6 +331,9 @@ def process_forks(situation: Situation, choices: Choices) -> Story:
     yield EnableSampling(short_period(situation, choices))
     yield AllocateString(edge_length(situation, choices, "string"))
     yield Fork()
+    if choices.below(2):
+        # What the child has kept of its parent's samples shows only if it is sampled again.
+        yield EnableSampling(short_period(situation, choices))
     yield CollectMinor()
 
 
