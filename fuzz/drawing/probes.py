@@ -2,7 +2,8 @@
 
 A probe that a session never reaches is a finding about the session: whatever depends on that
 situation was not tested. Each is a question about one action, its observation and the state of
-the oracles; the counts say how often the answer was yes.
+the oracles; the counts say how often the answer was yes. Of actions that concern a collection there
+is a probe for each state of the major collection, with sampling off and with sampling on.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
     AllocateOldString,
+    AllocateWeakref,
     CopyArray,
     DisableSampling,
     EnableSampling,
     Fork,
+    Free,
+    LoadPrebuilt,
     PauseSampling,
     Pin,
     ReadProfile,
@@ -34,11 +38,13 @@ from fuzz.protocol.actions import (
     SetPeriod,
     TakeIdentity,
     Unpin,
+    Write,
 )
 from fuzz.protocol.contract import DRAWN, Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
 
-MARKING = MAJOR_STATES.index("marking")
+FAR_ITEM = 32
+"""From this item on an array's cards, of four items each, are in a second byte. (incminimark.)"""
 
 
 @attrs.define
@@ -74,6 +80,14 @@ def _root(moment: Moment, field: str = "root") -> ShadowObject:
     """The object that the action names in that field."""
     slot: int = getattr(moment.action, field)
     return moment.bench.shadow.roots[slot]
+
+
+def _copies_young(moment: Moment, into: Age) -> bool:
+    """Whether a young object was copied into another array of that age."""
+    action, dest = moment.action, _root(moment, "dest")
+    assert isinstance(action, CopyArray)
+    copied = dest.refs[action.dest_start : action.dest_start + action.length]
+    return dest.age is into and any(obj is not None and obj.age is Age.YOUNG for obj in copied)
 
 
 _Group = dict[str, Callable[[Moment], bool]]
@@ -157,9 +171,21 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
     ReadProfile: {"profile_of_samples": lambda m: any(m.observation.profile or ())},
     EnableSampling: _OF_TOGGLING,
     DisableSampling: _OF_TOGGLING,
-    ReadWeakref: {"weakref_died": lambda m: m.observation.alive is False},
+    ReadWeakref: {
+        "weakref_died": lambda m: m.observation.alive is False,
+        "weakref_to_pinned_object": lambda m: (
+            (target := _root(m).target) is not None and target.pinned
+        ),
+    },
+    Write: {
+        "far_item_written": lambda m: isinstance(m.action, Write) and m.action.field >= FAR_ITEM
+    },
     CopyArray: {
-        "array_copied_while_marking": lambda m: m.observation.state == MARKING,
+        "young_item_copied_into_old_array": lambda m: _copies_young(m, Age.OLD),
+        "young_item_copied_into_young_array": lambda m: _copies_young(m, Age.YOUNG),
+        "young_item_copied_within_array": lambda m: (
+            _root(m, "source") is _root(m, "dest") and _copies_young(m, Age.OLD)
+        ),
         "copied_into_prebuilt_array": lambda m: (
             _root(m, "dest") in m.bench.shadow.prebuilt
             and _root(m, "source") not in m.bench.shadow.prebuilt
@@ -170,7 +196,6 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
         "identity_taken_of_pinned_object": lambda m: _root(m).pinned,
     },
     Pin: {"pinned_while_sampling": lambda m: m.before.period_bytes > 0},
-    Unpin: {"unpinned_while_marking": lambda m: m.observation.state == MARKING},
     AddMemoryPressure: {
         "collection_due": lambda m: m.observation.limit == m.observation.free,
         "collection_due_while_sampling": lambda m: (
@@ -185,10 +210,24 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
     },
 }
 
+_CONCERNED = (
+    *(AddMemoryPressure, AllocateOldString, AllocateWeakref, CopyArray, Fork, Free, LoadPrebuilt),
+    *(Pin, ReadWeakref, TakeIdentity, Unpin, Write),
+)
+"""What may do the wrong thing in one state of a major collection, and the right one in others."""
+IN_EACH_STATE: dict[tuple[type[Action], int | None, bool], str] = {
+    (action, state, is_sampling): f"{NAMES[action]}_while_{name}{'_and_sampling' * is_sampling}"
+    for action in _CONCERNED
+    for state, name in enumerate(MAJOR_STATES)
+    for is_sampling in (False, True)
+}
+"""The probe of each of them: the action, the state after it, and whether sampling was on."""
+
 _OF_ANY = (_OF_SAMPLED, _OF_COLLECTING, _OF_ALLOCATIONS)
 PROBES = tuple(
     dict.fromkeys(
-        name for group in (*_OF_ANY, *_OF_ACTIONS.values(), _OF_REPORTS) for name in group
+        [name for group in (*_OF_ANY, *_OF_ACTIONS.values(), _OF_REPORTS) for name in group]
+        + [*IN_EACH_STATE.values()]
     )
 )
 """The names of all probes."""
@@ -227,11 +266,10 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "sampled_object_pinned": ("reports", "pin"),
     "sampled_object_weakly_referenced": ("reports", "allocate_weakref"),
     "weakref_died": ("alive", "allocate_weakref"),
-    "array_copied_while_marking": ("state",),
     "copied_into_prebuilt_array": ("load_prebuilt",),
     "identity_taken_of_pinned_object": ("pin",),
+    "weakref_to_pinned_object": ("pin", "allocate_weakref"),
     "pinned_while_sampling": ("enable_sampling",),
-    "unpinned_while_marking": ("state", "pin"),
     "collection_due": ("limit", "free"),
     "collection_due_while_sampling": ("limit", "free", "enable_sampling"),
     "forked_with_pending_samples": ("reports",),
@@ -268,7 +306,12 @@ def probes_for(contract: Contract) -> tuple[str, ...]:
     elif any(NAMES[each] in has for each in NAMES if each.allocates and each.kind != "block"):
         groups = [*_OF_ANY, *groups]
     names = dict.fromkeys(name for group in (*groups, _OF_REPORTS) for name in group)
-    return tuple(name for name in names if has.issuperset(_NEEDS.get(name, ())))
+    in_each_state = (
+        name
+        for (action, _, is_sampling), name in IN_EACH_STATE.items()
+        if {NAMES[action], "state"} <= has and (contract.samples or not is_sampling)
+    )
+    return (*(name for name in names if has.issuperset(_NEEDS.get(name, ()))), *in_each_state)
 
 
 def _groups_for(
@@ -313,6 +356,9 @@ class ProbeCounter:
         pending: Mapping[ShadowObject, int],
     ) -> None:
         """Ask the probes about one action that the oracles found right."""
+        pair = IN_EACH_STATE.get((type(action), observation.state, before.period_bytes > 0))
+        if pair is not None:
+            self.counts[pair] += 1
         groups = _groups_for(action, observation, bench, before, pending)
         if groups:
             moment = Moment(action, observation, bench, before, pending)

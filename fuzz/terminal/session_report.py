@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from fuzz.terminal.streams import Screen
 if TYPE_CHECKING:
     from rich.live import Live
 
+MISSING_MAX = 10
+RAREST = 5
+"""So many probes are named, of those that were not reached and of those that hardly were."""
 STOPPED = {
     session.TIME: "the time is up",
     session.ACTIONS: "all actions are done",
@@ -120,16 +124,26 @@ class SessionReporter:
             f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
             f"{counted(totals.minor_collections, 'minor collection')}"
         )
-        probes = finished.plan.probes
-        missing = [name for name in probes if not totals.probes[name]]
-        if missing:
-            self._screen.print(f"probes not reached: {', '.join(missing)}")
-        else:
-            self._screen.print(f"all {len(probes)} probes reached")
+        for line in _probe_lines(finished.plan.probes, totals.probes):
+            self._screen.print(line)
         failures = counted(len(finished.finds), "failure")
         how = f" in {finished.seconds:.1f} s; {STOPPED[finished.stop_reason]}"
         how += "" if totals.actions else " before anything was done"
         self._screen.print_parts((failures, "bold"), (how, ""))
+
+
+def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
+    """What was not reached, and what hardly was."""
+    reached = sorted((name for name in probes if counts[name]), key=lambda name: counts[name])
+    missing = [name for name in probes if not counts[name]]
+    if missing:
+        more = f" and {len(missing) - MISSING_MAX:,} more" if len(missing) > MISSING_MAX else ""
+        yield f"probes not reached: {', '.join(missing[:MISSING_MAX])}{more}"
+    elif probes:
+        yield f"all {len(probes)} probes reached"
+    if reached:
+        rarest = (f"{name} {counts[name]:,}" for name in reached[:RAREST])
+        yield f"rarest probes: {', '.join(rarest)}"
 
 
 def _progress_line(progress: session.Progress) -> str:
