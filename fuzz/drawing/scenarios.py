@@ -287,8 +287,8 @@ def pinned_object_is_let_go(situation: Situation, choices: Choices) -> Story:
     yield CollectFull()
 
 
-def barrier_is_left(situation: Situation, choices: Choices) -> Story:
-    """Sampling begins while a barrier stands of what was pinned. (PyPy's sampling fork.)"""
+def obstacle_is_left(situation: Situation, choices: Choices) -> Story:
+    """Sampling begins while an obstacle stands of what was pinned. (PyPy's sampling fork.)"""
     yield AllocateString(choices.below(ITEMS_MAX))
     obj = _newest(situation)
     yield Pin(_slot(situation, obj))
@@ -403,7 +403,7 @@ SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
     prebuilt_object_inherits,
     pinned_object_is_known,
     pinned_object_is_let_go,
-    barrier_is_left,
+    obstacle_is_left,
     callback_is_in_the_way,
     young_item_is_copied,
     weak_reference_is_read,

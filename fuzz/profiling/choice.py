@@ -61,7 +61,7 @@ _NAMES = {
 }
 
 
-def source_of(what: Path, options: RecordingOptions) -> Profiled | None:
+def to_profile(what: Path, options: RecordingOptions) -> Profiled | None:
     """What is to be run, or None for a recording, which was. Raises BadInputError."""
     _check(options)
     if str(what) in WORKLOADS:

@@ -1,4 +1,4 @@
-"""What `gcfuzz profile` does, from a source to the files, and what it says meanwhile.
+"""What `gcfuzz profile` does, from what is profiled to the files, and what it says meanwhile.
 
 Invariant: a recording is never lost to what happens after it, be it an export that fails, an
 interrupt, a kill, or the next profile, unless that is told to write to its very file.
@@ -26,17 +26,17 @@ from gcmodel.profiling.recorder import Listener, Recorder
 
 
 def make_profile(
-    source: Profiled, outputs: Sequence[Path], max_bytes: int, console: Console
+    profiled: Profiled, outputs: Sequence[Path], max_bytes: int, console: Console
 ) -> bool:
-    """Run a source, record it and write the files; whether it came to its end.
+    """Run it, record it and write the files; whether it came to its end.
 
     Raises BadInputError.
     """
     with recording_place(outputs) as path:
-        with screen.first_run(console, source):
-            cost = source.cost()
-        with screen.ProfilingProgress(console, source, cost) as progress, writing(path):
-            seconds = _record(source, cost, path, max_bytes, progress)
+        with screen.first_run(console, profiled):
+            cost = profiled.cost()
+        with screen.ProfilingProgress(console, profiled, cost) as progress, writing(path):
+            seconds = _record(profiled, cost, path, max_bytes, progress)
         with keeping(path):
             profile = _read_and_show(path, console)
             screen.print_costs(console, profile, cost, seconds, path.stat().st_size)
@@ -68,13 +68,13 @@ def _export(profile: Profile, outputs: Sequence[Path], console: Console) -> None
 
 
 def _record(
-    source: Profiled, cost: Cost, path: Path, max_bytes: int, listener: Listener
+    profiled: Profiled, cost: Cost, path: Path, max_bytes: int, listener: Listener
 ) -> float | None:
     """Record what costs so much; returns the seconds that it took, None if it was interrupted.
 
     Raises BadInputError before it would need more than `max_bytes`, and whenever it cannot go on.
     """
-    header = source.header()
+    header = profiled.header()
     _check_fits(header, cost, max_bytes)
 
     def stop_with_the_recording(recorder: Recorder) -> None:
@@ -86,7 +86,7 @@ def _record(
     writer = recording.RecordingWriter(path, header, max_bytes)
     try:
         with writer, suppress(Stopped):
-            seconds = source.record(writer, stop_with_the_recording)
+            seconds = profiled.record(writer, stop_with_the_recording)
     except KeyboardInterrupt:
         return None
     except BadInputError as problem:

@@ -33,10 +33,10 @@ WIDE = 72
 MICROSECONDS = 1e6
 
 
-def first_run(console: Console, source: Profiled) -> AbstractContextManager[object]:
+def first_run(console: Console, profiled: Profiled) -> AbstractContextManager[object]:
     """The program runs without a recorder, and a terminal says so."""
-    line = f"{source.name}: once without a recorder"
-    if source.is_quiet:
+    line = f"{profiled.name}: once without a recorder"
+    if profiled.is_quiet:
         # A refresh takes the program's time: one a second is enough to see that it works.
         return console.status(console.render_str(line), refresh_per_second=1)
     if console.is_terminal:
@@ -52,11 +52,11 @@ class ProfilingProgress:
     line would tear its lines, and what it takes to move it would stand in the profile.
     """
 
-    def __init__(self, console: Console, source: Profiled, cost: Cost) -> None:
+    def __init__(self, console: Console, profiled: Profiled, cost: Cost) -> None:
         self._console = console
         self._allocated_bytes = max(cost.allocated_bytes, 1)
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._is_live = console.is_terminal and source.is_quiet
+        self._is_live = console.is_terminal and profiled.is_quiet
         self._next_seconds = 0.0
         self._began_seconds = time.perf_counter()
 

@@ -353,7 +353,7 @@ def profile_command(
     WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py, with a function
     main(heap); a trace; or a recording, of which files are made without running anything.
     """
-    from fuzz.profiling.choice import RecordingOptions, source_of
+    from fuzz.profiling.choice import RecordingOptions, to_profile
     from fuzz.profiling.making import export_recording, make_profile
     from fuzz.profiling.outputs import check_outputs
 
@@ -361,11 +361,11 @@ def profile_command(
     check_outputs(outputs, samples_time=options.time_period_seconds is not None)
     for output in outputs:
         _check_other(output, what)
-    source = source_of(what, options)
-    if source is None:
+    profiled = to_profile(what, options)
+    if profiled is None:
         export_recording(what, outputs, Screen().console)
         return CLEAN
-    is_whole = make_profile(source, outputs, options.recording_bytes, Screen().console)
+    is_whole = make_profile(profiled, outputs, options.recording_bytes, Screen().console)
     return CLEAN if is_whole else INCONCLUSIVE
 
 

@@ -62,7 +62,7 @@ def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, A
         "bugs": [
             {
                 "id": record.bug.id,
-                "source": record.bug.source,
+                "seen_in": record.bug.seen_in,
                 "found": record.found,
                 "oracle": record.oracles[0] if record.oracles else None,
                 "oracles": list(record.oracles),
@@ -88,7 +88,7 @@ def print_bugs(
     for record in records:
         length = len(record.reduced.actions) if record.reduced else "-"
         table.add_row(
-            Group(record.bug.id, Padding(Text(record.bug.source, "dim"), (0, 0, 0, 2))),
+            Group(record.bug.id, Padding(Text(record.bug.seen_in, "dim"), (0, 0, 0, 2))),
             ", ".join(record.oracles) or "nobody",
             *(_figure(each) for each in (record.actions_median, record.actions_worst)),
             f"{length} ({record.bug.shortest})",
@@ -174,7 +174,7 @@ def print_targets(console: Console) -> None:
     )
     for bug in KNOWN_BUGS.values():
         console.print(f"{bug.host}+{bug.id}")
-        for line in (bug.what, f"{bug.source}; caught by {_either(bug.oracles)}"):
+        for line in (bug.what, f"{bug.seen_in}; caught by {_either(bug.oracles)}"):
             console.print(Padding(line, (0, 0, 0, 4)))
 
 

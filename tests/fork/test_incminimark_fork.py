@@ -20,7 +20,7 @@ CORPUS = Path(__file__).parents[2] / "corpus" / "incminimark"
 FINDS = (
     *("arraycopy-clean-cards-while-marking", "weakref-to-pinned-cleared", "marking-without-end"),
     *("stale-limit-after-large", "second-minor-reads-null", "pressure-taken-for-sample"),
-    *("fork-keeps-young-samples", "rotating-nursery-old-limit", "enable-beside-old-barrier"),
+    *("fork-keeps-young-samples", "rotating-nursery-old-limit", "enable-beside-old-obstacle"),
     *("nonyoung-reported-dead", "old-objects-count-rounded"),
 )
 FILES = [path for path in sorted(CORPUS.glob("*.jsonl")) if path.name.startswith(FINDS)]

@@ -19,7 +19,7 @@ class KnownBug:
     """
 
     id: str
-    source: str
+    seen_in: str
     what: str
     oracles: tuple[str, ...]
     shortest: int
@@ -44,7 +44,7 @@ class Host:
     parts: Any
 
     def bug(
-        self, name: str, source: str, oracles: tuple[str, ...], shortest: int, *others: type[Any]
+        self, name: str, seen_in: str, oracles: tuple[str, ...], shortest: int, *others: type[Any]
     ) -> Callable[[Mistake], Mistake]:
         """Declare a subclass of one of the parts to be a known bug, with `others` if need be.
 
@@ -55,7 +55,7 @@ class Host:
             sentence = mistake.__doc__ or ""
             what = sentence[:1].lower() + sentence[1:].rstrip(".")
             parts = {self._part(each): each for each in (*others, mistake)}
-            DECLARED.append(KnownBug(name, source, what, oracles, shortest, parts, self.name))
+            DECLARED.append(KnownBug(name, seen_in, what, oracles, shortest, parts, self.name))
             return mistake
 
         return declare

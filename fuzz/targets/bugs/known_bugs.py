@@ -142,10 +142,10 @@ class RotatingNurseryOldLimit(Sampling):
 
 
 @REFERENCE.bug(
-    "enable-beside-old-barrier", f"{FORK}, collect_and_reserve", ("sampling", "pointers"), 5
+    "enable-beside-old-obstacle", f"{FORK}, collect_and_reserve", ("sampling", "pointers"), 5
 )
-class EnableBesideOldBarrier(Sampling):
-    """Sampling is enabled beside an old barrier: behind it nothing is sampled."""
+class EnableBesideOldObstacle(Sampling):
+    """Sampling is enabled beside an old obstacle: behind it nothing is sampled."""
 
     def jumped(self, jump_bytes: int) -> None:
         # Correct: the sample point moves by the jump, and the limit is not beyond it.

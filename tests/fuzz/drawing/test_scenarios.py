@@ -9,10 +9,10 @@ from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenari
 from fuzz.drawing.rules import Choices, Situation, Story, rules_for
 from fuzz.drawing.scenarios import (
     SCENARIOS,
-    barrier_is_left,
     callback_is_in_the_way,
     identity_is_taken,
     next_of,
+    obstacle_is_left,
     old_object_is_sampled,
     old_object_is_written,
     only_holder_is_let_go,
@@ -106,7 +106,7 @@ ESSENTIAL: dict[Scenario, tuple[Kinds, ...]] = {
         *((AllocateNode,), (AllocateString,), (Pin,), PARENTS, (Write,)),
         *((CollectStep,), (Unpin,), (Free,), (CollectFull,)),
     ),
-    barrier_is_left: (
+    obstacle_is_left: (
         *((AllocateString,), (Pin,), (CollectMinor,), (Unpin,)),
         *((EnableSampling,), (AllocateNode,)),
     ),
@@ -140,7 +140,7 @@ FINDS: dict[Scenario, str] = {
     prebuilt_object_inherits: "arraycopy-prebuilt",
     pinned_object_is_known: "pinned-shadow-visited",
     pinned_object_is_let_go: "pinned-white-object",
-    barrier_is_left: "enable-beside-old-barrier",
+    obstacle_is_left: "enable-beside-old-obstacle",
     callback_is_in_the_way: "second-minor-reads-null",
 }
 """The planted bug that a scenario is about; for the others there are engines/test_misses.py."""
@@ -148,7 +148,7 @@ FINDS: dict[Scenario, str] = {
 WITH_OBJECTS = (
     *(old_object_is_written, identity_is_taken, reference_is_moved, prebuilt_object_inherits),
     reference_is_moved_beside_dirty_card,
-    *(pinned_object_is_known, pinned_object_is_let_go, barrier_is_left),
+    *(pinned_object_is_known, pinned_object_is_let_go, obstacle_is_left),
     *(young_item_is_copied, weak_reference_is_read, only_holder_is_let_go),
 )
 """The scenarios that name an object which they made."""
@@ -307,7 +307,7 @@ def test_what_a_rule_puts_on_top_of_an_object_takes_its_part(simplest: Choices) 
     [
         (pinned_object_is_known, [AllocateString]),
         (pinned_object_is_let_go, [AllocateNode, AllocateString]),
-        (barrier_is_left, [AllocateString]),
+        (obstacle_is_left, [AllocateString]),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
@@ -325,7 +325,7 @@ def test_where_nothing_can_be_pinned_a_scenario_ends_before_it_pins(
 def test_what_excludes_pins_ends_a_scenario_that_pins(simplest: Choices) -> None:
     run = run_on("reference", {"pin_while_sampling": 0})
     run.step(EnableSampling(64))
-    actions = play(run, barrier_is_left(run.situation, simplest))
+    actions = play(run, obstacle_is_left(run.situation, simplest))
     assert [type(action) for action in actions] == [EnableSampling, AllocateString]
 
 

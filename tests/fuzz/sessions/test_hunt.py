@@ -79,7 +79,7 @@ def test_the_figures_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> 
     assert run_command_line(["bugs", BUG, "--seeds", "2", "--workers", "1", "--json"]) == CLEAN
     [row] = json.loads(capsys.readouterr().out)["bugs"]
     assert row["id"] == BUG
-    assert row["source"] == KNOWN_BUGS[BUG].source
+    assert row["seen_in"] == KNOWN_BUGS[BUG].seen_in
     assert row["found"] is True
     assert row["oracle"] == "pointers"
     assert 0 < row["actions_median"] <= row["actions_worst"]

@@ -85,7 +85,7 @@ TRIGGERS: dict[str, Story] = {
     ),
     "fork-keeps-young-samples": ({}, [EVERY_8, NODE, Fork(), EVERY_8, MINOR]),
     "rotating-nursery-old-limit": (MOVING, [EVERY_8, MINOR]),
-    "enable-beside-old-barrier": ({}, [STRING, Pin(0), MINOR, Unpin(0), EVERY_8, NODE]),
+    "enable-beside-old-obstacle": ({}, [STRING, Pin(0), MINOR, Unpin(0), EVERY_8, NODE]),
     "nonyoung-reported-dead": ({}, [EVERY_8, AllocateOldString(0), MINOR]),
     "restart-loses-period": ({}, [EVERY_8, PauseSampling(), ResumeSampling()]),
     "sample-on-equality": ({}, [EnableSampling(32), NODE]),
@@ -182,7 +182,7 @@ NEAR_MISSES: dict[str, Story] = {
     # The nursery stays where it is.
     "rotating-nursery-old-limit": ({}, [EVERY_8, MINOR]),
     # No barrier stands any more.
-    "enable-beside-old-barrier": ({}, [STRING, Pin(0), MINOR, Unpin(0), MINOR, EVERY_8, NODE]),
+    "enable-beside-old-obstacle": ({}, [STRING, Pin(0), MINOR, Unpin(0), MINOR, EVERY_8, NODE]),
     # It is young, and the minor collection visits it.
     "nonyoung-reported-dead": ({}, [EVERY_8, AllocateNode(0, True), MINOR]),
     # It is enabled anew.

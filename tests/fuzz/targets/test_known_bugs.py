@@ -53,7 +53,7 @@ def test_the_trace_of_a_bug_fails_by_an_oracle_that_may_catch_it(bug: str) -> No
 
 @each_bug
 def test_a_bug_says_where_it_happened(bug: str) -> None:
-    assert KNOWN_BUGS[bug].source
+    assert KNOWN_BUGS[bug].seen_in
     assert KNOWN_BUGS[bug].what
 
 

@@ -467,7 +467,7 @@ def test_targets_lists_every_bug_with_its_source(capsys: pytest.CaptureFixture[s
     assert run_command_line(["targets"]) == CLEAN
     words = " ".join(capsys.readouterr().out.split())
     bugs = KNOWN_BUGS.values()
-    assert [bug.id for bug in bugs if f"{bug.id} {bug.what} {bug.source}" not in words] == []
+    assert [bug.id for bug in bugs if f"{bug.id} {bug.what} {bug.seen_in}" not in words] == []
 
 
 @pytest.mark.parametrize("command", ["run", "replay", "reduce", "targets"])
