@@ -205,9 +205,10 @@ class Heap:
     ) -> None:
         """Copy items between two arrays, or within one, where the ranges may overlap."""
         source, dest = self._object(source_root), self._object(dest_root)
-        if source in self.pinning.parents and source.flags & TRACK_YOUNG:
-            # The barrier looks at the source's flags, which say nothing of pinned objects.
-            self.barrier.remember(source)
+        for parent in self.pinning.parents:
+            if parent.flags & TRACK_YOUNG:
+                # The barrier looks at the source's flags, which say nothing of pinned objects.
+                self.barrier.remember(parent)
         self.barrier.before_copy(source, dest, source_start, dest_start, length)
         items = source.refs[source_start : source_start + length]
         dest.refs[dest_start : dest_start + length] = items

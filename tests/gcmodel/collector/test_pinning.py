@@ -711,6 +711,16 @@ def test_a_second_copy_from_a_parent_remembers_it_once(heap: Heap) -> None:
     assert heap.barrier.remembered == heap.roots
 
 
+def test_a_copy_between_other_arrays_remembers_every_parent_too(heap: Heap) -> None:
+    for _ in range(3):
+        heap.allocate_array(SMALL)
+    heap.collect_minor()
+    write_pinned(heap)
+    heap.collect_minor()
+    heap.copy_array(1, 2, 0, 0, SMALL)
+    assert heap.barrier.remembered == heap.roots[:1]
+
+
 # Pinned objects and the major collection in progress.
 
 
