@@ -19,6 +19,8 @@ from collections.abc import Callable
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.objects import CARDS_SET, NO_HEAP_REFERENCES, TRACK_YOUNG, YOUNG, Object
 
+CARDS_IN_BYTE = 8
+
 
 class Barrier:
     """The remembered set, the dirty cards, and the prebuilt objects that are roots."""
@@ -87,14 +89,18 @@ class Barrier:
     def _before_copy_of_cards(
         self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
     ) -> None:
-        """The same, for a source with cards: young references lie on its dirty cards only."""
+        """The same, for a source with cards: young references lie on its dirty cards only.
+
+        These are copied in whole bytes, so with some that lie beyond what is copied.
+        """
         assert source.cards is not None
         # A source without dirty cards has nothing that could be copied to the wrong card.
         misaligned = source.flags & CARDS_SET and (source_start or dest_start)
         if not source.flags & TRACK_YOUNG or dest.cards is None or misaligned:
             self.remember(dest)
             return
-        copied = {card for card in source.cards if card * self._card_items < length}
+        byte_items = CARDS_IN_BYTE * self._card_items
+        copied = {card for card in source.cards if card // CARDS_IN_BYTE * byte_items < length}
         dest.cards |= copied
         if copied or self._is_marking():
             self._list_dirty(dest)  # Also without dirty cards a black array becomes gray by it.

@@ -52,9 +52,9 @@ TINY = {"nursery_bytes": 64, "large_object_bytes": 64}
 COPY = CopyArray(0, 1, 0, 0, 1)
 MARKED_BLACK = [ARRAY, NODE, Write(0, 0, 1), Free(1), ARRAY, STEP, STEP]
 """A white array that holds the only reference to a node, and an array that is black already."""
-LARGE = AllocateArray(12)
+LARGE = AllocateArray(33)
 LARGE_MARKED_BLACK = [LARGE, NODE, Write(0, 0, 1), Free(1), LARGE, STEP, STEP]
-"""The same with arrays that have cards."""
+"""The same with arrays that have cards, the last one in another byte."""
 PARENT_OF_PINNED = [STRING, Pin(0), NODE, Write(1, 0, 0), STEP, STEP]
 """A black node, while marking, that refers to a pinned string."""
 
@@ -98,7 +98,7 @@ TRIGGERS: dict[str, Story] = {
     ),
     "arraycopy-clean-cards": (
         SINGLE_STEP,
-        [*LARGE_MARKED_BLACK, Write(0, 11, None), COPY, Write(0, 0, None), FULL],
+        [*LARGE_MARKED_BLACK, Write(0, 32, None), COPY, Write(0, 0, None), FULL],
     ),
     "arraycopy-prebuilt": (
         {},
@@ -203,10 +203,10 @@ NEAR_MISSES: dict[str, Story] = {
         SINGLE_STEP,
         [*MARKED_BLACK, Write(0, 0, 0), COPY, Write(0, 0, None), FULL],
     ),
-    # The card that is dirty is one that is copied.
+    # The card that is dirty lies in the byte that is copied.
     "arraycopy-clean-cards": (
         SINGLE_STEP,
-        [*LARGE_MARKED_BLACK, Write(0, 3, None), COPY, Write(0, 0, None), FULL],
+        [*LARGE_MARKED_BLACK, Write(0, 31, None), COPY, Write(0, 0, None), FULL],
     ),
     # The prebuilt array was written before, and is a root by that.
     "arraycopy-prebuilt": (

@@ -228,12 +228,22 @@ def test_an_aligned_copy_adds_to_the_cards_that_are_dirty_already(heap: Heap) ->
     assert heap.barrier.dirty_arrays == heap.roots
 
 
-def test_an_aligned_copy_leaves_out_dirty_cards_that_are_not_copied(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE, LARGE)
-    write_young_node(heap, 0, 8)
+@pytest.mark.parametrize(("item", "copied"), [(31, {7}), (32, set())])
+def test_an_aligned_copy_copies_cards_by_the_byte(heap: Heap, item: int, copied: set[int]) -> None:
+    allocate_old_arrays(heap, 2 * LARGE, 2 * LARGE)
+    write_young_node(heap, 0, item)
     heap.copy_array(0, 1, 0, 0, 8)
+    assert heap.roots[1].cards == copied
+    assert heap.barrier.dirty_arrays == (heap.roots if copied else heap.roots[:1])
+
+
+def test_a_card_beyond_the_end_of_the_destination_does_no_harm(heap: Heap) -> None:
+    allocate_old_arrays(heap, LARGE, 8)
+    write_young_node(heap, 0, LARGE - 1)
+    heap.copy_array(0, 1, 0, 0, 8)
+    assert heap.roots[1].cards == {4}
+    heap.collect_minor()
     assert heap.roots[1].cards == set()
-    assert heap.barrier.dirty_arrays == [heap.roots[0]]
 
 
 def test_an_aligned_copy_includes_a_dirty_card_that_is_copied_in_part(heap: Heap) -> None:
