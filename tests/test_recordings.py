@@ -1,9 +1,10 @@
 """The reference against recorded sessions of PyPy's own collector, incminimark, with sampling.
 
-The recordings hold one bug of that collector: a large object may leave the nursery's limit at a
-sample point that has moved away. With this bug planted, the reference must agree in everything
-that was recorded; without it, in everything up to the first step where the limit is stale, and in
-what an allocation counts and how often it is sampled to the end.
+What is wrong with that collector is wrong in its recordings too. A recording *shows* a find of
+docs/findings if the reference agrees with it only with that mistake planted. Which finds one shows
+is worked out: at the first step where the reference disagrees there must be one that accounts for
+it, and so on, until the reference agrees in everything that was recorded. Those shipped must show
+the finds that they are said to show, and no others.
 
 The environment variable GCFUZZ_RECORDINGS names another archive (.tar.xz), or a folder of
 archives and .jsonl files, to check instead of those in `recordings`.
@@ -12,47 +13,40 @@ archives and .jsonl files, to check instead of those in `recordings`.
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
 import tarfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
 
 from fuzz.oracles import Bench, Mismatch
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    AllocateWeakref,
-    CollectFull,
-    CollectMinor,
-    CollectProgress,
-    CollectStep,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Free,
-    Read,
-    ReadNumber,
-    ReadWeakref,
-    Write,
-)
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.observation import Report as ObservedReport
 from fuzz.targets.bugs.known_bugs import planted_parts
-from gcmodel import Configuration, Heap, Parts, Report
+from fuzz.targets.references.collector import CARRY_OUT, KINDS
+from gcmodel import Configuration, Heap, Parts
+from gcmodel.collector.major import State
+from gcmodel.collector.minor import MinorCollection
+from gcmodel.collector.pinning import Pinning
+from gcmodel.collector.weakrefs import Weakrefs
 from gcmodel.memory.configuration import ARENA_BYTES
-from gcmodel.memory.objects import Object
+from gcmodel.memory.errors import DanglingReferenceError, PinningError
+from gcmodel.memory.nursery import Nursery
+from gcmodel.memory.objects import PINNED, Object
+from gcmodel.sampling.sample_point import Sampling
 
 SHIPPED = Path(__file__).parent / "recordings"
+"""`plain` and `sampling` are the same sessions without sampling and with it, `deep` has internal
+figures, `pin` pins that the collector mostly refuses, `more` pinned objects that divide the
+nursery, and copied cards; each session of `finds` is named after those that it shows."""
 CHOSEN = os.environ.get("GCFUZZ_RECORDINGS")
 
 DEFAULT_LARGE_OBJECT_BYTES = 64
@@ -61,6 +55,8 @@ NODE_FIELDS = {"prev": 0, "next": 1}
 COLLECT_AND_REPORT = -1
 
 JsonObject = dict[str, Any]
+Step = tuple[JsonObject, JsonObject]
+"""A command with its answer."""
 
 
 @attrs.frozen
@@ -71,8 +67,7 @@ class Session:
     name: str
     text: str = attrs.field(repr=False)
 
-    def steps(self) -> list[tuple[JsonObject, JsonObject]]:
-        """The commands with their answers."""
+    def steps(self) -> list[Step]:
         lines = [json.loads(line) for line in self.text.splitlines()]
         return [(line["cmd"], line["ans"]) for line in lines]
 
@@ -129,7 +124,181 @@ each_pair = pytest.mark.parametrize(
 )
 
 
-# Playing them on the reference.
+# What the commands mean.
+
+
+def field_of(command: JsonObject) -> int:
+    """The number of a node's field, or of an array's item."""
+    field = command["field"]
+    return NODE_FIELDS[field] if isinstance(field, str) else int(field)
+
+
+def node(command: JsonObject, slot: int, number: int) -> list[Action]:
+    links = [do.Write(slot, field, command[name]) for name, field in NODE_FIELDS.items()]
+    return [do.AllocateNode(number), *links]
+
+
+def array(command: JsonObject, slot: int, _number: int) -> list[Action]:
+    items = [do.Write(slot, index, root) for index, root in enumerate(command["items"])]
+    return [do.AllocateArray(command["length"]), *items]
+
+
+def read(command: JsonObject, *_: int) -> list[Action]:
+    root = command["root"]
+    return [do.ReadNumber(root) if command["field"] == "x" else do.Read(root, field_of(command))]
+
+
+def copy_array(command: JsonObject, *_: int) -> list[Action]:
+    names = ("source", "dest", "source_start", "dest_start", "length")
+    return [do.CopyArray(*[command[name] for name in names])]
+
+
+COMMANDS: dict[str, Callable[[JsonObject, int, int], list[Action]]] = {
+    "setup": lambda *_: [],
+    "noop": lambda *_: [],
+    "malloc_node": node,
+    "malloc_array": array,
+    "malloc_string": lambda command, *_: [do.AllocateString(command["length"])],
+    "malloc_string_nonmovable": lambda command, *_: [do.AllocateString(command["length"], True)],
+    "malloc_weakref": lambda command, *_: [do.AllocateWeakref(command["root"])],
+    "drop": lambda command, *_: [do.Free(command["root"])],
+    "read": read,
+    "write": lambda command, *_: [do.Write(command["root"], field_of(command), command["value"])],
+    "copy_array": copy_array,
+    "deref": lambda command, *_: [do.ReadWeakref(command["root"])],
+    "id": lambda command, *_: [do.TakeIdentity(command["root"])],
+    "pin": lambda command, *_: [do.Pin(command["root"])],
+    "unpin": lambda command, *_: [do.Unpin(command["root"])],
+    "enable_sampling": lambda command, *_: [do.EnableSampling(command["period"])],
+    "disable_sampling": lambda each, *_: [do.DisableSampling(each["how"] == COLLECT_AND_REPORT)],
+    "minor": lambda *_: [do.CollectMinor()],
+    "minor_progress": lambda *_: [do.CollectProgress()],
+    "major_step": lambda *_: [do.CollectStep()],
+    "collect": lambda *_: [do.CollectFull()],
+    "check": lambda *_: [do.CheckHeap()],
+    "finish": lambda *_: [do.CollectFull(), do.CheckHeap()],
+}
+"""The actions for a command; what it allocates gets that slot, a node that number."""
+
+
+# The finds.
+
+
+class RescansAllParents(Pinning):
+    """While marking, a minor collection queues every black parent of a pinned object."""
+
+    def losing_a_pin(self, parents: list[Object]) -> list[Object]:
+        return parents  # Correct: those only whose object is no longer pinned.
+
+
+class AlwaysLooks(MinorCollection):
+    """It does so also where nothing is new, for which the reference has a shorter way."""
+
+    def collect(self, is_anything_new: bool = True) -> None:
+        super().collect()  # Correct: it is told.
+
+
+class ClearsIfPinned(Weakrefs):
+    """A minor collection takes a pinned object for dead."""
+
+    def _follow(self, weakref: Object) -> None:
+        if weakref.target is not None and weakref.target.flags & PINNED:
+            weakref.target = None  # Correct: it stays young, and is looked at again.
+        else:
+            super()._follow(weakref)
+
+
+@attrs.frozen
+class Find:
+    """`parts` have the mistake; `may_show` is whether it accounts for the last of some steps."""
+
+    parts: Mapping[str, type[Any]]
+    may_show: Callable[[Sequence[Step]], bool]
+
+
+def is_limit_stale(answer: JsonObject) -> bool:
+    """Whether the limit stayed where the sample point or the room's end was before."""
+    sample_point = answer.get("sample_point")
+    return sample_point is not None and answer["top"] < min(sample_point, answer["real_top"])
+
+
+def is_beyond_room(answer: JsonObject) -> bool:
+    """Whether the limit lies beyond the end of what the sampler takes for the present room."""
+    return "top" in answer and answer["top"] > answer["real_top"]
+
+
+def has_copied_while_marking(steps: Sequence[Step]) -> bool:
+    copies = [answer for command, answer in steps if command["op"] == "copy_array"]
+    return any(answer.get("gc_state") == State.MARKING for answer in copies)
+
+
+def has_pinned(steps: Sequence[Step]) -> bool:
+    return any(answer.get("pinned") for _, answer in steps)
+
+
+FINDS = {
+    "stale-limit-after-large": Find(
+        planted_parts(["stale-limit-after-large"]), lambda steps: is_limit_stale(steps[-1][1])
+    ),
+    "enable-beside-old-obstacle": Find(
+        planted_parts(["enable-beside-old-obstacle"]), lambda steps: is_beyond_room(steps[-1][1])
+    ),
+    "arraycopy-clean-cards": Find(
+        planted_parts(["arraycopy-clean-cards"]), has_copied_while_marking
+    ),
+    "marking-without-end": Find({"pinning": RescansAllParents, "minor": AlwaysLooks}, has_pinned),
+    "weakref-to-pinned": Find({"weakrefs": ClearsIfPinned}, has_pinned),
+}
+"""What recorded sessions may show, by the name of the known bug, or of its page."""
+
+
+# Playing the recordings on the reference.
+
+
+class WaitingSampling(Sampling):
+    """Beside a pinned object it begins only after the minor collection that finds none.
+
+    That is incminimark's way; the reference refuses to be enabled then. `asked_period_bytes` is
+    what it was enabled with, `room_end` where the present room ends as far as it knows.
+    """
+
+    asked_period_bytes = 0
+    room_end = 0
+
+    def enable(self, period_bytes: int) -> None:
+        self.asked_period_bytes = period_bytes
+        if not any(obj.flags & PINNED for obj in self._nursery.memory.values()):
+            super().enable(period_bytes)
+
+    def disable(self) -> None:
+        self.asked_period_bytes = 0
+        super().disable()
+
+    def after_minor_collection(self) -> None:
+        super().after_minor_collection()
+        if self.asked_period_bytes and not (self.period_bytes or self._nursery.obstacles):
+            super().enable(self.asked_period_bytes)
+        self.room_end = self._nursery.nursery_top
+
+    def begin(self) -> None:
+        super().begin()
+        self.room_end = self._nursery.nursery_top
+
+    def jumped(self, jump_bytes: int) -> None:
+        super().jumped(jump_bytes)
+        self.room_end = self._nursery.nursery_top
+
+
+class GenerousPinning(Pinning):
+    """As many may be pinned as incminimark allows: one more than there is room for, at times.
+
+    (docs/findings/too-many-pinned.md. No session shows more of it than this limit.)
+    """
+
+    def __init__(self, configuration: Configuration, nursery: Nursery) -> None:
+        super().__init__(configuration, nursery)
+        self.allowed = configuration.nursery_bytes // (2 * configuration.large_object_bytes)
+        self._pins_max = self.allowed
 
 
 def configuration_of(setup: JsonObject) -> Configuration:
@@ -139,9 +308,22 @@ def configuration_of(setup: JsonObject) -> Configuration:
         card_items=CARD_ITEMS if setup["card_marking"] else 0,
         paged_arenas=not setup["simple_arena"],
         single_step_marking=setup["visit_single_step"],
+        pin_while_sampling=True,  # Its parts say here what they exclude.
         prebuilt_nodes=0,
         prebuilt_arrays=0,
     )
+
+
+def parts_with(finds: Sequence[str]) -> Parts:
+    """Incminimark's ways with pinned objects, and its mistakes on top of them."""
+    classes: dict[str, list[type[Any]]] = {
+        "sampling": [WaitingSampling],
+        "pinning": [GenerousPinning],
+    }
+    for find in finds:
+        for part, mistake in FINDS[find].parts.items():
+            classes.setdefault(part, []).insert(0, mistake)
+    return Parts(**{part: type("Played", tuple(each), {}) for part, each in classes.items()})
 
 
 class Player:
@@ -151,15 +333,58 @@ class Player:
     its id.
     """
 
-    def __init__(self, setup: JsonObject, *bugs: str) -> None:
-        self.heap = Heap(configuration_of(setup), Parts(**planted_parts(bugs)))
-        self._ids = itertools.count(1)
-        self._objects: dict[int, Object] = {}
+    def __init__(self, setup: JsonObject, finds: Sequence[str] = ()) -> None:
+        self.heap = Heap(configuration_of(setup), parts_with(finds))
+        self._sampling = cast(WaitingSampling, self.heap.sampling)
+        self._pinning = cast(GenerousPinning, self.heap.pinning)
+        self._objects: list[Object] = []
 
     def carry_out(self, command: JsonObject) -> JsonObject:
         """What the command itself answers, and what can be seen of the heap after it."""
-        answer: JsonObject = getattr(self, "_do_" + command["op"])(command) or {}
+        heap = self.heap
+        if command["op"] == "finish":
+            heap.configuration = attrs.evolve(heap.configuration, single_step_marking=False)
+        answer: JsonObject = {}
+        number = len(self._objects) + 1
+        for action in COMMANDS[command["op"]](command, len(heap.roots), number):
+            answer |= self._perform(action)
         return answer | self._events() | self._registers()
+
+    def _perform(self, action: Action) -> JsonObject:
+        if isinstance(action, do.Pin):
+            return {"pin_result": self._pin(action)}
+        if isinstance(action, do.Write) and not self.heap.roots[action.root].refs:
+            return {}  # Without effect, as the recordings have it.
+        done = CARRY_OUT[type(action)](self.heap, action)
+        last = len(self.heap.roots) - 1
+        if action.allocates:
+            size_bytes, address = done
+            self._objects.append(self.heap.roots[last])
+            placed = {"size": size_bytes, "at": address, "outside": address is None}
+            return {"id": len(self._objects), "root": last, **placed}
+        if isinstance(action, do.Read) and done is not None:
+            return {"value": self._id_of(self.heap.roots[last]), "root": last}
+        if isinstance(action, do.CheckHeap):
+            return {"live": len(done)}
+        is_recorded = isinstance(action, do.Read | do.ReadNumber | do.ReadWeakref)
+        return {action.answer: done} if is_recorded and action.answer else {}
+
+    def _pin(self, action: do.Pin) -> bool:
+        if self._sampling.asked_period_bytes:
+            return False
+        try:
+            self.heap.pin(action.root)
+        except PinningError:
+            return False
+        return True
+
+    def _id_of(self, obj: Object) -> int:
+        """An object that was moved left behind where it is now."""
+        return next(
+            number
+            for number, allocated in enumerate(self._objects, 1)
+            if obj is allocated or obj is allocated.forwarded_to
+        )
 
     def _events(self) -> JsonObject:
         order, reports = self.heap.events.take()
@@ -167,18 +392,24 @@ class Player:
             "events": order,
             "samples": order.count("s"),
             "minors": order.count("M"),
-            "reports": [array_of(report) for report in reports],
+            "reports": [
+                [*each.entries, each.memory_used_bytes, each.arena_bytes, each.major_state]
+                for each in reports
+            ],
         }
 
     def _registers(self) -> JsonObject:
-        nursery, sampling = self.heap.nursery, self.heap.sampling
+        nursery, sampling = self.heap.nursery, self._sampling
+        is_on = sampling.period_bytes > 0
         return {
             "free": nursery.nursery_free,
             "top": nursery.nursery_limit,
-            "real_top": nursery.nursery_top,
-            "sample_point": sampling.sample_point if sampling.period_bytes else None,
-            "period": sampling.period_bytes,
+            "real_top": sampling.room_end if is_on else nursery.nursery_top,
+            "sample_point": sampling.sample_point if is_on else None,
+            "period": sampling.asked_period_bytes,
             "young_sampled": len(sampling.pending),
+            "pinned": self._pinning.count,
+            "max_pinned": 0 if sampling.asked_period_bytes else self._pinning.allowed,
             "gc_state": self.heap.major.state,
             "nroots": len(self.heap.roots),
         }
@@ -204,113 +435,6 @@ class Player:
             "x_weak": [len(heap.weakrefs.young), len(heap.weakrefs.old)],
         }
 
-    # One method a command.
-
-    def _do_setup(self, _command: JsonObject) -> None:
-        """The heap was set up when the player was made."""
-
-    def _do_noop(self, _command: JsonObject) -> None:
-        """Stands in a plain recording for what sampling would do."""
-
-    def _allocated(self, number: int, placed: tuple[int, int | None]) -> JsonObject:
-        self._objects[number] = self.heap.roots[-1]
-        size_bytes, address = placed
-        return {"id": number, "size": size_bytes, "at": address, "outside": address is None}
-
-    def _do_malloc_node(self, command: JsonObject) -> JsonObject:
-        number = next(self._ids)
-        answer = self._allocated(number, self.heap.allocate_node(number))
-        for name, field in NODE_FIELDS.items():
-            self.heap.write(len(self.heap.roots) - 1, field, command[name])
-        return answer
-
-    def _do_malloc_array(self, command: JsonObject) -> JsonObject:
-        answer = self._allocated(next(self._ids), self.heap.allocate_array(command["length"]))
-        for index, root in enumerate(command["items"]):
-            self.heap.write(len(self.heap.roots) - 1, index, root)
-        return answer
-
-    def _do_malloc_string(self, command: JsonObject) -> JsonObject:
-        return self._allocated(next(self._ids), self.heap.allocate_string(command["length"]))
-
-    def _do_malloc_string_nonmovable(self, command: JsonObject) -> JsonObject:
-        placed = self.heap.allocate_string(command["length"], nonmovable=True)
-        return self._allocated(next(self._ids), placed)
-
-    def _do_malloc_weakref(self, command: JsonObject) -> JsonObject:
-        return self._allocated(next(self._ids), self.heap.allocate_weakref(command["root"]))
-
-    def _do_drop(self, command: JsonObject) -> None:
-        self.heap.free(command["root"])
-
-    def _do_read(self, command: JsonObject) -> JsonObject:
-        if command["field"] == "x":
-            return {"value": self.heap.read_number(command["root"])}
-        value = self.heap.read(command["root"], field_of(command))
-        return {"value": None if value is None else self._id_of(value)}
-
-    def _id_of(self, obj: Object) -> int:
-        """An object that was moved left behind where it is now."""
-        return next(
-            number
-            for number, allocated in self._objects.items()
-            if obj is allocated or obj is allocated.forwarded_to
-        )
-
-    def _do_write(self, command: JsonObject) -> None:
-        has_references = bool(self.heap.roots[command["root"]].refs)
-        if has_references:
-            self.heap.write(command["root"], field_of(command), command["value"])
-
-    def _do_copy_array(self, command: JsonObject) -> None:
-        names = ("source", "dest", "source_start", "dest_start", "length")
-        self.heap.copy_array(*[command[name] for name in names])
-
-    def _do_deref(self, command: JsonObject) -> JsonObject:
-        return {"alive": self.heap.is_weakref_alive(command["root"])}
-
-    def _do_id(self, command: JsonObject) -> None:
-        self.heap.identity(command["root"])
-
-    def _do_minor(self, _command: JsonObject) -> None:
-        self.heap.collect_minor()
-
-    def _do_minor_progress(self, _command: JsonObject) -> None:
-        self.heap.collect_progress()
-
-    def _do_major_step(self, _command: JsonObject) -> None:
-        self.heap.collect_step()
-
-    def _do_collect(self, _command: JsonObject) -> None:
-        self.heap.collect_full()
-
-    def _do_enable_sampling(self, command: JsonObject) -> None:
-        self.heap.enable_sampling(command["period"])
-
-    def _do_disable_sampling(self, command: JsonObject) -> None:
-        self.heap.disable_sampling(report=command["how"] == COLLECT_AND_REPORT)
-
-    def _do_check(self, _command: JsonObject) -> JsonObject:
-        return {"live": len(self.heap.walk())}
-
-    def _do_finish(self, command: JsonObject) -> JsonObject:
-        whole_steps = attrs.evolve(self.heap.configuration, single_step_marking=False)
-        self.heap.configuration = whole_steps
-        self.heap.collect_full()
-        return self._do_check(command)
-
-
-def field_of(command: JsonObject) -> int:
-    """The number of a node's field, or of an array's item."""
-    field = command["field"]
-    return NODE_FIELDS[field] if isinstance(field, str) else int(field)
-
-
-def array_of(report: Report) -> list[int]:
-    """A report as the collector gave it: the entries, then three numbers."""
-    statistics = [report.memory_used_bytes, report.arena_bytes, report.major_state]
-    return report.entries + statistics
-
 
 # Comparing.
 
@@ -321,29 +445,55 @@ def recorded(answer: JsonObject, names: JsonObject) -> JsonObject:
     return {name: reports if name == "reports" else answer.get(name) for name in names}
 
 
-def is_limit_stale(answer: JsonObject) -> bool:
-    """Whether the collector's limit is not what it should be after this step."""
-    sample_point = answer["sample_point"]
-    return sample_point is not None and answer["top"] != min(sample_point, answer["real_top"])
-
-
-def assert_agrees_in_everything(
-    player: Player, step: int, command: JsonObject, answer: JsonObject
-) -> None:
-    seen = player.carry_out(command)
+def differences(player: Player, command: JsonObject, answer: JsonObject) -> str:
+    """What the player sees otherwise than it was recorded; empty if they agree."""
+    try:
+        seen = player.carry_out(command)
+    except DanglingReferenceError as error:
+        # Where the collector met freed memory, it said so in its own words.
+        return "" if "error" in answer else f"{error}, where {answer} was recorded"
     if "x_ac_used" in answer:
         seen |= player.internal_figures()
-    assert seen == recorded(answer, seen), f"step {step}: {command}"
-
-
-def assert_samples_alike(
-    player: Player, step: int, command: JsonObject, answer: JsonObject
-) -> None:
-    seen = player.carry_out(command)
-    names = {"samples", "size", "outside"}.intersection(seen)
-    assert {name: seen[name] for name in names} == {name: answer[name] for name in names}, (
-        f"step {step}: {command}"
+    expected = recorded(answer, seen)
+    return ", ".join(
+        f"{name} {seen[name]}, where {expected[name]} was recorded"
+        for name in seen
+        if seen[name] != expected[name]
     )
+
+
+def first_disagreement(steps: Sequence[Step], finds: Sequence[str]) -> tuple[int, str] | None:
+    """The first step in which the reference, with these finds planted, sees something else."""
+    player = Player(steps[0][0], finds)
+    for step, (command, answer) in enumerate(steps):
+        if what := differences(player, command, answer):
+            return step, f"step {step}: {command}: {what}"
+    return None
+
+
+def finds_shown(steps: Sequence[Step]) -> list[str]:
+    """The finds with which the reference agrees in everything. Fails if there are none such."""
+    shown: list[str] = []
+    disagreement = first_disagreement(steps, shown)
+    while disagreement is not None:
+        step, what = disagreement
+        for name, find in FINDS.items():
+            if name not in shown and find.may_show(steps[: step + 1]):
+                disagreement = first_disagreement(steps, [*shown, name])
+                if disagreement is None or disagreement[0] > step:
+                    shown.append(name)
+                    break
+        else:
+            pytest.fail(f"no find accounts for it, with {shown} planted: {what}")
+    return shown
+
+
+def finds_named(session: Session) -> set[str]:
+    """What a shipped recording is said to show: by its name, and by its limits."""
+    named = {find for find in FINDS if find in session.name}
+    if any(is_limit_stale(answer) for _, answer in session.steps()):
+        named.add("stale-limit-after-large")
+    return named
 
 
 @pytest.fixture(scope="module")
@@ -362,52 +512,54 @@ def checked(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
 
 
 @each_session
-def test_with_incminimarks_bug_the_reference_agrees_in_everything_recorded(
+def test_with_the_finds_that_it_shows_the_reference_agrees_in_everything_recorded(
     session: Session, checked: Counter[str]
 ) -> None:
     steps = session.steps()
-    player = Player(steps[0][0], "stale-limit-after-large")
-    for step, (command, answer) in enumerate(steps):
-        assert_agrees_in_everything(player, step, command, answer)
-        checked["commands with the bug"] += 1
-    checked["sessions with the bug"] += 1
+    shown = finds_shown(steps)
+    for find in shown:
+        others = [each for each in shown if each != find]
+        assert first_disagreement(steps, others) is not None, f"{find} makes no difference"
+    assert CHOSEN or finds_named(session) == {*shown}
+    checked["commands"] += len(steps)
+    checked["sessions"] += 1
+    checked.update(f"of them show {find}" for find in shown)
 
 
 @each_session
-def test_without_that_bug_it_agrees_up_to_the_first_stale_limit_and_then_in_samples(
-    session: Session, checked: Counter[str]
-) -> None:
+def test_without_them_it_still_counts_and_samples_alike(session: Session) -> None:
     steps = session.steps()
     player = Player(steps[0][0])
-    stale = False
     for step, (command, answer) in enumerate(steps):
-        stale = stale or is_limit_stale(answer)
-        agree = assert_samples_alike if stale else assert_agrees_in_everything
-        agree(player, step, command, answer)
-        checked["commands without it"] += 1
-    checked["sessions of them with a stale limit"] += stale
-
-
-def recorded_limits_are_stale(session: Session) -> int:
-    return sum(is_limit_stale(answer) for _, answer in session.steps())
+        if "error" in answer or is_beyond_room(answer):
+            break  # From here on the recording has no samples, or too few.
+        seen = player.carry_out(command)
+        names = {"samples", "size", "outside"}.intersection(seen)
+        assert {name: seen[name] for name in names} == recorded(answer, dict.fromkeys(names)), (
+            f"step {step}: {command}"
+        )
 
 
 @pytest.mark.skipif(CHOSEN is not None, reason="counts the shipped recordings")
 @pytest.mark.parametrize(
-    ("archive", "sessions", "commands", "stale_limits"),
+    ("archive", "sessions", "commands", "stale_limits", "beside_pinned"),
     [
-        ("incminimark-plain", 120, 7440, 0),
-        ("incminimark-sampling", 120, 7440, 42),
-        ("incminimark-deep", 67, 13374, 91),
+        ("incminimark-plain", 120, 7440, 0, 0),
+        ("incminimark-sampling", 120, 7440, 42, 0),
+        ("incminimark-deep", 67, 13374, 91, 0),
+        ("incminimark-pin", 15, 930, 0, 6),
+        ("incminimark-more", 14, 852, 0, 481),
+        ("incminimark-finds", 9, 529, 0, 108),
     ],
 )
 def test_the_shipped_recordings_are_complete(
-    archive: str, sessions: int, commands: int, stale_limits: int
+    archive: str, sessions: int, commands: int, stale_limits: int, beside_pinned: int
 ) -> None:
     chosen = [each for each in SESSIONS if each.archive == archive]
-    assert len(chosen) == sessions
-    assert sum(len(each.steps()) for each in chosen) == commands
-    assert sum(recorded_limits_are_stale(each) for each in chosen) == stale_limits
+    answers = [answer for each in chosen for _, answer in each.steps()]
+    assert (len(chosen), len(answers)) == (sessions, commands)
+    assert sum(is_limit_stale(answer) for answer in answers) == stale_limits
+    assert sum(answer.get("pinned", 0) > 0 for answer in answers) == beside_pinned
 
 
 def test_there_are_recordings_to_check() -> None:
@@ -452,12 +604,6 @@ def test_with_sampling_incminimark_collected_at_the_same_commands_as_without(
 
 # The recordings and the oracles, without the reference.
 
-KINDS = {
-    "node": KindLayout(type_index=1, fixed_bytes=32),
-    "weakref": KindLayout(type_index=2, fixed_bytes=16),
-    "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=8),
-    "string": KindLayout(type_index=4, fixed_bytes=25, item_bytes=1),
-}
 OBSERVED = (
     *("samples", "minors", "size", "outside", "value", "alive", "identity"),
     *("reports", "limit", "state"),
@@ -481,54 +627,6 @@ def contract_of(setup: JsonObject) -> Contract:
     )
 
 
-def actions_of(  # noqa: PLR0911 - one return a command
-    command: JsonObject, answer: JsonObject, slot: int
-) -> list[Action]:
-    """The actions for a command; an object that it allocates gets that slot."""
-    match command["op"]:
-        case "malloc_node":
-            links = [Write(slot, field, command[name]) for name, field in NODE_FIELDS.items()]
-            return [AllocateNode(answer["id"]), *links]
-        case "malloc_array":
-            items = [Write(slot, index, root) for index, root in enumerate(command["items"])]
-            return [AllocateArray(command["length"]), *items]
-        case "malloc_string" | "malloc_string_nonmovable" as op:
-            return [AllocateString(command["length"], nonmovable=op.endswith("nonmovable"))]
-        case "malloc_weakref":
-            return [AllocateWeakref(command["root"])]
-        case "enable_sampling":
-            return [EnableSampling(command["period"])]
-        case "disable_sampling":
-            return [DisableSampling(report=command["how"] == COLLECT_AND_REPORT)]
-    return accesses_of(command) if command["op"] in ACCESSES else COLLECTIONS.get(command["op"], [])
-
-
-ACCESSES = ("drop", "read", "write", "copy_array", "deref")
-COLLECTIONS: dict[str, list[Action]] = {
-    "minor": [CollectMinor()],
-    "minor_progress": [CollectProgress()],
-    "major_step": [CollectStep()],
-    "collect": [CollectFull()],
-    "finish": [CollectFull()],
-}
-
-
-def accesses_of(command: JsonObject) -> list[Action]:
-    match command["op"]:
-        case "drop":
-            return [Free(command["root"])]
-        case "read" if command["field"] == "x":
-            return [ReadNumber(command["root"])]
-        case "read":
-            return [Read(command["root"], field_of(command))]
-        case "write":
-            return [Write(command["root"], field_of(command), command["value"])]
-        case "copy_array":
-            names = ("source", "dest", "source_start", "dest_start", "length")
-            return [CopyArray(*[command[name] for name in names])]
-    return [ReadWeakref(command["root"])]
-
-
 class Witness:
     """Tells the oracles what was recorded: an action or more for a command, with its answer."""
 
@@ -537,11 +635,20 @@ class Witness:
         self._ids: list[int] = []
         """The id of the object in each slot: the recordings name what was read by it."""
 
+    def actions_of(self, command: JsonObject, answer: JsonObject) -> list[Action]:
+        """What a command does, but for what has no effect, and what only looks."""
+        if answer.get("pin_result") is False:
+            return []
+        if command["op"] == "write" and not self.bench.shadow.roots[command["root"]].refs:
+            return []
+        all_actions = COMMANDS[command["op"]](command, len(self._ids), answer.get("id", 0))
+        return [
+            each for each in all_actions if not isinstance(each, do.TakeIdentity | do.CheckHeap)
+        ]
+
     def tell(self, command: JsonObject, answer: JsonObject) -> set[tuple[str, str]]:
         """Let the oracles judge one recorded step; which of them object, and to what."""
-        if command["op"] == "write" and not self.bench.shadow.roots[command["root"]].refs:
-            return set()  # Without effect, as the recordings have it.
-        actions = actions_of(command, answer, len(self._ids))
+        actions = self.actions_of(command, answer)
         seen = self._observation(command, answer)
         objections = set()
         for action in actions:
@@ -587,6 +694,13 @@ class Witness:
         return value
 
 
+def is_beyond_contracts(command: JsonObject, answer: JsonObject) -> bool:
+    """Whether sampling is enabled beside what is pinned, or was, or the heap is gone."""
+    if command["op"] == "enable_sampling" and answer["pinned"]:
+        return True
+    return "error" in answer or is_beyond_room(answer)
+
+
 @each_session
 def test_the_oracles_object_to_the_stale_limits_and_to_nothing_else(
     session: Session, checked: Counter[str]
@@ -594,8 +708,13 @@ def test_the_oracles_object_to_the_stale_limits_and_to_nothing_else(
     steps = session.steps()
     witness = Witness(steps[0][0])
     for step, (command, answer) in enumerate(steps):
-        expected = {("pointers", "limit")} if is_limit_stale(answer) else set()
-        if not actions_of(command, answer, 0):
+        if is_beyond_contracts(command, answer):
+            break
+        if not witness.actions_of(command, answer):
             continue  # The command only looks; what it would show was shown before.
-        assert witness.tell(command, answer) == expected, f"step {step}: {command}"
+        expected = {("pointers", "limit")} if is_limit_stale(answer) else set()
+        objections = witness.tell(command, answer)
+        if has_pinned(steps[:step]):
+            objections.discard(("heap", "alive"))  # See weakref-to-pinned.
+        assert objections == expected, f"step {step}: {command}"
         checked["commands judged by the oracles"] += 1
