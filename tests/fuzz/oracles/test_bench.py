@@ -211,7 +211,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "profile": (None, [9, 9]),
     "offsets": ([], [3]),
     "weights": ([], [3]),
-    "reports": ([], [Report([5], 0, 0, 9)]),
+    "reports": ([], [Report([5], 0, 0, 9)], [Report([], 0, 0, 0)]),
     "graph": (None, [[1, 0]]),
     "state": (None, 3),
     "error": ("Wrong: it is",),
