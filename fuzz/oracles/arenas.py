@@ -14,7 +14,7 @@ pages and arenas than are counted here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fuzz.protocol.contract import OldSpace
 
@@ -28,16 +28,16 @@ class ArenaBound:
         self._pages: Counter[int] = Counter()
         self.arenas = 0
 
-    def place(self, sizes: Iterable[int], is_sweeping: bool) -> None:
+    def place(self, sizes: Sequence[int], is_sweeping: bool) -> None:
         """Objects of these sizes come."""
-        for size_bytes, count in Counter(sizes).items():
+        for size_bytes in set(sizes):
+            count, pages = sizes.count(size_bytes), self._pages[size_bytes]
             self._objects[size_bytes] += count
             per_page = self._space.page_room_bytes // size_bytes
-            pages = self._pages[size_bytes]
             if is_sweeping:
                 self._pages[size_bytes] = pages + -(-count // per_page)
-            else:
-                self._pages[size_bytes] = max(pages, -(-self._objects[size_bytes] // per_page))
+            elif self._objects[size_bytes] > pages * per_page:
+                self._pages[size_bytes] = -(-self._objects[size_bytes] // per_page)
         self.arenas = max(self.arenas, -(-self._pages.total() // self._space.arena_pages))
 
     def sweep(self, sizes: Iterable[int]) -> None:

@@ -74,22 +74,24 @@ class MemoryOracle(Oracle[None]):
     @override
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises MemoryMismatch."""
-        if isinstance(action, TakeIdentity):
-            self._reserve(self._shadow.roots[action.root])
-        elif isinstance(action, AddMemoryPressure):
-            self._press(action.extra_bytes)
-        elif observation.minors:
+        new = self._shadow.roots[-1] if action.allocates else None
+        outside = new if new and new.outside else None
+        if observation.minors:
             self._grow_old()
             if action.collects == "full":
                 self._check_full(observation)
             else:
-                self._check_begun(action, observation)
+                self._check_begun(action, observation, outside)
             self._is_due = False
             self._state = observation.state
-        elif action.allocates:
-            self._check_uncollected(action)
-        if action.allocates and self._shadow.roots[-1].outside:
-            self._place_outside(self._shadow.roots[-1])
+        elif new and (self._is_due or (outside and "progress" in self._promises)):
+            self._check_collected(outside)
+        if outside:
+            self._place_outside(outside)
+        elif isinstance(action, TakeIdentity):
+            self._reserve(self._shadow.roots[action.root])
+        elif isinstance(action, AddMemoryPressure):
+            self._press(action.extra_bytes)
 
     # What grows old.
 
@@ -103,8 +105,9 @@ class MemoryOracle(Oracle[None]):
     def _grow_old(self) -> None:
         """A minor collection has found out who survives."""
         survivors = [obj for obj in self._young if obj.age is OLD]
-        self._used_bytes += self._bytes_of(obj for obj in survivors if obj not in self._kept)
-        self._place_in_arenas(survivors)
+        if survivors:
+            self._used_bytes += self._bytes_of(obj for obj in survivors if obj not in self._kept)
+            self._place_in_arenas(obj for obj in survivors if obj not in self._reserved)
         self._watch_young()
 
     def _reserve(self, obj: ShadowObject) -> None:
@@ -114,7 +117,9 @@ class MemoryOracle(Oracle[None]):
             self._place_in_arenas([obj])
 
     def _place_in_arenas(self, objects: Iterable[ShadowObject]) -> None:
-        self._arenas.place(self._sizes_in_arenas(objects), self._state in (SWEEPING, None))
+        sizes = self._sizes_in_arenas(objects)
+        if sizes:
+            self._arenas.place(sizes, is_sweeping=self._state in (SWEEPING, None))
 
     def _place_outside(self, obj: ShadowObject) -> None:
         if obj.age is OLD:
@@ -157,32 +162,32 @@ class MemoryOracle(Oracle[None]):
             self._threshold_bytes -= extra_bytes
             self._is_due = self._threshold_bytes < 0
 
-    def _check_uncollected(self, action: Action) -> None:
-        """An object was allocated, and no collection took place."""
-        is_outside = "progress" in self._promises and self._shadow.roots[-1].outside
-        excess = self._excess(action) if self._is_due or is_outside else None
+    def _check_collected(self, outside: ShadowObject | None) -> None:
+        """An object was allocated, outside or not, and no collection took place."""
+        excess = self._excess(outside)
         if excess:
             raise MemoryMismatch("minors", 1, 0, excess)
 
-    def _check_begun(self, action: Action, observation: Observation) -> None:
+    def _check_begun(
+        self, action: Action, observation: Observation, outside: ShadowObject | None
+    ) -> None:
         """Minor collections took place, after which a major one may have begun."""
         if observation.state != SCANNING or observation.minors >= STATES:
             self._threshold_bytes = UNKNOWN
         elif "progress" in self._promises and action.collects != "minor":
             is_step = action.collects == "step" and self._threshold_bytes < UNKNOWN
-            excess = "the action is a step of it" if is_step else self._excess(action)
+            excess = "the action is a step of it" if is_step else self._excess(outside)
             if excess:
                 raise MemoryMismatch("state", MARKING, SCANNING, excess)
 
-    def _excess(self, action: Action) -> str | None:
+    def _excess(self, outside: ShadowObject | None) -> str | None:
         """What is beyond the threshold, in a sentence; None if that may be nothing."""
-        new = self._shadow.roots[-1] if action.allocates else None
-        new_bytes = new.size_bytes if new and new.outside else 0
+        new_bytes = outside.size_bytes if outside else 0
         used_bytes = self._used_bytes + self._young_outside_bytes
         if used_bytes + new_bytes <= self._threshold_bytes:
             return None
         more = f", {new_bytes} more are asked for" if new_bytes else ""
-        most = f"the threshold is {self._threshold_bytes:g} at most"
+        most = f"the threshold is {self._threshold_bytes:.0f} at most"
         return f"at least {used_bytes} bytes are used{more}, {most}"
 
     # What objects take.
@@ -196,9 +201,11 @@ class MemoryOracle(Oracle[None]):
 
     def _bytes(self, obj: ShadowObject) -> int:
         """In the old space, card marks included."""
+        if not obj.outside:
+            return obj.size_bytes
         word_bytes, card_items = self._layout.word_bytes, self._space.card_items
         size_bytes = rounded_up(obj.size_bytes, word_bytes)
-        is_large = obj.outside and obj.size_bytes >= self._layout.large_object_bytes
+        is_large = obj.size_bytes >= self._layout.large_object_bytes
         if card_items and is_large and obj.kind == "array":
             items_per_word = card_items * word_bytes * BITS_PER_BYTE
             size_bytes += -(-obj.number // items_per_word) * word_bytes
