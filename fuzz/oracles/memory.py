@@ -8,8 +8,9 @@ What lives the shadow heap knows, and what that takes the contract says. What is
 yet nobody tells, so the bytes in use and the threshold are known from one side only: so much is
 used at least, since nothing old is freed before a major collection begins, and so high is the
 threshold at most, after a full collection. From where another major collection has begun nothing
-is known of them until the next full one. The place of a pinned object in the old space is reserved
-if its identity was taken, and may outlive it: of that there are bounds also after a full one.
+is known of them until the next full one. The figures in reports are held to the same bounds. The
+place of a pinned object in the old space is reserved if its identity was taken, and may outlive it:
+of that there are bounds also after a full collection.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fuzz.oracles.major import SCANNING, STATES, MajorOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
 from fuzz.protocol.contract import Contract, rounded_up
-from fuzz.protocol.observation import MAJOR_STATES, Observation
+from fuzz.protocol.observation import MAJOR_STATES, Observation, Report
 
 OLD = Age.OLD
 MARKING, SWEEPING = MAJOR_STATES.index("marking"), MAJOR_STATES.index("sweeping")
@@ -78,6 +79,8 @@ class MemoryOracle(Oracle[None]):
         outside = new if new and new.outside else None
         if observation.minors:
             self._grow_old()
+            for report in observation.reports if "memory" in self._promises else ():
+                self._check_report(report)
             if action.collects == "full":
                 self._check_full(observation)
             else:
@@ -127,7 +130,15 @@ class MemoryOracle(Oracle[None]):
         else:
             self._young_outside_bytes += self._bytes(obj)
 
-    # After a full collection.
+    # In reports, and after a full collection.
+
+    def _check_report(self, report: Report) -> None:
+        """It is made when survivors are known, and before any step that comes after that."""
+        is_known = self._threshold_bytes < UNKNOWN and report.major_state == SCANNING
+        used_bytes = self._used_bytes if is_known else 0
+        arena_bytes_max = self._arenas.arenas * self._space.arena_bytes
+        _check_figure("memory_used_bytes", report.memory_used_bytes, used_bytes, UNKNOWN)
+        _check_figure("arena_bytes", report.arena_bytes, 0, arena_bytes_max)
 
     def _check_full(self, observation: Observation) -> None:
         reachable = self._shadow.reachable()
@@ -212,7 +223,7 @@ class MemoryOracle(Oracle[None]):
         return size_bytes
 
 
-def _check_figure(field: str, got: int, least: int, most: int) -> None:
+def _check_figure(field: str, got: int, least: int, most: float) -> None:
     if not least <= got <= most:
-        why = f"what lives takes {least}" + (f" to {most}" if least < most else "")
+        why = "for what lives" if least == most else f"it must be from {least} to {most}"
         raise MemoryMismatch(field, least if got < least else most, got, why)

@@ -30,7 +30,7 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract, OldSpace, Promise
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import Observation, Report
 
 SCANNING, MARKING, SWEEPING = range(3)
 SPACE = OldSpace(
@@ -151,6 +151,48 @@ def test_two_figures_are_said_after_each_full_collection(
 
 def test_nothing_is_said_of_memory_without_the_promise(contract: Contract) -> None:
     Judge(contract, "progress").hear(AllocateNode(0), CollectFull(), minors=4, memory=[99, 99])
+
+
+# Reports.
+
+
+def report(memory_used_bytes: int, arena_bytes: int, major_state: int = SCANNING) -> Report:
+    return Report([5], memory_used_bytes, arena_bytes, major_state)
+
+
+@pytest.mark.parametrize("figures", [(32, 512), (32, 0), (10**6, 512), (0, 512, MARKING)])
+def test_a_reports_figures_have_bounds(judge: Judge, figures: tuple[int, ...]) -> None:
+    judge.hear(AllocateNode(0))
+    judge.hear(CollectMinor(), minors=1, reports=[report(*figures)])
+
+
+@pytest.mark.parametrize(
+    ("figures", "mismatch"),
+    [
+        ((31, 512), ("memory_used_bytes", 32, 31)),
+        ((-1, 512, MARKING), ("memory_used_bytes", 0, -1)),
+        ((32, 1024), ("arena_bytes", 512, 1024)),
+        ((32, -512), ("arena_bytes", 0, -512)),
+    ],
+)
+def test_a_report_that_is_beyond_them_is_a_mismatch(
+    judge: Judge, figures: tuple[int, ...], mismatch: tuple[str, int, int]
+) -> None:
+    judge.hear(AllocateNode(0))
+    seen = judge.mismatch(CollectMinor(), minors=1, reports=[report(*figures)])
+    assert seen == mismatch
+
+
+def test_once_a_major_collection_has_begun_a_report_may_tell_of_less(judge: Judge) -> None:
+    judge.hear(AllocateNode(0))
+    judge.hear(CollectStep(), minors=1, state=MARKING)
+    judge.hear(CollectStep(), minors=3)
+    judge.hear(CollectMinor(), minors=1, reports=[report(0, 512)])
+
+
+def test_a_report_is_not_judged_without_the_promise(contract: Contract) -> None:
+    judge = Judge(contract, "progress", "pressure")
+    judge.hear(CollectMinor(), minors=1, reports=[report(-1, 10**6)])
 
 
 # Pinned objects.
