@@ -5,7 +5,8 @@
 So an action with n minor collections takes it n states further at most, and one without takes it
 nowhere. A minor collection that is asked for as such does not either, and a full collection brings
 it to its end, which is where the next one begins. A report says how it stood when it was made,
-which is before the step that follows its minor collection.
+which is before the step that follows its minor collection; what is said later in the same action,
+in another report or at its end, is no step back from there.
 """
 
 from __future__ import annotations
@@ -53,29 +54,50 @@ class MajorOracle(Oracle[None]):
     @override
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises MajorMismatch."""
-        minors = observation.minors
-        for report in observation.reports:
-            self._check("major_state", report.major_state, self._states_after(minors - 1))
+        steps = 0
+        if observation.reports:
+            before = _minors_before_reports(observation)
+            for report, minors in zip(observation.reports, before, strict=True):
+                allowed = self._states(steps, minors - 1)
+                steps = self._check("major_state", report.major_state, allowed, steps)
+        elif observation.state == self._state and action.collects != "full":
+            return  # It need not go on.
         if not self._observes_state:
             return
-        if observation.state == self._state and action.collects != "full":
-            return  # It need not go on.
-        allowed = self._states_after(0 if action.collects == "minor" else minors)
+        allowed = self._states(steps, 0 if action.collects == "minor" else observation.minors)
         if action.collects == "full":
             allowed = [SCANNING]
-        self._check("state", observation.state, allowed)
+        self._check("state", observation.state, allowed, steps)
         assert observation.state is not None  # None is nowhere allowed.
         self._state = observation.state
 
-    def _states_after(self, steps_max: int) -> list[int]:
-        """Where it may be so many steps further, or less."""
+    def _states(self, steps_min: int, steps_max: int) -> list[int]:
+        """Where it may be, so many steps further than before the action."""
         if not self._observes_state:
             return [*range(STATES)]
-        steps = range(min(max(steps_max, 0), STATES - 1) + 1)
+        steps = range(steps_min, max(steps_min, min(steps_max, steps_min + STATES - 1)) + 1)
         return [(self._state + each) % STATES for each in steps]
 
-    def _check(self, field: str, got: int | None, allowed: list[int]) -> None:
+    def _check(self, field: str, got: int | None, allowed: list[int], steps: int) -> int:
+        """How many steps it must have come, being there; it had come `steps` before."""
         if got not in allowed:
             states = ", ".join(f"{number} {name}" for number, name in enumerate(MAJOR_STATES))
             why = f"one of these; {states}; before the action it was {self._state}"
             raise MajorMismatch(field, allowed, got, why)
+        return steps + allowed.index(got)
+
+
+def _minors_before_reports(observation: Observation) -> list[int]:
+    """How many minor collections there were when each report was made, its own included.
+
+    At most, where the order of the events is not told.
+    """
+    counts, minors = [], 0
+    for event in observation.order:
+        minors += event == "M"
+        if event == "R":
+            counts.append(minors)
+    reports = len(observation.reports)
+    if len(counts) == reports:
+        return counts
+    return [observation.minors - later for later in reversed(range(reports))]

@@ -3,7 +3,8 @@
 With its type, whether it lies outside the nursery, and whether it survived; which of them
 survive, the shadow heap says. Samples that were dropped are never reported. (Jung and
 Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine, section 3.5.)
-The order of the entries means nothing.
+A minor collection with nothing to report makes no report, and any other one; where sampling is off
+nothing is pending, once it was reported or dropped. The order of the entries means nothing.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class SurvivalOracle(Oracle[SamplingFacts]):
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises SurvivalMismatch."""
+        if observation.reports:
+            self._check_made(observation)
         # A collection inside an allocation comes before the object exists: what it reports are
         # the samples of earlier actions only, and of the callback if it collects after that.
         callback_samples = sampling.callback_samples
@@ -88,6 +91,18 @@ class SurvivalOracle(Oracle[SamplingFacts]):
     def _callback_string(self) -> ShadowObject:
         """What a callback allocates and drops at once, so that all its strings are alike."""
         return ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
+
+    def _check_made(self, observation: Observation) -> None:
+        """A report has something to say, and a minor collection makes one at most."""
+        reports, minors = observation.reports, observation.minors
+        with_entries = sum(bool(report.entries) for report in reports)
+        if with_entries < len(reports):
+            why = "reports with an entry: none is made where no sample is pending"
+            raise SurvivalMismatch("reports", with_entries, len(reports), why)
+        if len(reports) > minors > 0:  # Without any, what is reported is too much anyway.
+            raise SurvivalMismatch(
+                "reports", minors, len(reports), "one a minor collection at most"
+            )
 
     def _check_reports(self, pending: Mapping[ShadowObject, int], observation: Observation) -> None:
         got = sorted(entry for report in observation.reports for entry in report.entries)

@@ -17,6 +17,7 @@ from fuzz.problems import BadInputError
 Distances = Literal[
     "period", "unstated", "random", "geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools"
 ]
+Promise = Literal["memory", "progress", "pressure"]
 DRAWN = ("geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools")
 """The distances that are drawn at random, and can be foretold."""
 
@@ -251,6 +252,30 @@ class Prebuilt:
 
 
 @attrs.frozen
+class OldSpace:
+    """What lies outside the nursery takes, and when a major collection of it begins.
+
+    An object counts its bytes there, rounded up to words; prebuilt ones do not count. The threshold
+    is `threshold_bytes`, and after a major collection up to `threshold_percent` of what that left,
+    if this is more.
+    """
+
+    card_items: int = 0
+    """So many items of an array that is large have a bit, and the bits of one array whole words,
+    which count too; 0 if there are none."""
+    arena_object_bytes_max: int = 0
+    """Up to so many bytes, what is moved out of the nursery lies in arenas; 0 if there are none."""
+    arena_bytes: int = 0
+    arena_pages: int = 1
+    """The pages of an arena that can be used. Each takes objects of one size, and is begun if no
+    page of that size has room that is not to be swept yet; an arena, if no page is free."""
+    page_room_bytes: int = 0
+    """What all objects of one page may take."""
+    threshold_bytes: int = 0
+    threshold_percent: int = 0
+
+
+@attrs.frozen
 class Contract:
     """All that a target promises under one configuration."""
 
@@ -266,6 +291,15 @@ class Contract:
     prebuilt: tuple[Prebuilt, ...] = ()
     pins_max: int = 0
     """How many objects may be pinned at once."""
+    promises: tuple[Promise, ...] = ()
+    """What it promises of the old space.
+
+    memory: after a full collection only what lives takes bytes, and arenas for no more than that.
+    progress: beyond the threshold, a collection that an allocation causes begins a major one, and
+        the allocation of an object outside causes one.
+    pressure: memory pressure lowers the threshold; below zero, the next allocation collects.
+    """
+    old_space: OldSpace = OldSpace()
 
     @property
     def samples(self) -> bool:

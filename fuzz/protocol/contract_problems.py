@@ -33,6 +33,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "limit": ("minors", "free", "top", "sample_point"),
 }
 """Fields of observations, and those without which nobody can judge them."""
+OF_PROMISES = {"memory": "memory", "progress": "state", "pressure": "state"}
+"""The field of observations without which nobody can judge a promise."""
 OF_SAMPLING = ("samples", "sample_point")
 """The fields that nothing needs where sampling cannot be enabled."""
 INTEGERS = Range(-(2**62), 2**62)
@@ -80,6 +82,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_rounding(contract)
     yield from _problems_of_threads(contract)
     yield from _problems_of_estimates(contract)
+    yield from _problems_of_promises(contract)
     yield from _problems_of_settings(contract.settings)
 
 
@@ -292,6 +295,20 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
         yield "estimates is weight, but the rule says nothing of weights"
     if "read_profile" in contract.actions and rule.estimates == "none":
         yield "actions lists read_profile, but the rule says nothing of estimates"
+
+
+def _problems_of_promises(contract: Contract) -> Iterator[str]:
+    yield from _unknown("promises", contract.promises, OF_PROMISES)
+    for promise, field in OF_PROMISES.items():
+        if promise in contract.promises and field not in contract.observes:
+            yield f"promises lists {promise}, which nobody can judge without {field} in observes"
+    if "memory" in contract.observes and "memory" not in contract.promises:
+        yield "memory is observed, but nothing is promised of it"
+    space = contract.old_space
+    for name, number in attrs.asdict(space).items():
+        least = space.arena_object_bytes_max if name == "page_room_bytes" else name == "arena_pages"
+        if number < least:
+            yield f"{name} is {number}; it must be at least {int(least)}"
 
 
 def _problems_of_settings(settings: Collection[Setting]) -> Iterator[str]:

@@ -64,5 +64,7 @@ class Observation:
     """Null while sampling is off."""
     state: int | None = None
     """The major collection's, an index into MAJOR_STATES."""
+    memory: list[int] | None = None
+    """After a full collection: the bytes in use outside the nursery, and those of all arenas."""
     error: str | None = None
     """The name of an error and what it says, if the target could not carry out the action."""

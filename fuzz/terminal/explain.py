@@ -74,9 +74,7 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
         value = getattr(seen, name)
         if value is not None:
             yield f"{name} {str(value).lower()}"
-    if seen.profile is not None:
-        parts = zip(seen.profile, ("object", "byte"), strict=False)
-        yield "profile of " + " and ".join(counted(number, noun) for number, noun in parts)
+    yield from _figures(seen)
     for report in seen.reports:
         yield _in_words(report, contract.layout.kinds)
     if seen.graph is not None:
@@ -98,6 +96,16 @@ def _events(seen: Observation, contract: Contract) -> Iterator[str]:
     for name, numbers in (("offsets", seen.offsets), ("weights", seen.weights)):
         if numbers:
             yield f"{name} {' and '.join(map(str, numbers))}"
+
+
+def _figures(seen: Observation) -> Iterator[str]:
+    for what, figures, nouns in (
+        ("profile", seen.profile, ("object", "byte")),
+        ("memory", seen.memory, ("byte", "arena byte")),
+    ):
+        if figures is not None:
+            parts = zip(figures, nouns, strict=False)
+            yield f"{what} of " + " and ".join(counted(number, noun) for number, noun in parts)
 
 
 def _in_words(report: Report, kinds: Mapping[str, KindLayout]) -> str:

@@ -15,7 +15,7 @@ import attrs
 
 from gcmodel.memory.configuration import ARENA_BYTES, PAGE_BYTES, SMALL_OBJECT_BYTES
 from gcmodel.memory.layout import WORD_BYTES
-from gcmodel.memory.objects import FREED, VISITED, Object
+from gcmodel.memory.objects import VISITED, Object
 
 PAGE_HEADER_BYTES = 32
 # The arena's start is not on a page boundary, so one page of it is lost.
@@ -31,12 +31,12 @@ PAGES_PER_LISTED_OBJECT = 0.1
 minimarktest.py: ten of them do not quite make a page, so that a step of one page sweeps eleven."""
 
 
-def survives_sweep(obj: Object) -> bool:
+def survives_sweep(obj: Object, collection: str) -> bool:
     """Free `obj` if the major collection did not visit it; otherwise make it white again."""
     if obj.flags & VISITED:
         obj.flags &= ~VISITED
         return True
-    obj.place = FREED
+    obj.free(collection)
     return False
 
 
@@ -52,6 +52,7 @@ class ListedObjects:
         self.arena_bytes = 0
         self._objects: list[Object] = []
         self._to_sweep: list[Object] = []
+        self._sweeping = ""
 
     def add(self, obj: Object) -> None:
         """Give `obj`, of at most SMALL_OBJECT_BYTES, a place."""
@@ -66,8 +67,9 @@ class ListedObjects:
         """All objects in it that the sweep in progress has yet to judge."""
         return self._to_sweep
 
-    def prepare_sweep(self) -> None:
-        """All objects now in it are to be swept."""
+    def prepare_sweep(self, collection: str) -> None:
+        """All objects now in it are to be swept, by the major collection of that name."""
+        self._sweeping = collection
         self._to_sweep, self._objects = self._objects, []
         self.used_bytes = 0
 
@@ -76,7 +78,7 @@ class ListedObjects:
         left = float(pages)
         while self._to_sweep:
             obj = self._to_sweep.pop()
-            if survives_sweep(obj):
+            if survives_sweep(obj, self._sweeping):
                 self.add(obj)
             left -= PAGES_PER_LISTED_OBJECT
             if left <= 0:
@@ -118,6 +120,7 @@ class PagedArenas:
         self._partial = _page_lists()
         self._full = _page_lists()
         self._unswept: list[Page] = []
+        self._sweeping = ""
         self._current: Arena | None = None
         # _resting[n] holds the arenas with n free pages, as far as the last rehash knew.
         self._resting: list[list[Arena]] = [[] for _ in range(PAGES_PER_ARENA)]
@@ -182,7 +185,8 @@ class PagedArenas:
     def unswept(self) -> Iterable[Object]:
         return (obj for page in self._unswept for obj in page.objects)
 
-    def prepare_sweep(self) -> None:
+    def prepare_sweep(self, collection: str) -> None:
+        self._sweeping = collection
         # The largest are swept first, and those on full pages before those on partial ones.
         by_size = zip(self._partial.values(), self._full.values(), strict=True)
         self._unswept = [page for pages in by_size for page in chain(*pages)]
@@ -199,7 +203,8 @@ class PagedArenas:
 
     def _sweep_page(self, page: Page) -> None:
         before = len(page.objects)
-        page.objects = [obj for obj in page.objects if survives_sweep(obj)]
+        collection = self._sweeping
+        page.objects = [obj for obj in page.objects if survives_sweep(obj, collection)]
         surviving = len(page.objects)
         self.used_bytes -= (before - surviving) * page.block_bytes
         if surviving == BLOCKS_PER_PAGE[page.block_bytes]:

@@ -12,6 +12,7 @@ import attrs
 
 from gcmodel.collector.arenas import Arenas, ListedObjects, PagedArenas
 from gcmodel.collector.barrier import Barrier
+from gcmodel.collector.dangling import dangling_reference
 from gcmodel.collector.identities import Identities
 from gcmodel.collector.large_objects import LargeObjects
 from gcmodel.collector.major import MajorCollection
@@ -19,7 +20,7 @@ from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
 from gcmodel.memory.configuration import PREBUILT_ARRAY_LENGTH, SMALL_OBJECT_BYTES, Configuration
-from gcmodel.memory.errors import DanglingReferenceError, PinningError
+from gcmodel.memory.errors import PinningError
 from gcmodel.memory.events import Events
 from gcmodel.memory.layout import (
     NODE_BYTES,
@@ -171,8 +172,7 @@ class Heap:
 
     def _alive(self, obj: Object) -> Object:
         if obj.place not in (OUTSIDE, self.nursery.filling):
-            what_happened = "freed" if obj.forwarded_to is None else "moved"
-            raise DanglingReferenceError(f"a reference leads to {obj!r}, which was {what_happened}")
+            raise dangling_reference(self, obj, "a reference leads to")
         return obj
 
     def read(self, root: int, field: int) -> Object | None:

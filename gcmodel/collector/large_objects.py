@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.layout import WORD_BYTES
-from gcmodel.memory.objects import FREED, VISITED, VISITED_YOUNG, YOUNG, Object
+from gcmodel.memory.objects import VISITED, VISITED_YOUNG, YOUNG, Object
 
 CARD_BITS_PER_WORD = 64
 
@@ -22,6 +22,7 @@ class LargeObjects:
         self.young: list[Object] = []
         self.old: list[Object] = []
         self.to_sweep: list[Object] = []
+        self._sweeping = ""
         self._card_items = configuration.card_items
 
     def add_young(self, obj: Object) -> None:
@@ -35,29 +36,30 @@ class LargeObjects:
         self.old.append(obj)
         self.used_bytes += obj.size_bytes
 
-    def free_young(self) -> None:
+    def free_young(self, collection: str) -> None:
         """Free the young objects that the minor collection did not visit; the others are old."""
         for obj in self.young:
             obj.flags &= ~YOUNG
-            self._keep_if(obj, VISITED_YOUNG)
+            self._keep_if(obj, VISITED_YOUNG, collection)
         self.young = []
 
-    def prepare_sweep(self) -> None:
-        """All old objects are to be swept."""
+    def prepare_sweep(self, collection: str) -> None:
+        """All old objects are to be swept, by the major collection of that name."""
+        self._sweeping = collection
         self.to_sweep, self.old = self.old, []
 
     def sweep(self, count: int) -> None:
         """Free or keep at most `count` objects, the last first."""
         for _ in range(min(count, len(self.to_sweep))):
-            self._keep_if(self.to_sweep.pop(), VISITED)
+            self._keep_if(self.to_sweep.pop(), VISITED, self._sweeping)
 
-    def _keep_if(self, obj: Object, visited: int) -> None:
+    def _keep_if(self, obj: Object, visited: int, collection: str) -> None:
         if obj.flags & visited:
             obj.flags &= ~visited
             self.old.append(obj)
         else:
             self.used_bytes -= self.memory_bytes(obj)
-            obj.place = FREED
+            obj.free(collection)
 
     def memory_bytes(self, obj: Object) -> int:
         """The object's bytes and those of its card marks, one bit a card, in whole words."""

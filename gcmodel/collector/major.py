@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from gcmodel.collector.dangling import dangling_reference
 from gcmodel.memory.configuration import (
     GROWTH_FACTOR_MAX,
     MAJOR_FACTOR,
     PAGE_BYTES,
     SMALL_OBJECT_BYTES,
 )
-from gcmodel.memory.errors import DanglingReferenceError
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.objects import NO_HEAP_REFERENCES, OUTSIDE, VISITED, Object
 
@@ -54,6 +54,7 @@ class MajorCollection:
         self._heap = heap
         self._nursery_bytes = heap.configuration.nursery_bytes
         self.state = SCANNING
+        self.begun = 0  # how many, this one included
         self.to_trace: list[Object] = []
         self.to_rescan: list[Object] = []
         # The step keeps pace with the mutator: bytes that became old, and how many may.
@@ -134,6 +135,7 @@ class MajorCollection:
         self._heap.events.major_step_ended(self.state)
 
     def _scan_roots(self) -> None:
+        self.begun += 1
         self.made_old_bytes = 0
         self.made_old_limit_bytes = self._nursery_bytes // 2
         self.to_trace = list(self._heap.barrier.prebuilt_roots)
@@ -156,8 +158,9 @@ class MajorCollection:
         self._visit()
         self._heap.weakrefs.after_marking()
         self._heap.pinning.after_marking()
-        self._heap.arenas.prepare_sweep()
-        self._heap.large_objects.prepare_sweep()
+        name = f"major collection {self.begun}"
+        self._heap.arenas.prepare_sweep(name)
+        self._heap.large_objects.prepare_sweep(name)
         self.state = SWEEPING
 
     def _visit(self, budget_bytes: float = math.inf, is_single_step: bool = False) -> float:
@@ -165,7 +168,7 @@ class MajorCollection:
         while self.to_trace:
             obj = self.to_trace.pop()
             if obj.place != OUTSIDE:
-                raise DanglingReferenceError(f"the major collection met a reference to {obj!r}")
+                raise dangling_reference(self._heap, obj, "the major collection met a reference to")
             if not obj.flags & (VISITED | NO_HEAP_REFERENCES):
                 # The barrier will see the next write: the minor collection has set TRACK_YOUNG.
                 obj.flags |= VISITED

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gcmodel.memory.errors import DanglingReferenceError
+from gcmodel.collector.dangling import dangling_reference
 from gcmodel.memory.layout import Kind
 from gcmodel.memory.objects import (
     CARDS_SET,
@@ -91,7 +91,8 @@ class MinorCollection:
         heap.sampling.report(heap.statistics)
         heap.pinning.after_minor_collection()  # It takes the flag from pinned objects,
         heap.identities.after_minor_collection(heap.pinning.kept, heap.major.is_marking())
-        heap.large_objects.free_young()  # and this from those outside.
+        # And this from those outside.
+        heap.large_objects.free_young(f"minor collection {heap.nursery.filling + 1}")
 
     def _drag_out_roots(self) -> None:
         roots = self._heap.roots
@@ -142,7 +143,7 @@ class MinorCollection:
             self._visit_young(obj)
             return obj
         if obj.place != self._heap.nursery.filling:
-            raise DanglingReferenceError(f"the minor collection met a reference to {obj!r}")
+            raise dangling_reference(self._heap, obj, "the minor collection met a reference to")
         if obj.flags & PINNED:
             self._heap.pinning.reach(obj, parent)
             return obj

@@ -42,6 +42,7 @@ class Object:
         "cards",
         "flags",
         "forwarded_to",
+        "freed_by",
         "identity",
         "kind",
         "number",
@@ -64,6 +65,12 @@ class Object:
         self.cards: set[int] | None = None  # dirty cards of a large array
         self.forwarded_to: Object | None = None
         self.identity = 0  # 0: never taken
+        self.freed_by: str  # The collection that freed it outside the nursery; none so far.
+
+    def free(self, collection: str) -> None:
+        """It is gone from its place outside the nursery."""
+        self.place = FREED
+        self.freed_by = collection
 
     def __repr__(self) -> str:
         where = {OUTSIDE: "outside", FREED: "freed"}.get(self.place, f"nursery {self.place}")

@@ -75,6 +75,7 @@ TWO_MEANINGS = {
     # Second opinions: what the reference does, and what the oracle that shares no code says of it.
     "heap": {"fuzz.oracles.heap", "gcmodel.collector.heap"},
     "major": {"fuzz.oracles.major", "gcmodel.collector.major"},
+    "arenas": {"fuzz.oracles.arenas", "gcmodel.collector.arenas"},
     "distances": {"fuzz.oracles.distances", "gcmodel.sampling.distances"},
     **{
         generator: {"fuzz.oracles.distances", "gcmodel.sampling.distances"}

@@ -15,7 +15,9 @@ from fuzz.protocol.contract import (
     Contract,
     KindLayout,
     Layout,
+    OldSpace,
     Prebuilt,
+    Promise,
     Range,
     SamplingRule,
     Setting,
@@ -46,12 +48,14 @@ KINDS = {
     "string": KindLayout(type_index=4, fixed_bytes=25, item_bytes=1),
 }
 OBJECT_BYTES_MAX = 2**20
+ARENAS = {"arena_object_bytes_max": 40, "arena_bytes": 512, "arena_pages": 3, "page_room_bytes": 96}
 PREBUILT_ARRAY_LENGTH = 4
 PERIODS = Range(minimum=8, maximum=2**40, multiple=8)
 OBSERVES = (
     *("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity"),
-    *("reports", "graph", "free", "limit", "top", "sample_point", "state"),
+    *("reports", "graph", "free", "limit", "top", "sample_point", "state", "memory"),
 )
+PROMISES: tuple[Promise, ...] = ("memory", "progress", "pressure")
 
 
 def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:
@@ -169,6 +173,13 @@ class ReferenceTarget:
                 *[Prebuilt("array", PREBUILT_ARRAY_LENGTH)] * chosen["prebuilt_arrays"],
             ),
             pins_max=_pins_max(chosen["nursery_bytes"], chosen["large_object_bytes"]),
+            promises=PROMISES,
+            old_space=OldSpace(
+                card_items=chosen["card_items"],
+                threshold_bytes=chosen["nursery_bytes"] * 5 // 2,
+                threshold_percent=250,
+                **(ARENAS if chosen["paged_arenas"] else {}),
+            ),
         )
 
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
@@ -189,6 +200,9 @@ class ReferenceTarget:
                 setattr(observation, action.answer, result)
             if self._heap.events.order:
                 self._tell_events(observation)
+            if action.collects == "full":
+                arena_bytes = self._heap.arenas.arena_bytes
+                observation.memory = [self._heap.memory_used_bytes(), arena_bytes]
         except HeapError as problem:
             observation.error = f"{type(problem).__name__}: {problem}"
         except Exception as problem:  # noqa: BLE001 - whatever a broken collector raises

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import attrs
 from typing_extensions import override
 
-from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
+from fuzz.protocol.contract import Contract, Promise, Range, SamplingRule, Setting
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
 from gcmodel import Configuration
@@ -33,9 +33,10 @@ ACTIONS = (
 """What pins and what forks, callbacks and memory pressure are PyPy's."""
 OBSERVES = (
     *("samples", "minors", "order", "size", "outside", "value", "alive", "identity"),
-    *("reports", "graph", "state", "offsets"),
+    *("reports", "graph", "state", "memory", "offsets"),
 )
 """There is a nursery's pointer for each thread, and no promise where."""
+PROMISES: tuple[Promise, ...] = ("memory", "progress")
 
 
 class DotnetTarget(ReferenceTarget):
@@ -53,7 +54,9 @@ class DotnetTarget(ReferenceTarget):
     @override
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:
         contract = super().contract_of({**chosen, "pin_while_sampling": 0})
-        return attrs.evolve(contract, actions=ACTIONS, observes=OBSERVES, pins_max=0)
+        return attrs.evolve(
+            contract, actions=ACTIONS, observes=OBSERVES, pins_max=0, promises=PROMISES
+        )
 
     @override
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:

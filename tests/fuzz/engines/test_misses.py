@@ -1,12 +1,14 @@
 """Small mistakes in the reference which sessions once missed: each is found by any seed.
 
 They are no bugs of the field, so they are planted here alone. What it takes is an array whose young
-items are copied about, or a weak reference that is read after its object died in an unusual way.
+items are copied about, or a weak reference that is read after its object died in an unusual way; or
+somebody who looks at the memory in use, at when a major collection begins, and at empty reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,15 +16,27 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.targets import make_target
+from gcmodel.collector.arenas import Page, PagedArenas
 from gcmodel.collector.barrier import Barrier
+from gcmodel.collector.large_objects import LargeObjects
 from gcmodel.collector.major import MajorCollection
 from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
-from gcmodel.memory.objects import OUTSIDE, PINNED, TRACK_YOUNG, VISITED_YOUNG, YOUNG, Object
+from gcmodel.memory.events import Report
+from gcmodel.memory.objects import (
+    OUTSIDE,
+    PINNED,
+    TRACK_YOUNG,
+    VISITED,
+    VISITED_YOUNG,
+    YOUNG,
+    Object,
+)
+from gcmodel.sampling.sampler import Sampler
 
 ACTIONS_MAX = 30_000
-Method = Callable[..., None]
+Method = Callable[..., Any]
 
 
 def no_barrier_within_one_array(
@@ -93,7 +107,59 @@ def dead_parents_keep_what_is_pinned(original: Method, pinning: Pinning) -> None
     """Those that the major collection did not reach are kept too."""
 
 
-MISSES: dict[Callable[..., None], tuple[type, str]] = {
+def large_objects_are_never_freed(original: Method, large: LargeObjects, count: int) -> None:
+    for obj in large.to_sweep:
+        obj.flags |= VISITED
+    original(large, count)
+
+
+def pages_never_come_back(original: Method, arenas: PagedArenas, page: Page) -> None:
+    free_pages = page.arena.free_pages
+    original(arenas, page)
+    page.arena.free_pages = free_pages
+
+
+def arenas_are_never_given_back(original: Method, arenas: PagedArenas) -> None:
+    arenas._has_pages_back = False  # noqa: SLF001
+    original(arenas)
+
+
+def major_collections_never_come(original: Method, *_: object) -> bool:
+    return False
+
+
+def only_one_major_collection_comes(original: Method, major: MajorCollection, extra: int) -> bool:
+    return not major.begun and bool(original(major, extra))
+
+
+def pressure_never_collects(original: Method, *_: object) -> bool:
+    return False
+
+
+def every_minor_collection_reports(
+    original: Method, sampler: Sampler, statistics: Callable[[], tuple[int, int, int]]
+) -> None:
+    if not sampler.pending:
+        sampler._events.report(Report([], *statistics()))  # noqa: SLF001
+    original(sampler, statistics)
+
+
+def minor_collections_report_while_sampling_is_off(
+    original: Method, sampler: Sampler, statistics: Callable[[], tuple[int, int, int]]
+) -> None:
+    if sampler.period_bytes:
+        original(sampler, statistics)
+    else:
+        every_minor_collection_reports(original, sampler, statistics)
+
+
+def disabling_keeps_what_is_pending(original: Method, sampler: Sampler) -> None:
+    pending = [*sampler.pending]
+    original(sampler)
+    sampler.pending += pending
+
+
+MISSES: dict[Callable[..., Any], tuple[type, str]] = {
     no_barrier_within_one_array: (Barrier, "before_copy"),
     young_destination_is_remembered: (Barrier, "before_copy"),
     only_the_first_card_is_copied: (Barrier, "_before_copy_of_cards"),
@@ -104,6 +170,15 @@ MISSES: dict[Callable[..., None], tuple[type, str]] = {
     what_is_pinned_never_dies: (Weakrefs, "_follow"),
     dead_large_object_is_taken_for_old: (Weakrefs, "_follow"),
     dead_parents_keep_what_is_pinned: (Pinning, "after_marking"),
+    large_objects_are_never_freed: (LargeObjects, "sweep"),
+    pages_never_come_back: (PagedArenas, "_sweep_page"),
+    arenas_are_never_given_back: (PagedArenas, "_rehash"),
+    major_collections_never_come: (MajorCollection, "threshold_reached"),
+    only_one_major_collection_comes: (MajorCollection, "threshold_reached"),
+    pressure_never_collects: (MajorCollection, "pressure"),
+    every_minor_collection_reports: (Sampler, "report"),
+    minor_collections_report_while_sampling_is_off: (Sampler, "report"),
+    disabling_keeps_what_is_pending: (Sampler, "disable"),
 }
 """Each mistake, and the method that it takes the place of, which it gets first."""
 
@@ -112,7 +187,7 @@ MISSES: dict[Callable[..., None], tuple[type, str]] = {
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("mistake", MISSES, ids=lambda mistake: mistake.__name__)
 def test_a_mistake_that_was_missed_is_found(
-    mistake: Callable[..., None], seed: int, monkeypatch: pytest.MonkeyPatch
+    mistake: Callable[..., Any], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, name = MISSES[mistake]
     original = getattr(owner, name)

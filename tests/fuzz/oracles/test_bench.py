@@ -88,7 +88,7 @@ def test_oracles_are_asked_after_those_that_they_rely_on() -> None:
 def test_where_none_relies_on_another_the_order_of_the_fields_decides() -> None:
     assert [oracle.__name__ for oracle in ORACLES] == [
         *("HeapOracle", "SamplingOracle", "MajorOracle"),
-        *("EstimateOracle", "SurvivalOracle", "PointersOracle"),
+        *("EstimateOracle", "SurvivalOracle", "PointersOracle", "MemoryOracle"),
     ]
 
 
@@ -211,9 +211,10 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "profile": (None, [9, 9]),
     "offsets": ([], [3]),
     "weights": ([], [3]),
-    "reports": ([], [Report([5], 0, 0, 9)]),
+    "reports": ([], [Report([5], 0, 0, 9)], [Report([], 0, 0, 0)]),
     "graph": (None, [[1, 0]]),
-    "state": (None, 3),
+    "state": (None, 0, 3),
+    "memory": (None, [0], [8, 8]),
     "error": ("Wrong: it is",),
     **dict.fromkeys(("size", "at", "value", "identity"), (None, 8)),
     **dict.fromkeys(("free", "limit", "top", "sample_point"), (None, 8)),

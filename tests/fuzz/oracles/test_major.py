@@ -29,16 +29,18 @@ class Judge:
         contract = attrs.evolve(contract, observes=("minors", *observes))
         self._oracle = MajorOracle(contract, Shadow(contract))
 
-    def hear(self, action: Action, state: int | None, minors: int = 0, *reported: int) -> None:
+    def hear(
+        self, action: Action, state: int | None, minors: int = 0, *reported: int, order: str = ""
+    ) -> None:
         reports = [Report([], 0, 0, major_state) for major_state in reported]
-        seen = Observation(minors=minors, state=state, reports=reports)
+        seen = Observation(minors=minors, order=order, state=state, reports=reports)
         self._oracle.check(action, seen)
 
     def mismatch(
-        self, action: Action, state: int | None, minors: int = 0, *reported: int
+        self, action: Action, state: int | None, minors: int = 0, *reported: int, order: str = ""
     ) -> tuple[str, object, object]:
         with pytest.raises(MajorMismatch) as raised:
-            self.hear(action, state, minors, *reported)
+            self.hear(action, state, minors, *reported, order=order)
         return raised.value.field, raised.value.expected, raised.value.got
 
 
@@ -100,6 +102,29 @@ def test_a_report_says_how_the_collection_stood_before_the_step(judge: Judge) ->
 
 def test_a_later_report_of_one_action_may_be_some_steps_further(judge: Judge) -> None:
     judge.hear(CollectFull(), SCANNING, 5, SCANNING, MARKING)
+
+
+def test_where_the_order_is_told_a_report_is_no_further_than_its_minor_collection(
+    judge: Judge,
+) -> None:
+    judge.hear(AllocateNode(0), SWEEPING, 2, SCANNING, order="MRM")
+    seen = judge.mismatch(AllocateNode(0), SCANNING, 3, FINALIZING, order="MRMM")
+    assert seen == ("major_state", [SWEEPING], FINALIZING)
+
+
+def test_where_it_is_not_a_report_leaves_minor_collections_for_those_after_it(judge: Judge) -> None:
+    seen = judge.mismatch(AllocateNode(0), MARKING, 2, MARKING, MARKING)
+    assert seen == ("major_state", [SCANNING], MARKING)
+
+
+def test_a_later_report_of_one_action_is_no_step_back(judge: Judge) -> None:
+    seen = judge.mismatch(AllocateNode(0), SWEEPING, 4, SWEEPING, MARKING, order="MMMRMR")
+    assert seen == ("major_state", [SWEEPING, FINALIZING], MARKING)
+
+
+def test_an_action_does_not_end_before_where_its_report_stood(judge: Judge) -> None:
+    seen = judge.mismatch(AllocateNode(0), SCANNING, 3, SWEEPING, order="MMMR")
+    assert seen == ("state", [SWEEPING, FINALIZING], SCANNING)
 
 
 @pytest.mark.parametrize("state", [-1, 4, 99])

@@ -209,6 +209,21 @@ def test_an_object_reported_by_two_collections_is_too_many(judge: Judge) -> None
     assert judge.mismatch(NODE | SURVIVED).direction == "more"
 
 
+def test_a_report_without_an_entry_is_too_many(judge: Judge) -> None:
+    judge.shadow.follow(CollectMinor(), minors=1)
+    told = Observation(minors=1, reports=[Report([], 0, 0, 0)])
+    with pytest.raises(SurvivalMismatch, match="reports: expected 0, got 1"):
+        judge.oracle.check(CollectMinor(), told, judge.sampling.facts)
+
+
+def test_a_minor_collection_makes_one_report_at_most(judge: Judge) -> None:
+    judge.hear(AllocateNode(0), samples=2)
+    judge.shadow.follow(CollectMinor(), minors=1)
+    told = Observation(minors=1, reports=[Report([NODE | SURVIVED], 0, 0, 0)] * 2)
+    with pytest.raises(SurvivalMismatch, match="reports: expected 1, got 2"):
+        judge.oracle.check(CollectMinor(), told, judge.sampling.facts)
+
+
 def test_a_report_without_a_collection_is_too_many(judge: Judge) -> None:
     judge.hear(AllocateNode(0), samples=1)
     with pytest.raises(SurvivalMismatch, match="reported: expected 0, got 1"):

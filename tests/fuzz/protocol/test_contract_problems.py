@@ -10,6 +10,7 @@ from fuzz.protocol.contract import (
     Contract,
     KindLayout,
     Layout,
+    OldSpace,
     Prebuilt,
     Range,
     SamplingRule,
@@ -122,6 +123,17 @@ def test_a_contract_is_read_as_it_was_written(reference: Target) -> None:
                 )
             },
             "cards is at most size, but their least values are 50 and 40",
+        ),
+        ({"promises": ("memories",)}, "promises lists 'memories', which is unknown"),
+        ({"promises": ("memory",)}, "promises lists memory, which nobody can judge without memory"),
+        ({"promises": ("progress",)}, "promises lists progress, which nobody can judge without st"),
+        ({"promises": ("pressure",)}, "promises lists pressure, which nobody can judge without st"),
+        ({"observes": ("memory",)}, "memory is observed, but nothing is promised of it"),
+        ({"old_space": OldSpace(card_items=-1)}, "card_items is -1; it must be at least 0"),
+        ({"old_space": OldSpace(arena_pages=0)}, "arena_pages is 0; it must be at least 1"),
+        (
+            {"old_space": OldSpace(arena_object_bytes_max=40, page_room_bytes=39)},
+            "page_room_bytes is 39; it must be at least 40",
         ),
     ],
 )

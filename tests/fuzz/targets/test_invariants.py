@@ -55,9 +55,9 @@ class UnpinnedCounted(Pinning):
 class FreedBytesCounted(LargeObjects):
     """What a minor collection frees outside still counts."""
 
-    def free_young(self) -> None:
+    def free_young(self, collection: str) -> None:
         used_bytes = self.used_bytes
-        super().free_young()
+        super().free_young(collection)
         self.used_bytes = used_bytes
 
 

@@ -162,6 +162,16 @@ def test_disabling_with_a_report_collects_first(reference: Target) -> None:
     assert (told.order, told.sample_point) == ("MR", None)
 
 
+@pytest.mark.parametrize(("paged_arenas", "arena_bytes"), [(1, 512), (0, 0)])
+def test_memory_is_told_after_a_full_collection(
+    reference: Target, paged_arenas: int, arena_bytes: int
+) -> None:
+    contract = reference.start({"paged_arenas": paged_arenas})
+    assert contract.old_space.arena_bytes == arena_bytes
+    told = [reference.perform(each) for each in (AllocateNode(0), CollectMinor(), CollectFull())]
+    assert [each.memory for each in told] == [None, None, [32, arena_bytes]]
+
+
 def test_what_was_told_once_is_not_told_again(reference: Target) -> None:
     told = last_of(reference, EnableSampling(8), AllocateNode(0), CollectFull(), CheckHeap())
     assert (told.samples, told.minors, told.order, told.reports) == (0, 0, "", [])
@@ -171,7 +181,7 @@ def test_every_field_that_the_contract_promises_is_filled_by_some_action(referen
     promised = reference.start({}).observes
     actions = (
         *(EnableSampling(8), AllocateNode(0), AllocateWeakref(0), Write(0, 0, 0), Read(0, 0)),
-        *(ReadWeakref(1), TakeIdentity(0), CollectMinor()),
+        *(ReadWeakref(1), TakeIdentity(0), CollectMinor(), CollectFull()),
     )
     told = [reference.perform(action) for action in actions]
     nothing = Observation()

@@ -121,6 +121,11 @@ def test_a_state_that_is_none_is_told_by_its_number(state: int, contract: Contra
     assert list(explain_step(step))[1:] == [f"      major collection in state {state}"]
 
 
+def test_memory_is_told_in_words() -> None:
+    node, full = '{"do": "allocate_node", "number": 1}', '{"do": "collect_full"}'
+    assert "memory of 32 bytes and 512 arena bytes" in said(node, full, target="reference")
+
+
 # Targets without a nursery, or that do not show it.
 
 BLOCK_SAMPLED = '{"do": "malloc", "size_bytes": 100000}'

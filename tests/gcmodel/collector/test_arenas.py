@@ -46,7 +46,7 @@ def freed(objects: list[Object]) -> list[bool]:
 
 def sweep_keeping(arenas: Arenas, kept: list[Object]) -> None:
     visit(kept)
-    arenas.prepare_sweep()
+    arenas.prepare_sweep("this one")
     arenas.sweep(ALL)
 
 
@@ -81,14 +81,14 @@ def test_what_one_sweep_keeps_the_next_one_meets(arenas: Arenas) -> None:
 
 def test_what_is_added_during_a_sweep_is_not_swept(arenas: Arenas) -> None:
     add(arenas, 2)
-    arenas.prepare_sweep()
+    arenas.prepare_sweep("this one")
     newcomers = add(arenas, 2)
     arenas.sweep(ALL)
     assert (freed(newcomers), arenas.used_bytes) == ([False, False], 64)
 
 
 def test_there_is_no_more_to_sweep_in_an_empty_place(arenas: Arenas) -> None:
-    arenas.prepare_sweep()
+    arenas.prepare_sweep("this one")
     assert arenas.sweep(1)
 
 
@@ -102,7 +102,7 @@ def test_the_plain_list_has_no_arenas(listed: ListedObjects) -> None:
 
 def test_the_plain_list_is_swept_from_its_end(listed: ListedObjects) -> None:
     objects = add(listed, 25)
-    listed.prepare_sweep()
+    listed.prepare_sweep("this one")
     listed.sweep(1)
     # Ten objects a page and one more: 1.0 less ten times 0.1 is 1.4e-16, in PyPy too.
     assert freed(objects) == [False] * 14 + [True] * 11
@@ -110,7 +110,7 @@ def test_the_plain_list_is_swept_from_its_end(listed: ListedObjects) -> None:
 
 def test_the_plain_list_is_swept_in_as_many_steps_as_it_takes(listed: ListedObjects) -> None:
     add(listed, 25)
-    listed.prepare_sweep()
+    listed.prepare_sweep("this one")
     assert [listed.sweep(1) for _ in range(3)] == [False, False, True]
 
 
@@ -119,7 +119,7 @@ def test_the_used_bytes_of_the_plain_list_are_counted_anew_by_a_sweep(
 ) -> None:
     objects = add(listed, 25)
     visit(objects)
-    listed.prepare_sweep()
+    listed.prepare_sweep("this one")
     assert listed.used_bytes == 0
     listed.sweep(ALL)
     assert listed.used_bytes == 25 * 32
@@ -161,14 +161,14 @@ def test_an_arena_with_one_object_is_kept(paged: PagedArenas) -> None:
 
 def test_a_sweep_stops_after_its_pages(paged: PagedArenas) -> None:
     objects = add(paged, 18)
-    paged.prepare_sweep()
+    paged.prepare_sweep("this one")
     assert not paged.sweep(2)
     assert freed(objects).count(True) == 6
 
 
 def test_a_stopped_sweep_goes_on_where_it_stopped(paged: PagedArenas) -> None:
     objects = add(paged, 18)
-    paged.prepare_sweep()
+    paged.prepare_sweep("this one")
     steps = 1
     while not paged.sweep(2):
         steps += 1
@@ -177,14 +177,14 @@ def test_a_stopped_sweep_goes_on_where_it_stopped(paged: PagedArenas) -> None:
 
 def test_the_largest_blocks_are_swept_first(paged: PagedArenas) -> None:
     small, large = add(paged, 1, 16), add(paged, 1, 40)
-    paged.prepare_sweep()
+    paged.prepare_sweep("this one")
     paged.sweep(1)
     assert (freed(small), freed(large)) == ([False], [True])
 
 
 def test_full_pages_are_swept_before_partial_ones(paged: PagedArenas) -> None:
     objects = add(paged, 4)
-    paged.prepare_sweep()
+    paged.prepare_sweep("this one")
     paged.sweep(1)
     assert freed(objects) == [True, True, True, False]
 
@@ -209,7 +209,7 @@ def test_the_partial_page_that_was_swept_last_is_filled_first(paged: PagedArenas
     first_page, second_page = add(paged, 3), add(paged, 3)
     sweep_keeping(paged, first_page[:2] + second_page[:2])
     newcomers = add(paged, 1)
-    paged.prepare_sweep()
+    paged.prepare_sweep("this one")
     paged.sweep(1)
     assert freed(first_page[:2] + newcomers + second_page[:2]) == [True] * 3 + [False] * 2
 
@@ -241,7 +241,7 @@ def test_arenas_emptied_by_a_sweep_in_progress_are_found_when_none_is_free(
     paged: PagedArenas,
 ) -> None:
     add(paged, 9)
-    paged.prepare_sweep()
+    paged.prepare_sweep("this one")
     paged.sweep(2)
     add(paged, 6)
     assert paged.arena_bytes == 512

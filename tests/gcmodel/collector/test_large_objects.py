@@ -58,7 +58,7 @@ def test_the_memory_of_a_dead_array_is_freed_with_its_card_marks(heap: Heap) -> 
 def test_young_objects_that_were_not_visited_are_freed(space: LargeObjects) -> None:
     obj = an_object()
     space.add_young(obj)
-    space.free_young()
+    space.free_young("this one")
     assert (obj.place, space.used_bytes, space.old, space.young) == (FREED, 0, [], [])
 
 
@@ -66,7 +66,7 @@ def test_young_objects_that_were_visited_become_old_in_their_order(space: LargeO
     objects = [an_object(flags=VISITED_YOUNG) for _ in range(3)]
     for obj in objects:
         space.add_young(obj)
-    space.free_young()
+    space.free_young("this one")
     assert (space.old, space.young, [obj.flags for obj in objects]) == (objects, [], [0, 0, 0])
 
 
@@ -74,7 +74,7 @@ def test_a_sweep_meets_the_last_object_first(space: LargeObjects) -> None:
     first, last = an_object(), an_object()
     space.add_old(first)
     space.add_old(last)
-    space.prepare_sweep()
+    space.prepare_sweep("this one")
     space.sweep(1)
     assert (first.place, last.place, space.used_bytes) == (OUTSIDE, FREED, 104)
 
@@ -82,14 +82,14 @@ def test_a_sweep_meets_the_last_object_first(space: LargeObjects) -> None:
 def test_a_sweep_keeps_what_was_visited_and_makes_it_white(space: LargeObjects) -> None:
     obj = an_object(flags=VISITED)
     space.add_old(obj)
-    space.prepare_sweep()
+    space.prepare_sweep("this one")
     space.sweep(5)
     assert (space.old, space.to_sweep, obj.flags) == ([obj], [], 0)
 
 
 def test_an_object_that_becomes_old_during_a_sweep_is_not_swept(space: LargeObjects) -> None:
     space.add_old(an_object())
-    space.prepare_sweep()
+    space.prepare_sweep("this one")
     newcomer = an_object(48)
     space.add_old(newcomer)
     space.sweep(5)
@@ -98,5 +98,5 @@ def test_an_object_that_becomes_old_during_a_sweep_is_not_swept(space: LargeObje
 
 def test_dead_objects_count_until_they_are_swept(space: LargeObjects) -> None:
     space.add_old(an_object(104))
-    space.prepare_sweep()
+    space.prepare_sweep("this one")
     assert space.used_bytes == 104
