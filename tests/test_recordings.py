@@ -32,13 +32,13 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.observation import Report as ObservedReport
 from fuzz.targets.bugs.known_bugs import planted_parts
 from fuzz.targets.references.collector import CARRY_OUT, KINDS
-from gcmodel import Configuration, Heap, Parts
+from gcmodel import Configuration, Heap, HeapError, Parts
 from gcmodel.collector.major import State
 from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
 from gcmodel.memory.configuration import ARENA_BYTES
-from gcmodel.memory.errors import DanglingReferenceError, PinningError
+from gcmodel.memory.errors import PinningError
 from gcmodel.memory.nursery import Nursery
 from gcmodel.memory.objects import PINNED, Object
 from gcmodel.sampling.sample_point import Sampling
@@ -217,7 +217,7 @@ class Find:
 
 
 def is_limit_stale(answer: JsonObject) -> bool:
-    """Whether the limit stayed where the sample point or the room's end was before."""
+    """Whether the limit stayed behind the sample point and the end of the room."""
     sample_point = answer.get("sample_point")
     return sample_point is not None and answer["top"] < min(sample_point, answer["real_top"])
 
@@ -449,8 +449,8 @@ def differences(player: Player, command: JsonObject, answer: JsonObject) -> str:
     """What the player sees otherwise than it was recorded; empty if they agree."""
     try:
         seen = player.carry_out(command)
-    except DanglingReferenceError as error:
-        # Where the collector met freed memory, it said so in its own words.
+    except HeapError as error:
+        # Where the collector broke down, it said so in its own words.
         return "" if "error" in answer else f"{error}, where {answer} was recorded"
     if "x_ac_used" in answer:
         seen |= player.internal_figures()
