@@ -24,6 +24,7 @@ RUN_HERE = {
     "jemalloc_own_seed",
     "long_recording",
     "shared_corpus",
+    "guidance",
 }
 RUN_ELSEWHERE = {
     "hostile_inputs": "test_hostile_inputs.py",
@@ -84,6 +85,14 @@ def test_strategies_are_compared() -> None:
     assert "1 bugs, 1 seeds, at most 20,000 actions" in printed
     for strategy in ("PyPy's", "plain, tiny", "scenarios", "reruns"):
         assert strategy in printed
+
+
+@pytest.mark.slow
+def test_guided_engines_are_compared() -> None:
+    printed = short("guidance", "--seeds", "1")
+    assert "1 bugs, 1 held out, 1 seeds" in printed
+    for engine in ("as drawn", "the rarer of two rules", "new events"):
+        assert engine in printed
 
 
 @pytest.mark.slow
