@@ -59,6 +59,8 @@ class MemoryOracle(Oracle[None]):
         self._state: int | None = SCANNING if "state" in contract.observes else None
         # The identity of these was taken while they were in the nursery.
         self._reserved: set[ShadowObject] = set()
+        # These are old from the start; they lie in arenas or not, as the target likes.
+        self._born_old: set[ShadowObject] = set()
         self._watch_young()
         self._begin(used_bytes_min=0, used_bytes_max=0)
 
@@ -127,6 +129,8 @@ class MemoryOracle(Oracle[None]):
     def _place_outside(self, obj: ShadowObject) -> None:
         if obj.age is OLD:
             self._used_bytes += self._bytes(obj)
+            self._born_old.add(obj)
+            self._place_in_arenas([obj])
         else:
             self._young_outside_bytes += self._bytes(obj)
 
@@ -145,6 +149,7 @@ class MemoryOracle(Oracle[None]):
         alive = {obj for obj in reachable if obj.age is OLD} - self._prebuilt
         reserved = {obj for obj in self._reserved if obj.pinned} - alive
         self._reserved = reserved & reachable
+        self._born_old &= alive
         self._arenas.sweep(self._sizes_in_arenas(alive | reserved))
         used_bytes = self._bytes_of(alive)
         used_bytes_max = used_bytes + self._bytes_of(reserved)
@@ -153,7 +158,7 @@ class MemoryOracle(Oracle[None]):
             if memory is None or len(memory) != len(FIGURES):
                 raise MemoryMismatch("memory", "two figures", memory, "after a full collection")
             arena_bytes_max = self._arenas.arenas * self._space.arena_bytes
-            small_bytes = sum(self._sizes_in_arenas(alive))
+            small_bytes = sum(self._sizes_in_arenas(alive - self._born_old))
             bounds = (used_bytes, used_bytes_max), (small_bytes, arena_bytes_max)
             for field, got, (least, most) in zip(FIGURES, memory, bounds, strict=True):
                 _check_figure(field, got, least, most)
@@ -204,8 +209,10 @@ class MemoryOracle(Oracle[None]):
     # What objects take.
 
     def _sizes_in_arenas(self, objects: Iterable[ShadowObject]) -> list[int]:
+        """Of those that may lie there."""
+        inside = [obj for obj in objects if not obj.outside or obj in self._born_old]
         most = self._space.arena_object_bytes_max
-        return [obj.size_bytes for obj in objects if not obj.outside and 0 < obj.size_bytes <= most]
+        return [size_bytes for size_bytes in map(self._bytes, inside) if 0 < size_bytes <= most]
 
     def _bytes_of(self, objects: Iterable[ShadowObject]) -> int:
         return sum(map(self._bytes, objects))

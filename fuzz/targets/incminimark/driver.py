@@ -122,9 +122,14 @@ SAMPLING_ACTIONS = ("enable_sampling", "disable_sampling", "fork")
 SAMPLING_FIELDS = ("reports", "sample_point")
 FIELDS = (
     ("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity")
-    + ("graph", "free", "limit", "top", "state")
+    + ("graph", "free", "limit", "top", "state", "memory")
     + SAMPLING_FIELDS
 )
+
+
+PROMISES = ["memory", "progress", "pressure"]
+ARENAS = {"arena_object_bytes_max": 40, "arena_bytes": 512, "arena_pages": 3, "page_room_bytes": 96}
+"""By the defaults of IncrementalMiniMarkGC. One page of each arena is lost, where it begins."""
 
 
 def pins_max(nursery_bytes, large_object_bytes):
@@ -152,6 +157,13 @@ def contract_of(config):
         "prebuilt": [{"kind": "node"}] * config["prebuilt_nodes"]
         + [{"kind": "array", "length": PREBUILT_ARRAY_LENGTH}] * config["prebuilt_arrays"],
         "pins_max": pins_max(config["nursery_bytes"], config["large_object_bytes"]),
+        "promises": PROMISES,
+        "old_space": dict(
+            ARENAS if config["paged_arenas"] else {},
+            card_items=config["card_items"],
+            threshold_bytes=config["nursery_bytes"] * 5 // 2,
+            threshold_percent=250,
+        ),
     }
     if HAS_SAMPLING:
         periods = {"minimum": 8, "maximum": PERIOD_BYTES_MAX, "multiple": 8}
@@ -303,7 +315,8 @@ class Driver:
             self._prebuilt.append(self._make_prebuilt(ARRAY, PREBUILT_ARRAY_LENGTH))
 
     def _make_gc(self, config):
-        arenas = None if config["paged_arenas"] else SimpleArenaCollection
+        self._has_arenas = bool(config["paged_arenas"])
+        arenas = None if self._has_arenas else SimpleArenaCollection
         self.gc = ObservedGC(
             Config,
             translated_to_c=False,
@@ -604,6 +617,9 @@ class Driver:
 
     def collect_full(self):
         self.gc.collect()
+        arenas = self.gc.ac._all_arenas() if self._has_arenas else ()
+        arena_bytes = sum(self.gc.ac.arena_size for _ in arenas)
+        return {"memory": [int(self.gc.get_total_memory_used()), arena_bytes]}
 
     # Sampling.
 

@@ -153,6 +153,17 @@ def test_nothing_is_said_of_memory_without_the_promise(contract: Contract) -> No
     Judge(contract, "progress").hear(AllocateNode(0), CollectFull(), minors=4, memory=[99, 99])
 
 
+@pytest.mark.parametrize("arena_bytes", [0, 512])
+def test_what_is_old_from_the_start_may_lie_in_arenas(judge: Judge, arena_bytes: int) -> None:
+    judge.hear(AllocateOldString(0))
+    judge.collect(32, arena_bytes)
+
+
+def test_not_if_it_is_too_large_for_them(judge: Judge) -> None:
+    judge.hear(AllocateOldString(16))
+    assert judge.mismatch(CollectFull(), minors=4, memory=[48, 512]) == ("arena_bytes", 0, 512)
+
+
 # Reports.
 
 

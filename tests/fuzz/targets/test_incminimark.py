@@ -21,6 +21,7 @@ from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.target import Target
 from fuzz.run import replay
 from fuzz.targets import TargetOptions, make_target
@@ -168,6 +169,16 @@ def test_after_an_error_only_a_header_helps(
     check = '{"do": "check_heap"}\n'
     told = answers(HEADER + '{"do": "free", "root": 0}\n' + check + HEADER + check)
     assert [("error" in answer) for answer in told] == [False, True, True, False, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("paged_arenas", "arena_bytes"), [(0, 0), (1, 512)])
+def test_memory_is_told_after_a_full_collection(
+    stock: Target, paged_arenas: int, arena_bytes: int
+) -> None:
+    assert "memory" in stock.start({"paged_arenas": paged_arenas}).promises
+    stock.perform(AllocateNode(0))
+    assert stock.perform(CollectFull()).memory == [32, arena_bytes]
 
 
 @pytest.mark.slow
