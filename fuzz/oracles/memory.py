@@ -28,7 +28,7 @@ from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
 from fuzz.protocol.contract import Contract, rounded_up
 from fuzz.protocol.observation import MAJOR_STATES, Observation, Report
 
-OLD = Age.OLD
+YOUNG, OLD = Age.YOUNG, Age.OLD
 MARKING, SWEEPING = MAJOR_STATES.index("marking"), MAJOR_STATES.index("sweeping")
 FIGURES = ("memory_used_bytes", "arena_bytes")
 BITS_PER_BYTE = 8
@@ -109,7 +109,8 @@ class MemoryOracle(Oracle[None]):
 
     def _grow_old(self) -> None:
         """A minor collection has found out who survives."""
-        survivors = [obj for obj in self._young if obj.age is OLD]
+        # One that a full collection frees in the end has its place before.
+        survivors = [obj for obj in self._young if obj.survived and obj.age is not YOUNG]
         if survivors:
             self._used_bytes += self._bytes_of(obj for obj in survivors if obj not in self._kept)
             self._place_in_arenas(obj for obj in survivors if obj not in self._reserved)

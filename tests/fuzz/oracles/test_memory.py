@@ -134,6 +134,15 @@ def test_arenas_that_were_needed_need_not_all_be_given_back(judge: Judge) -> Non
     judge.collect(32, 1024)
 
 
+def test_what_a_dead_parent_kept_had_a_page_until_the_full_collection_freed_it(
+    judge: Judge,
+) -> None:
+    judge.hear(*[AllocateNode(0)] * 6)
+    judge.hear(CollectMinor(), minors=1)
+    judge.hear(AllocateString(0), AllocateWeakref(6), Write(0, 0, 6), Free(6), Free(0))
+    judge.collect(5 * 32 + 16, 1024)
+
+
 def test_while_sweeping_objects_begin_pages_of_their_own(judge: Judge) -> None:
     judge.hear(*[AllocateNode(0)] * 9)
     judge.hear(CollectStep(), minors=3, state=SWEEPING)

@@ -14,7 +14,17 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 CORPUS = Path(__file__).parents[3] / "corpus"
 FILES = sorted(CORPUS.glob("*.jsonl"))
-ORACLES = ("sampling", "heap", "survival", "pointers", "estimate", *RERUN_ORACLES)
+ORACLES = (
+    "sampling",
+    "heap",
+    "survival",
+    "pointers",
+    "estimate",
+    "major",
+    "memory",
+    *RERUN_ORACLES,
+)
+"""A trace that is named after an oracle is one that it was wrong about."""
 BEGINNINGS = (*KNOWN_BUGS, *ORACLES)
 
 each_file = pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
@@ -51,7 +61,7 @@ def test_it_says_how_it_was_found(path: Path) -> None:
 @each_file
 def test_it_kills_the_known_bugs_that_it_names(path: Path) -> None:
     trace = traces.read(path)
-    assert trace.header.kills
+    assert trace.header.kills or path.name.startswith(ORACLES)
     for bug in trace.header.kills:
         failure = replay(make_target(KNOWN_BUGS[bug].target), trace, path.name)
         assert failure is not None
