@@ -25,6 +25,7 @@ RUN_HERE = {
     "long_recording",
     "shared_corpus",
     "guidance",
+    "mutants",
 }
 RUN_ELSEWHERE = {
     "hostile_inputs": "test_hostile_inputs.py",
@@ -121,3 +122,10 @@ def test_a_long_recording_is_whole_or_exported() -> None:
     assert "480,000 allocations" in printed
     assert "killed after " in printed
     assert "['.collapsed']: " in printed
+
+
+@pytest.mark.slow
+def test_mutants_are_found() -> None:
+    printed = printed_by(BENCHMARKS / "mutants.py", "--count", "3", "--actions", "5000")
+    total = next(line.split() for line in printed.splitlines() if line.startswith("all"))
+    assert int(total[1]) == 3 == sum(map(int, total[2:5]))
