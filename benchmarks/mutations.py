@@ -6,8 +6,8 @@ annotations, decorators, and what only refuses misuse (`raise`, `assert`, and an
 but a `raise`), which no session commits.
 
 It does not stand on mutmut or Cosmic Ray. Neither leaves out a statement or an operand, both are
-made to run tests, mutmut's mutations are no interface of its own, and three quarters of Cosmic
-Ray's swap an operator for each of ten others.
+made to run tests, mutmut's mutations are no interface of its own, and four fifths of Cosmic
+Ray's swap an operator for every other one.
 """
 
 from __future__ import annotations
