@@ -200,7 +200,9 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         # Both from their beginnings, which is how cards can be copied.
         start, to, length = 0, 0, min(len(origin.refs), len(heir.refs))
     else:
-        start, length = item, choices.between(1, min(len(origin.refs) - item, len(heir.refs)))
+        # What a rule has put in the heir's place may have no items; then the story ends below.
+        start, longest = item, min(len(origin.refs) - item, len(heir.refs))
+        length = choices.between(1, max(longest, 1))
         to = min(_field(choices, heir), len(heir.refs) - length)
     yield CopyArray(_slot(situation, origin), _slot(situation, heir), start, to, length)
     if choices.below(3):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 import pytest
+from typing_extensions import override
 
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
 from fuzz.drawing.rules import Choices, Situation, Story, rules_for
@@ -160,13 +161,29 @@ def run_on(target: str, configuration: dict[str, int]) -> Run:
     return Run(make_target(target), configuration)
 
 
+def play_one(run: Run, story: Story) -> bool:
+    """Tell the next of a story; whether it is legal, or the story is over. Raises a Mismatch."""
+    action = next_of(story)
+    if action is None or why_illegal(action, run.situation.contract, run.bench.shadow):
+        return False
+    run.step(action)
+    return True
+
+
 def play(run: Run, story: Story) -> list[Action]:
     """Tell a story without any interruption, up to what is not legal. Raises a Mismatch."""
-    while (action := next_of(story)) is not None:
-        if why_illegal(action, run.situation.contract, run.bench.shadow):
-            break
-        run.step(action)
+    while play_one(run, story):
+        pass
     return run.actions
+
+
+class AmongSome(RandomChoices):
+    """It refuses to choose among none, as Hypothesis does."""
+
+    @override
+    def below(self, bound: int) -> int:
+        assert bound > 0
+        return super().below(bound)
 
 
 def has_in_order(actions: list[Action], essential: tuple[Kinds, ...]) -> bool:
@@ -361,6 +378,19 @@ def test_without_one_of_its_actions_a_scenario_goes_as_far_as_it_is_legal(
         kinds = [type(action) for action in told]
         first = kinds.index(kind) if kind in kinds else len(told)
         assert play(run, scenario(run.situation, source)) == told[:first]
+
+
+@each_scenario
+def test_whatever_comes_between_its_actions_a_scenario_always_has_a_choice(
+    scenario: Scenario,
+) -> None:
+    for number in range(SOURCES):
+        choices = AmongSome(f"between/{number}")
+        run = run_on("reference", ALL_LEGAL)
+        story = scenario(run.situation, choices)
+        while play_one(run, story):
+            if not choices.below(4):
+                run.step(AllocateString(0))
 
 
 # What it finds.
