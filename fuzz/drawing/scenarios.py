@@ -413,16 +413,18 @@ SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
 )
 
 
+OF_COLLECTORS = (*SCENARIOS, reference_is_moved_beside_dirty_card, young_item_is_copied)
+"""Copies with cards are told twice as often: several of their choices matter only together."""
 IN_STEP_WEIGHT = 5
 """Chance alone hardly comes into step, and few of these stories are long enough to tell."""
-OF_CHANCE = (*SCENARIOS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)
+OF_CHANCE = (*OF_COLLECTORS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)
 
 
 def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices], Story]]:
     """Those that may tell something of a target: none of one that has no collector."""
     if not contract.nursery_bytes:
         return ()
-    return OF_CHANCE if contract.sampling.distances == "random" else SCENARIOS
+    return OF_CHANCE if contract.sampling.distances == "random" else OF_COLLECTORS
 
 
 def next_of(story: Story) -> Action | None:
