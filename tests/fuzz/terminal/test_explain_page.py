@@ -52,6 +52,8 @@ STALE_LIMIT = (
     '{"do": "allocate_node", "number": 0, "nonmovable": true}',
 )
 
+OF_PLANTED_BUGS = {name: trace for name, trace in shipped_traces().items() if trace.header.kills}
+
 
 def write(root: int, field: int, value: int | None) -> str:
     return json.dumps({"do": "write", "root": root, "field": field, "value": value})
@@ -276,9 +278,9 @@ def test_a_row_that_says_too_little_can_be_drawn(contract: Contract) -> None:
     assert [box["label"] for box in found] == ["an empty row", "node", "node 2"]
 
 
-@pytest.mark.parametrize("name", shipped_traces())
+@pytest.mark.parametrize("name", OF_PLANTED_BUGS)
 def test_what_became_different_up_to_a_step_makes_up_its_heap(name: str) -> None:
-    trace = shipped_traces()[name]
+    trace = OF_PLANTED_BUGS[name]
     walks, ages = [], []
 
     def seen() -> Iterator[Step]:
