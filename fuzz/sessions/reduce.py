@@ -11,7 +11,7 @@ certain action appended. Removing an allocation removes what depends on it, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
 from typing import Any, TypeVar, cast
@@ -108,6 +108,10 @@ def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
     return actions
 
 
+def _without(named: Sequence[_Named], places: Collection[int]) -> list[_Named]:
+    return [each for place, each in enumerate(named) if place not in places]
+
+
 class Reducer:
     """Reduces one failure of one target, or what reaches a probe.
 
@@ -154,6 +158,7 @@ class Reducer:
             self._remove_actions()
             self._begin_later()
             self._remove_with_another_seed()
+            self._remove_with_a_collection()
             self._replace_actions()
             self._merge_allocations()
             self._merge_objects()
@@ -225,6 +230,22 @@ class Reducer:
             named = self._named
             self._accept_with_a_seed(named[:position] + named[position + 1 :])
             position -= 1
+
+    def _remove_with_a_collection(self) -> None:
+        """Remove an action together with one that collects, wherever that is.
+
+        What has an object less to mark takes a step less until it comes to the one that matters.
+        """
+        first = 0
+        while first < len(self.failure.actions):
+            named = self._named
+            collections = [
+                place for place, each in enumerate(named[:-1]) if each.action.collects != "never"
+            ]
+            if not any(
+                self._accept_named(_without(named, {first, place})) for place in collections
+            ):
+                first += 1
 
     def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
         """Run a candidate with one seed after another; False too where there are no seeds."""
