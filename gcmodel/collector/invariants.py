@@ -176,7 +176,8 @@ def _colours(heap: Heap) -> Iterator[str]:
         black = [*heap.arenas.objects(), *heap.large_objects.old]
         yield from (f"{obj!r} is black before marking" for obj in black if obj.flags & VISITED)
         return
-    gray = {*major.to_trace, *major.to_rescan}
+    # What is prebuilt may be written for the first time after the roots: it is visited at the end.
+    gray = {*major.to_trace, *major.to_rescan, *barrier.prebuilt_roots}
     will_be_gray = {*barrier.remembered, *barrier.dirty_arrays}
     for obj in _old(heap):
         if obj.flags & VISITED and obj not in will_be_gray:

@@ -11,8 +11,9 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError
+from fuzz.protocol.actions import AllocateNode, CollectStep, Free, LoadPrebuilt, Write
 from fuzz.protocol.target import Target
-from fuzz.run import Failure
+from fuzz.run import Failure, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.references.collector import ReferenceTarget
 from gcmodel import Configuration, Parts
@@ -114,6 +115,13 @@ def test_the_invariants_hold(name: str) -> None:
 @pytest.mark.parametrize("name", COLLECTORS)
 def test_the_invariants_hold_in_100_000_actions(name: str) -> None:
     assert failures_of(make_target(name, CHECKED), 100_000) == []
+
+
+def test_a_black_object_may_refer_to_what_is_prebuilt_and_written_for_the_first_time() -> None:
+    held = [LoadPrebuilt(0), AllocateNode(0), Write(1, 0, 0), Free(0), *[CollectStep()] * 3]
+    actions = [*held, LoadPrebuilt(0), Write(1, 0, None)]
+    target = make_target("reference", CHECKED)
+    assert run_actions(target, {"single_step_marking": 1}, actions) is None
 
 
 @pytest.mark.parametrize("invariant", MISTAKES)
