@@ -113,17 +113,14 @@ def _figure(number: float | None) -> Text:
 
 
 def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:
-    """A row a probe: how often it was reached, and the smallest trace that reaches it."""
+    """A row a probe: how often it was reached; below it the smallest trace that reaches it."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("probe", no_wrap=True)
-    table.add_column("times", justify="right")
-    table.add_column("the smallest trace that reaches it", overflow="fold")
+    table.add_column("probe, and the smallest trace that reaches it", overflow="fold")
+    table.add_column("times", justify="right", no_wrap=True)
     for each in reached:
-        table.add_row(
-            each.probe,
-            f"{each.times:,}" if each.times else Text("never", "red"),
-            _smallest(each.smallest) if each.smallest else "",
-        )
+        table.add_row(each.probe, f"{each.times:,}" if each.times else Text("never", "red"))
+        if each.smallest:
+            table.add_row(Padding(Text(_smallest(each.smallest), "dim"), (0, 0, 0, 2)))
     console.print(table)
     times = sum(each.times > 0 for each in reached)
     console.print(f"{times} of {len(reached)} probes reached in {counted(actions, 'action')}")
