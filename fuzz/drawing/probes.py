@@ -17,29 +17,8 @@ import attrs
 from fuzz.mutator.shadow import Age, ShadowObject
 from fuzz.oracles import Bench
 from fuzz.oracles.sampling import SamplingFacts
-from fuzz.protocol.actions import (
-    NAMES,
-    Action,
-    AddMemoryPressure,
-    AllocateOldString,
-    AllocateWeakref,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Fork,
-    Free,
-    LoadPrebuilt,
-    PauseSampling,
-    Pin,
-    ReadProfile,
-    ReadWeakref,
-    Realloc,
-    ResumeSampling,
-    SetPeriod,
-    TakeIdentity,
-    Unpin,
-    Write,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import DRAWN, Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
 
@@ -69,11 +48,11 @@ def _toggled_while(state: int) -> Callable[[Moment], bool]:
 
 
 def _is_enabling(moment: Moment) -> bool:
-    return isinstance(moment.action, EnableSampling)
+    return isinstance(moment.action, actions.EnableSampling)
 
 
 def _drops(moment: Moment) -> bool:
-    return isinstance(moment.action, DisableSampling) and not moment.action.report
+    return isinstance(moment.action, actions.DisableSampling) and not moment.action.report
 
 
 def _root(moment: Moment, field: str = "root") -> ShadowObject:
@@ -85,7 +64,7 @@ def _root(moment: Moment, field: str = "root") -> ShadowObject:
 def _copies_young(moment: Moment, into: Age) -> bool:
     """Whether a young object was copied into another array of that age."""
     action, dest = moment.action, _root(moment, "dest")
-    assert isinstance(action, CopyArray)
+    assert isinstance(action, actions.CopyArray)
     copied = dest.refs[action.dest_start : action.dest_start + action.length]
     return dest.age is into and any(obj is not None and obj.age is Age.YOUNG for obj in copied)
 
@@ -102,7 +81,7 @@ _OF_SAMPLED: _Group = {
         0 < m.before.room_bytes[m.action.thread] < m.allocated.size_bytes
     ),
     "sampled_beside_obstacle": lambda m: m.bench.shadow.has_obstacles and not m.allocated.outside,
-    "old_object_sampled": lambda m: isinstance(m.action, AllocateOldString),
+    "old_object_sampled": lambda m: isinstance(m.action, actions.AllocateOldString),
 }
 # of one for which something was collected,
 _OF_COLLECTING: _Group = {
@@ -143,7 +122,7 @@ _OF_TOGGLING: _Group = {
     "disabled_never_enabled": lambda m: not m.bench.sampling.was_enabled,
     "pending_samples_dropped": lambda m: _drops(m) and bool(m.pending),
     "pending_samples_reported_by_disabling": lambda m: (
-        isinstance(m.action, DisableSampling) and m.action.report and bool(m.pending)
+        isinstance(m.action, actions.DisableSampling) and m.action.report and bool(m.pending)
     ),
     **{f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(MAJOR_STATES)},
 }
@@ -160,27 +139,29 @@ _OF_REPORTS: _Group = {
 # And of these.
 _OF_ACTIONS: dict[type[Action], _Group] = {
     **{action: _OF_BLOCKS for action in NAMES if action.allocates and action.kind == "block"},
-    Realloc: {
+    actions.Realloc: {
         "block_moved_and_sampled": lambda m: m.observation.samples > 0,
         "block_stayed": lambda m: m.bench.sampling.counted_bytes is None,
     },
-    SetPeriod: {
+    actions.SetPeriod: {
         "period_set_while_paused": lambda m: m.bench.sampling.period_bytes == 0,
         "period_set": lambda m: m.bench.sampling.period_bytes != m.before.period_bytes,
     },
-    ReadProfile: {"profile_of_samples": lambda m: any(m.observation.profile or ())},
-    EnableSampling: _OF_TOGGLING,
-    DisableSampling: _OF_TOGGLING,
-    ReadWeakref: {
+    actions.ReadProfile: {"profile_of_samples": lambda m: any(m.observation.profile or ())},
+    actions.EnableSampling: _OF_TOGGLING,
+    actions.DisableSampling: _OF_TOGGLING,
+    actions.ReadWeakref: {
         "weakref_died": lambda m: m.observation.alive is False,
         "weakref_to_pinned_object": lambda m: (
             (target := _root(m).target) is not None and target.pinned
         ),
     },
-    Write: {
-        "far_item_written": lambda m: isinstance(m.action, Write) and m.action.field >= FAR_ITEM
+    actions.Write: {
+        "far_item_written": lambda m: (
+            isinstance(m.action, actions.Write) and m.action.field >= FAR_ITEM
+        )
     },
-    CopyArray: {
+    actions.CopyArray: {
         "young_item_copied_into_old_array": lambda m: _copies_young(m, Age.OLD),
         "young_item_copied_into_young_array": lambda m: _copies_young(m, Age.YOUNG),
         "young_item_copied_within_array": lambda m: (
@@ -191,28 +172,31 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
             and _root(m, "source") not in m.bench.shadow.prebuilt
         ),
     },
-    TakeIdentity: {
+    actions.TakeIdentity: {
         "identity_taken_of_young_object": lambda m: _root(m).age is Age.YOUNG,
         "identity_taken_of_pinned_object": lambda m: _root(m).pinned,
     },
-    Pin: {"pinned_while_sampling": lambda m: m.before.period_bytes > 0},
-    AddMemoryPressure: {
+    actions.Pin: {"pinned_while_sampling": lambda m: m.before.period_bytes > 0},
+    actions.AddMemoryPressure: {
         "collection_due": lambda m: m.observation.limit == m.observation.free,
         "collection_due_while_sampling": lambda m: (
             m.observation.limit == m.observation.free and m.before.period_bytes > 0
         ),
     },
-    Fork: {"forked_with_pending_samples": lambda m: bool(m.pending)},
-    PauseSampling: {"paused_with_pending_samples": lambda m: bool(m.pending)},
-    ResumeSampling: {
+    actions.Fork: {"forked_with_pending_samples": lambda m: bool(m.pending)},
+    actions.PauseSampling: {"paused_with_pending_samples": lambda m: bool(m.pending)},
+    actions.ResumeSampling: {
         "resumed": lambda m: m.before.period_bytes < m.bench.sampling.period_bytes,
         "resumed_without_pause": lambda m: m.bench.sampling.period_bytes == m.before.period_bytes,
     },
 }
 
-_CONCERNED = (
-    *(AddMemoryPressure, AllocateOldString, AllocateWeakref, CopyArray, Fork, Free, LoadPrebuilt),
-    *(Pin, ReadWeakref, TakeIdentity, Unpin, Write),
+_CONCERNED = dict.fromkeys(
+    (
+        *(actions.AddMemoryPressure, actions.AllocateOldString, actions.AllocateWeakref),
+        *(actions.CopyArray, actions.Fork, actions.Free, actions.LoadPrebuilt, actions.Pin),
+        *(actions.ReadWeakref, actions.TakeIdentity, actions.Unpin, actions.Write),
+    )
 )
 """What may do the wrong thing in one state of a major collection, and the right one in others."""
 IN_EACH_STATE: dict[tuple[type[Action], int | None, bool], str] = {
@@ -224,12 +208,8 @@ IN_EACH_STATE: dict[tuple[type[Action], int | None, bool], str] = {
 """The probe of each of them: the action, the state after it, and whether sampling was on."""
 
 _OF_ANY = (_OF_SAMPLED, _OF_COLLECTING, _OF_ALLOCATIONS)
-PROBES = tuple(
-    dict.fromkeys(
-        [name for group in (*_OF_ANY, *_OF_ACTIONS.values(), _OF_REPORTS) for name in group]
-        + [*IN_EACH_STATE.values()]
-    )
-)
+_GROUPS = (*_OF_ANY, *_OF_ACTIONS.values(), _OF_REPORTS)
+PROBES = tuple(dict.fromkeys([*chain.from_iterable(_GROUPS), *IN_EACH_STATE.values()]))
 """The names of all probes."""
 
 
@@ -281,20 +261,16 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 def _features(contract: Contract) -> Iterator[str]:
     """What only some samplers have."""
     rule = contract.sampling
-    if rule.samples_per_allocation == "all":
-        yield "several samples"
-    if rule.is_stated:
-        yield "stated distances"
-    if rule.distances in DRAWN:
-        yield "drawn distances"
-    if rule.context_bytes:
-        yield "contexts"
-    if rule.paused == "counting":
-        yield "goes on counting"
-    if rule.realloc == "when_moved":
-        yield "blocks stay"
-    if contract.threads > 1:
-        yield "threads"
+    features = {
+        "several samples": rule.samples_per_allocation == "all",
+        "stated distances": rule.is_stated,
+        "drawn distances": rule.distances in DRAWN,
+        "contexts": rule.context_bytes > 0,
+        "goes on counting": rule.paused == "counting",
+        "blocks stay": rule.realloc == "when_moved",
+        "threads": contract.threads > 1,
+    }
+    return (name for name, is_there in features.items() if is_there)
 
 
 def probes_for(contract: Contract) -> tuple[str, ...]:
@@ -305,7 +281,7 @@ def probes_for(contract: Contract) -> tuple[str, ...]:
         has.discard("reports")
     elif any(NAMES[each] in has for each in NAMES if each.allocates and each.kind != "block"):
         groups = [*_OF_ANY, *groups]
-    names = dict.fromkeys(name for group in (*groups, _OF_REPORTS) for name in group)
+    names = dict.fromkeys(chain(*groups, _OF_REPORTS))
     in_each_state = (
         name
         for (action, _, is_sampling), name in IN_EACH_STATE.items()
@@ -356,9 +332,10 @@ class ProbeCounter:
         pending: Mapping[ShadowObject, int],
     ) -> None:
         """Ask the probes about one action that the oracles found right."""
-        pair = IN_EACH_STATE.get((type(action), observation.state, before.period_bytes > 0))
-        if pair is not None:
-            self.counts[pair] += 1
+        if type(action) in _CONCERNED:
+            state = type(action), observation.state, before.period_bytes > 0
+            if state in IN_EACH_STATE:
+                self.counts[IN_EACH_STATE[state]] += 1
         groups = _groups_for(action, observation, bench, before, pending)
         if groups:
             moment = Moment(action, observation, bench, before, pending)

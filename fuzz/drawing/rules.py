@@ -218,15 +218,7 @@ def _edges(situation: Situation) -> Sequence[int]:
         return room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes
     sample_bytes = sampling.bytes_until_sample(situation.thread)
     twice_bytes = 2 * sampling.period_bytes
-    return (
-        sample_bytes,
-        sample_bytes,
-        sample_bytes,
-        room_bytes,
-        large_bytes,
-        twice_bytes,
-        nursery_bytes,
-    )
+    return *[sample_bytes] * 3, room_bytes, large_bytes, twice_bytes, nursery_bytes
 
 
 def _edge_bytes(situation: Situation, choices: Choices) -> int:

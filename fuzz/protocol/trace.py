@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 
@@ -114,57 +114,42 @@ def loads(text: str, where: str) -> Trace:
     lines = text.split("\n")[:-1]
     if len(lines) > ACTIONS_MAX:
         raise BadInputError(f"{where}: more than {ACTIONS_MAX} lines; split the trace")
-    header = _at(f"{where}:1", _header_in, lines[0])
+    header = _at(f"{where}:1", header_from_data, lines[0])
     if header.contract is not None and _is_recording(lines, where):
         return Trace(header, *_recording(lines, where))
-    return Trace(header, tuple(_converted(_action_in, lines, where, slice(1, None))))
+    return Trace(header, tuple(_converted(action_from_data, lines, where, slice(1, None))))
 
 
 def _is_recording(lines: Sequence[str], where: str) -> bool:
     """Whether the second line after the header is an observation, which asks for nothing."""
-    return any("do" not in _at(f"{where}:3", _object_in, line) for line in lines[2:3])
+    return any("do" not in _at(f"{where}:3", as_object, line) for line in lines[2:3])
 
 
 def _recording(
     lines: Sequence[str], where: str
 ) -> tuple[tuple[Action, ...], tuple[Observation, ...]]:
     """The actions and observations of a recording, in turn."""
-    actions = _converted(_action_in, lines, where, slice(1, None, 2))
-    observations = _converted(_observation_in, lines, where, slice(2, None, 2))
+    actions = _converted(action_from_data, lines, where, slice(1, None, 2))
+    observations = _converted(observation_from_data, lines, where, slice(2, None, 2))
     if len(observations) < len(actions):
         raise BadInputError(f"{where}:{len(lines)}: the last action has no observation")
     return tuple(actions), tuple(observations)
 
 
 def _converted(
-    convert: Callable[[str], T], lines: Sequence[str], where: str, chosen: slice
+    convert: Callable[[object], T], lines: Sequence[str], where: str, chosen: slice
 ) -> list[T]:
     """Some of the lines, converted."""
     numbers = range(1, len(lines) + 1)[chosen]
     return [_at(f"{where}:{number}", convert, lines[number - 1]) for number in numbers]
 
 
-def _header_in(line: str) -> Header:
-    return header_from_data(from_line(line))
-
-
-def _object_in(line: str) -> dict[str, Any]:
-    return as_object(from_line(line))
-
-
-def _action_in(line: str) -> Action:
-    return action_from_data(from_line(line))
-
-
-def _observation_in(line: str) -> Observation:
-    return observation_from_data(from_line(line))
-
-
-def _at(place: str, convert: Callable[[str], T], line: str) -> T:
+def _at(place: str, convert: Callable[[object], T], line: str) -> T:
+    """What stands in a line. Raises BadInputError naming the place."""
     if len(line) > LINE_CHARACTERS_MAX:
         raise BadInputError(f"{place}: has more than {LINE_CHARACTERS_MAX:,} characters")
     try:
-        return convert(line)
+        return convert(from_line(line))
     except ValueError as problem:
         raise BadInputError(f"{place}: {problem}") from problem
 
