@@ -39,7 +39,7 @@ from fuzz.engines.random import RandomEngine
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.lines import observation_to_data, to_line, unstructured
+from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import record
@@ -169,7 +169,7 @@ def _answers(recording: traces.Trace) -> list[str]:
     """What a program says that answers like the recording, up to the header at the end."""
     contract = to_line({"contract": unstructured(recording.header.contract)})
     observations = recording.recorded or ()
-    return [contract, *(to_line(observation_to_data(each)) for each in observations), contract]
+    return [contract, *(to_line(unstructured(each)) for each in observations), contract]
 
 
 def run_input(made: Material, number: int) -> tuple[str, Ended]:

@@ -29,6 +29,7 @@ from fuzz.engines.engine import slices_of
 from fuzz.engines.machine import STEPS, TraceMachine, session_settings
 from fuzz.engines.random import RandomChoices, RandomEngine
 from fuzz.oracles import Bench
+from fuzz.oracles.bench import ORACLES
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.pointers import PointersOracle
 from fuzz.oracles.sampling import SamplingOracle
@@ -326,7 +327,7 @@ def print_oracles(console: Console) -> None:
         "sampling": (SamplingOracle,),
         "sampling and survival": (SamplingOracle, SurvivalOracle),
         "sampling and pointers": (SamplingOracle, PointersOracle),
-        "all": (HeapOracle, SamplingOracle, SurvivalOracle, PointersOracle),
+        "all": tuple(ORACLES),
     }
     times = best(*[partial(run_with, traces, oracles) for oracles in sets.values()])
     table = Table("oracles", "µs an action", "more than target and shadow alone")

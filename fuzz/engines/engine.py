@@ -25,13 +25,26 @@ def rerun_some(target: Target, run: Run, number: int) -> None:
 
 
 @attrs.define
-class Slice:
-    """What a slice of a session did: some traces, and the failures among them."""
+class Tally:
+    """How much was done."""
 
     traces: int = 0
     actions: int = 0
     samples: int = 0
     minor_collections: int = 0
+
+    def add(self, done: Tally) -> None:
+        """Count what was done besides."""
+        self.traces += done.traces
+        self.actions += done.actions
+        self.samples += done.samples
+        self.minor_collections += done.minor_collections
+
+
+@attrs.define
+class Slice(Tally):
+    """What a slice of a session did: some traces, and the failures among them."""
+
     failures: list[Failure] = attrs.Factory(list)
 
 

@@ -13,20 +13,16 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, cast
 
-import attrs
-
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle, RerunOracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
 from fuzz.oracles.survival import SurvivalOracle
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import FIELDS, Observation
 
 for _module in iter_modules([str(Path(__file__).parent)]):
     import_module(f"{__package__}.{_module.name}")
-
-FIELDS = [field.name for field in attrs.fields(Observation)]
 
 
 def _depth(oracle: type[Oracle[Any] | RerunOracle]) -> int:

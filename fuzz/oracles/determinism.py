@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
 from typing_extensions import override
 
 from fuzz.oracles.oracle import Mismatch, RerunOracle
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import FIELDS, Observation
 
 
 class DeterminismMismatch(Mismatch):
@@ -39,10 +38,6 @@ class DeterminismOracle(RerunOracle):
         """Raises DeterminismMismatch."""
         if first == second:
             return
-        field = next(
-            each.name
-            for each in attrs.fields(Observation)
-            if getattr(first, each.name) != getattr(second, each.name)
-        )
+        field = next(each for each in FIELDS if getattr(first, each) != getattr(second, each))
         expected, got = getattr(first, field), getattr(second, field)
         raise DeterminismMismatch(field, expected, got, "the same actions, a second time")

@@ -20,8 +20,8 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
 
-SCANNING = MAJOR_STATES.index("scanning")
 STATES = len(MAJOR_STATES)
+SCANNING, MARKING, SWEEPING, _ = range(STATES)
 
 
 class MajorMismatch(Mismatch):

@@ -22,14 +22,13 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.arenas import ArenaBound
-from fuzz.oracles.major import SCANNING, STATES, MajorOracle
+from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
 from fuzz.protocol.contract import Contract, rounded_up
-from fuzz.protocol.observation import MAJOR_STATES, Observation, Report
+from fuzz.protocol.observation import Observation, Report
 
 YOUNG, OLD = Age.YOUNG, Age.OLD
-MARKING, SWEEPING = MAJOR_STATES.index("marking"), MAJOR_STATES.index("sweeping")
 FIGURES = ("memory_used_bytes", "arena_bytes")
 BITS_PER_BYTE = 8
 UNKNOWN = math.inf

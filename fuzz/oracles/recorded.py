@@ -8,12 +8,10 @@ identities have, is its own affair.
 
 from __future__ import annotations
 
-import attrs
-
 from fuzz.oracles.oracle import Mismatch
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import FIELDS, Observation
 
-ALL = tuple(field.name for field in attrs.fields(Observation))
+ALL = FIELDS
 DETERMINED = ("error", "size", "outside", "value")
 DETERMINED_WITHOUT_CALLBACKS = (*DETERMINED, "samples")
 """What a callback allocates depends on when the target collects."""

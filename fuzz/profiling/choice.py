@@ -24,7 +24,7 @@ SEED = 1
 RECORDING_BYTES = 100 * 2**20
 """Two million samples. What is made of them needs thirty times as much memory as the recording."""
 TIME_PERIOD_US_MIN, TIME_PERIOD_US_MAX = 100, 3_600_000_000
-MICROSECONDS = 1e6
+MICROSECONDS_PER_SECOND = 1e6
 SCRIPT_SUFFIX = ".py"
 
 
@@ -98,7 +98,7 @@ def _program(what: Path, options: RecordingOptions) -> ProgramSource:
         is_random=not options.fixed,
         seed=SEED if options.seed is None else options.seed,
         period_bytes=options.period_bytes or PERIOD_BYTES,
-        time_period_us=None if seconds is None else round(seconds * MICROSECONDS),
+        time_period_us=None if seconds is None else round(seconds * MICROSECONDS_PER_SECOND),
     )
 
 
@@ -113,7 +113,7 @@ def _check(options: RecordingOptions) -> None:
     seconds = options.time_period_seconds
     if seconds is None:
         return
-    if not TIME_PERIOD_US_MIN <= seconds * MICROSECONDS <= TIME_PERIOD_US_MAX:
+    if not TIME_PERIOD_US_MIN <= seconds * MICROSECONDS_PER_SECOND <= TIME_PERIOD_US_MAX:
         raise BadInputError(f"--time-period is {seconds * 1000:g} ms; it must be from 0.1ms to 1h")
 
 

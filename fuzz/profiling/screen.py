@@ -30,7 +30,7 @@ OUTSIDE = "outside"
 SHARES = *Fate, OUTSIDE
 SHARES_IF_NARROW = 1
 WIDE = 72
-MICROSECONDS = 1e6
+MICROSECONDS_PER_SECOND = 1e6
 
 
 def first_run(console: Console, profiled: Profiled) -> AbstractContextManager[object]:
@@ -94,7 +94,7 @@ def print_costs(
 ) -> None:
     """What the profile took, in `seconds`, or None if it was interrupted."""
     if seconds is None:
-        seconds_recorded = profile.ended_us / MICROSECONDS
+        seconds_recorded = profile.ended_us / MICROSECONDS_PER_SECOND
         console.print(f"interrupted after {seconds_recorded:.1f} s", style="yellow")
         return
     allocated, recorded = decimal(cost.allocated_bytes), decimal(recorded_bytes)
@@ -116,9 +116,8 @@ def _overhead(plain_seconds: float, seconds: float) -> str:
 def print_profile(console: Console, profile: Profile) -> None:
     """The totals of a profile, and its types."""
     header = profile.header
-    hits = sum(sample.hits for sample in profile.samples)
     console.print(header.program, style="bold", end="", soft_wrap=True)
-    samples, weight = counted(hits, "sample"), decimal(profile.weight_bytes)
+    samples, weight = counted(profile.hits, "sample"), decimal(profile.weight_bytes)
     collections = counted(len(profile.minor_collections), "minor collection")
     console.print(
         f": {samples}, {_distances(profile)} bytes apart, stand for {weight}; {collections}",

@@ -22,7 +22,7 @@ from fuzz.protocol.contract import (
     problem_of_configuration,
     rounded_up,
 )
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import FIELDS
 
 KINDS = tuple(dict.fromkeys(each.kind for each in ACTIONS.values() if each.kind))
 """The kinds of objects."""
@@ -55,7 +55,6 @@ BEFORE_ONE_BYTE = "crosses must be beyond, surplus dropped, samples_per_allocati
 PREBUILT_MAX = 4096
 """So many prebuilt objects and items may there be: all are walked after each collection."""
 KINDS_WITH_LENGTH = ("string", "array", "block")
-FIELDS = [field.name for field in attrs.fields(Observation)]
 
 
 def problems_of(contract: Contract) -> Iterator[str]:

@@ -187,7 +187,7 @@ def as_object(data: object) -> dict[str, Any]:
 
 def action_to_data(action: Action) -> dict[str, Any]:
     """An action as its line, `do` first."""
-    return {"do": NAMES[type(action)], **_converter().unstructure(action)}
+    return {"do": NAMES[type(action)], **unstructured(action)}
 
 
 def action_from_data(data: object) -> Action:
@@ -197,12 +197,6 @@ def action_from_data(data: object) -> Action:
     if not isinstance(name, str) or name not in ACTIONS:
         raise ValueError(f'"do" must name an action, and {quoted(name)} is none')
     return structured(fields, ACTIONS[name])
-
-
-def observation_to_data(observation: Observation) -> dict[str, Any]:
-    """An observation as its line."""
-    data: dict[str, Any] = _converter().unstructure(observation)
-    return data
 
 
 def observation_from_data(data: object) -> Observation:

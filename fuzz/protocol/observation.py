@@ -68,3 +68,7 @@ class Observation:
     """After a full collection: the bytes in use outside the nursery, and those of all arenas."""
     error: str | None = None
     """The name of an error and what it says, if the target could not carry out the action."""
+
+
+FIELDS = tuple(field.name for field in attrs.fields(Observation))
+"""The names of all that an observation may say, in this order."""

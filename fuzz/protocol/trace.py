@@ -24,7 +24,6 @@ from fuzz.protocol.lines import (
     check_contract,
     from_line,
     observation_from_data,
-    observation_to_data,
     quoted,
     structured,
     to_line,
@@ -100,7 +99,7 @@ def dumps(trace: Trace) -> str:
         lines += map(action_to_data, trace.actions)
     else:
         for action, observation in zip(trace.actions, trace.recorded, strict=True):
-            lines += action_to_data(action), observation_to_data(observation)
+            lines += action_to_data(action), unstructured(observation)
     return "".join(to_line(line) + "\n" for line in lines)
 
 

@@ -158,10 +158,10 @@ class Reducer:
             self._remove_actions()
             self._begin_later()
             self._remove_with_another_seed()
-            self._remove_with_a_collection()
+            self._at_each_action(self._remove_with_a_collection)
             self._replace_actions()
-            self._merge_allocations()
-            self._merge_objects()
+            self._at_each_action(self._merge_allocations)
+            self._at_each_action(self._replace_object)
             self._drop_settings()
             self._lower_settings()
             self._lower_integers()
@@ -227,25 +227,27 @@ class Reducer:
         """The same with each single action of a trace that is short already."""
         position = len(self.failure.actions) - 2
         while 0 <= position < TAILS[-1]:
-            named = self._named
-            self._accept_with_a_seed(named[:position] + named[position + 1 :])
+            self._accept_with_a_seed(_without(self._named, {position}))
             position -= 1
 
-    def _remove_with_a_collection(self) -> None:
+    def _at_each_action(self, helps: Callable[[int], bool]) -> None:
+        """Try something at each position, and there again as long as it helps."""
+        position = 0
+        while position < len(self.failure.actions):
+            if not helps(position):
+                position += 1
+
+    def _remove_with_a_collection(self, position: int) -> bool:
         """Remove an action together with one that collects, wherever that is.
 
         What has an object less to mark takes a step less until it comes to the one that matters.
         """
-        first = 0
-        while first < len(self.failure.actions):
-            named = self._named
-            collections = [
-                place for place, each in enumerate(named[:-1]) if each.action.collects != "never"
-            ]
-            if not any(
-                self._accept_named(_without(named, {first, place})) for place in collections
-            ):
-                first += 1
+        named = self._named
+        return any(
+            self._accept_named(_without(named, {position, place}))
+            for place, each in enumerate(named[:-1])
+            if each.action.collects != "never"
+        )
 
     def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
         """Run a candidate with one seed after another; False too where there are no seeds."""
@@ -275,17 +277,11 @@ class Reducer:
             if self._accept_instead(start, size, _Named(filler, {}, first.appends)):
                 return
 
-    def _merge_allocations(self) -> None:
+    def _merge_allocations(self, position: int) -> bool:
         """Replace two allocations in a row by one string that counts as many bytes."""
-        position = 0
-        while position + 1 < len(self.failure.actions):
-            if not self._merge(position):
-                position += 1
-
-    def _merge(self, position: int) -> bool:
         layout = self._contract.layout
         pair = self.failure.actions[position : position + 2]
-        mergeable = all(each.allocates and not each.old for each in pair)
+        mergeable = len(pair) > 1 and all(each.allocates and not each.old for each in pair)
         if not mergeable or "string" not in layout.kinds:
             return False
         sizes = [cost_of(layout, action)[0] for action in pair]
@@ -293,15 +289,8 @@ class Reducer:
         merged = attrs.evolve(self._named[position], action=kinds.AllocateString(length), slots={})
         return self._accept_instead(position, 2, merged)
 
-    def _merge_objects(self) -> None:
-        """Let one object play the part of another, which is then not needed."""
-        position = 0
-        while position < len(self.failure.actions):
-            if not self._replace_object(position):
-                position += 1
-
     def _replace_object(self, gone: int) -> bool:
-        """Do without the slot that the action `gone` appends; whether another could replace it."""
+        """Let another object play the part of the one in the slot that the action appends."""
         named = self._named
         if not any(gone in each.slots.values() for each in named):
             return False

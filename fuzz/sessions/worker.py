@@ -24,7 +24,7 @@ from fuzz.cancellation import after, cancelled_when, checked_by
 from fuzz.drawing.draw import check_beginning
 from fuzz.drawing.probes import PROBES, ProbeCounter, probes_for
 from fuzz.drawing.rules import Situation
-from fuzz.engines.engine import Engine, Slice
+from fuzz.engines.engine import Engine, Tally
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
 from fuzz.problems import BadInputError, HarnessError
@@ -84,21 +84,10 @@ class Plan:
 
 
 @attrs.define
-class SessionTotals:
-    """What was done so far."""
+class SessionTotals(Tally):
+    """What was done so far. Probes are counted by those who have them."""
 
-    traces: int = 0
-    actions: int = 0
-    samples: int = 0
-    minor_collections: int = 0
     probes: Counter[str] = attrs.Factory(Counter)
-
-    def add(self, done: Slice | SessionTotals) -> None:
-        """Count a slice, or what another worker has done, but for the probes."""
-        self.traces += done.traces
-        self.actions += done.actions
-        self.samples += done.samples
-        self.minor_collections += done.minor_collections
 
 
 def make_engine(name: str, target: Target, seed: str) -> Engine:

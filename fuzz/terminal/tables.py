@@ -171,7 +171,7 @@ def print_targets(console: Console) -> None:
     )
     for bug in KNOWN_BUGS.values():
         console.print(f"{bug.host}+{bug.id}")
-        for line in (bug.what, f"{bug.seen_in}; caught by {_either(bug.oracles)}"):
+        for line in (bug.what, f"{bug.seen_in}; caught by {' or '.join(bug.oracles)}"):
             console.print(Padding(line, (0, 0, 0, 4)))
 
 
@@ -200,7 +200,3 @@ def _print_settings(console: Console, settings: Iterable[Setting]) -> None:
             legal += f", at most {each.at_most}"
         table.add_row(each.name, legal, str(each.default))
     console.print(table)
-
-
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(names)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gcmodel.profiling import firefox_look as look
+from gcmodel.profiling.firefox_look import Json
 from gcmodel.profiling.profile import CollectionMark, Fate, Phase, Profile
 
 VERSION = 63
@@ -42,7 +43,6 @@ NO_RESOURCE = -1
 NO_ADDRESS = -1
 
 T = TypeVar("T")
-Json = dict[str, object]
 Kind = tuple[str, Fate]
 """A type and a fate."""
 Mark = tuple[CollectionMark | Phase, str, Json]

@@ -34,7 +34,7 @@ PROFILED = Configuration(nursery_bytes=65536, large_object_bytes=8192, card_item
 
 HEADROOM_FRAMES = 200
 """What a recorder and its listener may need above the deepest frame of a program."""
-MICROSECONDS = 1e-6
+SECONDS_PER_MICROSECOND = 1e-6
 
 
 @contextmanager
@@ -59,7 +59,8 @@ def sampling_time(recorder: Recorder, stacks: PythonStacks, period_us: int) -> I
         recorder.moment(partial(stacks.of_moment, frame))
 
     before = signal.signal(signal.SIGALRM, interrupted)
-    signal.setitimer(signal.ITIMER_REAL, period_us * MICROSECONDS, period_us * MICROSECONDS)
+    seconds = period_us * SECONDS_PER_MICROSECOND
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:

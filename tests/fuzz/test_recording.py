@@ -25,7 +25,7 @@ from fuzz.protocol.actions import (
     TakeIdentity,
 )
 from fuzz.protocol.contract import Range, SamplingRule
-from fuzz.protocol.lines import observation_to_data, to_line
+from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Header, Trace
@@ -258,7 +258,7 @@ def test_the_reference_behind_a_pipe_answers_byte_for_byte_the_same(seed: int) -
         for trace in drawn(seed):
             target.start(trace.header.config)
             answered = map(target.perform, trace.actions)
-            said.extend(to_line(observation_to_data(answer)) for answer in answered)
+            said.extend(to_line(unstructured(answer)) for answer in answered)
     assert answers[0] == answers[1]
     assert len(answers[0]) > 200
 

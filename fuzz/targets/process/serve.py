@@ -28,6 +28,6 @@ def _answer(target: Target, line: str) -> dict[str, object]:
         if "gcfuzz" in data:
             config = wire.structured(data.get("config", {}), dict[str, int])
             return {"contract": wire.unstructured(target.start(config))}
-        return wire.observation_to_data(target.perform(wire.action_from_data(data)))
+        return dict(wire.unstructured(target.perform(wire.action_from_data(data))))
     except (ValueError, BadInputError) as problem:
         return {"error": f"{type(problem).__name__}: {problem}"}

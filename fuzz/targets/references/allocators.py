@@ -7,6 +7,7 @@ start, as it is in these allocators.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import attrs
 
@@ -61,16 +62,19 @@ class BlocksTarget:
         self.name = name
         self._parts = parts
         self._without = without
-        self._carry_out: dict[type[Action], Callable[..., None]] = {
-            actions.Malloc: self._malloc,
-            actions.Calloc: self._calloc,
+        self._carry_out: dict[type[Action], Callable[[Any], Any]] = {
+            actions.Malloc: lambda each: self._allocated(self._heap.malloc(each.size_bytes)),
+            actions.Calloc: lambda each: self._allocated(
+                self._heap.calloc(each.count, each.size_bytes)
+            ),
             actions.Realloc: self._realloc,
-            actions.Free: self._free,
-            actions.SetPeriod: lambda action, _: self._heap.set_period(action.period_bytes),
-            actions.PauseSampling: lambda action, _: self._heap.pause_sampling(),
-            actions.ResumeSampling: lambda action, _: self._heap.resume_sampling(),
-            actions.ReadProfile: self._read_profile,
+            actions.Free: lambda each: self._heap.free(self._roots.pop(each.root)),
+            actions.SetPeriod: lambda each: self._heap.set_period(each.period_bytes),
+            actions.PauseSampling: lambda _: self._heap.pause_sampling(),
+            actions.ResumeSampling: lambda _: self._heap.resume_sampling(),
+            actions.ReadProfile: lambda _: [*self._heap.profile()],
         }
+        """What carries each action out, and returns the answer, or how large a new block is."""
         self._heap = parts.heap(parts, 1, (0,))
         self._roots: list[Block] = []
 
@@ -96,7 +100,10 @@ class BlocksTarget:
         observation = Observation()
         self._heap.thread = action.thread
         try:
-            self._carry_out[type(action)](action, observation)
+            result = self._carry_out[type(action)](action)
+            answer = "size" if action.allocates else action.answer
+            if answer:
+                setattr(observation, answer, result)
         except HeapError as problem:
             observation.error = f"{type(problem).__name__}: {problem}"
         except Exception as problem:  # noqa: BLE001 - whatever a broken allocator raises
@@ -107,24 +114,14 @@ class BlocksTarget:
         hits.clear()
         return observation
 
-    def _malloc(self, action: actions.Malloc, observation: Observation) -> None:
-        self._roots.append(self._heap.malloc(action.size_bytes))
-        observation.size = self._roots[-1].usable_bytes
+    def _allocated(self, block: Block) -> int:
+        self._roots.append(block)
+        return block.usable_bytes
 
-    def _calloc(self, action: actions.Calloc, observation: Observation) -> None:
-        self._roots.append(self._heap.calloc(action.count, action.size_bytes))
-        observation.size = self._roots[-1].usable_bytes
-
-    def _realloc(self, action: actions.Realloc, observation: Observation) -> None:
+    def _realloc(self, action: actions.Realloc) -> int:
         resized = self._heap.realloc(self._roots[action.root], action.size_bytes)
         self._roots[action.root] = resized
-        observation.size = resized.usable_bytes
-
-    def _free(self, action: actions.Free, observation: Observation) -> None:
-        self._heap.free(self._roots.pop(action.root))
-
-    def _read_profile(self, action: actions.ReadProfile, observation: Observation) -> None:
-        observation.profile = [*self._heap.profile()]
+        return resized.usable_bytes
 
 
 class JemallocTarget(BlocksTarget):
@@ -169,12 +166,10 @@ class GperftoolsTarget(BlocksTarget):
 
     settings = TcmallocTarget.settings
     layout = TcmallocTarget.layout
-    rule = SamplingRule(
-        period_bytes=PERIODS,
+    rule = attrs.evolve(
+        TcmallocTarget.rule,
         counts="class_or_requested",
-        surplus="dropped",
-        samples_per_allocation="one",
-        realloc="when_moved",
+        weights="none",
         distances="gperftools",
         estimates="probability",
     )

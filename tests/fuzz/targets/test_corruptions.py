@@ -23,7 +23,7 @@ from fuzz.engines.random import RandomEngine
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action, Read, ReadNumber
 from fuzz.protocol.contract import Contract, Range, Setting
-from fuzz.protocol.lines import observation_to_data, to_line, unstructured
+from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.targets.references.collector import ReferenceTarget
@@ -219,7 +219,7 @@ def replay_all(
         configuration, _, steps = runs[run]
         answer = rng.randrange(len(steps))
         action, observation = steps[answer]
-        instead = corrupted(action, observation_to_data(observation), rng)
+        instead = corrupted(action, unstructured(observation), rng)
         corruptions.append({"run": run, "answer": answer, **instead})
         header = Header(VERSION, "process", {**configuration, "corruption": number})
         trace = Trace(header, tuple(action for action, _ in steps))
@@ -227,7 +227,7 @@ def replay_all(
     recorded = [
         {
             "contract": to_line({"contract": unstructured(contract)}),
-            "answers": [to_line(observation_to_data(answer)) for _, answer in steps],
+            "answers": [to_line(unstructured(answer)) for _, answer in steps],
         }
         for _, contract, steps in runs
     ]
