@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from fuzz.drawing.rules import NUMBERS, Choices, Situation, Story, edge_length, period, short_period
 from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
+from fuzz.oracles.memory import BITS_PER_BYTE
 from fuzz.protocol.actions import (
     PRESSURES,
     Action,
@@ -50,6 +51,8 @@ ITEMS_MAX = 12
 IN_STEP_PERIOD_MIN = 1024
 IN_STEP_PERIOD_MAX = 16384
 IN_STEP_TIMES_MAX = 32
+LONG_ITEMS_MAX = 512
+"""Longer arrays cost more than they tell."""
 LARGE_ITEMS = 34
 """An array of so many has cards in two bytes, where a card is of four items. (incminimark.)"""
 
@@ -194,6 +197,9 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         weakref = _newest(situation)
     yield AllocateNode(0)
     item, child = _field(choices, origin), _newest(situation)
+    if choices.below(2):
+        # A copy to another place remembers it whole, and its cards say nothing of it any more.
+        yield CopyArray(_slot(situation, heir), _slot(situation, origin), 0, item, 1)
     yield Write(_slot(situation, origin), item, _slot(situation, child))
     yield Free(_slot(situation, child))
     if heir is not origin and choices.below(2):
@@ -213,6 +219,43 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         yield ReadWeakref(_slot(situation, weakref))
 
 
+def array_of_many_cards_lives(situation: Situation, choices: Choices) -> Story:
+    """An array takes another word for its cards, or nearly, and its last item lies on the last."""
+    space = situation.contract.old_space
+    word_items = (space.card_items or 1) * situation.contract.layout.word_bytes * BITS_PER_BYTE
+    length = min(word_items * (1 + choices.below(2)), LONG_ITEMS_MAX) + choices.between(-2, 2)
+    yield AllocateArray(length)
+    array = _newest(situation)
+    if choices.below(2):
+        yield CollectMinor()
+    yield AllocateNode(0)
+    child = _newest(situation)
+    yield Write(_slot(situation, array), _field(choices, array), _slot(situation, child))
+    yield Free(_slot(situation, child))
+    yield from _ending(choices)
+
+
+def pinned_item_is_copied(situation: Situation, choices: Choices) -> Story:
+    """One old array is known for what is pinned, which goes from it to another. (PyPy's pinning.)
+
+    By its flags the first refers to nothing young; the pinned object moves when it is unpinned.
+    """
+    yield _array(choices)
+    origin = _newest(situation)
+    yield _array(choices)
+    heir = _newest(situation)
+    yield AllocateString(0)
+    item, obj = _field(choices, origin), _newest(situation)
+    yield Write(_slot(situation, origin), item, _slot(situation, obj))
+    yield Pin(_slot(situation, obj))
+    yield CollectMinor()
+    yield CopyArray(
+        _slot(situation, origin), _slot(situation, heir), item, _field(choices, heir), 1
+    )
+    yield Unpin(_slot(situation, obj))
+    yield from _ending(choices)
+
+
 def weak_reference_is_read(situation: Situation, choices: Choices) -> Story:
     """An object that may be pinned dies, and its weak reference is read. (Every collector.)"""
     yield AllocateString(0) if choices.below(2) else _parent(choices)
@@ -230,11 +273,14 @@ def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
     """What alone refers to an object goes, or was never young, while marking may go on.
 
     Its weak reference says whether it was taken for dead too early, or never: it may be pinned, and
-    a prebuilt object that was never written before is not marked with the others.
+    a prebuilt object that was never written before is not marked with the others. A young holder
+    keeps nothing alive, though its future place is reserved.
     """
     yield from _steps(choices)
     yield LoadPrebuilt(0) if choices.below(2) else _parent(choices)
     holder = _newest(situation)
+    if choices.below(2):
+        yield TakeIdentity(_slot(situation, holder))
     yield AllocateString(0) if choices.below(3) else AllocateNode(0)
     obj = _newest(situation)
     yield from _pin_perhaps(situation, choices, obj)
@@ -244,6 +290,9 @@ def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
     yield Free(_slot(situation, obj))
     yield from _steps(choices)
     yield Free(_slot(situation, holder))
+    if choices.below(2):
+        yield CollectMinor()
+        yield ReadWeakref(_slot(situation, weakref))
     yield CollectFull()
     yield ReadWeakref(_slot(situation, weakref))
 
@@ -408,6 +457,8 @@ SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
     obstacle_is_left,
     callback_is_in_the_way,
     young_item_is_copied,
+    array_of_many_cards_lives,
+    pinned_item_is_copied,
     weak_reference_is_read,
     only_holder_is_let_go,
 )

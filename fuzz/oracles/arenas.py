@@ -1,4 +1,4 @@
-"""How many arenas there are at most: the bookkeeping of pages that a contract promises.
+"""How many arenas there are, at most and at least: the pages that a contract promises.
 
     arena   | page of 16 | page of 32 | free page |      a page holds objects of one size
 
@@ -39,6 +39,12 @@ class ArenaBound:
             elif self._objects[size_bytes] > pages * per_page:
                 self._pages[size_bytes] = -(-self._objects[size_bytes] // per_page)
         self.arenas = max(self.arenas, -(-self._pages.total() // self._space.arena_pages))
+
+    def least(self, sizes: Iterable[int]) -> int:
+        """So many arenas objects of these sizes take, however they lie there."""
+        counts, room_bytes = Counter(sizes), self._space.page_room_bytes
+        pages = sum(-(-count // (room_bytes // size)) for size, count in counts.items())
+        return -(-pages // self._space.arena_pages)
 
     def sweep(self, sizes: Iterable[int]) -> None:
         """A full collection has left objects of these sizes."""

@@ -157,9 +157,10 @@ class MemoryOracle(Oracle[None]):
             memory = observation.memory
             if memory is None or len(memory) != len(FIGURES):
                 raise MemoryMismatch("memory", "two figures", memory, "after a full collection")
-            arena_bytes_max = self._arenas.arenas * self._space.arena_bytes
-            small_bytes = sum(self._sizes_in_arenas(alive - self._born_old))
-            bounds = (used_bytes, used_bytes_max), (small_bytes, arena_bytes_max)
+            arenas_min = self._arenas.least(self._sizes_in_arenas(alive - self._born_old))
+            arenas = (arenas_min, self._arenas.arenas)
+            arena_bytes = tuple(each * self._space.arena_bytes for each in arenas)
+            bounds = (used_bytes, used_bytes_max), arena_bytes
             for field, got, (least, most) in zip(FIGURES, memory, bounds, strict=True):
                 _check_figure(field, got, least, most)
         self._begin(used_bytes, used_bytes_max)

@@ -10,6 +10,7 @@ from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenari
 from fuzz.drawing.rules import Choices, Situation, Story, rules_for
 from fuzz.drawing.scenarios import (
     SCENARIOS,
+    array_of_many_cards_lives,
     callback_is_in_the_way,
     identity_is_taken,
     next_of,
@@ -17,6 +18,7 @@ from fuzz.drawing.scenarios import (
     old_object_is_sampled,
     old_object_is_written,
     only_holder_is_let_go,
+    pinned_item_is_copied,
     pinned_object_is_known,
     pinned_object_is_let_go,
     prebuilt_object_inherits,
@@ -117,6 +119,11 @@ ESSENTIAL: dict[Scenario, tuple[Kinds, ...]] = {
     young_item_is_copied: (
         *((AllocateArray,), (AllocateNode,), (Write,), (Free,), (CopyArray,), ENDINGS),
     ),
+    array_of_many_cards_lives: ((AllocateArray,), (AllocateNode,), (Write,), (Free,), ENDINGS),
+    pinned_item_is_copied: (
+        *((AllocateArray,), (AllocateArray,), (AllocateString,), (Write,), (Pin,)),
+        *((CollectMinor,), (CopyArray,), (Unpin,), ENDINGS),
+    ),
     weak_reference_is_read: (
         *((*PARENTS, AllocateString), (AllocateWeakref,), (Free,), ENDINGS, (ReadWeakref,)),
     ),
@@ -151,6 +158,7 @@ WITH_OBJECTS = (
     reference_is_moved_beside_dirty_card,
     *(pinned_object_is_known, pinned_object_is_let_go, obstacle_is_left),
     *(young_item_is_copied, weak_reference_is_read, only_holder_is_let_go),
+    *(array_of_many_cards_lives, pinned_item_is_copied),
 )
 """The scenarios that name an object which they made."""
 

@@ -2,7 +2,8 @@
 
 They are no bugs of the field, so they are planted here alone. What it takes is an array whose young
 items are copied about, or a weak reference that is read after its object died in an unusual way; or
-somebody who looks at the memory in use, at when a major collection begins, and at empty reports.
+somebody who looks at the memory in use, at when a major collection begins, at empty reports, and at
+what comes before a collection.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.targets import make_target
-from gcmodel.collector.arenas import Page, PagedArenas
+from gcmodel.collector.arenas import USABLE_PAGES, Arena, Page, PagedArenas
 from gcmodel.collector.barrier import Barrier
+from gcmodel.collector.heap import Heap
+from gcmodel.collector.identities import Identities
 from gcmodel.collector.large_objects import LargeObjects
 from gcmodel.collector.major import MajorCollection
 from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
 from gcmodel.memory.events import Report
+from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.objects import (
     OUTSIDE,
     PINNED,
@@ -33,6 +37,7 @@ from gcmodel.memory.objects import (
     YOUNG,
     Object,
 )
+from gcmodel.sampling.sample_point import Sampling
 from gcmodel.sampling.sampler import Sampler
 
 ACTIONS_MAX = 30_000
@@ -113,6 +118,47 @@ def large_objects_are_never_freed(original: Method, large: LargeObjects, count: 
     original(large, count)
 
 
+def cards_take_one_word(original: Method, large: LargeObjects, obj: Object) -> int:
+    return obj.size_bytes + WORD_BYTES * (obj.cards is not None)
+
+
+def remembered_source_has_its_cards_copied(
+    original: Method, barrier: Barrier, source: Object, dest: Object, *places: int
+) -> None:
+    flags = source.flags
+    source.flags |= TRACK_YOUNG
+    original(barrier, source, dest, *places)
+    source.flags = flags
+
+
+def parents_of_what_is_pinned_are_forgotten_in_a_copy(
+    original: Method, heap: Heap, *places: int
+) -> None:
+    parents, heap.pinning.parents = heap.pinning.parents, {}
+    original(heap, *places)
+    heap.pinning.parents = parents
+
+
+def object_whose_identity_is_taken_is_taken_for_old(
+    original: Method, identities: Identities, obj: Object
+) -> object:
+    obj.flags |= TRACK_YOUNG
+    return original(identities, obj)
+
+
+def an_arena_has_one_page_more(original: Method, arenas: PagedArenas) -> Arena:
+    arena: Arena = original(arenas)
+    arena.untouched_pages += arena.untouched_pages == USABLE_PAGES
+    return arena
+
+
+def sample_point_beyond_the_room_is_passed(
+    original: Method, sampling: Sampling, end: int
+) -> object:
+    sampling._nursery.nursery_limit = sampling.sample_point  # noqa: SLF001
+    return original(sampling, end)
+
+
 def pages_never_come_back(original: Method, arenas: PagedArenas, page: Page) -> None:
     free_pages = page.arena.free_pages
     original(arenas, page)
@@ -171,6 +217,12 @@ MISSES: dict[Callable[..., Any], tuple[type, str]] = {
     dead_large_object_is_taken_for_old: (Weakrefs, "_follow"),
     dead_parents_keep_what_is_pinned: (Pinning, "after_marking"),
     large_objects_are_never_freed: (LargeObjects, "sweep"),
+    cards_take_one_word: (LargeObjects, "memory_bytes"),
+    remembered_source_has_its_cards_copied: (Barrier, "_before_copy_of_cards"),
+    parents_of_what_is_pinned_are_forgotten_in_a_copy: (Heap, "copy_array"),
+    object_whose_identity_is_taken_is_taken_for_old: (Identities, "_shadow"),
+    an_arena_has_one_page_more: (PagedArenas, "_next_arena"),
+    sample_point_beyond_the_room_is_passed: (Sampling, "passed_in_nursery"),
     pages_never_come_back: (PagedArenas, "_sweep_page"),
     arenas_are_never_given_back: (PagedArenas, "_rehash"),
     major_collections_never_come: (MajorCollection, "threshold_reached"),

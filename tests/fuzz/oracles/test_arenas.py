@@ -1,4 +1,4 @@
-"""How many arenas there are at most."""
+"""How many arenas there are, at most and at least."""
 
 import random
 
@@ -31,6 +31,16 @@ def test_three_objects_of_32_bytes_are_a_page_and_three_pages_an_arena(
 def test_a_page_has_objects_of_one_size(bound: ArenaBound) -> None:
     bound.place([16, 24, 32, 40], is_sweeping=False)
     assert bound.arenas == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "arenas"),
+    [([], 0), ([32], 1), ([32] * 9, 1), ([32] * 10, 2), ([16, 24, 32], 1), ([16, 24, 32, 40], 2)],
+)
+def test_what_lives_takes_pages_of_its_size(
+    bound: ArenaBound, sizes: list[int], arenas: int
+) -> None:
+    assert bound.least(sizes) == arenas
 
 
 def test_what_a_sweep_has_yet_to_reach_takes_nothing(bound: ArenaBound) -> None:

@@ -118,7 +118,13 @@ def test_any_other_number_of_bytes_is_a_mismatch(judge: Judge, used_bytes: int) 
 def test_arenas_have_room_for_what_lives_in_them(judge: Judge) -> None:
     judge.hear(AllocateNode(0))
     seen = judge.mismatch(CollectFull(), minors=4, memory=[32, 0])
-    assert seen == ("arena_bytes", 32, 0)
+    assert seen == ("arena_bytes", 512, 0)
+
+
+def test_pages_of_four_sizes_take_a_second_arena(judge: Judge) -> None:
+    judge.hear(AllocateNode(0), AllocateWeakref(0), AllocateArray(1), AllocateArray(3))
+    seen = judge.mismatch(CollectFull(), minors=4, memory=[112, 512])
+    assert seen == ("arena_bytes", 1024, 512)
 
 
 def test_more_arenas_than_objects_could_ever_need_are_a_mismatch(judge: Judge) -> None:
