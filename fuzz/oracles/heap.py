@@ -9,7 +9,8 @@ an error is a mismatch: the contract promises none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from typing_extensions import override
 
@@ -50,17 +51,9 @@ class HeapOracle(Oracle[None]):
         super().__init__(contract, shadow)
         self._observes_graph = "graph" in contract.observes
         self._observes_order = "order" in contract.observes
+        self._observes = contract.observes
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
-        checks: dict[type[Action], tuple[str, Callable[..., None]]] = {
-            Read: ("value", self._check_read),
-            ReadNumber: ("value", self._check_number),
-            ReadWeakref: ("alive", self._check_weakref),
-            TakeIdentity: ("identity", self._check_identity),
-        }
-        self._checks = {
-            action: check for action, (field, check) in checks.items() if field in contract.observes
-        }
 
     @classmethod
     @override
@@ -78,9 +71,8 @@ class HeapOracle(Oracle[None]):
         counted = observation.samples + observation.minors + len(observation.reports)
         if self._observes_order and (counted or observation.order):
             self._check_order(observation, counted)
-        check = self._checks.get(kind)
-        if check is not None:
-            check(action, observation)
+        if action.answer in self._observes and kind in self._ANSWERS:
+            self._ANSWERS[kind](self, action, observation)
         if self._observes_graph and (observation.minors or kind is CheckHeap):
             self._check_graph(observation)
 
@@ -148,6 +140,14 @@ class HeapOracle(Oracle[None]):
         if owner is not obj and owner in self._shadow.reachable():
             raise HeapMismatch("identity", "a new one", got, "another living object has it")
         self._owners[got] = obj
+
+    # Each of these by a function of its own.
+    _ANSWERS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
+        Read: _check_read,
+        ReadNumber: _check_number,
+        ReadWeakref: _check_weakref,
+        TakeIdentity: _check_identity,
+    }
 
     def _check_graph(self, observation: Observation) -> None:
         expected, got = self._shadow.graph(), observation.graph

@@ -137,6 +137,8 @@ class ReferenceTarget:
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError for a setting that the contract does not allow."""
         chosen = chosen_settings(configuration, self.settings)
+        # Its parts refer to it, and it to them: a search for cycles costs more than to let go here.
+        vars(self._heap).clear()
         self._heap = Heap(self.configuration_of(chosen), self._parts, self.make_events())
         return self.contract_of(chosen).without(self._without)
 
