@@ -6,7 +6,6 @@ reduction) steps it; every step that returns was found right by all oracles.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
@@ -20,15 +19,14 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
-from fuzz.plain import cut
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, Action, SetCallback
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.lines import unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import Header, Trace
+from fuzz.words import in_words
 
 
 @attrs.frozen
@@ -43,11 +41,14 @@ class Failure:
     expected: str
     got: str
     why: str
+    where: str = ""
+    """The object that is wrong, and its field, if it is in one; what is expected says the rest."""
 
     @property
     def message(self) -> str:
         """What the oracle said, in one line."""
-        return f"{self.oracle}: {self.field}: expected {self.expected}, got {self.got} ({self.why})"
+        what = self.where or self.field
+        return f"{self.oracle}: {what}: expected {self.expected}, got {self.got} ({self.why})"
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
@@ -187,22 +188,21 @@ class Run:
         self.answers.append(observation)
 
     def failure(self, mismatch: Mismatch) -> Failure:
-        """What the last step raised, as data."""
+        """What the last step raised, or a second run of all, as data."""
+        shadow = mismatch.shadow or self.bench.shadow
+        kinds = self.contract.layout.kinds
+        words = in_words(mismatch, self.actions[-1], self.last, shadow, kinds)
         return Failure(
             configuration=self.configuration,
             actions=tuple(self.actions),
             oracle=mismatch.oracle,
             field=mismatch.field,
             direction=mismatch.direction,
-            expected=_text(mismatch.expected),
-            got=_text(mismatch.got),
+            expected=words.expected,
+            got=words.got,
             why=mismatch.why,
+            where=words.where,
         )
-
-
-def _text(value: object) -> str:
-    """The beginning and the end of a value, as a trace would write it."""
-    return cut(value if isinstance(value, str) else json.dumps(unstructured(value)))
 
 
 _meaning = attrgetter("layout", "sampling", "prebuilt")
@@ -234,8 +234,9 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         checkpoint()
         try:
             oracle.check(first, target.perform(instead))
-        except Mismatch:
+        except Mismatch as mismatch:
             del run.actions[number:]
+            mismatch.shadow = shadow
             raise
 
 

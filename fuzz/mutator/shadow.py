@@ -46,12 +46,14 @@ class ShadowObject:
     """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
 
     `survived` is whether it came through its first minor collection, whatever became of it later.
-    `pinned` is what the mutator last asked for.
+    `pinned` is what the mutator last asked for. `name` is what it is called in all that people
+    read: by the number of the action that made it.
     """
 
     __slots__ = (
         "age",
         "kind",
+        "name",
         "number",
         "outside",
         "pinned",
@@ -66,6 +68,7 @@ class ShadowObject:
         self, kind: str, type_index: int, number: int, references: int, cost: tuple[int, bool]
     ) -> None:
         self.kind = kind
+        self.name = ""
         self.type_index = type_index
         self.number = number  # a node's integer, a string's, array's or block's length
         self.refs: list[ShadowObject | None] = [None] * references
@@ -74,6 +77,11 @@ class ShadowObject:
         self.survived = False
         self.pinned = False
         self.target: ShadowObject | None = None
+
+    @property
+    def label(self) -> str:
+        """What it is, and which."""
+        return f"{self.kind} {self.name}"
 
     @property
     def is_in_nursery(self) -> bool:
@@ -88,6 +96,9 @@ class Shadow:
         self._layout = contract.layout
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
+        for index, obj in enumerate(self.prebuilt):
+            obj.name = f"prebuilt {index}"
+        self._followed = 0
         self.young: list[ShadowObject] = []
         self.sampling_bytes = contract.sampling.initial_period_bytes
         self.paused_bytes = 0
@@ -115,6 +126,7 @@ class Shadow:
 
     def follow(self, action: Action, minors: int) -> None:
         """The target carried out `action`, and first so many minor collections."""
+        self._followed += 1
         if minors:
             self._collect_minor()
         if action.allocates:
@@ -141,6 +153,7 @@ class Shadow:
         references = {"node": NODE_REFERENCES, "array": length}.get(action.kind, 0)
         nonmovable = action.old or getattr(action, "nonmovable", False)
         obj = self._object(action.kind, number, references, length, nonmovable)
+        obj.name = f"#{self._followed}"
         self.roots.append(obj)
         if action.old:
             obj.age = OLD
@@ -153,6 +166,7 @@ class Shadow:
 
     def _allocate_block(self, size_bytes: int) -> None:
         block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
+        block.name = f"#{self._followed}"
         block.size_bytes = self._layout.room_bytes(size_bytes)
         self.roots.append(block)
 
@@ -320,6 +334,16 @@ class Shadow:
         if self._graph is None:
             self._graph = self._walk()
         return self._graph
+
+    def names(self) -> list[str]:
+        """Those of the objects in the rows of `graph`."""
+        order = dict.fromkeys(self.roots + self.prebuilt)
+        walk = list(order)
+        for obj in walk:  # It grows meanwhile.
+            new = dict.fromkeys(ref for ref in obj.refs if ref is not None and ref not in order)
+            order |= new
+            walk += new
+        return [obj.name for obj in walk]
 
     def _walk(self) -> list[list[int]]:
         queue = list(dict.fromkeys(self.roots + self.prebuilt))

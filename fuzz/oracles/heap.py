@@ -155,9 +155,7 @@ class HeapOracle(Oracle[None]):
             return
         if got is None:
             raise HeapMismatch("graph", "a walk of the heap", None, "after a collection")
+        why = "what a walk from the roots finds"
         if len(got) != len(expected):
-            why = "objects that a walk from the roots finds"
             raise HeapMismatch("graph", len(expected), len(got), why)
-        row = next(row for row in range(len(expected)) if expected[row] != got[row])
-        why = f"object {row} of the walk: type, number, field and object of each reference"
-        raise HeapMismatch("graph", expected[row], got[row], why)
+        raise HeapMismatch("graph", expected, got, why)

@@ -81,8 +81,7 @@ class MajorOracle(Oracle[None]):
     def _check(self, field: str, got: int | None, allowed: list[int], steps: int) -> int:
         """How many steps it must have come, being there; it had come `steps` before."""
         if got not in allowed:
-            states = ", ".join(f"{number} {name}" for number, name in enumerate(MAJOR_STATES))
-            why = f"one of these; {states}; before the action it was {self._state}"
+            why = f"before the action it was {MAJOR_STATES[self._state]}"
             raise MajorMismatch(field, allowed, got, why)
         return steps + allowed.index(got)
 

@@ -27,6 +27,8 @@ class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, no
     """A target broke its contract. Each oracle raises a subclass of its own."""
 
     oracle = ""
+    shadow: Shadow | None = None
+    """The mutator's view when a second run went wrong, which is not that after the first one."""
 
     def __init__(self, field: str, expected: object, got: object, why: str) -> None:
         super().__init__(f"{self.oracle}: {field}: expected {expected}, got {got} ({why})")

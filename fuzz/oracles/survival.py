@@ -22,6 +22,8 @@ from fuzz.protocol.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
 
 DROPPING = ("stops", "pauses")
 """What leaves no sample pending, once a report was made of those that are to be reported."""
+LISTED_MAX = 8
+"""So many sampled objects are named."""
 
 
 class SurvivalMismatch(Mismatch):
@@ -90,7 +92,9 @@ class SurvivalOracle(Oracle[SamplingFacts]):
 
     def _callback_string(self) -> ShadowObject:
         """What a callback allocates and drops at once, so that all its strings are alike."""
-        return ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
+        string = ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
+        string.name = "of a callback"
+        return string
 
     def _check_made(self, observation: Observation) -> None:
         """A report has something to say, and a minor collection makes one at most."""
@@ -108,11 +112,12 @@ class SurvivalOracle(Oracle[SamplingFacts]):
         got = sorted(entry for report in observation.reports for entry in report.entries)
         samples = sum(pending.values())
         if len(got) != samples:
-            raise SurvivalMismatch("reported", samples, len(got), "sampled objects")
+            why = f"sampled objects: {_listed(pending, with_times=True)}"
+            raise SurvivalMismatch("reported", samples, len(got), why)
         expected = (self._entry(obj) for obj in pending for _ in range(pending[obj]))
         for wanted, entry in zip(sorted(expected), got, strict=True):
             if wanted != entry:
-                why = "type, place and survival of a sampled object"
+                why = f"what became of the sampled objects: {_listed(pending, with_times=False)}"
                 raise SurvivalMismatch("entry", self._describe(wanted), self._describe(entry), why)
 
     def _entry(self, obj: ShadowObject) -> int:
@@ -126,3 +131,14 @@ class SurvivalOracle(Oracle[SamplingFacts]):
             "outside" if entry & OUTSIDE else "in the nursery",
             "survived" if entry & SURVIVED else "died",
         ]
+
+
+def _listed(pending: Mapping[ShadowObject, int], *, with_times: bool) -> str:
+    """The sampled objects, or the first of them, each with how often it was sampled."""
+    labels = [
+        f"{obj.label} ({times} times)" if with_times and times > 1 else obj.label
+        for obj, times in pending.items()
+    ]
+    more = len(labels) - LISTED_MAX
+    shown = ", ".join(labels[:LISTED_MAX]) or "none"
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -12,20 +12,14 @@ Invariant: what the picture shows is what the target observed, nothing else.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from fuzz.plain import counted, plain
-from fuzz.protocol.contract import Contract, KindLayout
-from fuzz.protocol.observation import (
-    MAJOR_STATES,
-    OUTSIDE,
-    SURVIVED,
-    TYPE_SHIFT,
-    Observation,
-    Report,
-)
+from fuzz.plain import plain
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 from fuzz.run import Step
 from fuzz.terminal.report import describe_action
+from fuzz.words import UNITS, entries_in_words, figures_in_words, listed, state_in_words
 
 COLUMNS = 80
 INDENT = " " * 6
@@ -76,12 +70,11 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
             yield f"{name} {str(value).lower()}"
     yield from _figures(seen)
     for report in seen.reports:
-        yield _in_words(report, contract.layout.kinds)
+        yield entries_in_words(report, contract.layout.kinds)
     if seen.graph is not None:
         yield f"{len(seen.graph)} objects reachable"
     if seen.state:
-        known = seen.state in range(len(MAJOR_STATES))
-        yield f"major collection {MAJOR_STATES[seen.state] if known else f'in state {seen.state}'}"
+        yield f"major collection {state_in_words(seen.state)}"
 
 
 def _events(seen: Observation, contract: Contract) -> Iterator[str]:
@@ -95,29 +88,14 @@ def _events(seen: Observation, contract: Contract) -> Iterator[str]:
             yield f"minors {seen.minors}"
     for name, numbers in (("offsets", seen.offsets), ("weights", seen.weights)):
         if numbers:
-            yield f"{name} {' and '.join(map(str, numbers))}"
+            yield f"{name} {listed(numbers)}"
 
 
 def _figures(seen: Observation) -> Iterator[str]:
-    for what, figures, nouns in (
-        ("profile", seen.profile, ("object", "byte")),
-        ("memory", seen.memory, ("byte", "arena byte")),
-    ):
+    for field in UNITS:
+        figures = getattr(seen, field)
         if figures is not None:
-            parts = zip(figures, nouns, strict=False)
-            yield f"{what} of " + " and ".join(counted(number, noun) for number, noun in parts)
-
-
-def _in_words(report: Report, kinds: Mapping[str, KindLayout]) -> str:
-    return "reported " + " and ".join(_entry(entry, kinds) for entry in report.entries)
-
-
-def _entry(entry: int, kinds: Mapping[str, KindLayout]) -> str:
-    """An entry of a report in words."""
-    names = {layout.type_index: name for name, layout in kinds.items()}
-    place = " outside" if entry & OUTSIDE else ""
-    kind = names.get(entry >> TYPE_SHIFT, entry >> TYPE_SHIFT)
-    return f"{kind}{place} {'survived' if entry & SURVIVED else 'died'}"
+            yield f"{field} of {figures_in_words(field, figures)}"
 
 
 def _picture(seen: Observation) -> Iterator[str]:

@@ -38,17 +38,17 @@ Page: TypeAlias = dict[str, Any]
 def make_page(title: str, configuration: dict[str, int], steps: Iterable[Step]) -> Page:
     """Replay `steps` into what the page shows."""
     ledger = _Ledger()
-    contract = None
+    contract, prebuilt = None, []
     page_steps = []
     for step in steps:
-        contract = step.contract
+        contract, prebuilt = step.contract, [obj.name for obj in step.shadow.prebuilt]
         page_steps.append(_page_step(step, ledger))
     return {
         "title": plain(title),
         "configuration": plain(describe_configuration(configuration)),
         "steps": page_steps,
         # The names of the objects that are there from the start.
-        "prebuilt": [*map(_name_of_prebuilt, range(len(contract.prebuilt) if contract else 0))],
+        "prebuilt": prebuilt,
         "draws_nursery": contract is None or shows_pointers(contract),
         # If not, there are no ages and references, but blocks that the mutator frees.
         "has_collector": contract is None or contract.nursery_bytes > 0,
@@ -67,10 +67,6 @@ def render(page: Page) -> str:
     return template.replace(PLACE_OF_DATA, data.replace("<", "\\u003c"))
 
 
-def _name_of_prebuilt(index: int) -> str:
-    return f"prebuilt {index}"
-
-
 class _Ledger:
     """What the steps so far have told of the objects, so that the next one tells the rest.
 
@@ -79,7 +75,6 @@ class _Ledger:
     """
 
     def __init__(self) -> None:
-        self._names: dict[ShadowObject, str] = {}
         self._boxes: dict[ShadowObject, tuple[Age, Page]] = {}
         self._refs: dict[ShadowObject, list[ShadowObject | None]] = {}
         self._roots: list[ShadowObject] = []
@@ -101,13 +96,9 @@ class _Ledger:
     def _touched(self, step: Step) -> Iterator[ShadowObject]:
         """The objects that may look otherwise, or refer to others, than before."""
         shadow, action = step.shadow, step.action
-        if not self._names:
-            self._names = {
-                obj: _name_of_prebuilt(index) for index, obj in enumerate(shadow.prebuilt)
-            }
+        if step.number == 1:
             yield from shadow.prebuilt
-        if shadow.roots and shadow.roots[-1] not in self._names:
-            self._names[shadow.roots[-1]] = f"#{step.number}"
+        if action.allocates and shadow.roots:
             yield shadow.roots[-1]
         # Who learns that a weak reference is dead knows it of all that refer to the same object.
         if step.observation.minors or isinstance(action, ReadWeakref):
@@ -132,11 +123,11 @@ class _Ledger:
 
     def _box(self, obj: ShadowObject) -> Page:
         return {
-            "name": self._names[obj],
+            "name": obj.name,
             "label": _label(obj),
-            "note": "" if self._names[obj].startswith("prebuilt") else _note(obj),
+            "note": "" if obj.name.startswith("prebuilt") else _note(obj),
             # The object that it refers to weakly, and whether that is known to be dead.
-            "weak": None if obj.target is None else self._names[obj.target],
+            "weak": None if obj.target is None else obj.target.name,
             "weak_is_dead": obj.target is not None and obj.target.age is Age.DEAD,
         }
 
@@ -147,7 +138,7 @@ class _Ledger:
             before = self._refs.get(obj, [None] * len(obj.refs))
             for field, (old, new) in enumerate(zip(before, obj.refs, strict=True)):
                 if new is not old:
-                    yield self._names[obj], field, None if new is None else self._names[new]
+                    yield obj.name, field, None if new is None else new.name
             self._refs[obj] = [*obj.refs]
 
     def _changed_roots(self, roots: Sequence[ShadowObject]) -> tuple[int, int, tuple[str, ...]]:
@@ -159,7 +150,7 @@ class _Ledger:
         )
         gone = max(len(self._roots) - len(roots), 0)
         come = gone + len(roots) - len(self._roots)
-        return start, gone, tuple(self._names[obj] for obj in roots[start : start + come])
+        return start, gone, tuple(obj.name for obj in roots[start : start + come])
 
 
 def _page_step(step: Step, ledger: _Ledger) -> Page:

@@ -40,10 +40,13 @@ def describe_configuration(configuration: dict[str, int]) -> str:
 
 def describe_failure(failure: Failure) -> tuple[tuple[str, str], ...]:
     """What was expected, what came instead and why, each in words, by name."""
+    where = (("where", failure.where),) if failure.where else ()
+    field = "" if failure.where else f"{failure.field} "
     return (
         ("oracle", failure.oracle),
-        ("expected", f"{failure.field} {failure.expected}"),
-        ("got", f"{failure.field} {failure.got}"),
+        *where,
+        ("expected", field + failure.expected),
+        ("got", field + failure.got),
         ("because", failure.why),
     )
 

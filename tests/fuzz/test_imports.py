@@ -28,7 +28,8 @@ OURS = ("fuzz", "gcmodel")
 HARNESS = {
     "fuzz": "engines protocol targets.process",
     "fuzz.__main__": "terminal",
-    "fuzz.run": "cancellation drawing mutator oracles plain problems protocol",
+    "fuzz.run": "cancellation drawing mutator oracles problems protocol words",
+    "fuzz.words": "mutator oracles plain protocol",
     "fuzz.cancellation": "",
     "fuzz.files": "problems",
     "fuzz.plain": "",
@@ -49,7 +50,7 @@ HARNESS = {
     "targets targets.bugs targets.process targets.references",
     "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol run "
-    "sessions targets targets.bugs targets.references",
+    "sessions targets targets.bugs targets.references words",
 }
 """The rooms of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {

@@ -387,7 +387,8 @@ def test_what_only_a_second_run_shows_is_a_failure_of_a_run_of_actions() -> None
     failure = run_actions(Counting(), {}, actions, [DETERMINISM])
     assert failure is not None
     assert failure.message == (
-        "determinism: identity: expected 1, got 2 (the same actions, a second time)"
+        "determinism: node #1: expected identity 1, got identity 2 "
+        "(the same actions, a second time)"
     )
 
 

@@ -359,13 +359,11 @@ def test_a_walk_that_finds_another_number_of_objects_is_wrong(
     assert (mismatch.field, mismatch.expected, mismatch.direction) == ("graph", 2, direction)
 
 
-def test_a_walk_that_finds_another_object_names_the_first_one(walking_bench: Bench) -> None:
-    hear(walking_bench, AllocateNode(3), AllocateNode(4), AllocateNode(5))
-    mismatch = mismatch_of(
-        walking_bench, CheckHeap(), Observation(graph=[[1, 3], [1, 4, 0, 0], [1, 0]])
-    )
-    assert (mismatch.expected, mismatch.got) == ([1, 4], [1, 4, 0, 0])
-    assert mismatch.why.startswith("object 1 of the walk")
+def test_a_walk_that_finds_another_object_is_wrong(walking_bench: Bench) -> None:
+    hear(walking_bench, AllocateNode(3), AllocateNode(4))
+    graph = [[1, 3], [1, 4, 0, 0]]
+    mismatch = mismatch_of(walking_bench, CheckHeap(), Observation(graph=graph))
+    assert (mismatch.expected, mismatch.got) == ([[1, 3], [1, 4]], graph)
 
 
 def test_no_walk_is_asked_of_actions_that_do_not_collect(walking_bench: Bench) -> None:

@@ -6,7 +6,7 @@ import pytest
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.survival import SurvivalMismatch, SurvivalOracle
+from fuzz.oracles.survival import LISTED_MAX, SurvivalMismatch, SurvivalOracle
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -246,6 +246,18 @@ def test_an_entry_that_is_wrong_is_described(
     mismatch = judge.mismatch(entry)
     assert (mismatch.field, mismatch.got, mismatch.direction) == ("entry", described, "different")
     assert mismatch.expected == ["node", "in the nursery", "survived"]
+
+
+def test_the_sampled_objects_are_named_with_how_often_each_was(judge: Judge) -> None:
+    judge.hear(AllocateNode(0), samples=2)
+    judge.hear(AllocateString(0), samples=1)
+    assert judge.mismatch(NODE).why == "sampled objects: node #1 (2 times), string #2"
+
+
+def test_of_many_sampled_objects_only_some_are_named(judge: Judge) -> None:
+    for _ in range(LISTED_MAX + 2):
+        judge.hear(AllocateNode(0), samples=1)
+    assert judge.mismatch(NODE).why.endswith(f"node #{LISTED_MAX} and 2 more")
 
 
 def test_the_reports_other_figures_are_not_this_oracles(judge: Judge) -> None:
