@@ -24,6 +24,8 @@ SKIPPING = "import pytest\n\ndef test_it():\n    pytest.skip('no such program')\
 
 Tested = Callable[..., tuple[int, str]]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tested:

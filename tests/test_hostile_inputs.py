@@ -34,15 +34,9 @@ def fuzz_inputs(*words: str, folder: Path | None = None) -> subprocess.Completed
     )
 
 
-def test_every_hostile_input_has_an_answer(tmp_path: Path) -> None:
-    ran = fuzz_inputs("--inputs", "200", "--keep", str(tmp_path))
-    assert ran.returncode == CLEAN, ran.stdout + ran.stderr
-    assert "200 inputs" in ran.stdout
-
-
 @pytest.mark.slow
 def test_each_of_five_thousand_hostile_inputs_has_an_answer() -> None:
-    ran = fuzz_inputs("--first", "1000", "--inputs", "5000")
+    ran = fuzz_inputs("--inputs", "5000")
     assert ran.returncode == CLEAN, ran.stdout + ran.stderr
     assert "5,000 inputs" in ran.stdout
 

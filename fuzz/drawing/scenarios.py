@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from fuzz.drawing.rules import NUMBERS, Choices, Situation, Story, edge_length, period, short_period
 from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
-from fuzz.oracles.memory import BITS_PER_BYTE
 from fuzz.protocol.actions import (
     PRESSURES,
     Action,
@@ -220,9 +219,12 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
 
 
 def array_of_many_cards_lives(situation: Situation, choices: Choices) -> Story:
-    """An array takes another word for its cards, or nearly, and its last item lies on the last."""
+    """An array takes another word for its cards, or nearly, and its last item lies on the last.
+
+    A card is a bit of a word. (incminimark.)
+    """
     space = situation.contract.old_space
-    word_items = (space.card_items or 1) * situation.contract.layout.word_bytes * BITS_PER_BYTE
+    word_items = (space.card_items or 1) * situation.contract.layout.word_bytes * 8
     length = min(word_items * (1 + choices.below(2)), LONG_ITEMS_MAX) + choices.between(-2, 2)
     yield AllocateArray(length)
     array = _newest(situation)

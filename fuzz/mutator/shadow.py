@@ -46,15 +46,15 @@ class ShadowObject:
     """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
 
     `survived` is whether it came through its first minor collection, whatever became of it later.
-    `pinned` is what the mutator last asked for. `name` is what it is called in all that people
-    read: by the number of the action that made it.
+    `pinned` is what the mutator last asked for. `origin` is the number of the action that made it,
+    from 1, or says what else made it; in all that people read it is called by that.
     """
 
     __slots__ = (
         "age",
         "kind",
-        "name",
         "number",
+        "origin",
         "outside",
         "pinned",
         "refs",
@@ -68,7 +68,7 @@ class ShadowObject:
         self, kind: str, type_index: int, number: int, references: int, cost: tuple[int, bool]
     ) -> None:
         self.kind = kind
-        self.name = ""
+        self.origin: int | str = "of a callback"
         self.type_index = type_index
         self.number = number  # a node's integer, a string's, array's or block's length
         self.refs: list[ShadowObject | None] = [None] * references
@@ -77,6 +77,11 @@ class ShadowObject:
         self.survived = False
         self.pinned = False
         self.target: ShadowObject | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called; made when it is asked for, as hardly any object ever is."""
+        return self.origin if isinstance(self.origin, str) else f"#{self.origin}"
 
     @property
     def label(self) -> str:
@@ -97,7 +102,7 @@ class Shadow:
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
         for index, obj in enumerate(self.prebuilt):
-            obj.name = f"prebuilt {index}"
+            obj.origin = f"prebuilt {index}"
         self._followed = 0
         self.young: list[ShadowObject] = []
         self.sampling_bytes = contract.sampling.initial_period_bytes
@@ -153,7 +158,7 @@ class Shadow:
         references = {"node": NODE_REFERENCES, "array": length}.get(action.kind, 0)
         nonmovable = action.old or getattr(action, "nonmovable", False)
         obj = self._object(action.kind, number, references, length, nonmovable)
-        obj.name = f"#{self._followed}"
+        obj.origin = self._followed
         self.roots.append(obj)
         if action.old:
             obj.age = OLD
@@ -166,7 +171,7 @@ class Shadow:
 
     def _allocate_block(self, size_bytes: int) -> None:
         block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
-        block.name = f"#{self._followed}"
+        block.origin = self._followed
         block.size_bytes = self._layout.room_bytes(size_bytes)
         self.roots.append(block)
 

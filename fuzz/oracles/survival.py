@@ -92,9 +92,7 @@ class SurvivalOracle(Oracle[SamplingFacts]):
 
     def _callback_string(self) -> ShadowObject:
         """What a callback allocates and drops at once, so that all its strings are alike."""
-        string = ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
-        string.name = "of a callback"
-        return string
+        return ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
 
     def _check_made(self, observation: Observation) -> None:
         """A report has something to say, and a minor collection makes one at most."""

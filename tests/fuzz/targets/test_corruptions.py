@@ -234,7 +234,7 @@ def replay_all(
     plan = folder / "plan.json"
     plan.write_text(json.dumps({"runs": recorded, "corruptions": corruptions}), encoding="utf-8")
     command = shlex.join([sys.executable, "-E", "-S", str(ADAPTER), str(plan)])
-    return run_command_line(["replay", str(folder), "--command", command, "--timeout", "3s"])
+    return run_command_line(["replay", str(folder), "--command", command, "--timeout", "1s"])
 
 
 def check_all_failed(code: int, printed: str) -> None:

@@ -476,6 +476,7 @@ def test_a_defect_is_reduced_to_few_actions(run: Run, defect: str, tmp_path: Pat
     assert min(found) <= 3
 
 
+@pytest.mark.slow
 def test_samplers_have_the_same_address_whatever_else_their_process_allocates(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:

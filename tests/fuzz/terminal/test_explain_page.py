@@ -320,6 +320,7 @@ HELD_BY_ONE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", [ROOTED, HELD_BY_ONE], ids=["roots", "array"])
 def test_a_page_of_many_live_objects_is_no_larger_than_can_be_mailed(actions: list[str]) -> None:
     assert len(render(page_of_live_objects(*actions))) < 5_000_000
