@@ -25,8 +25,8 @@ def main() -> None:
     ]
     for number in numbers:
         signal.signal(number, _leave)
-    from fuzz.terminal.cli import run_command_line  # noqa: PLC0415
-    from fuzz.terminal.streams import prepare_streams  # noqa: PLC0415
+    from fuzz.terminal.cli import run_command_line
+    from fuzz.terminal.streams import prepare_streams
 
     prepare_streams()
     for number in numbers:

@@ -30,13 +30,9 @@ def _depth(oracle: type[Oracle[Any] | RerunOracle]) -> int:
     return max((1 + _depth(before) for before in oracle.relies_on), default=0)
 
 
-def _in_order(oracles: Sequence[type[Oracle[Any]]]) -> list[type[Oracle[Any]]]:
-    """Each after those that it relies on, and else as the fields stand in an observation."""
-    return sorted(oracles, key=lambda each: (_depth(each), FIELDS.index(each.judges[0])))
-
-
-ORACLES = _in_order(Oracle.written)
-"""All that judge an observation, in the order in which they are asked."""
+ORACLES = sorted(Oracle.written, key=lambda each: (_depth(each), FIELDS.index(each.judges[0])))
+"""All that judge an observation, as they are asked: each after those that it relies on, and else as
+the fields stand in an observation."""
 RERUN_ORACLES: dict[str, RerunOracle] = {
     each.name: each()
     for each in sorted(RerunOracle.written, key=lambda each: (_depth(each), each.share))

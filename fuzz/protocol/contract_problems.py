@@ -143,11 +143,8 @@ def _may_collect(action: type[Action], contract: Contract) -> bool:
     return action.collects != "never" and (not has_ways or "report" in contract.sampling.disabling)
 
 
-POSITIVE = ("word_bytes", "large_object_bytes", "object_bytes_max", "page_bytes")
-
-
 def _problems_of_layout(layout: Layout) -> Iterator[str]:
-    for name in POSITIVE:
+    for name in ("word_bytes", "large_object_bytes", "object_bytes_max", "page_bytes"):
         if getattr(layout, name) < 1:
             yield f"{name} is {getattr(layout, name)}; it must be at least 1"
     if any(high <= low for low, high in pairwise((0, *layout.size_classes))):

@@ -95,46 +95,50 @@ class TargetChoice(NamedTuple):
         return make_target(self.name_for(otherwise), self.options)
 
 
-def target_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that say which target, and pass them as one `choice`."""
-
-    @click.option(
+_OPTIONS = (
+    click.option(
         "--target",
         "name",
         help="reference, reference+BUG, process, incminimark, jemalloc or gperftools; see "
         "`gcfuzz targets`.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--command",
         "program",
         metavar="PROGRAM",
         help="What the target process is: a program that speaks docs/protocol.md, with arguments.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--timeout",
         "timeout_seconds",
         type=Duration(),
         default="10s",
         show_default=True,
         help="How long the program may take for an answer.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--python",
         metavar="PATH",
         type=PATH,
         help="The Python 2.7 that runs incminimark.  [default: the first that is there]",
-    )
-    @click.option(
+    ),
+    click.option(
         "--source",
         metavar="DIR",
         type=PATH,
         help="The folder with incminimark's rpython: a checkout, or made by pip's --target.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
-    )
+    ),
+)
+
+
+def target_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options that say which target, and pass them as one `choice`."""
+
     @functools.wraps(command)
     def with_choice(
         *arguments: Any,  # noqa: ANN401 - the command's own
@@ -153,7 +157,8 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             name = PROCESS
         return command(*arguments, choice=TargetChoice(name, chosen), **options)
 
-    return with_choice
+    # As decorators are applied, the last one first.
+    return functools.reduce(lambda made, option: option(made), reversed(_OPTIONS), with_choice)
 
 
 def _words_of(program: str | None) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import attrs
+
 from fuzz.protocol import actions
 from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import (
@@ -142,19 +144,10 @@ class ReferenceTarget:
         self._heap = Heap(self.configuration_of(chosen), self._parts, self.make_events())
         return self.contract_of(chosen).without(self._without)
 
-    def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
-        """The heap's parameters, where all settings were chosen."""
-        return Configuration(
-            nursery_bytes=chosen["nursery_bytes"],
-            large_object_bytes=chosen["large_object_bytes"],
-            card_items=chosen["card_items"],
-            paged_arenas=bool(chosen["paged_arenas"]),
-            single_step_marking=bool(chosen["single_step_marking"]),
-            moving_nursery=bool(chosen["moving_nursery"]),
-            pin_while_sampling=bool(chosen["pin_while_sampling"]),
-            prebuilt_nodes=chosen["prebuilt_nodes"],
-            prebuilt_arrays=chosen["prebuilt_arrays"],
-        )
+    def configuration_of(self, chosen: Mapping[str, Any]) -> Configuration:
+        """The heap's parameters, where all settings were chosen, which are named like these."""
+        names = attrs.fields_dict(Configuration).keys() & chosen.keys()
+        return Configuration(**{name: chosen[name] for name in names})
 
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:
         """What is promised, where all settings were chosen."""

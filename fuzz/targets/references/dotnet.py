@@ -46,10 +46,7 @@ class DotnetTarget(ReferenceTarget):
 
     @override
     def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
-        configuration = super().configuration_of({**chosen, "pin_while_sampling": 0})
-        return attrs.evolve(
-            configuration, context_bytes=chosen["context_bytes"], sampler_seeds=_seeds(chosen)
-        )
+        return attrs.evolve(super().configuration_of(chosen), sampler_seeds=_seeds(chosen))
 
     @override
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:

@@ -384,14 +384,14 @@ def test_a_pinned_object_is_dead_after_a_full_collection_if_it_is_unreachable(
     assert string.age is Age.DEAD
 
 
-def test_a_minor_collection_leaves_barriers_where_objects_are_pinned(shadow: Shadow) -> None:
+def test_a_minor_collection_leaves_obstacles_where_objects_are_pinned(shadow: Shadow) -> None:
     pinned(shadow)
     assert not shadow.has_obstacles
     follow(shadow, CollectMinor())
     assert shadow.has_obstacles
 
 
-def test_the_barrier_of_an_unpinned_object_stays_until_the_next_minor_collection(
+def test_the_obstacle_of_an_unpinned_object_stays_until_the_next_minor_collection(
     shadow: Shadow,
 ) -> None:
     pinned(shadow)

@@ -181,7 +181,7 @@ NEAR_MISSES: dict[str, Story] = {
     "fork-keeps-young-samples": ({}, [EVERY_8, NODE, Fork(), MINOR]),
     # The nursery stays where it is.
     "rotating-nursery-old-limit": ({}, [EVERY_8, MINOR]),
-    # No barrier stands any more.
+    # No obstacle stands any more.
     "enable-beside-old-obstacle": ({}, [STRING, Pin(0), MINOR, Unpin(0), MINOR, EVERY_8, NODE]),
     # It is young, and the minor collection visits it.
     "nonyoung-reported-dead": ({}, [EVERY_8, AllocateNode(0, True), MINOR]),

@@ -69,16 +69,8 @@ def test_a_bug_is_found_reduced_saved_and_replayed(
     bug: str, engine: str, actions: str, tmp_path: Path
 ) -> None:
     corpus = tmp_path / "corpus"
-    plan = [
-        "--target",
-        KNOWN_BUGS[bug].target,
-        "--engine",
-        engine,
-        "--actions",
-        actions,
-        "--seed",
-        "1",
-    ]
+    plan = ["--target", KNOWN_BUGS[bug].target, "--engine", engine, "--actions", actions]
+    plan += ["--seed", "1"]
 
     assert run_command_line(["run", *plan, "--corpus", str(corpus)]) == MISMATCH
 
