@@ -239,21 +239,14 @@ class Machine:
 
 
 OPERATIONS: dict[str, Callable[..., None]] = {
-    "add": Machine.add,
-    "array": Machine.array,
-    "call": Machine.call,
-    "item": Machine.item,
-    "jump": Machine.jump,
-    "less": Machine.less,
-    "multiply": Machine.multiply,
-    "put": Machine.put,
-    "return": Machine.leave,
-    "set_item": Machine.set_item,
-    "subtract": Machine.subtract,
-    "unless": Machine.unless,
-    "when": Machine.when,
-    "write": Machine.write,
+    each.__name__: each
+    for each in (
+        *(Machine.put, Machine.add, Machine.subtract, Machine.multiply, Machine.less),
+        *(Machine.write, Machine.array, Machine.item, Machine.set_item),
+        *(Machine.jump, Machine.when, Machine.unless, Machine.call),
+    )
 }
+OPERATIONS["return"] = Machine.leave
 
 
 @attrs.frozen

@@ -23,7 +23,6 @@ from gcmodel.collector.heap import Heap
 from gcmodel.collector.identities import Identities
 from gcmodel.collector.large_objects import LargeObjects
 from gcmodel.collector.major import MajorCollection
-from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
 from gcmodel.memory.events import Report
@@ -77,13 +76,6 @@ def ninth_card_is_never_marked(
 ) -> None:
     if card != 8:
         original(barrier, array, card)
-
-
-def card_cut_short_is_not_traced(
-    original: Method, minor: MinorCollection, array: Object, card: int
-) -> None:
-    if (card + 1) * minor._heap.configuration.card_items <= len(array.refs):  # noqa: SLF001
-        original(minor, array, card)
 
 
 def weakrefs_are_cleared_before_the_last_rescan(original: Method, major: MajorCollection) -> None:
@@ -211,7 +203,6 @@ MISSES: dict[Callable[..., Any], tuple[type, str]] = {
     only_the_first_card_is_copied: (Barrier, "_before_copy_of_cards"),
     nothing_young_is_forgotten: (Barrier, "forget_young"),
     ninth_card_is_never_marked: (Barrier, "mark_card"),
-    card_cut_short_is_not_traced: (MinorCollection, "_drag_out_card"),
     weakrefs_are_cleared_before_the_last_rescan: (MajorCollection, "_finish_marking"),
     what_is_pinned_never_dies: (Weakrefs, "_follow"),
     dead_large_object_is_taken_for_old: (Weakrefs, "_follow"),
