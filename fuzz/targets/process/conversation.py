@@ -22,7 +22,6 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from uuid import uuid4
 
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
@@ -63,7 +62,7 @@ class Conversation:
     def __init__(self, command: Sequence[str], timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self._seconds_allowed = max(timeout_seconds, START_SECONDS)
-        mark = f"{_mark_of(os.getpid())}{uuid4().hex}"
+        mark = f"{_mark_of(os.getpid())}{os.urandom(16).hex()}"
         try:
             self._process = subprocess.Popen(  # noqa: S603 - what the user names is run
                 command,
