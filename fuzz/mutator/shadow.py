@@ -11,21 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from fuzz.protocol.actions import (
-    Action,
-    AddMemoryPressure,
-    CopyArray,
-    Free,
-    LoadPrebuilt,
-    Pin,
-    Read,
-    Realloc,
-    SetCallback,
-    Unpin,
-    Write,
-    WriteNumber,
-    requested_bytes,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action, requested_bytes
 from fuzz.protocol.contract import Contract
 
 NODE_REFERENCES = 2
@@ -191,49 +178,49 @@ class Shadow:
             case "sets period" if self.paused_bytes:
                 self.paused_bytes = action.period_bytes
 
-    def _reallocate(self, action: Realloc) -> None:
+    def _reallocate(self, action: actions.Realloc) -> None:
         self.roots[action.root].number = action.size_bytes
 
-    def _pin(self, action: Pin) -> None:
+    def _pin(self, action: actions.Pin) -> None:
         obj = self.roots[action.root]
         obj.pinned = True
         self.pinned.append(obj)
 
-    def _unpin(self, action: Unpin) -> None:
+    def _unpin(self, action: actions.Unpin) -> None:
         obj = self.roots[action.root]
         obj.pinned = False
         self.pinned.remove(obj)
 
-    def _set_callback(self, action: SetCallback) -> None:
+    def _set_callback(self, action: actions.SetCallback) -> None:
         length = action.length
         self.callback_bytes = (
             0 if length is None else self._layout.cost("string", length, nonmovable=False)[0]
         )
 
-    def _add_memory_pressure(self, action: AddMemoryPressure) -> None:
+    def _add_memory_pressure(self, action: actions.AddMemoryPressure) -> None:
         self.collection_may_be_due = True
 
-    def _load_prebuilt(self, action: LoadPrebuilt) -> None:
+    def _load_prebuilt(self, action: actions.LoadPrebuilt) -> None:
         self.roots.append(self.prebuilt[action.index])
 
-    def _free(self, action: Free) -> None:
+    def _free(self, action: actions.Free) -> None:
         del self.roots[action.root]
 
-    def _read(self, action: Read) -> None:
+    def _read(self, action: actions.Read) -> None:
         found = self.roots[action.root].refs[action.field]
         if found is not None:
             self.roots.append(found)
 
-    def _write(self, action: Write) -> None:
+    def _write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]
         obj.refs[action.field] = None if action.value is None else self.roots[action.value]
         if obj.age is OLD:
             self._written.append(obj)
 
-    def _write_number(self, action: WriteNumber) -> None:
+    def _write_number(self, action: actions.WriteNumber) -> None:
         self.roots[action.root].number = action.number
 
-    def _copy_array(self, action: CopyArray) -> None:
+    def _copy_array(self, action: actions.CopyArray) -> None:
         source, dest = self.roots[action.source], self.roots[action.dest]
         items = source.refs[action.source_start : action.source_start + action.length]
         dest.refs[action.dest_start : action.dest_start + action.length] = items
@@ -242,17 +229,17 @@ class Shadow:
 
     # Each of these by a function of its own.
     _EFFECTS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
-        Realloc: _reallocate,
-        Pin: _pin,
-        Unpin: _unpin,
-        SetCallback: _set_callback,
-        AddMemoryPressure: _add_memory_pressure,
-        LoadPrebuilt: _load_prebuilt,
-        Free: _free,
-        Read: _read,
-        Write: _write,
-        WriteNumber: _write_number,
-        CopyArray: _copy_array,
+        actions.Realloc: _reallocate,
+        actions.Pin: _pin,
+        actions.Unpin: _unpin,
+        actions.SetCallback: _set_callback,
+        actions.AddMemoryPressure: _add_memory_pressure,
+        actions.LoadPrebuilt: _load_prebuilt,
+        actions.Free: _free,
+        actions.Read: _read,
+        actions.Write: _write,
+        actions.WriteNumber: _write_number,
+        actions.CopyArray: _copy_array,
     }
 
     # What collections do.
@@ -322,7 +309,7 @@ class Shadow:
 
     def placed_by(self, action: Action) -> ShadowObject:
         """What the last action, which allocated or resized, made or made anew."""
-        return self.roots[action.root if isinstance(action, Realloc) else -1]
+        return self.roots[action.root if isinstance(action, actions.Realloc) else -1]
 
     def reachable(self) -> set[ShadowObject]:
         """All objects that the mutator can reach."""

@@ -53,6 +53,7 @@ engine_option = click.option(
 workers_option = functools.partial(
     click.option, "--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes."
 )
+corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PATH)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,13 +73,8 @@ def cli() -> None:
     type=click.IntRange(min=1),
     help="Budget in actions; the session is then reproducible.",
 )
-@click.option(
-    "--corpus",
-    "corpus_folder",
-    type=PATH,
-    default=Path("corpus"),
-    show_default=True,
-    help="Where finds are saved; made if missing.",
+@corpus_option(
+    default=Path("corpus"), show_default=True, help="Where finds are saved; made if missing."
 )
 @click.option("--summary", type=FILE, help="Write a summary as JSON.")
 @without_option
@@ -169,12 +165,7 @@ def _replays(
 @cli.command("reduce")
 @click.argument("path", metavar="FILE", type=PATH)
 @target_options
-@click.option(
-    "--corpus",
-    "corpus_folder",
-    type=PATH,
-    help="Where the find is saved; made if missing.  [default: FILE's own folder]",
-)
+@corpus_option(help="Where the find is saved; made if missing.  [default: FILE's own folder]")
 def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None) -> int:
     """Reduce a failing trace to a few actions, and save it."""
     import attrs
