@@ -15,20 +15,9 @@ import attrs
 
 from fuzz.files import read_bytes, replacing
 from fuzz.problems import BadInputError
+from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.lines import (
-    action_from_data,
-    action_to_data,
-    as_object,
-    check_contract,
-    from_line,
-    observation_from_data,
-    quoted,
-    structured,
-    to_line,
-    unstructured,
-)
 from fuzz.protocol.observation import Observation
 
 T = TypeVar("T")
@@ -81,26 +70,26 @@ def header_from_data(data: object) -> Header:
     if not isinstance(data, dict) or "gcfuzz" not in data:
         raise ValueError('the first line must be a header, {"gcfuzz": 1, "target": …}')
     if data["gcfuzz"] != VERSION:
-        version = quoted(data["gcfuzz"])
+        version = wire.quoted(data["gcfuzz"])
         raise ValueError(f"version {version} is unknown; this gcfuzz reads version {VERSION}")
     for key in ("found", "contract"):
         if not isinstance(data.get(key) or {}, dict):
             raise ValueError(f'"{key}" must be a JSON object')  # noqa: TRY004 - the caller's one error
-    header = structured(data, Header)
+    header = wire.structured(data, Header)
     if header.contract is not None:
-        check_contract(header.contract)
+        wire.check_contract(header.contract)
     return header
 
 
 def dumps(trace: Trace) -> str:
     """The trace as text."""
-    lines = [unstructured(trace.header)]
+    lines = [wire.unstructured(trace.header)]
     if trace.recorded is None:
-        lines += map(action_to_data, trace.actions)
+        lines += map(wire.action_to_data, trace.actions)
     else:
         for action, observation in zip(trace.actions, trace.recorded, strict=True):
-            lines += action_to_data(action), unstructured(observation)
-    return "".join(to_line(line) + "\n" for line in lines)
+            lines += wire.action_to_data(action), wire.unstructured(observation)
+    return "".join(wire.to_line(line) + "\n" for line in lines)
 
 
 def loads(text: str, where: str) -> Trace:
@@ -116,20 +105,20 @@ def loads(text: str, where: str) -> Trace:
     header = _at(f"{where}:1", header_from_data, lines[0])
     if header.contract is not None and _is_recording(lines, where):
         return Trace(header, *_recording(lines, where))
-    return Trace(header, tuple(_converted(action_from_data, lines, where, slice(1, None))))
+    return Trace(header, tuple(_converted(wire.action_from_data, lines, where, slice(1, None))))
 
 
 def _is_recording(lines: Sequence[str], where: str) -> bool:
     """Whether the second line after the header is an observation, which asks for nothing."""
-    return any("do" not in _at(f"{where}:3", as_object, line) for line in lines[2:3])
+    return any("do" not in _at(f"{where}:3", wire.as_object, line) for line in lines[2:3])
 
 
 def _recording(
     lines: Sequence[str], where: str
 ) -> tuple[tuple[Action, ...], tuple[Observation, ...]]:
     """The actions and observations of a recording, in turn."""
-    actions = _converted(action_from_data, lines, where, slice(1, None, 2))
-    observations = _converted(observation_from_data, lines, where, slice(2, None, 2))
+    actions = _converted(wire.action_from_data, lines, where, slice(1, None, 2))
+    observations = _converted(wire.observation_from_data, lines, where, slice(2, None, 2))
     if len(observations) < len(actions):
         raise BadInputError(f"{where}:{len(lines)}: the last action has no observation")
     return tuple(actions), tuple(observations)
@@ -148,7 +137,7 @@ def _at(place: str, convert: Callable[[object], T], line: str) -> T:
     if len(line) > LINE_CHARACTERS_MAX:
         raise BadInputError(f"{place}: has more than {LINE_CHARACTERS_MAX:,} characters")
     try:
-        return convert(from_line(line))
+        return convert(wire.from_line(line))
     except ValueError as problem:
         raise BadInputError(f"{place}: {problem}") from problem
 
