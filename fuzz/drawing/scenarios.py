@@ -290,11 +290,11 @@ def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
     weakref = _newest(situation)
     yield Write(_slot(situation, holder), _field(choices, holder), _slot(situation, obj))
     yield Free(_slot(situation, obj))
-    yield from _steps(choices)
-    yield Free(_slot(situation, holder))
     if choices.below(2):
-        yield CollectMinor()
-        yield ReadWeakref(_slot(situation, weakref))
+        yield from _steps(choices)
+    yield Free(_slot(situation, holder))
+    yield CollectMinor()
+    yield ReadWeakref(_slot(situation, weakref))
     yield CollectFull()
     yield ReadWeakref(_slot(situation, weakref))
 

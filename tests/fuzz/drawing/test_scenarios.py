@@ -129,7 +129,8 @@ ESSENTIAL: dict[Scenario, tuple[Kinds, ...]] = {
     ),
     only_holder_is_let_go: (
         *((*PARENTS, LoadPrebuilt), (AllocateNode, AllocateString), (AllocateWeakref,)),
-        *((Write,), (Free,), (Free,), (CollectFull,), (ReadWeakref,)),
+        *((Write,), (Free,), (Free,), (CollectMinor,), (ReadWeakref,)),
+        *((CollectFull,), (ReadWeakref,)),
     ),
 }
 """What each scenario does, in that order; what else it does is by chance."""
