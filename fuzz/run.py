@@ -183,7 +183,7 @@ class Run:
         self.answered += 1
 
     def _keep(self, observation: Observation) -> None:
-        if observation.graph == self.bench.shadow.graph():
+        if observation.graph is not None and observation.graph == self.bench.shadow.graph():
             observation = attrs.evolve(observation, graph=FORETOLD)
         self.answers.append(observation)
 

@@ -339,6 +339,7 @@ class ProbeCounter:
         groups = _groups_for(action, observation, bench, before, pending)
         if groups:
             moment = Moment(action, observation, bench, before, pending)
-            for name, reached in chain.from_iterable(map(dict.items, groups)):
-                if reached(moment):
-                    self.counts[name] += 1
+            for group in groups:
+                for name, reached in group.items():
+                    if reached(moment):
+                        self.counts[name] += 1

@@ -44,7 +44,7 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
     kind = type(action)
     if NAMES[kind] not in contract.actions:
         return f"the target does not carry out {NAMES[kind]}"
-    if not 0 <= action.thread < contract.threads:
+    if action.thread and not 0 < action.thread < contract.threads:
         return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
     for check in _CHECKS[kind]:
         problem = check(action, contract, shadow)

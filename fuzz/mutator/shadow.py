@@ -315,10 +315,11 @@ class Shadow:
         """All objects that the mutator can reach."""
         reached = {*self.roots, *self.prebuilt}
         pending = list(reached)
-        while pending:
-            new = {ref for ref in pending.pop().refs if ref is not None} - reached
-            reached |= new
-            pending.extend(new)
+        for obj in pending:  # It grows.
+            for ref in filter(None, obj.refs):
+                if ref not in reached:
+                    reached.add(ref)
+                    pending.append(ref)
         return reached
 
     def graph(self) -> list[list[int]]:

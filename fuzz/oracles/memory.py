@@ -211,8 +211,10 @@ class MemoryOracle(Oracle[None]):
 
     def _sizes_in_arenas(self, objects: Iterable[ShadowObject]) -> list[int]:
         """Of those that may lie there."""
-        inside = [obj for obj in objects if not obj.outside or obj in self._born_old]
         most = self._space.arena_object_bytes_max
+        if not most:
+            return []
+        inside = [obj for obj in objects if not obj.outside or obj in self._born_old]
         return [size_bytes for size_bytes in map(self._bytes, inside) if 0 < size_bytes <= most]
 
     def _bytes_of(self, objects: Iterable[ShadowObject]) -> int:

@@ -51,8 +51,9 @@ KINDS = {
 }
 OBJECT_BYTES_MAX = 2**20
 ARENAS = {"arena_object_bytes_max": 40, "arena_bytes": 512, "arena_pages": 3, "page_room_bytes": 96}
-PREBUILT_ARRAY_LENGTH = 4
-PERIODS = Range(minimum=8, maximum=2**40, multiple=8)
+PREBUILT_NODE, PREBUILT_ARRAY = Prebuilt("node"), Prebuilt("array", length=4)
+RULE = SamplingRule(period_bytes=Range(minimum=8, maximum=2**40, multiple=8))
+RULE_WITH_PINS = attrs.evolve(RULE, pinning="allowed")
 OBSERVES = (
     *("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity"),
     *("reports", "graph", "free", "limit", "top", "sample_point", "state", "memory"),
@@ -161,11 +162,11 @@ class ReferenceTarget:
             ),
             sampling=self.rule_of(chosen),
             settings=self.settings,
-            actions=tuple(NAMES[each] for each in self.carry_out),
+            actions=tuple(map(NAMES.__getitem__, self.carry_out)),
             observes=OBSERVES,
             prebuilt=(
-                *[Prebuilt("node")] * chosen["prebuilt_nodes"],
-                *[Prebuilt("array", PREBUILT_ARRAY_LENGTH)] * chosen["prebuilt_arrays"],
+                *[PREBUILT_NODE] * chosen["prebuilt_nodes"],
+                *[PREBUILT_ARRAY] * chosen["prebuilt_arrays"],
             ),
             pins_max=_pins_max(chosen["nursery_bytes"], chosen["large_object_bytes"]),
             promises=PROMISES,
@@ -179,8 +180,7 @@ class ReferenceTarget:
 
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
         """What is promised of sampling."""
-        may_pin = chosen["pin_while_sampling"]
-        return SamplingRule(period_bytes=PERIODS, pinning="allowed" if may_pin else "excluded")
+        return RULE_WITH_PINS if chosen["pin_while_sampling"] else RULE
 
     def perform(self, action: Action) -> Observation:
         """A crash of the heap is an error like any other: it is under test."""
