@@ -34,6 +34,8 @@ ITEMS_MAX = 2**20
 """The shadow heap follows each item of an array."""
 
 
+ANY_SLOT = (SlotOf(), SlotOf(or_null=True))
+"""Of these there is nothing more to ask than whether there is such a slot."""
 Why = str | None
 """What is wrong, in a sentence; None if nothing is."""
 Check = Callable[[Action, Contract, Shadow], Why]
@@ -83,7 +85,7 @@ def _why_root(name: str, action: Action, contract: Contract, shadow: Shadow) -> 
 
 def _why_kind(name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
     root = getattr(action, name)
-    if bound.kinds and root is not None and shadow.roots[root].kind not in bound.kinds:
+    if root is not None and shadow.roots[root].kind not in bound.kinds:
         article = "an" if bound.kinds[0].startswith("a") else "a"
         must_be = f"{article} {' or '.join(bound.kinds)}"
         return f"{name} {root} is a {shadow.roots[root].kind}; it must be {must_be}"
@@ -218,7 +220,8 @@ class _Checks(dict[type[Action], tuple[Check, ...]]):
 
     def __missing__(self, kind: type[Action]) -> tuple[Check, ...]:
         checks: list[Check] = [partial(_why_root, field) for field in SLOT_FIELDS[kind]]
-        checks += [partial(_WHY[type(each)], name, each) for name, each in BOUNDS[kind].items()]
+        bounds = {name: bound for name, bound in BOUNDS[kind].items() if bound not in ANY_SLOT}
+        checks += [partial(_WHY[type(each)], name, each) for name, each in bounds.items()]
         if kind.sampling in ("starts", "resumes"):
             checks.append(_why_not_begun)
         if kind in _NOT_NOW:

@@ -19,7 +19,7 @@ from fuzz.oracles.blocks import bytes_counted, bytes_to_move
 from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Untold, all_of, new_clock
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.protocol.actions import Action, Calloc, Malloc, Realloc, requested_bytes
+from fuzz.protocol.actions import Action, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -188,8 +188,8 @@ class SamplingOracle(Oracle[None]):
     def _allocated(self, action: Action, observation: Observation) -> int:
         """Count the new object."""
         obj = self._shadow.roots[-1]
-        if isinstance(action, Malloc | Calloc):
-            return self._count_block(action, obj, requested_bytes(action), observation)
+        if obj.kind == "block":
+            return self._count_block(action, obj, obj.number, observation)
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
         if callback_bytes:
             self._make_room_after_callback(obj, callback_bytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Literal
 
 import attrs
@@ -306,7 +307,7 @@ class Contract:
         """Whether sampling can ever be on."""
         return "enable_sampling" in self.actions or self.sampling.initial_period_bytes != 0
 
-    @property
+    @cached_property
     def threads(self) -> int:
         """How many threads the mutator has; actions name them from 0 up."""
         return len(self.sampling.seeds)
