@@ -26,7 +26,7 @@ from fuzz.drawing.draw import draw_action, draw_configuration, draw_length, menu
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Rule, rules_for
 from fuzz.engines.engine import slices_of
-from fuzz.engines.machine import STEPS, TraceMachine, session_settings
+from fuzz.engines.machine import STEPS, RuleMachine, session_settings
 from fuzz.engines.random import RandomChoices, RandomEngine
 from fuzz.oracles import Bench
 from fuzz.oracles.bench import ORACLES
@@ -199,7 +199,7 @@ def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
                 each.check(action, observation, facts)
 
 
-class CheckedMachine(TraceMachine):
+class CheckedMachine(RuleMachine):
     """The machine on the reference, counting its actions."""
 
     make_target = staticmethod(lambda: make_target("reference"))

@@ -11,23 +11,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from fuzz.engines.machine import TraceMachine
+    from fuzz.engines.machine import SuiteMachine
     from fuzz.protocol.target import Target
 
 __all__ = ["machine_for", "serve"]
 
 
-def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
+def machine_for(target_factory: Callable[[], Target]) -> type[SuiteMachine]:
     """A Hypothesis state machine for your own test suite.
 
     `target_factory` makes a target, one for each example: a class, or a function without
     arguments. `TestMine = machine_for(MyTarget).TestCase` then runs under pytest, with your
-    Hypothesis settings and database; a failure shows the trace and how to replay it.
+    Hypothesis settings and database. What it finds is reduced, saved in `TestMine.corpus_folder`
+    and shown with the command that replays it.
     """
     # Hypothesis is imported here and not above, so that nothing else in the package needs it.
-    from fuzz.engines import machine
+    from fuzz.testing import cases
 
-    return machine.machine_for(target_factory)
+    return cases.machine_for(target_factory)
 
 
 def serve(target: Target, lines: TextIO, out: TextIO) -> None:

@@ -60,3 +60,11 @@ def test_a_project_may_have_a_folder_fuzz_of_its_own(tmp_path: Path) -> None:
     command = [str(pytest_), "--import-mode=importlib", "-p", "no:cacheprovider", "test_mine.py"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
+
+
+def test_pytest_has_the_plugin(tmp_path: Path) -> None:
+    pytest_ = shutil.which("pytest", path=str(Path(sys.executable).parent))
+    command = [str(pytest_), "--help"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--gcfuzz-time=TIME" in ran.stdout
+    assert "gcfuzz_corpus (string)" in ran.stdout

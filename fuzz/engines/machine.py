@@ -1,15 +1,17 @@
 """The machine engine: a Hypothesis RuleBasedStateMachine over the same rules and scenarios.
 
-`machine_for` makes the machine for a target. In a user's own test suite its TestCase runs with
-that suite's settings, database and Hypothesis's own shrinking. In a session `MachineEngine` runs
-it in slices with derived seeds and every setting written out, since a profile that Hypothesis
-loads by itself (in CI it is derandomised) would make every slice the same.
+In a user's own test suite a `SuiteMachine` runs with that suite's settings and database. In a
+session `MachineEngine` runs a `RuleMachine` in slices with derived seeds and every setting written
+out, since a profile that Hypothesis loads by itself (in CI it is derandomised) would make every
+slice the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from hypothesis import HealthCheck, Phase, Verbosity, note, seed, settings
 from hypothesis import strategies as st
@@ -24,16 +26,23 @@ from hypothesis.stateful import (
 from typing_extensions import override
 
 from fuzz.cancellation import Cancelled
-from fuzz.drawing.draw import check_beginning, draw_configuration, draw_from_scenario
+from fuzz.drawing.draw import (
+    NothingLegalError,
+    check_beginning,
+    draw_action,
+    draw_configuration,
+    draw_from_scenario,
+    menu_of,
+)
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.drawing.rules import RULES, Choices, Rule
+from fuzz.drawing.rules import RULES, Choices, Rule, rules_for
 from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target, contract_of
 from fuzz.protocol.trace import VERSION, Header, Trace, dumps
-from fuzz.run import Run
+from fuzz.run import Failure, Run
 
 EXAMPLES_PER_SLICE = 8
 STEPS = (10, 20, 50, 100, 200, 500, 1000)
@@ -41,38 +50,114 @@ STEPS = (10, 20, 50, 100, 200, 500, 1000)
 
 
 class HypothesisChoices(Choices):
-    """Choices that Hypothesis makes, and shrinks. `data` is the present step's."""
+    """Choices that Hypothesis makes, and shrinks, and does not print one by one."""
 
-    data: st.DataObject
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def __repr__(self) -> str:
+        return "choices"
 
     @override
     def below(self, bound: int) -> int:
-        return self.data.draw(st.integers(0, bound - 1))
+        return self._draw(st.integers(0, bound - 1))
+
+
+@st.composite
+def _choices(draw: st.DrawFn) -> HypothesisChoices:
+    return HypothesisChoices(draw)
 
 
 class TraceMachine(RuleBasedStateMachine):
-    """A machine whose rules step a `Run`. A subclass says on which target.
-
-    Its rule methods are made from RULES below.
-    """
+    """A machine that steps a `Run`. A subclass says on which target, and what its rules are."""
 
     make_target: Callable[[], Target]
     probes: ProbeCounter | None = None
+    trace: Run | None = None
+    choices: HypothesisChoices
 
     def __init__(self) -> None:
         super().__init__()
         self.target = self.make_target()
-        self.trace: Run | None = None
-        # One for all steps, since a scenario draws in many of them.
-        self.choices = HypothesisChoices()
 
-    @initialize(data=st.data())
-    def begin(self, data: st.DataObject) -> None:
+    @initialize(choices=_choices())
+    def begin(self, choices: HypothesisChoices) -> None:
         """Start a trace under a configuration of its own."""
-        self.choices.data = data
-        drawn = draw_configuration(contract_of(self.target).settings, self.choices)
+        self.choices = choices
+        drawn = draw_configuration(contract_of(self.target).settings, choices)
         self.trace = Run(self.target, drawn, self.probes)
         check_beginning(self.trace.situation)
+
+    def perform(self, trace: Run, action: Action) -> Observation:
+        """One step of the trace. Raises a Mismatch."""
+        return trace.step(action)
+
+
+class SuiteMachine(TraceMachine):
+    """A machine for a test suite. It has one rule, which draws as the random engine does.
+
+    Hypothesis would tell in its statistics of each rule that it had tried in vain.
+    """
+
+    failures: ClassVar = WeakKeyDictionary[BaseException, Failure]()
+    """What was raised, as data."""
+
+    @rule()
+    def step(self) -> None:
+        """Draw an action and perform it. Raises a Mismatch."""
+        trace = self.trace
+        assert trace is not None
+        try:
+            menu = menu_of(rules_for(trace.contract))
+            self.perform(trace, draw_action(trace.situation, menu, self.choices))
+        except NothingLegalError:
+            return  # A trace may fill its roots for ever.
+        except Mismatch as mismatch:
+            self.failures[mismatch] = trace.failure(mismatch)
+            raise
+        except Exception:
+            header = Header(VERSION, self.target.name, trace.configuration)
+            note("The last action of this trace:\n" + dumps(Trace(header, tuple(trace.actions))))
+            raise
+
+
+SUITE_STEPS = 200
+"""With Hypothesis's own fifty, one seed in eight misses a bug like the README's."""
+
+
+def suite_settings() -> settings:
+    """The user's own, but with longer traces, and no shrinking, which a reducer does in seconds."""
+    return settings(
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        stateful_step_count=SUITE_STEPS,
+        phases=[each for each in settings().phases if each not in {Phase.shrink, Phase.explain}],
+    )
+
+
+def found_by(machine: type[SuiteMachine], own: settings) -> list[Failure]:
+    """Run a machine as a test; what fails, one of each kind that Hypothesis tells apart."""
+    try:
+        run_state_machine_as_test(machine, settings=own)
+    except Exception as problem:
+        raised = filter(machine.failures.__contains__, _leaves(problem))
+        if failures := [machine.failures[each] for each in raised]:
+            return failures
+        raise
+    return []
+
+
+def _leaves(problem: BaseException) -> Iterator[BaseException]:
+    """An exception, or all that are in a group."""
+    if isinstance(problem, BaseExceptionGroup):
+        for each in problem.exceptions:
+            yield from _leaves(each)
+    else:
+        yield problem
+
+
+class RuleMachine(TraceMachine):
+    """A machine with a rule for each rule, made below: what a session runs."""
 
     def allows(self, each: Rule) -> bool:
         """Whether that rule may be drawn now."""
@@ -90,48 +175,22 @@ class TraceMachine(RuleBasedStateMachine):
         action = draw_from_scenario(situation, self.choices)
         if action is None:
             action = each.draw_for(situation, self.choices, each.subjects(situation))
-        try:
-            self.perform(self.trace, action)
-        except Mismatch as mismatch:
-            failure = self.trace.failure(mismatch)
-            header = Header(VERSION, self.target.name, failure.configuration)
-            note(
-                "The trace that fails; save it as a file and run `gcfuzz replay FILE`:\n"
-                + dumps(Trace(header, failure.actions))
-            )
-            raise
-
-    def perform(self, trace: Run, action: Action) -> Observation:
-        """One step of the trace. Raises a Mismatch."""
-        return trace.step(action)
+        self.perform(self.trace, action)
 
 
 def _step_of(each: Rule) -> Callable[..., None]:
     """The machine's method for one rule."""
 
-    def step(self: TraceMachine, data: st.DataObject) -> None:
-        self.choices.data = data
+    def step(self: RuleMachine) -> None:
         self.take_step(each)
 
     step.__name__ = each.name
     allowed = precondition(lambda machine: machine.allows(each))
-    return rule(data=st.data())(allowed(step))
+    return rule()(allowed(step))
 
 
 for _each in RULES:
-    setattr(TraceMachine, _each.name, _step_of(_each))
-
-
-def machine_for(target_factory: Callable[[], Target]) -> type[TraceMachine]:
-    """A machine for the targets that `target_factory` makes, one an example.
-
-    `TestMine = machine_for(MyTarget).TestCase` runs under pytest.
-    """
-
-    class GCMachine(TraceMachine):
-        make_target = staticmethod(target_factory)
-
-    return GCMachine
+    setattr(RuleMachine, _each.name, _step_of(_each))
 
 
 class MachineEngine(Engine):
@@ -180,7 +239,7 @@ def session_settings(steps: int) -> settings:
     )
 
 
-class SessionMachine(TraceMachine):
+class SessionMachine(RuleMachine):
     """A machine that counts into `done`, and does nothing once its actions are used up.
 
     After a failure Hypothesis runs the example once more: that run must be the same, and is not

@@ -217,7 +217,8 @@ def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
 def _kills(target: str, failure: Failure) -> tuple[str, ...]:
     """Which of the bugs planted in `target` make the trace fail by themselves."""
     _, *bugs = target.split("+")
-    return tuple(bug for bug in bugs if _run_again(make_target(KNOWN_BUGS[bug].target), failure))
+    known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
+    return tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure))
 
 
 def _run_again(target: Target, failure: Failure) -> Failure | None:

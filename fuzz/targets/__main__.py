@@ -1,15 +1,33 @@
-"""`python -m fuzz.targets NAME` is a program that answers for the target of that name."""
+"""`python -m fuzz.targets NAME` is a program that answers for the target of that name.
+
+`MODULE:FACTORY` is one that a Python function or class makes; the module is looked for in FOLDER.
+"""
 
 import sys
+from importlib import import_module
+from operator import attrgetter
 
 from fuzz.plain import plain
 from fuzz.problems import BadInputError
+from fuzz.protocol.target import Target
 from fuzz.targets import make_target
 from fuzz.targets.process.serve import serve
 
+
+def target_of(name: str, folder: str | None = None) -> Target:
+    """The target that the arguments name. Raises BadInputError, or what importing raises."""
+    module, colon, factory = name.partition(":")
+    if not colon and folder is None:
+        return make_target(name)
+    if folder is not None:
+        sys.path.insert(0, folder)
+    made: Target = attrgetter(factory)(import_module(module))()
+    return made
+
+
 if __name__ == "__main__":
     try:
-        [name] = sys.argv[1:]
-        serve(make_target(name), sys.stdin, sys.stdout)
-    except (ValueError, BadInputError) as problem:
+        target = target_of(*sys.argv[1:])
+    except (TypeError, ImportError, AttributeError, BadInputError) as problem:
         sys.exit(plain(f"python -m fuzz.targets NAME: {problem}"))
+    serve(target, sys.stdin, sys.stdout)

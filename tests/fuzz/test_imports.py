@@ -26,7 +26,7 @@ SOURCES = {
 }
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
-    "fuzz": "engines protocol targets.process",
+    "fuzz": "engines protocol targets.process testing",
     "fuzz.__main__": "terminal",
     "fuzz.run": "cancellation drawing mutator oracles problems protocol words",
     "fuzz.words": "mutator oracles plain protocol",
@@ -51,6 +51,7 @@ HARNESS = {
     "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol run "
     "sessions targets targets.bugs targets.references words",
+    "fuzz.testing": "cancellation drawing engines problems protocol run sessions targets terminal",
 }
 """The rooms of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {

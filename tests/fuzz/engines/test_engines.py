@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import ROOTS_MAX
 from fuzz.engines.engine import Engine, Slice, rerun_some
-from fuzz.engines.machine import MachineEngine, TraceMachine, machine_for
+from fuzz.engines.machine import MachineEngine, SuiteMachine, TraceMachine
 from fuzz.engines.random import RandomChoices, RandomEngine
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.oracles.heap import HeapMismatch
@@ -457,7 +457,9 @@ def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceMachine], lis
     """A machine that fails at such an action, and its traces: for each action, if in a story."""
     traces: list[Watched] = []
 
-    class WatchedMachine(machine_for(lambda: make_target("reference"))):  # type: ignore[misc]
+    class WatchedMachine(SuiteMachine):
+        make_target = staticmethod(lambda: make_target("reference"))
+
         def perform(self, trace: Run, action: Action) -> Observation:
             if not trace.actions:
                 traces.append((trace, []))

@@ -96,7 +96,9 @@ def test_an_allocator_of_blocks_and_threads_is_served(blocks: Contract) -> None:
     ]
 
 
-@pytest.mark.parametrize("names", [[], ["nobody"], ["reference", "reference"]])
+@pytest.mark.parametrize(
+    "names", [[], ["nobody"], ["fuzz:nobody"], ["no_module:target"], ["reference", "folder"]]
+)
 def test_without_a_target_that_there_is_it_says_so(names: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fuzz.targets", *names],

@@ -1,0 +1,167 @@
+"""Tests of a target that a Python function makes: a Hypothesis machine, a session, a saved trace.
+
+What fails is saved and reduced as a session's finds are, and the test's message is what a session
+prints: a traceback would lead into the oracles, where nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import unittest
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from typing_extensions import override
+
+from fuzz.cancellation import after, cancelled_when
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.machine import MachineEngine, SuiteMachine, found_by, suite_settings
+from fuzz.engines.random import RandomEngine
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.target import Target
+from fuzz.run import Failure, replay
+from fuzz.sessions import corpus
+from fuzz.sessions.reduce import SECONDS_MAX
+from fuzz.sessions.worker import reduce_raw
+from fuzz.targets import TargetOptions
+from fuzz.terminal import report
+from fuzz.terminal.streams import Screen
+
+SEED_BYTES = 4
+ACTIONS_MAX = 2**62
+TargetFactory = Callable[[], Target]
+
+
+def machine_for(target_factory: TargetFactory) -> type[SuiteMachine]:
+    """What `fuzz.machine_for` is."""
+
+    class GCMachine(ReportingMachine):
+        make_target = staticmethod(target_factory)
+
+    return GCMachine
+
+
+class ReportingMachine(SuiteMachine):
+    """A machine whose `TestCase` says what a session says. Each subclass has one of its own."""
+
+    def __init_subclass__(cls) -> None:
+        own = {"machine": cls, "settings": suite_settings()}
+        cls.TestCase = type(f"{cls.__name__}.TestCase", (MachineTestCase,), own)  # type: ignore[assignment]
+
+
+class MachineTestCase(unittest.TestCase):
+    """A machine as a test."""
+
+    machine: ClassVar[type[SuiteMachine]]
+    settings: Any
+    """Hypothesis's."""
+    corpus_folder = Path("corpus")
+    """Where finds are saved; made if missing."""
+    session_seconds: float | None = None
+    """With this the random engine searches instead, so long or until it finds something."""
+
+    def runTest(self) -> None:  # noqa: N802 - unittest's name
+        """Fail with what is found."""
+        __tracebackhide__ = True
+        factory = self.machine.make_target
+        if self.session_seconds is None:
+            engine, failures = MachineEngine.name, found_by(self.machine, self.settings)
+        else:
+            engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
+        if failures:
+            finder = SuiteFinder(self.corpus_folder, factory().name, engine, None, factory=factory)
+            raise AssertionError(_reported(finder, failures))
+
+    runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
+
+
+def _found_within(seconds: float, target: Target) -> list[Failure]:
+    """What a session in this process finds first, if anything."""
+    is_over = after(seconds)
+    engine = RandomEngine(target, os.urandom(SEED_BYTES).hex())
+    with cancelled_when(is_over):
+        for done in slices_of(engine, ACTIONS_MAX, ProbeCounter()):
+            if done.failures or is_over():
+                return done.failures
+    return []
+
+
+@attrs.frozen(kw_only=True)
+class SuiteFinder(corpus.Finder):
+    """A finder whose target has no name that others know."""
+
+    factory: TargetFactory
+
+    @override
+    def make_target(self) -> Target:
+        return self.factory()
+
+
+def _reported(finder: SuiteFinder, failures: Iterable[Failure]) -> str:
+    """Reduce and save failures; what a session would print of them."""
+    with suppress(BadInputError):  # What cannot be saved is printed.
+        corpus.open_folder(finder.folder)
+    page = KeptLines()
+    for number, failure in enumerate(failures, 1):
+        raw = corpus.save_raw(finder, failure)
+        find = reduce_raw(finder, raw, after(SECONDS_MAX))
+        if find.path is not None:
+            find = attrs.evolve(find, path=_short(corpus.publish(find.path)))
+        report.print_find(page, number, find, _options(finder.factory))
+    return page.text
+
+
+@attrs.frozen
+class SavedTrace:
+    """A trace of the corpus, as a test."""
+
+    path: Path
+
+    def replay(self, target_factory: TargetFactory) -> None:
+        """Fails with what is wrong. `target_factory` makes a target, as for `machine_for`."""
+        __tracebackhide__ = True
+        failure = replay(target_factory(), traces.read(self.path), str(self.path))
+        if failure is not None:
+            page = KeptLines()
+            command = report.replay_command(_short(self.path), _options(target_factory))
+            report.print_failure(page, f"FAILED {self.path.name}", failure, command)
+            raise AssertionError(page.text)
+
+
+class KeptLines(Screen):
+    """Lines that are kept."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    @override
+    def print_parts(self, *parts: tuple[str, str]) -> None:
+        self.text += "".join(text for text, _ in parts) + "\n"
+
+
+def _options(factory: TargetFactory) -> TargetOptions:
+    """The program that serves what `factory` makes, for the commands that want a file's target."""
+    return TargetOptions(("python", "-m", "fuzz.targets", *_place_of(factory)))
+
+
+def _place_of(factory: TargetFactory) -> tuple[str, ...]:
+    """Where a program imports it from; what has no such name is left to be filled in."""
+    module = sys.modules.get(getattr(factory, "__module__", ""))
+    name = getattr(factory, "__qualname__", "<")
+    if "<" in name or module is None or module.__file__ is None:
+        return ("MODULE:TARGET",)
+    depth = module.__name__.count(".") + hasattr(module, "__path__")
+    folder = _short(Path(module.__file__).parents[depth])
+    return (f"{module.__name__}:{name}", *([] if folder == Path() else [str(folder)]))
+
+
+def _short(path: Path) -> Path:
+    """The same from here on, where that is shorter."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
