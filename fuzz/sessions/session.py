@@ -33,7 +33,8 @@ from fuzz.sessions.reduce import SECONDS_MAX
 from fuzz.sessions.worker import Plan, SessionTotals
 from fuzz.targets import PROGRAMS
 
-TIME, ACTIONS, INTERRUPTED, WORKERS_DIED = "time", "actions", "interrupted", "workers died"
+TIME, ACTIONS, FAILURES = "time", "actions", "failures"
+INTERRUPTED, WORKERS_DIED = "interrupted", "workers died"
 """Why a session stopped."""
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
@@ -78,6 +79,14 @@ class WorkerDied:
 
 
 @attrs.frozen
+class Told:
+    """A find, reduced, in a file that stays; a shorter one of the same identity may follow."""
+
+    plan: Plan
+    find: Find
+
+
+@attrs.frozen
 class Finished:
     """The session is over."""
 
@@ -95,7 +104,7 @@ class Finished:
         return self.stop_reason in {TIME, ACTIONS} and self.totals.actions > 0
 
 
-Event = Started | Progress | WorkerDied | Finished
+Event = Started | Progress | WorkerDied | Told | Finished
 Listener = Callable[[Event], None]
 
 
@@ -107,7 +116,7 @@ class Session:
         self._listeners = listeners
         self._totals: list[SessionTotals] = [SessionTotals() for _ in range(plan.workers)]
         self._raws: dict[int, Raw] = {}
-        self._finds: list[Find] = []
+        self._finds: dict[tuple[str, ...], Find] = {}
         self._problem: Exception | None = None
         self._workers_left = plan.workers
         self._heard = [time.monotonic()] * plan.workers
@@ -125,9 +134,11 @@ class Session:
                 self._listen(workers)
                 self._end_silent(workers)
                 self._tell_progress()
-                if interrupted.is_set():
+                if interrupted.is_set() or self._has_enough():
                     break
             self._stop(workers)
+            if self._has_enough():
+                self._stop_reason = FAILURES
             if interrupted.is_set():
                 self._stop_reason = INTERRUPTED
             self._reduce_leftovers()
@@ -189,7 +200,28 @@ class Session:
             self._died(index, type(message).__name__)
         else:
             del self._raws[index]
-            self._finds.append(message)
+            self._found(message)
+
+    def _found(self, find: Find) -> None:
+        """Keep one find an identity, the best, whichever worker was first. What was told stays."""
+        identity = find.failure.identity
+        known = self._finds.get(identity)
+        if known is not None and known.sort_key <= find.sort_key:
+            _drop(find)
+            return
+        self._finds[identity] = find
+        if self._plan.tells_at_once:
+            self._publish(identity)
+        elif known is not None:
+            _drop(known)
+
+    def _publish(self, identity: tuple[str, ...]) -> None:
+        find = self._finds[identity] = _published(self._finds[identity])
+        self._tell(Told(self._plan, find))
+
+    def _has_enough(self) -> bool:
+        reproduced = sum(find.reproduced for find in self._finds.values())
+        return reproduced >= (self._plan.failures_max or worker.UNLIMITED)
 
     def _died(self, index: int, how: str) -> None:
         """Without a worker its share of a budget of actions stays undone."""
@@ -219,7 +251,7 @@ class Session:
             seconds = rerun_seconds = INTERRUPTED_SECONDS
         for index, raw in self._raws.items():
             find = worker.reduce_raw(self._plan.finder(index), raw, after(seconds), rerun_seconds)
-            self._finds.append(find)
+            self._found(find)
         self._raws.clear()
 
     def _sum(self) -> SessionTotals:
@@ -236,8 +268,7 @@ class Session:
         reached = len(totals.probes)
         if reached > self._probes_reached:
             self._probes_reached, self._last_new = reached, now
-        identities = {find.failure.identity for find in self._finds}
-        identities |= {raw.failure.identity for raw in self._raws.values()}
+        identities = {raw.failure.identity for raw in self._raws.values()} | self._finds.keys()
         self._tell(
             Progress(
                 seconds=now - self._started,
@@ -252,7 +283,11 @@ class Session:
     def _finish(self) -> Finished:
         totals = self._sum()
         totals.probes = Counter({name: totals.probes[name] for name in self._plan.probes})
-        finds = self._publish()
+        identities = sorted(self._finds)
+        for identity in identities if not self._plan.tells_at_once else ():
+            self._publish(identity)
+        finds = tuple(self._finds[identity] for identity in identities)
+        self._take_back_untold({find.path for find in finds})
         if any(find.unsaved for find in finds):
             self._problem = self._problem or BadInputError(
                 f"{self._plan.corpus}: not all finds could be saved there; they are printed above"
@@ -268,16 +303,6 @@ class Session:
         self._tell(finished)
         return finished
 
-    def _publish(self) -> tuple[Find, ...]:
-        """One find an identity, whichever worker was first; the others' files go."""
-        kept: dict[tuple[str, ...], Find] = {}
-        for find in sorted(self._finds, key=lambda find: find.sort_key):
-            if kept.setdefault(find.failure.identity, find) is not find and find.path is not None:
-                corpus.take_back(find.path)
-        finds = tuple(_published(kept[identity]) for identity in sorted(kept))
-        self._take_back_untold({find.path for find in finds})
-        return finds
-
     def _take_back_untold(self, told: Container[Path | None]) -> None:
         """A worker may be killed when it has saved a find, and before it tells of it.
 
@@ -290,6 +315,11 @@ class Session:
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
+
+
+def _drop(find: Find) -> None:
+    if find.path is not None:
+        corpus.take_back(find.path)
 
 
 def _published(find: Find) -> Find:

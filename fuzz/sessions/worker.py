@@ -59,6 +59,8 @@ class Plan:
     options: TargetOptions = NO_OPTIONS
     probes: tuple[str, ...] = PROBES
     """What the target's contract lets it reach."""
+    failures_max: int | None = None
+    """So many failures that can be reproduced are enough."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
     """Tells this session's files from those of others that save in the same corpus."""
 
@@ -71,6 +73,14 @@ class Plan:
         check_beginning(Situation(contract, Bench(contract)))
         options = attrs.evolve(self.options, contract=contract)
         return attrs.evolve(self, options=options, probes=probes_for(contract))
+
+    @property
+    def tells_at_once(self) -> bool:
+        """Whether a find is told when it is reduced; or else at the end, when all are there.
+
+        Which of several workers is first is chance, of which a session of actions has none.
+        """
+        return self.workers == 1 or self.actions is None
 
     def finder(self, worker: int) -> Finder:
         """Who finds in this session."""
@@ -112,6 +122,7 @@ class Worker:
         self._totals = SessionTotals()
         self._probes = ProbeCounter()
         self._identities: set[tuple[str, ...]] = set()
+        self._failures_left = plan.failures_max or UNLIMITED
         self._sent = 0.0
         self._is_stopped = False
 
@@ -130,7 +141,8 @@ class Worker:
         self._send_totals()
 
     def _is_over(self) -> bool:
-        return self._is_stopped or time.monotonic() > self._deadline
+        is_stopped = self._is_stopped or not self._failures_left
+        return is_stopped or time.monotonic() > self._deadline
 
     def _report(self) -> None:
         """Tell the parent now and then that the work goes on, and hear whether it is to stop."""
@@ -153,6 +165,7 @@ class Worker:
         seconds_left = max(self._deadline - time.monotonic(), 0)
         takes_too_long = after(min(SECONDS_MAX, seconds_left + self._plan.overtime_seconds))
         find = reduce_raw(self._finder, raw, lambda: self._is_stopped or takes_too_long())
+        self._failures_left -= find.reproduced
         self._connection.send(find)
 
 

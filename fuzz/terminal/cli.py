@@ -77,6 +77,13 @@ def cli() -> None:
     default=Path("corpus"), show_default=True, help="Where finds are saved; made if missing."
 )
 @click.option("--summary", type=FILE, help="Write a summary as JSON.")
+@click.option("-x", "stops_first", is_flag=True, help="Stop after the first failure.")
+@click.option(
+    "--max-failures",
+    "failures_max",
+    type=click.IntRange(min=1),
+    help="Stop after so many failures, of those that can be reproduced.",
+)
 @without_option
 def run(  # noqa: PLR0913 - the options of the command
     choice: TargetChoice,
@@ -87,6 +94,8 @@ def run(  # noqa: PLR0913 - the options of the command
     actions: int | None,
     corpus_folder: Path,
     summary: Path | None,
+    stops_first: bool,
+    failures_max: int | None,
     without: tuple[str, ...],
 ) -> int:
     """Fuzz a target until the budget is used up."""
@@ -108,6 +117,7 @@ def run(  # noqa: PLR0913 - the options of the command
         corpus=corpus_folder,
         seconds=(seconds or 30.0) if actions is None else None,
         actions=actions,
+        failures_max=1 if stops_first else failures_max,
     ).under_contract()
     corpus.open_folder(corpus_folder)
     if summary is not None:

@@ -26,6 +26,7 @@ RAREST = 5
 STOPPED = {
     session.TIME: "the time is up",
     session.ACTIONS: "all actions are done",
+    session.FAILURES: "that is as many as were asked for",
     session.INTERRUPTED: "interrupted",
     session.WORKERS_DIED: "workers died, and what they were to do is not done",
 }
@@ -73,6 +74,7 @@ class SessionReporter:
         self._screen = screen
         self._live: Live | None = None
         self._printed_seconds = 0.0
+        self._numbers: dict[tuple[str, ...], int] = {}
 
     def __call__(self, event: session.Event) -> None:
         """Show one event."""
@@ -86,6 +88,10 @@ class SessionReporter:
                     f"worker {event.worker} died ({event.how}); the session goes on without it",
                     "yellow",
                 )
+            case session.Told():
+                identity = event.find.failure.identity
+                number = self._numbers.setdefault(identity, len(self._numbers) + 1)
+                print_find(self._screen, number, event.find, event.plan.options)
             case session.Finished():
                 self._finish(event)
 
@@ -116,8 +122,8 @@ class SessionReporter:
     def _finish(self, finished: session.Finished) -> None:
         if self._live is not None:
             self._live.stop()
-        for number, find in enumerate(finished.finds, 1):
-            print_find(self._screen, number, find, finished.plan.options)
+        for line in _cause_lines(finished.finds, self._numbers):
+            self._screen.print(line)
         totals = finished.totals
         self._screen.print(
             f"{counted(totals.traces, 'trace')}, {counted(totals.actions, 'action')} "
@@ -130,6 +136,20 @@ class SessionReporter:
         how = f" in {finished.seconds:.1f} s; {STOPPED[finished.stop_reason]}"
         how += "" if totals.actions else " before anything was done"
         self._screen.print_parts((failures, "bold"), (how, ""))
+
+
+def _cause_lines(finds: Sequence[Find], numbers: Mapping[tuple[str, ...], int]) -> Iterator[str]:
+    """Several finds by what may be their cause: one oracle, and one trace but for the culprit."""
+    causes: dict[object, list[tuple[int, int, str]]] = {}
+    for find in finds:
+        failure = find.failure
+        entry = len(failure.actions), numbers[failure.identity], " / ".join(failure.identity)
+        causes.setdefault((failure.oracle, failure.actions[:-1]), []).append(entry)
+    if len(finds) > 1:
+        yield "by their likely causes, the shortest traces first:"
+        for (length, number, identity), *others in sorted(map(sorted, causes.values())):
+            like = f", like {', '.join(str(other) for _, other, _ in others)}" if others else ""
+            yield f"  failure {number}{like}: {counted(length, 'action')}, {identity}"
 
 
 def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
@@ -149,10 +169,18 @@ def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[s
 def _progress_line(progress: session.Progress) -> str:
     totals = progress.totals
     speed = totals.actions / max(progress.seconds, 0.001)
-    return (
-        f"{progress.seconds:.0f} s · {short(totals.traces)} traces · {short(speed)} actions/s · "
-        f"{short(totals.samples)} samples · probes {len(totals.probes)}/{progress.probes} · "
-        f"{counted(progress.failures, 'failure')} · "
-        + (f"reducing {progress.reducing} · " if progress.reducing else "")
-        + f"last new {progress.seconds_since_new:.0f} s ago"
+    reducing = ["reducing ..."] if progress.reducing == 1 else []
+    if progress.reducing > 1:
+        reducing = [f"reducing {progress.reducing} ..."]
+    return " · ".join(
+        [
+            f"{progress.seconds:.0f} s",
+            counted(progress.failures, "failure"),
+            *reducing,
+            f"{short(totals.traces)} traces",
+            f"{short(speed)} actions/s",
+            f"{short(totals.samples)} samples",
+            f"probes {len(totals.probes)}/{progress.probes}",
+            f"last new {progress.seconds_since_new:.0f} s ago",
+        ]
     )

@@ -17,14 +17,18 @@ import pytest
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
+from fuzz.protocol.trace import digest_of
+from fuzz.sessions.corpus import Find
 from fuzz.sessions.session import (
     ACTIONS,
+    FAILURES,
     INTERRUPTED,
     TIME,
     Event,
     Finished,
     Progress,
     Session,
+    Told,
     WorkerDied,
 )
 from fuzz.sessions.worker import Plan, SessionTotals
@@ -181,6 +185,88 @@ def test_a_find_that_is_being_reduced_is_told(plan: Plan) -> None:
     finished = run(attrs.evolve(plan, target=target, actions=20_000), note)
     assert finished.finds
     assert max(event.reducing for event in events) == 1
+
+
+# When a find is told.
+
+PLANTED = "reference+nonyoung-reported-dead"
+
+
+def events_of(plan: Plan) -> list[Event]:
+    events: list[Event] = []
+    run(plan, events.append)
+    return events
+
+
+def found_in(events: list[Event]) -> list[Find]:
+    return [event.find for event in events if isinstance(event, Told)]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
+    """What a session of one worker tells that has several finds."""
+    plan = Plan(PLANTED, "random", 3, 1, tmp_path_factory.mktemp("told"), actions=2000)
+    return events_of(plan)
+
+
+def test_a_find_is_told_while_the_session_goes_on(told: list[Event]) -> None:
+    first = next(number for number, event in enumerate(told) if isinstance(event, Told))
+    later = [event for event in told[first:] if isinstance(event, Progress)]
+    assert later
+    assert len(found_in(told)) > 1
+
+
+def test_what_is_told_is_in_its_final_file(told: list[Event]) -> None:
+    for find in found_in(told):
+        assert find.path is not None
+        assert find.path.name.endswith(f"-{digest_of(find.trace)}.jsonl")
+        assert find.path.exists()
+
+
+def test_the_end_tells_all_that_was_told_by_identity(told: list[Event]) -> None:
+    end = told[-1]
+    assert isinstance(end, Finished)
+    assert end.finds == tuple(sorted(found_in(told), key=lambda find: find.failure.identity))
+
+
+@pytest.mark.slow
+def test_several_workers_with_a_budget_of_actions_tell_at_the_end(plan: Plan) -> None:
+    events = events_of(attrs.evolve(plan, target=PLANTED, workers=2, actions=2000))
+    finds = found_in(events)
+    *_, end = events
+    assert isinstance(end, Finished)
+    assert events[-1 - len(finds) :] == [*(Told(end.plan, find) for find in finds), end]
+    assert end.finds == tuple(finds)
+
+
+@pytest.mark.parametrize("better_first", [False, True])
+def test_of_several_workers_a_find_of_one_identity_is_told_again_if_it_is_better(
+    better_first: bool, told: list[Event], tmp_path: Path
+) -> None:
+    events: list[Event] = []
+    plan = Plan(PLANTED, "random", 3, 2, tmp_path, seconds=1.0)
+    session = Session(plan, [events.append])
+    better = attrs.evolve(found_in(told)[0], path=None)
+    finds = [better, attrs.evolve(better, reproduced=False)]
+    for find in finds if better_first else reversed(finds):
+        session._found(find)  # noqa: SLF001 - which worker is first is chance
+    assert found_in(events) == ([better] if better_first else finds[::-1])
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_so_many_failures_are_enough(plan: Plan, workers: int) -> None:
+    endless = attrs.evolve(plan, target=PLANTED, actions=UNLIMITED_ACTIONS, workers=workers)
+    finished = run(attrs.evolve(endless, failures_max=1))
+    assert finished.stop_reason == FAILURES
+    assert len(finished.finds) >= 1
+
+
+@pytest.mark.slow
+def test_a_session_that_stops_after_a_failure_is_reproducible(plan: Plan) -> None:
+    stops = attrs.evolve(plan, target=PLANTED, actions=5000, failures_max=2)
+    first, second = run(stops), run(stops)
+    assert first.totals == second.totals
+    assert [find.trace for find in first.finds] == [find.trace for find in second.finds]
 
 
 def test_overtime_is_as_long_as_the_session_within_bounds(plan: Plan) -> None:

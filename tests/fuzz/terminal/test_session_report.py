@@ -1,0 +1,102 @@
+"""What a session prints while it runs, and how its end puts the finds together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fuzz.protocol.actions import (
+    Action,
+    AllocateNode,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    CollectStep,
+    EnableSampling,
+)
+from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.run import Failure
+from fuzz.sessions.corpus import Find
+from fuzz.sessions.session import ACTIONS, Finished, Progress, Told
+from fuzz.sessions.worker import Plan, SessionTotals
+from fuzz.terminal.session_report import SessionReporter
+from fuzz.terminal.streams import Screen
+
+PLAN = Plan("reference", "random", 1, 1, Path("corpus"), actions=1)
+COLUMNS = 80
+
+
+def find(*actions: Action, oracle: str = "heap", field: str = "error") -> Find:
+    failure = Failure({}, actions, oracle, field, "different", "1", "2", "made up")
+    trace = Trace(Header(VERSION, "reference", {}), actions)
+    return Find(failure, trace, Path("find.jsonl"), len(actions), reproduced=True)
+
+
+def printed(finds: Sequence[Find], capsys: pytest.CaptureFixture[str]) -> str:
+    reporter = SessionReporter(Screen())
+    for each in finds:
+        reporter(Told(PLAN, each))
+    reporter(Finished(PLAN, 1.0, SessionTotals(), tuple(finds), ACTIONS, None))
+    return capsys.readouterr().out
+
+
+def progress(seconds: float, failures: int = 0, reducing: int = 0) -> Progress:
+    return Progress(seconds, SessionTotals(10**6, 10**8, 10**7), failures, reducing, 999.0, 142)
+
+
+def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:
+    SessionReporter(Screen())(event)
+    return capsys.readouterr().out
+
+
+def test_finds_of_one_oracle_whose_actions_differ_in_the_last_may_have_one_cause(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    node, minor, full = AllocateNode(0), CollectMinor(), CollectFull()
+    finds = [
+        find(node, EnableSampling(8), CollectStep()),
+        find(node, full),
+        find(node, minor),
+        find(node, minor, oracle="survival"),
+        find(node, CheckHeap(), full, oracle="survival"),
+    ]
+    report = printed(finds, capsys)
+    assert report[report.index("by their") :].splitlines()[:5] == [
+        "by their likely causes, the shortest traces first:",
+        "  failure 2, like 3: 2 actions, heap / error / collect_full / different",
+        "  failure 4: 2 actions, survival / error / collect_minor / different",
+        "  failure 1: 3 actions, heap / error / collect_step / different",
+        "  failure 5: 3 actions, survival / error / collect_full / different",
+    ]
+
+
+def test_a_single_find_needs_no_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "causes" not in printed([find(CollectMinor())], capsys)
+
+
+def test_a_find_that_is_told_again_keeps_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = SessionReporter(Screen())
+    longer, other = find(AllocateNode(0), CollectMinor()), find(CollectFull())
+    for each in (longer, other, find(CollectMinor())):
+        reporter(Told(PLAN, each))
+    titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILURE")]
+    assert [title.split(":")[0] for title in titles] == ["FAILURE 1", "FAILURE 2", "FAILURE 1"]
+
+
+@pytest.mark.parametrize(
+    ("reducing", "words"),
+    [(0, "3 failures · "), (1, "3 failures · reducing ... · "), (2, "· reducing 2 ... · ")],
+)
+def test_the_live_line_says_what_is_being_reduced(
+    reducing: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in live_line(progress(12, 3, reducing), capsys)
+
+
+def test_failures_stand_in_the_live_line_of_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = live_line(progress(99_999, 10_000, 10), capsys)
+    assert "10,000 failures · reducing 10 ... · " in line[:COLUMNS]
