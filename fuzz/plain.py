@@ -44,10 +44,11 @@ def _seen(character: str) -> str:
 
 def shell_words(words: Iterable[str]) -> str:
     r"""Words of a command line, whole, as a shell reads them; what cannot be seen as `$'\033'`."""
-    return " ".join(map(_shell_word, words))
+    return " ".join(map(shell_word, words))
 
 
-def _shell_word(word: str) -> str:
+def shell_word(word: str) -> str:
+    """One of them."""
     return shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_quoted, word))}'"
 
 

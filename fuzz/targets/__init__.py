@@ -15,7 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, did_you_mean
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
@@ -69,8 +69,11 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
             raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
         target = _program(name, options)
     else:
-        from fuzz.targets.references.kin import make_reference
+        from fuzz.targets.references.kin import REFERENCES, make_reference
 
+        if base not in REFERENCES:
+            like = did_you_mean(base, [*REFERENCES, *PROGRAMS]) or ";"
+            raise BadInputError(f"unknown target {base!r}{like} `gcfuzz targets` lists them")
         target = make_reference(name, options.without)
     if options.check_invariants:
         check_invariants = getattr(target, "check_invariants", None)

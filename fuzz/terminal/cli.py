@@ -13,13 +13,13 @@ import errno
 import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fuzz.plain import plain, shell_words
+from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.terminal.streams import Screen
 from fuzz.terminal.target_options import (
@@ -50,9 +50,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 engine_option = click.option(
     "--engine", type=OneOf("fuzz.sessions.worker", "ENGINES"), default="random", show_default=True
 )
-workers_option = functools.partial(
-    click.option, "--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes."
-)
+workers_option = functools.partial(click.option, "--workers", type=click.IntRange(1, WORKERS_MAX))
 corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PATH)
 
 
@@ -66,7 +64,7 @@ def cli() -> None:
 @target_options
 @engine_option
 @click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
-@workers_option(default=1, show_default=True)
+@workers_option(default=1, show_default=True, help="Processes.")
 @click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
     "--actions",
@@ -151,7 +149,7 @@ def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
 
 def _replays(
     paths: list[Path], choice: TargetChoice
-) -> Iterator[tuple[Path, Failure | BadInputError | None, str]]:
+) -> Iterator[tuple[Path, Failure | BadInputError | None, Sequence[str]]]:
     from fuzz.protocol import trace as traces
     from fuzz.protocol.target import contract_of
     from fuzz.run import replay
@@ -372,7 +370,10 @@ def profile_command(
 
 @cli.command("bugs")
 @click.argument(
-    "bugs", metavar="[BUG]...", nargs=-1, type=OneOf("fuzz.targets.bugs.known_bugs", "KNOWN_BUGS")
+    "bugs",
+    metavar="[BUG]...",
+    nargs=-1,
+    type=OneOf("fuzz.targets.bugs.known_bugs", "KNOWN_BUGS", "`gcfuzz targets`"),
 )
 @engine_option
 @click.option(
@@ -382,20 +383,28 @@ def profile_command(
     show_default=True,
     help="Hunt with the seeds from 1 to N.",
 )
-@workers_option(default=min(os.cpu_count() or 1, WORKERS_MAX), show_default="the processors")
+@workers_option(
+    default=min(os.cpu_count() or 1, WORKERS_MAX), help="Processes.  [default: the processors]"
+)
 @click.option("--trace", "shows_trace", is_flag=True, help="Show each bug's reduced trace.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def bugs_command(  # noqa: PLR0913 - the options of the command
     bugs: tuple[str, ...], engine: str, seeds: int, workers: int, shows_trace: bool, as_json: bool
 ) -> int:
     """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
-    from fuzz.sessions.hunt import hunt_all
+    from fuzz.sessions.hunt import ACTIONS_MAX, hunt_all
     from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
     from fuzz.terminal import tables
 
     if shows_trace and as_json:
         raise BadInputError("--trace and --json are two ways to print; give one of them")
     chosen = bugs or tuple(KNOWN_BUGS)
+    if not as_json:
+        bugs_and_seeds = f"{counted(len(chosen), 'bug')}, {counted(seeds, 'seed')} each"
+        hunts = counted(len(chosen) * seeds, "hunt")
+        Screen().print(
+            f"{bugs_and_seeds}: {hunts}, each of {ACTIONS_MAX[engine]:,} actions at most"
+        )
     with tables.counting("hunts", len(chosen) * seeds) as progress:
         records = list(hunt_all(chosen, engine, seeds, workers, progress))
     if as_json:

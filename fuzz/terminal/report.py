@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import attrs
 
-from fuzz.plain import counted, shell_words
+from fuzz.plain import counted, shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, Action
@@ -51,12 +51,14 @@ def describe_failure(failure: Failure) -> tuple[tuple[str, str], ...]:
     )
 
 
-def print_failure(screen: Screen, title: str, failure: Failure, replay: str | None) -> None:
+def print_failure(
+    screen: Screen, title: str, failure: Failure, replay: Sequence[str] | None
+) -> None:
     """A failure: what was expected, what came instead, the actions, and how to replay it, if so."""
     screen.print(title, "bold red")
     config = "config", describe_configuration(failure.configuration)
     for name, text in (*describe_failure(failure), config):
-        screen.print(f"  {name:<9} {text}")
+        screen.print(f"  {name:<9} {text}", indent=12)
     last = len(failure.actions)
     for number, action in enumerate(failure.actions, 1):
         line = f"{number:>5}  {describe_action(action)}"
@@ -66,18 +68,16 @@ def print_failure(screen: Screen, title: str, failure: Failure, replay: str | No
         else:
             screen.print(f"  {line}")
     if replay is not None:
-        _print_command(screen, "replay", replay, "bold")
+        screen.print_command("  replay   ", replay, "bold")
 
 
-def _print_command(screen: Screen, name: str, words: str, style: str = "") -> None:
-    """A command to copy, whole however long it is, of shell words."""
-    screen.print_parts((f"  {name:<9} ", ""), (words, style))
-
-
-def replay_command(path: Path, options: TargetOptions, target: str | None = None) -> str:
-    """What to type to replay a trace, on its own target or on another."""
+def replay_command(
+    path: Path, options: TargetOptions, target: str | None = None
+) -> tuple[str, ...]:
+    """What to type to replay a trace, on its own target or on another, in words of a shell."""
     target_words = [] if target is None else ["--target", target]
-    return shell_words(["gcfuzz", "replay", str(path), *target_words, *options.words])
+    words = ["gcfuzz", "replay", str(path), *target_words, *options.words]
+    return tuple(map(shell_word, words))
 
 
 def print_find(screen: Screen, number: int, find: Find, options: TargetOptions) -> None:
@@ -93,8 +93,8 @@ def print_find(screen: Screen, number: int, find: Find, options: TargetOptions) 
     if find.unsaved is not None:
         screen.print(f"  unsaved   {find.unsaved}; this file is as it was found")
     if options.command:
-        alone = f"{shell_words(options.command)} < {shell_words([str(find.path)])}"
-        _print_command(screen, "alone", alone)
+        alone = *map(shell_word, options.command), "<", shell_word(str(find.path))
+        screen.print_command("  alone    ", alone)
     found = find.trace.header.found
     if found is not None:
         length = found.reduced_from
@@ -110,7 +110,7 @@ def _print_unsaved(screen: Screen, find: Find) -> None:
 
 
 def print_replays(
-    screen: Screen, results: Iterable[tuple[Path, Failure | BadInputError | None, str]]
+    screen: Screen, results: Iterable[tuple[Path, Failure | BadInputError | None, Sequence[str]]]
 ) -> tuple[int, int]:
     """A line a replayed trace, the failures in full, and totals.
 

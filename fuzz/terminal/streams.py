@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
+import textwrap
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -54,9 +56,33 @@ class Screen:
     terminal, and where somebody asks for `console`.
     """
 
-    def print(self, line: str, style: str = "") -> None:
-        """A line; what cannot be seen in it is written out, and what is too long is cut."""
-        self.print_parts((plain(line, LINE_MAX), style))
+    def print(self, line: str, style: str = "", indent: int = 2) -> None:
+        """A line; what cannot be seen in it is written out, and what is too long is cut.
+
+        In a terminal it goes on below, so many columns further in, and breaks between words.
+        """
+        shown = plain(line, LINE_MAX)
+        if self.columns is not None:
+            shown = textwrap.fill(
+                shown, self.columns, subsequent_indent=" " * indent, break_on_hyphens=False
+            )
+        self.print_parts((shown, style))
+
+    def print_command(self, name: str, words: Sequence[str], style: str = "") -> None:
+        """A command to copy, of words as a shell reads them, which are never broken."""
+        lines = [name]
+        for word in words:
+            if self.columns is not None and len(lines[-1]) + len(word) + 3 > self.columns:
+                lines[-1] += " \\"
+                lines.append("   ")
+            lines[-1] += f" {word}"
+        text = "\n".join(lines)
+        self.print_parts((text[: len(name)], ""), (text[len(name) :], style))
+
+    @cached_property
+    def columns(self) -> int | None:
+        """How wide the terminal is, if it is one."""
+        return self.console.width if sys.stdout.isatty() else None
 
     def print_parts(self, *parts: tuple[str, str]) -> None:
         """A line of words of this program's own, whole, each part with its style."""

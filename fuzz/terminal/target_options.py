@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, did_you_mean
 
 if TYPE_CHECKING:
     from fuzz.protocol.target import Target
@@ -29,14 +29,21 @@ PATH = click.Path(path_type=Path)
 class OneOf(click.Choice[str]):
     """One of the names in a module's constant, imported only when one is given, or shown."""
 
-    def __init__(self, module: str, constant: str) -> None:
-        self._module, self._constant = module, constant
+    def __init__(self, module: str, constant: str, listed_in: str = "") -> None:
+        """`listed_in` is where to read of names that are too many for a message."""
+        self._module, self._constant, self._listed_in = module, constant, listed_in
         self.case_sensitive = True
 
     @cached_property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names."""
         return tuple(getattr(import_module(self._module), self._constant))
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            known = f"{self._listed_in} lists them" if self._listed_in else ", ".join(self.choices)
+            self.fail(f"{value!r} is none{did_you_mean(value, self.choices)} ({known})", param, ctx)
+        return value
 
 
 class Duration(click.ParamType[float]):
@@ -177,6 +184,6 @@ without_option = click.option(
     "--without",
     metavar="ACTION",
     multiple=True,
-    type=OneOf("fuzz.protocol.actions", "ACTIONS"),
+    type=OneOf("fuzz.protocol.actions", "ACTIONS", "docs/protocol.md"),
     help="Leave an action out, so that a find known already does not hide others.",
 )

@@ -5,13 +5,12 @@ A known bug is planted in one of them, its host, in place of some of these parts
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection
 from typing import Any
 
 import attrs
 
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, did_you_mean
 from fuzz.protocol.target import Target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS, planted_parts
 from fuzz.targets.references.allocators import GperftoolsTarget, JemallocTarget, TcmallocTarget
@@ -42,10 +41,11 @@ REFERENCES = {
 
 
 def make_reference(name: str, without: Collection[str] = ()) -> Target:
-    """The target of that name, BASE or BASE+BUG+BUG. Raises BadInputError if there is none."""
+    """The target of that name, BASE or BASE+BUG+BUG, BASE being one of REFERENCES.
+
+    Raises BadInputError if the bugs cannot be planted.
+    """
     base, *bugs = name.split("+")
-    if base not in REFERENCES:
-        raise BadInputError(f"unknown target {base!r}; `gcfuzz targets` lists them")
     for bug in bugs:
         _check_bug(bug, base, name)
         if bugs.count(bug) > 1:
@@ -59,17 +59,15 @@ def _check_bug(bug: str, base: str, name: str) -> None:
     if not bug:
         raise BadInputError(f"the target {name!r} names no bug after +")
     if bug not in KNOWN_BUGS:
-        raise BadInputError(f"unknown bug {bug!r} in target {name!r}; {_known_in(base, bug)}")
+        raise BadInputError(f"unknown bug {bug!r} in target {name!r}{_known_in(base, bug)}")
     host = KNOWN_BUGS[bug].host
     if host != base:
         raise BadInputError(f"the bug {bug!r} can be planted in {host} only, not in {base}")
 
 
 def _known_in(base: str, wanted: str) -> str:
-    """Which bugs can be planted in `base`, the one first that may be meant."""
+    """The bug of `base` that may be meant, or else all that can be planted in it."""
     bugs = [bug.id for bug in KNOWN_BUGS.values() if bug.host == base]
     if not bugs:
-        return f"no bug can be planted in {base}"
-    known = f"{base} has {', '.join(bugs)}"
-    closest = difflib.get_close_matches(wanted, bugs, n=1)
-    return f"did you mean {closest[0]}? {known}" if closest else known
+        return f"; no bug can be planted in {base}"
+    return did_you_mean(wanted, bugs) or f"; {base} has {', '.join(bugs)}"

@@ -124,6 +124,28 @@ def test_an_unknown_engine_is_told_the_known_ones(complaint: Complaint) -> None:
     assert "machine" in printed
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ("run --target refernce", "reference"),
+        ("run --target jemaloc", "jemalloc"),
+        ("run --target reference+stale-limit", "stale-limit-after-large"),
+        ("run --engine rendom", "random"),
+        ("run --without alocate_node", "allocate_node"),
+        ("bugs stale-limit-after", "stale-limit-after-large"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_put_right(
+    arguments: str, meant: str, complaint: Complaint
+) -> None:
+    assert f"; did you mean {meant}?" in complaint(*arguments.split())
+
+
+def test_names_that_are_many_are_not_all_told(complaint: Complaint) -> None:
+    assert "docs/protocol.md lists them" in complaint("run", "--without", "xyz")
+    assert len(complaint("run", "--without", "xyz")) < 100
+
+
 def test_an_unknown_target_is_named(complaint: Complaint) -> None:
     assert "'boehm'" in complaint("run", "--target", "boehm")
 
@@ -468,6 +490,19 @@ def test_targets_lists_every_bug_with_its_source(capsys: pytest.CaptureFixture[s
     words = " ".join(capsys.readouterr().out.split())
     bugs = KNOWN_BUGS.values()
     assert [bug.id for bug in bugs if f"{bug.id} {bug.what} {bug.seen_in}" not in words] == []
+
+
+@pytest.mark.parametrize("command", ["run", "replay", "profile", "bugs", "probes"])
+def test_no_default_is_in_parentheses(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run_command_line([command, "--help"])
+    assert "default: (" not in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.slow
+def test_bugs_says_first_how_much_there_is_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["bugs", BUG, "--seeds", "1"]) == CLEAN
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first == "1 bug, 1 seed each: 1 hunt, each of 20,000 actions at most"
 
 
 @pytest.mark.parametrize("command", ["run", "replay", "reduce", "targets"])

@@ -409,10 +409,16 @@ class Viewer:
         self._chrome = chrome
         self._folder = folder
 
-    def open(self, page: Page) -> None:
+    def open(self, page: Page, fragment: str = "") -> None:
         path = self._folder / "page.html"
         path.write_text(render(page), encoding="utf-8")
-        self._chrome.get(path.as_uri())
+        self._chrome.get(path.as_uri() + fragment)
+
+    def address(self, fragment: str) -> None:
+        self._chrome.execute_script(f"location.hash = '{fragment}'")
+
+    def fragment(self) -> str:
+        return self._chrome.current_url.partition("#")[2]
 
     def press(self, *keys: str) -> None:
         self._chrome.find_element(By.TAG_NAME, "body").send_keys(*keys)
@@ -505,6 +511,53 @@ def test_the_page_begins_with_the_trace_and_its_first_action(viewer: Viewer) -> 
     assert viewer.find("#configuration").text == "all defaults"
     assert viewer.texts("#actions .number") == ["1", "2"]
     assert viewer.current() == viewer.find("#action").text == "enable_sampling period_bytes=128"
+
+
+@pytest.mark.slow
+def test_a_page_of_a_failure_begins_with_the_mismatch(viewer: Viewer) -> None:
+    viewer.open(page_of(*STALE_LIMIT, target="reference+stale-limit-after-large"))
+    assert viewer.find("#position").text == "step 3 of 3"
+    assert viewer.find("#mismatch").is_displayed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fragment", "step"), [("#2", 2), ("#99", 3), ("#0", 1), ("#nonsense", 3), ("", 3)]
+)
+def test_the_address_says_which_step_is_shown_first(
+    fragment: str, step: int, viewer: Viewer
+) -> None:
+    viewer.open(page_of(*STALE_LIMIT, target="reference+stale-limit-after-large"), fragment)
+    assert viewer.find("#position").text == f"step {step} of 3"
+    assert viewer.fragment() == str(step)
+
+
+@pytest.mark.slow
+def test_the_address_and_the_step_follow_each_other(viewer: Viewer) -> None:
+    viewer.open(page_of(ENABLE, NODE, ARRAY))
+    viewer.press(Keys.ARROW_RIGHT)
+    assert viewer.fragment() == "2"
+    viewer.address("#3")
+    assert viewer.current() == "allocate_array length=2"
+
+
+@pytest.mark.slow
+def test_what_a_step_made_is_drawn_as_new_from_the_first_step_on(viewer: Viewer) -> None:
+    viewer.open(page_of(NODE, ARRAY))
+    assert viewer.texts(".box.placed .label") == ["node 7"]
+    viewer.press(Keys.ARROW_RIGHT)
+    assert viewer.texts(".box.placed .label") == ["array 2"]
+    assert viewer.texts(".box.young:not(.placed) .label") == ["node 7"]
+
+
+@pytest.mark.slow
+def test_what_does_not_differ_is_named_in_both_heaps(viewer: Viewer) -> None:
+    viewer.open(page_of(*NUMBER_LOST, target="reference+shadow-keeps-number"))
+    notes = [
+        viewer.texts(f"#heaps > div:{side}-child .box:not(.differs) text.quiet")
+        for side in ("first", "last")
+    ]
+    assert notes[0] == notes[1] == ["row 1 · prebuilt 0", "row 2 · prebuilt 1"]
 
 
 @pytest.mark.slow
@@ -612,6 +665,7 @@ def test_the_culprit_is_marked_and_what_it_did_told(viewer: Viewer) -> None:
     viewer.open(page_of(*STALE_LIMIT, target="reference+stale-limit-after-large"))
     assert viewer.texts("#actions .culprit .words") == ["allocate_node number=0 nonmovable"]
     assert viewer.find("#verdict").text == "mismatch at action 3"
+    viewer.press(Keys.HOME)
     assert not viewer.find("#mismatch").is_displayed()
     viewer.press(Keys.END)
     assert viewer.texts("#mismatch dd")[:3] == ["pointers", "limit 256", "limit 31"]

@@ -1,8 +1,9 @@
-"""A reader that leaves (`gcfuzz … | head -1`) does not change how a command ends."""
+"""What is printed: how a terminal shows it, and how a command ends whose reader leaves."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import fuzz
+from fuzz.plain import shell_word
+from fuzz.terminal.streams import Screen
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 PASSING = '{"gcfuzz": 1, "target": "reference"}\n{"do": "allocate_node", "number": 0}\n'
@@ -37,6 +40,47 @@ COMMANDS = [
     pytest.param("run --actions 100 --seed 1", CLEAN, marks=pytest.mark.slow),
     pytest.param("run --actions 9 --target nothing", BAD_INPUT, marks=pytest.mark.slow),
 ]
+
+
+# What a terminal shows.
+
+
+@pytest.fixture
+def narrow() -> Screen:
+    """A terminal of forty columns."""
+    screen = Screen()
+    screen.columns = 40
+    return screen
+
+
+def test_a_long_line_goes_on_below_between_words(
+    narrow: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    narrow.print("  because   what the allocator-free list said of it", indent=12)
+    assert capsys.readouterr().out.splitlines() == [
+        "  because   what the allocator-free list",
+        "            said of it",
+    ]
+
+
+def test_a_command_is_broken_between_its_words_and_can_be_copied(
+    narrow: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = "finds/a-name-of-more-than-forty-columns-in-all.jsonl"
+    words = ["gcfuzz", "replay", path, "it's", "-x"]
+    narrow.print_command("  replay   ", [*map(shell_word, words)])
+    printed = capsys.readouterr().out
+    assert printed.startswith("  replay    gcfuzz replay \\\n    finds/")
+    assert shlex.split(printed.replace("\\\n", "")) == ["replay", *words]
+
+
+def test_what_is_no_terminal_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().print("a long line " * 20)
+    Screen().print_command("replay", ["a-long-word"] * 20)
+    assert capsys.readouterr().out.count("\n") == 2
+
+
+# A reader that leaves.
 
 
 @pytest.mark.parametrize(("command", "code"), COMMANDS)
