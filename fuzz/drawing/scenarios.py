@@ -196,7 +196,7 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         weakref = _newest(situation)
     yield AllocateNode(0)
     item, child = _field(choices, origin), _newest(situation)
-    if choices.below(2):
+    if choices.below(3) > 1:
         # A copy to another place remembers it whole, and its cards say nothing of it any more.
         yield CopyArray(_slot(situation, heir), _slot(situation, origin), 0, item, 1)
     yield Write(_slot(situation, origin), item, _slot(situation, child))
@@ -281,7 +281,8 @@ def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
     yield from _steps(choices)
     yield LoadPrebuilt(0) if choices.below(2) else _parent(choices)
     holder = _newest(situation)
-    if choices.below(2):
+    is_known = choices.below(3) > 1
+    if is_known:
         yield TakeIdentity(_slot(situation, holder))
     yield AllocateString(0) if choices.below(3) else AllocateNode(0)
     obj = _newest(situation)
@@ -290,7 +291,7 @@ def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
     weakref = _newest(situation)
     yield Write(_slot(situation, holder), _field(choices, holder), _slot(situation, obj))
     yield Free(_slot(situation, obj))
-    if choices.below(2):
+    if not is_known:  # It would grow old.
         yield from _steps(choices)
     yield Free(_slot(situation, holder))
     yield CollectMinor()
