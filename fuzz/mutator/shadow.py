@@ -264,13 +264,13 @@ class Shadow:
 
     def _let_grow_old(self, refs: Iterable[ShadowObject | None]) -> None:
         """The young ones among these grow old, and all young ones that they lead to."""
-        pending = [ref for ref in refs if ref is not None and ref.age is YOUNG]
+        pending = [ref for ref in filter(None, refs) if ref.age is YOUNG]
         while pending:
             obj = pending.pop()
             if obj.age is YOUNG:
                 obj.age = OLD
                 obj.survived = True
-                pending.extend([ref for ref in obj.refs if ref is not None])
+                pending.extend(filter(None, obj.refs))
 
     def _leave_pinned(self) -> list[ShadowObject]:
         """Those that stay in the nursery, for the next minor collection to decide about them.
