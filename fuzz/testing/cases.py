@@ -28,13 +28,12 @@ from fuzz.protocol.target import Target
 from fuzz.run import Failure, replay
 from fuzz.sessions import corpus
 from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.sessions.worker import reduce_raw
+from fuzz.sessions.worker import UNLIMITED, reduce_raw
 from fuzz.targets import TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.streams import Screen
 
 SEED_BYTES = 4
-ACTIONS_MAX = 2**62
 TargetFactory = Callable[[], Target]
 
 
@@ -86,7 +85,7 @@ def _found_within(seconds: float, target: Target) -> list[Failure]:
     is_over = after(seconds)
     engine = RandomEngine(target, os.urandom(SEED_BYTES).hex())
     with cancelled_when(is_over):
-        for done in slices_of(engine, ACTIONS_MAX, ProbeCounter()):
+        for done in slices_of(engine, UNLIMITED, ProbeCounter()):
             if done.failures or is_over():
                 return done.failures
     return []
