@@ -368,6 +368,20 @@ def profile_command(
     return CLEAN if is_whole else INCONCLUSIVE
 
 
+@cli.command("check")
+@target_options
+def check_command(choice: TargetChoice) -> int:
+    """Try each action and setting of a target's contract once, and say what is odd. In seconds."""
+    from fuzz.sessions.handshake import shake_hands
+    from fuzz.terminal.report import print_handshake
+
+    hands = shake_hands(choice.make(choice.name_without_trace))
+    print_handshake(Screen(), hands)
+    if hands.failures:
+        return MISMATCH
+    return INCONCLUSIVE if hands.untried else CLEAN
+
+
 @cli.command("bugs")
 @click.argument(
     "bugs",

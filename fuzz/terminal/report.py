@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,6 +16,9 @@ from fuzz.run import Failure
 from fuzz.sessions.corpus import Find
 from fuzz.targets import TargetOptions
 from fuzz.terminal.streams import Screen
+
+if TYPE_CHECKING:
+    from fuzz.sessions.handshake import Handshake
 
 
 def describe_action(action: Action) -> str:
@@ -129,3 +133,23 @@ def print_replays(
     rest = f", {unusable} could not be replayed" if unusable else ""
     screen.print(f"{passed} passed, {failed} failed{rest}")
     return failed, unusable
+
+
+def print_handshake(screen: Screen, hands: Handshake) -> None:
+    """What came of trying each action and setting once: the failures, and what is odd."""
+    for number, failure in enumerate(hands.failures.values(), 1):
+        title = f"FAILURE {number}: {' / '.join(failure.identity)}"
+        print_failure(screen, title, failure, replay=None)
+    tried, settings = counted(len(hands.tried), "action"), len(hands.contract.settings)
+    values = f"{counted(settings, 'setting')} with {counted(hands.values, 'value')}"
+    cut = ", and the rest not tried" if hands.is_cut else ""
+    screen.print(f"tried {tried}, {values}: {counted(len(hands.failures), 'failure')}{cut}")
+    for what, names in (
+        ("judged by the oracles", hands.judges),
+        ("promised, and not tried, or never legal", hands.untried),
+        ("promised, and said nothing", hands.silent_fields),
+        ("told and not promised, so judged by nobody", hands.unpromised_fields),
+        ("actions not promised, so never asked for", hands.unpromised_actions),
+    ):
+        if names:
+            screen.print(f"{what}: {', '.join(names)}")

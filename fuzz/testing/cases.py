@@ -138,6 +138,7 @@ class KeptLines(Screen):
 
     def __init__(self) -> None:
         self.text = ""
+        self.columns = None
 
     @override
     def print_parts(self, *parts: tuple[str, str]) -> None:

@@ -1,0 +1,121 @@
+"""`gcfuzz check`: each action and setting of a contract is tried once, and what is odd is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+
+from fuzz.protocol.actions import ACTIONS, Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
+from fuzz.sessions.handshake import FAILURES_MAX, Handshake, shake_hands
+from fuzz.targets import make_target
+from fuzz.targets.references.kin import REFERENCES
+from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.report import print_handshake
+from fuzz.terminal.streams import Screen
+
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
+ACTIONS_PROMISED = ("allocate_node", "allocate_string", "free", "collect_minor", "check_heap")
+
+
+class Odd:
+    """The reference, with another contract and other answers."""
+
+    name = "odd"
+
+    def __init__(self, promises: Mapping[str, object], **answers: object) -> None:
+        self._target = make_target("reference")
+        self._promises, self._answers = promises, answers
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = attrs.evolve(self._target.start(configuration), promises=())
+        return attrs.evolve(contract, **self._promises)
+
+    def perform(self, action: Action) -> Observation:
+        return attrs.evolve(self._target.perform(action), **self._answers)
+
+
+class OnlyAllocates(Odd):
+    """All else is an error."""
+
+    def perform(self, action: Action) -> Observation:
+        return super().perform(action) if action.allocates else Observation(error="Broken: all")
+
+
+def told(target: Target, capsys: pytest.CaptureFixture[str]) -> str:
+    print_handshake(Screen(), shake_hands(target))
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def of_reference() -> Handshake:
+    return shake_hands(make_target("reference"))
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_every_reference_is_as_it_promises(name: str) -> None:
+    hands = shake_hands(make_target(name))
+    assert (hands.failures, hands.untried, hands.silent_fields) == ({}, [], [])
+
+
+def test_every_action_is_tried(of_reference: Handshake) -> None:
+    assert of_reference.tried == {*of_reference.contract.actions}
+    assert {*of_reference.unpromised_actions} == {*ACTIONS} - of_reference.tried
+
+
+def test_every_setting_is_tried_at_its_bounds(of_reference: Handshake) -> None:
+    assert of_reference.values >= 2 * len(of_reference.contract.settings)
+
+
+def test_what_is_broken_is_reduced() -> None:
+    failures = shake_hands(make_target("reference+sample-on-equality")).failures.values()
+    assert {failure.oracle for failure in failures} == {"sampling"}
+    assert min(len(failure.actions) for failure in failures) == 2
+
+
+def test_where_all_is_broken_not_all_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    hands = shake_hands(OnlyAllocates({}))
+    assert len(hands.failures) == FAILURES_MAX
+    print_handshake(Screen(), hands)
+    assert f": {FAILURES_MAX} failures, and the rest not tried" in capsys.readouterr().out
+
+
+def test_what_is_said_and_not_promised_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    promises = {"actions": ACTIONS_PROMISED, "observes": ("minors", "size")}
+    lines = told(Odd(promises), capsys).splitlines()
+    (line,) = [each for each in lines if each.startswith("told and not promised")]
+    assert "graph" in line
+    assert "size" not in line
+
+
+def test_what_is_promised_and_never_said_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    promises = {"actions": ACTIONS_PROMISED, "observes": ("minors", "identity")}
+    assert "promised, and said nothing: identity\n" in told(Odd(promises), capsys)
+
+
+def test_an_action_that_is_never_legal_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    promises = {"actions": (*ACTIONS_PROMISED, "unpin"), "observes": ("minors",)}
+    assert "promised, and not tried, or never legal: unpin\n" in told(Odd(promises), capsys)
+
+
+# The command.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("--target reference-tcmalloc", CLEAN),
+        ("--target reference+sample-on-equality", MISMATCH),
+        ("--target refernce", BAD_INPUT),
+        ("--command ./missing", BAD_INPUT),
+    ],
+)
+def test_the_exit_code_is_as_elsewhere(
+    arguments: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["check", *arguments.split()]) == code
+    assert (": 0 failures" in capsys.readouterr().out) is (code == CLEAN)
