@@ -24,7 +24,7 @@ from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
+from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, TargetOptions, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 PACKAGE = Path(__file__).parents[1]
@@ -92,12 +92,30 @@ def traces_in(place: Path) -> list[Path]:
     return [place]
 
 
-def shipped_traces() -> dict[str, Trace]:
-    """The traces that come with the package, by file name: the corpus of this project."""
+def shipped_traces(of: str = "") -> dict[str, Trace]:
+    """The traces that come with the package, by file name: the corpus of this project.
+
+    Or else, in a folder of it, what was found in others' collectors.
+    """
     folder = PACKAGE / "corpus"
     if not folder.is_dir():  # In a checkout the corpus stands beside the package.
         folder = PACKAGE.parent / "corpus"
-    return {path.name: traces.read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))}
+    return {path.name: traces.read(path) for path in sorted((folder / of).glob(f"*{SUFFIX}"))}
+
+
+def pages_like(find: Find) -> list[str]:
+    """What it may be: findings in its target by the same oracle, after the same kinds of action."""
+    target, oracle = find.trace.header.target, find.failure.oracle
+    folder, pages = KNOWN_FINDINGS.get(target, ("", ()))
+    like = [
+        name
+        for name, known in (shipped_traces(folder) if pages else {}).items()
+        if known.header.target == target
+        and known.header.found is not None
+        and known.header.found.oracle == oracle
+        and {*map(type, known.actions)} == {*map(type, find.failure.actions)}
+    ]
+    return [page for page in pages if any(name.startswith(page) for name in like)]
 
 
 def stem_of(failure: Failure) -> str:

@@ -23,6 +23,25 @@ from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_comm
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
 PROGRAMS = (PROCESS, INCMINIMARK, *STOCK_ALLOCATORS)
 """The targets that are a process of their own."""
+KNOWN_FINDINGS = {
+    INCMINIMARK: (
+        "incminimark",
+        (
+            *("arraycopy-clean-cards", "arraycopy-into-prebuilt", "arraycopy-while-marking"),
+            *("enable-beside-old-obstacle", "fork-keeps-young-samples", "marking-without-end"),
+            *("nonyoung-reported-dead", "old-objects-count-rounded", "pinned-shadow-freed"),
+            *("pressure-taken-for-sample", "rotating-nursery-old-limit"),
+            *("second-minor-reads-null", "stale-limit-after-large", "too-many-pinned"),
+            "weakref-to-pinned",
+        ),
+    ),
+    "gperftools-as-documented": (
+        "gperftools",
+        ("class-size-vs-request", "placeholder-first-interval", "reseed-drops-sample"),
+    ),
+}
+"""What was found in a target: the folder of its traces in the corpus, and its pages in
+docs/findings. A trace's name begins with that of its page."""
 TIMEOUT_SECONDS = 10.0
 
 

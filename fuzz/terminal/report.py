@@ -13,7 +13,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, Action
 from fuzz.run import Failure
-from fuzz.sessions.corpus import Find
+from fuzz.sessions.corpus import Find, pages_like
 from fuzz.targets import TargetOptions
 from fuzz.terminal.streams import Screen
 
@@ -104,6 +104,9 @@ def print_find(screen: Screen, number: int, find: Find, options: TargetOptions) 
         length = found.reduced_from
         was = f", reduced from {counted(length, 'action')}" if length is not None else ""
         screen.print(f"  found     by the {found.engine} engine{was}")
+    pages = [f"docs/findings/{page}.md" for page in pages_like(find)]
+    if pages:
+        screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)
 
 
 def _print_unsaved(screen: Screen, find: Find) -> None:

@@ -20,13 +20,14 @@ from fuzz.sessions.corpus import (
     Find,
     Finder,
     Raw,
+    pages_like,
     publish,
     save_raw,
     save_reduced,
     shipped_traces,
     take_back,
 )
-from fuzz.targets import make_target
+from fuzz.targets import KNOWN_FINDINGS, make_target
 
 BUG = "one-sample-per-object"
 STEM = "heap-value"
@@ -175,3 +176,45 @@ def test_a_reduction_that_is_over_at_once_still_fails_again(
     find = save_reduced(finder, Raw(failure, None), is_over=lambda: True)
     assert find.reproduced
     assert find.failure.actions == failure.actions
+
+
+# What is known already.
+
+PAGES = Path(__file__).parents[3] / "docs" / "findings"
+FINDINGS = {
+    name: trace
+    for folder, _ in KNOWN_FINDINGS.values()
+    for name, trace in shipped_traces(folder).items()
+}
+
+
+def find_like(trace: Trace, oracle: str) -> Find:
+    failure = Failure({}, trace.actions, oracle, "error", "different", "1", "2", "made up")
+    return find_of(failure, trace)
+
+
+def test_all_pages_of_findings_are_known() -> None:
+    pages = [page for _, pages in KNOWN_FINDINGS.values() for page in pages]
+    assert sorted(pages) == sorted(page.stem for page in PAGES.glob("[a-z]*.md"))
+
+
+def test_a_find_like_a_known_one_names_its_page() -> None:
+    trace = shipped_traces("incminimark")["weakref-to-pinned-cleared-heap-ca04307c.jsonl"]
+    assert pages_like(find_like(trace, "heap")) == ["weakref-to-pinned"]
+
+
+def test_nearly_every_known_find_is_like_its_page() -> None:
+    missed = []
+    for name, trace in FINDINGS.items():
+        assert trace.header.found is not None
+        pages = pages_like(find_like(trace, trace.header.found.oracle))
+        missed += [name] * (not any(name.startswith(page) for page in pages))
+    assert missed == ["arraycopy-between-cards-while-marking-heap-b31ff952.jsonl"]
+
+
+def test_another_oracle_another_action_and_another_target_are_another_find() -> None:
+    trace = shipped_traces("incminimark")["weakref-to-pinned-cleared-heap-ca04307c.jsonl"]
+    assert pages_like(find_like(trace, "survival")) == []
+    assert pages_like(find_like(attrs.evolve(trace, actions=trace.actions[1:]), "heap")) == []
+    other = attrs.evolve(trace, header=attrs.evolve(trace.header, target="reference"))
+    assert pages_like(find_like(other, "heap")) == []
