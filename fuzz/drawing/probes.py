@@ -18,7 +18,7 @@ from fuzz.mutator.shadow import Age, ShadowObject
 from fuzz.oracles import Bench
 from fuzz.oracles.sampling import SamplingFacts
 from fuzz.protocol import actions
-from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.actions import NAMES, Action, collects
 from fuzz.protocol.contract import DRAWN, Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
 
@@ -45,14 +45,6 @@ class Moment:
 
 def _toggled_while(state: int) -> Callable[[Moment], bool]:
     return lambda moment: moment.observation.state == state
-
-
-def _is_enabling(moment: Moment) -> bool:
-    return isinstance(moment.action, actions.EnableSampling)
-
-
-def _drops(moment: Moment) -> bool:
-    return isinstance(moment.action, actions.DisableSampling) and not moment.action.report
 
 
 def _root(moment: Moment, field: str = "root") -> ShadowObject:
@@ -109,22 +101,22 @@ _OF_BLOCKS: _Group = {
     "due_while_paused": lambda m: m.bench.sampling.unheard > 0,
     "sampled_by_another_thread": lambda m: m.observation.samples > 0 and m.action.thread > 0,
 }
-# Asked of enabling and disabling.
-_OF_TOGGLING: _Group = {
-    "enabled_beyond_nursery": lambda m: (
-        _is_enabling(m) and m.bench.sampling.period_bytes > m.bench.nursery_bytes
-    ),
-    "enabled_with_room_left": lambda m: (
-        _is_enabling(m) and m.observation.sample_point == m.observation.top
-    ),
-    "enabled_beside_obstacle": lambda m: _is_enabling(m) and m.bench.shadow.has_obstacles,
-    "reenabled_while_enabled": lambda m: _is_enabling(m) and m.before.period_bytes > 0,
+# Asked of enabling, of disabling, and of both.
+_OF_ENABLING: _Group = {
+    "enabled_beyond_nursery": lambda m: m.bench.sampling.period_bytes > m.bench.nursery_bytes,
+    "enabled_with_room_left": lambda m: m.observation.sample_point == m.observation.top,
+    "enabled_beside_obstacle": lambda m: m.bench.shadow.has_obstacles,
+    "reenabled_while_enabled": lambda m: m.before.period_bytes > 0,
+}
+_OF_DISABLING: _Group = {
     "disabled_never_enabled": lambda m: not m.bench.sampling.was_enabled,
-    "pending_samples_dropped": lambda m: _drops(m) and bool(m.pending),
+    "pending_samples_dropped": lambda m: bool(m.pending) and collects(m.action) == "never",
     "pending_samples_reported_by_disabling": lambda m: (
-        isinstance(m.action, actions.DisableSampling) and m.action.report and bool(m.pending)
+        bool(m.pending) and collects(m.action) == "minor"
     ),
-    **{f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(MAJOR_STATES)},
+}
+_OF_TOGGLING: _Group = {
+    f"toggled_while_{name}": _toggled_while(state) for state, name in enumerate(MAJOR_STATES)
 }
 # Asked of every report of pending samples.
 _OF_REPORTS: _Group = {
@@ -148,8 +140,8 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
         "period_set": lambda m: m.bench.sampling.period_bytes != m.before.period_bytes,
     },
     actions.ReadProfile: {"profile_of_samples": lambda m: any(m.observation.profile or ())},
-    actions.EnableSampling: _OF_TOGGLING,
-    actions.DisableSampling: _OF_TOGGLING,
+    actions.EnableSampling: _OF_ENABLING | _OF_TOGGLING,
+    actions.DisableSampling: _OF_DISABLING | _OF_TOGGLING,
     actions.ReadWeakref: {
         "weakref_died": lambda m: m.observation.alive is False,
         "weakref_to_pinned_object": lambda m: (
