@@ -28,6 +28,7 @@ RUN_HERE = {
     "mutants",
 }
 RUN_ELSEWHERE = {
+    "fuzzing_coverage": "test_fuzzing_coverage.py",
     "hostile_inputs": "test_hostile_inputs.py",
     "strategies": "test_estimators_page.py",
     "profiling": "test_profiling_evaluation.py",

@@ -1,11 +1,18 @@
-"""CI says at once, and in words, what a machine lacks."""
+"""CI says at once, and in words, what a machine lacks; the script for other people's CI works."""
 
+import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+import fuzz
+
 ROOT = Path(__file__).parents[1]
-BAD_INPUT = 2
+MISMATCH, BAD_INPUT = 1, 2
 TOOLS = ("bash", "dirname", "id", "mktemp", "rm", "timeout")
 
 
@@ -32,3 +39,29 @@ def test_all_that_is_missing_is_said_before_anything_is_run(tmp_path: Path) -> N
         "root",
     ]
     assert [each.name for each in tmp_path.iterdir()] == ["bin"]
+
+
+@pytest.mark.slow
+def test_the_script_for_other_people_s_ci_keeps_what_it_finds_and_makes_pages(
+    tmp_path: Path,
+) -> None:
+    script = re.search(r"```sh gcfuzz.sh\n(.*?)```", (ROOT / "docs/ci.md").read_text(), re.DOTALL)
+    assert script
+    (tmp_path / "gcfuzz.sh").write_text(script[1])
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
+    }
+    (tmp_path / "corpus").mkdir()
+    find = '{"gcfuzz": 1, "target": "mine"}\n{"do": "disable_sampling"}\n'
+    (tmp_path / "corpus" / "find.jsonl").write_text(find)
+    for target, pages in (("reference+disable-before-enable", ["find.html"]), ("reference", [])):
+        command = ["sh", "gcfuzz.sh", f"python -m fuzz.targets {target}", "1s"]
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+        )
+        assert f"passed, {len(pages)} failed" in ran.stdout, ran.stderr
+        assert (ran.returncode == MISMATCH) == bool(pages)
+        assert [each.name for each in (tmp_path / "report").glob("find.html")] == pages
+        assert (tmp_path / "report" / "summary.json").is_file()
