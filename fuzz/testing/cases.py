@@ -147,10 +147,10 @@ class KeptLines(Screen):
 
 def _options(factory: TargetFactory) -> TargetOptions:
     """The program that serves what `factory` makes, for the commands that want a file's target."""
-    return TargetOptions(("python", "-m", "fuzz.targets", *_place_of(factory)))
+    return TargetOptions(("python", "-m", "fuzz.targets", *place_of(factory)))
 
 
-def _place_of(factory: TargetFactory) -> tuple[str, ...]:
+def place_of(factory: TargetFactory) -> tuple[str, ...]:
     """Where a program imports it from; what has no such name is left to be filled in."""
     module = sys.modules.get(getattr(factory, "__module__", ""))
     name = getattr(factory, "__qualname__", "<")

@@ -1,0 +1,183 @@
+"""The pytest plugin, and `machine_for` under pytest, in a project and a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import fuzz
+
+pytestmark = pytest.mark.slow
+
+PASSED, FAILED, USAGE_ERROR = 0, 1, 4
+MISMATCH = 1
+PLUGIN = [] if entry_points(group="pytest11", name="gcfuzz") else ["-p", "pytest_gcfuzz"]
+"""Where it is installed pytest loads it by itself."""
+SUITE = """
+from fuzz import machine_for
+from fuzz.targets import make_target
+
+
+def my_target():
+    target = make_target({!r})
+    target.name = "mine"
+    return target
+
+
+TestMine = machine_for(my_target).TestCase
+"""
+REPLAYING = """
+
+def test_a_trace(gcfuzz_corpus):
+    gcfuzz_corpus.replay(my_target)
+"""
+PLANTED = SUITE.format("reference+disable-before-enable")
+SEEDED = "--hypothesis-seed=2"
+TRACE = '{"gcfuzz": 1, "target": "mine"}\n{"do": "disable_sampling"}\n'
+
+Ran = subprocess.CompletedProcess[str]
+
+
+class Project:
+    """A folder with tests, and what they leave there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, *words: str) -> Ran:
+        """Run a module of Python there."""
+        path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        packages = {"PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+        return subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=self.folder,
+            env={**os.environ, **path, **packages},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+    def test(self, *options: str) -> Ran:
+        """Run its tests."""
+        return self.run("pytest", *PLUGIN, "--color=no", "-rN", "-p", "no:cacheprovider", *options)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finding(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """One whose target has a planted bug."""
+    project = Project(tmp_path_factory.mktemp("finding"))
+    project.write("test_mine.py", PLANTED)
+    return project
+
+
+@pytest.fixture(scope="module")
+def found(finding: Project) -> Ran:
+    """It is found."""
+    return finding.test(SEEDED, "--junitxml=junit.xml", "--hypothesis-show-statistics")
+
+
+def replayed(project: Project, output: str) -> Ran:
+    """What comes of the command that a failure shows."""
+    (line,) = [line for line in output.splitlines() if " gcfuzz replay " in line]
+    command = shlex.split(line.partition("replay  ")[2])
+    return project.run("fuzz", *command[1:])
+
+
+def test_a_failure_is_a_session_s_report_and_neither_draws_nor_a_traceback(found: Ran) -> None:
+    assert found.returncode == FAILED
+    assert "E   AssertionError: FAILURE 1: " in found.stdout
+    assert "← the culprit" in found.stdout
+    for noise in ("Draw ", "state.", "Mismatch", "pointers.py", "runTest(self)"):
+        assert noise not in found.stdout
+
+
+def test_the_command_in_the_failure_replays_it(found: Ran, finding: Project) -> None:
+    again = replayed(finding, found.stdout)
+    assert again.returncode == MISMATCH, again.stderr
+    assert "0 passed, 1 failed" in again.stdout
+
+
+def test_junit_s_report_has_the_find(found: Ran, finding: Project) -> None:
+    assert found.returncode == FAILED
+    failure = ET.parse(finding.folder / "junit.xml").find(".//failure")
+    assert failure is not None
+    assert "← the culprit" in str(failure.text)
+    assert "FAILURE 1: " in failure.attrib["message"]
+
+
+def test_hypothesis_s_statistics_can_be_read(found: Ran) -> None:
+    statistics = found.stdout.partition("Hypothesis Statistics")[2]
+    assert ", 1 failing, and 0 invalid test cases" in statistics
+    assert max(map(len, statistics.splitlines())) < 100
+
+
+def test_pytest_s_configuration_names_the_corpus_and_the_command_where_the_tests_are(
+    project: Project,
+) -> None:
+    project.write("tests/test_mine.py", PLANTED)
+    project.write("pytest.ini", "[pytest]\ngcfuzz_corpus = tests/finds\n")
+    ran = project.test(SEEDED)
+    assert " gcfuzz replay tests/finds/" in ran.stdout
+    assert replayed(project, ran.stdout).returncode == MISMATCH
+
+
+def test_each_trace_of_the_corpus_is_a_test(project: Project) -> None:
+    project.write("test_mine.py", PLANTED + REPLAYING)
+    project.write("corpus/first.jsonl", TRACE)
+    project.write("corpus/second.jsonl", TRACE.replace("disable_sampling", "collect_full"))
+    output = project.test("-v", "-k", "test_a_trace").stdout
+    assert "test_a_trace[first] FAILED" in output
+    assert "test_a_trace[second] PASSED" in output
+    assert "1  disable_sampling   ← the culprit" in output
+    assert replayed(project, output).returncode == MISMATCH
+
+
+def test_with_a_time_the_random_engine_searches_and_an_empty_corpus_is_a_skipped_test(
+    project: Project,
+) -> None:
+    project.write("test_mine.py", PLANTED + REPLAYING)
+    output = project.test("--gcfuzz-time", "20s").stdout
+    assert "found     by the random engine" in output
+    assert "1 failed, 1 skipped" in output
+
+
+def test_a_session_that_finds_nothing_passes(project: Project) -> None:
+    project.write("test_mine.py", SUITE.format("reference"))
+    assert project.test("--gcfuzz-time", "200ms").returncode == PASSED
+
+
+def test_what_is_no_time_is_a_usage_error(project: Project) -> None:
+    ran = project.test("--gcfuzz-time", "soon")
+    assert ran.returncode == USAGE_ERROR
+    assert "'soon' is no time; write 500ms, 30s, 10m or 2h" in ran.stderr
+
+
+def test_the_plugin_loads_nothing_before_it_is_needed(project: Project) -> None:
+    project.write("loaded.py", "import sys, pytest, pytest_gcfuzz; print(*sys.modules)")
+    loaded = set(project.run("loaded").stdout.split())
+    assert "pytest_gcfuzz" in loaded
+    assert loaded & {"fuzz", "hypothesis", "click", "attr"} == set()
+
+
+def test_a_project_may_have_a_folder_fuzz_of_its_own(project: Project) -> None:
+    project.write("fuzz/__init__.py", "")
+    project.write("test_mine.py", "from fuzz import __path__\ndef test_mine(): pass\n")
+    ran = project.test()
+    assert ran.returncode == PASSED, ran.stderr
