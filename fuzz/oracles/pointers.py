@@ -5,7 +5,6 @@
     free == bytes allocated in the nursery since the last minor collection <= limit
     at + size == free, for an object just allocated in the nursery
     top is the end of the nursery
-    what passes the limit, and the sample point beyond it, collects before it is sampled
 
 Where an object may be pinned, the nursery has several rooms: `top` is the end of one, within the
 nursery, and `free` lies in it. Where memory pressure may have made a collection due, `limit` may be
@@ -36,7 +35,7 @@ class PointersMismatch(Mismatch):
 class PointersOracle(Oracle[SamplingFacts]):
     """Compares pointers with each other and with the sampling oracle's count."""
 
-    judges = ("free", "limit", "top", "at", "sample_point", "order")
+    judges = ("free", "limit", "top", "at", "sample_point")
     relies_on = (SamplingOracle,)
     told_by = SamplingOracle
 
@@ -44,8 +43,6 @@ class PointersOracle(Oracle[SamplingFacts]):
         super().__init__(contract, shadow)
         self._end = contract.nursery_bytes
         self._states_distances = contract.sampling.is_stated
-        # The sample point is beyond the limit, and no other room is before it.
-        self._collects_first = False
 
     @classmethod
     @override
@@ -76,14 +73,6 @@ class PointersOracle(Oracle[SamplingFacts]):
             raise PointersMismatch("free", f"at most {limit}", free, "within the limit")
         if observation.size is not None:
             self._check_place(observation.at, observation.size, observation.outside, free)
-        self._check_order(observation.order)
-        is_beyond = (observation.sample_point or 0) > limit
-        self._collects_first = is_beyond and not self._shadow.has_obstacles
-
-    def _check_order(self, order: str) -> None:
-        if self._collects_first and order.startswith("s") and "M" in order:
-            why = "the sample point was beyond the limit"
-            raise PointersMismatch("order", "M first", order, why)
 
     def _check_nursery(self, free: int, top: int, used: int) -> None:
         if top != self._end:

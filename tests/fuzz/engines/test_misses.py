@@ -2,8 +2,7 @@
 
 They are no bugs of the field, so they are planted here alone. What it takes is an array whose young
 items are copied about, or a weak reference that is read after its object died in an unusual way; or
-somebody who looks at the memory in use, at when a major collection begins, at empty reports, and at
-what comes before a collection.
+somebody who looks at the memory in use, at when a major collection begins, and at empty reports.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from gcmodel.memory.objects import (
     YOUNG,
     Object,
 )
-from gcmodel.sampling.sample_point import Sampling
 from gcmodel.sampling.sampler import Sampler
 
 ACTIONS_MAX = 30_000
@@ -144,13 +142,6 @@ def an_arena_has_one_page_more(original: Method, arenas: PagedArenas) -> Arena:
     return arena
 
 
-def sample_point_beyond_the_room_is_passed(
-    original: Method, sampling: Sampling, end: int
-) -> object:
-    sampling._nursery.nursery_limit = sampling.sample_point  # noqa: SLF001
-    return original(sampling, end)
-
-
 def pages_never_come_back(original: Method, arenas: PagedArenas, page: Page) -> None:
     free_pages = page.arena.free_pages
     original(arenas, page)
@@ -213,7 +204,6 @@ MISSES: dict[Callable[..., Any], tuple[type, str]] = {
     parents_of_what_is_pinned_are_forgotten_in_a_copy: (Heap, "copy_array"),
     object_whose_identity_is_taken_is_taken_for_old: (Identities, "_shadow"),
     an_arena_has_one_page_more: (PagedArenas, "_next_arena"),
-    sample_point_beyond_the_room_is_passed: (Sampling, "passed_in_nursery"),
     pages_never_come_back: (PagedArenas, "_sweep_page"),
     arenas_are_never_given_back: (PagedArenas, "_rehash"),
     major_collections_never_come: (MajorCollection, "threshold_reached"),

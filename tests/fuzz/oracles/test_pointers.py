@@ -313,33 +313,6 @@ def test_a_callback_that_left_no_trace_is_wrong(bench: Bench) -> None:
         bench.judge(AllocateNode(0), told)
 
 
-# What comes first.
-
-
-@pytest.mark.parametrize(("period_bytes", "order"), [(264, "Ms"), (256, "sM"), (256, "Ms")])
-def test_an_object_is_sampled_before_its_collection_if_the_sample_point_was_in_the_nursery(
-    bench: Bench, period_bytes: int, order: str
-) -> None:
-    bench.judge(AllocateNode(0), beyond_both(bench, period_bytes, order))
-
-
-def test_sampled_at_a_sample_point_beyond_the_top_before_its_collection_is_wrong(
-    bench: Bench,
-) -> None:
-    with pytest.raises(PointersMismatch, match="order: expected M first, got sM"):
-        bench.judge(AllocateNode(0), beyond_both(bench, 264, "sM"))
-
-
-def beyond_both(bench: Bench, period_bytes: int, order: str) -> Observation:
-    """What is said of a node that passes both the sample point and the top."""
-    limit = min(period_bytes, TOP)
-    judge(bench, EnableSampling(period_bytes), free=0, limit=limit, sample_point=period_bytes)
-    for free in range(32, TOP + 1, 32):
-        judge(bench, AllocateNode(0), free=free, limit=limit, sample_point=period_bytes)
-    collected = attrs.evolve(NODE, minors=1, samples=1, order=order, at=0, free=32)
-    return attrs.evolve(collected, limit=TOP, top=TOP, sample_point=2 * period_bytes - TOP)
-
-
 # Where the contract does not state how far samples are apart.
 
 

@@ -450,7 +450,7 @@ def test_what_is_documented_is_found_wrong(run: Run) -> None:
 @pytest.mark.parametrize("mistake", sorted({*MISTAKES} - {*PAUSING}))
 def test_a_mistake_is_found(run: Run, mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
     program = shlex.join((sys.executable, str(WRONG_DRIVER), mistake))
-    assert run("--target", "process", "--command", program, *SHORT) == MISMATCH
+    assert run("-x", "--target", "process", "--command", program, *SHORT) == MISMATCH
     assert "oracle    sampling" in capsys.readouterr().out
 
 
@@ -458,7 +458,7 @@ def test_a_mistake_is_found(run: Run, mistake: str, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("mistake", PAUSING)
 def test_a_mistake_about_pausing_is_found(run: Run, mistake: str) -> None:
     program = shlex.join((sys.executable, str(WRONG_DRIVER), mistake))
-    words = ("--actions", "2000", "--without", "calloc", "--without", "realloc")
+    words = ("-x", "--actions", "2000", "--without", "calloc", "--without", "realloc")
     assert run("--target", "process", "--command", program, *words) == MISMATCH
 
 
