@@ -14,6 +14,7 @@ import attrs
 from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import (
     DRAWN,
+    NO_SAMPLING,
     Contract,
     Layout,
     Range,
@@ -182,6 +183,9 @@ def _problems_of_sampling(contract: Contract) -> Iterator[str]:
         yield f"multiple of period_bytes is {periods.multiple}; it must be at least 1"
         return
     if not contract.samples:
+        return
+    if contract.sampling == NO_SAMPLING:
+        yield "sampling is left out; with enable_sampling it must say which period_bytes are legal"
         return
     if periods.minimum < 1 or periods.nearest(1) not in periods:
         yield f"sampling has no legal period_bytes: {periods}"

@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from fuzz.protocol.contract import (
+    NO_SAMPLING,
     Contract,
     KindLayout,
     Layout,
@@ -58,6 +59,10 @@ def test_a_contract_is_read_as_it_was_written(reference: Target) -> None:
         (
             {"actions": ("free",), "sampling": SamplingRule(Range(1, 10, 0))},
             "multiple of period_bytes is 0; it must be at least 1",
+        ),
+        (
+            {"actions": ("enable_sampling",), "sampling": NO_SAMPLING},
+            "sampling is left out; with enable_sampling it must say which period_bytes are legal",
         ),
         (
             {"actions": ("enable_sampling",), "sampling": SamplingRule(Range(9, 15, 8))},

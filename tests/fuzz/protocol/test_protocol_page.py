@@ -1,9 +1,31 @@
-"""The table of actions in docs/protocol.md is what their classes declare."""
+"""The table of actions in docs/protocol.md is what their classes declare; the rest is true."""
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
-from fuzz.protocol.actions import ACTIONS, Action
+import pytest
+
+from fuzz.protocol.actions import (
+    ACTIONS,
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateWeakref,
+    CheckHeap,
+    CollectFull,
+    CollectMinor,
+    Free,
+    ReadNumber,
+    ReadWeakref,
+    Write,
+)
+from fuzz.protocol.lines import unstructured
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
+from fuzz.run import run_actions
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
 
@@ -15,3 +37,40 @@ def test_the_page_has_a_row_for_each_action_as_it_is_declared(
     start = lines.index("| line | what to do | observed |")
     table = lines[start + 2 : lines.index("", start)]
     assert table == [row_of(action) for action in ACTIONS.values()]
+
+
+def test_the_page_s_graph_is_what_the_reference_answers(reference: Target) -> None:
+    shown = re.search(r'"collect_minor"}\nprogram   (.*)', PAGE.read_text(encoding="utf-8"))
+    assert shown
+    reference.start({})
+    for action in (AllocateNode(7), AllocateArray(2), Write(1, 0, 0)):
+        reference.perform(action)
+    answer = unstructured(reference.perform(CollectMinor()))
+    assert answer | json.loads(shown[1]) == answer
+
+
+@pytest.mark.parametrize(
+    ("field", "actions"),
+    [
+        ("outside", [AllocateNode(0)]),
+        ("at", [AllocateNode(0)]),
+        ("value", [AllocateNode(0), ReadNumber(0)]),
+        ("alive", [AllocateNode(0), AllocateWeakref(0), Free(0), CollectFull(), ReadWeakref(0)]),
+        ("graph", [CheckHeap()]),
+    ],
+)
+def test_what_is_false_or_0_or_an_empty_graph_may_not_be_left_out(
+    field: str, actions: list[Action], reference: Target
+) -> None:
+    def perform(action: Action) -> Observation:
+        observation = reference.perform(action)
+        if not getattr(observation, field):
+            setattr(observation, field, None)
+        return observation
+
+    terse = SimpleNamespace(name="terse", start=reference.start, perform=perform)
+    nothing_prebuilt = {"prebuilt_nodes": 0, "prebuilt_arrays": 0}
+    failure = run_actions(terse, nothing_prebuilt, actions)
+    assert failure is not None
+    assert (failure.field, failure.actions) == (field, tuple(actions))
+    assert run_actions(reference, nothing_prebuilt, actions) is None
