@@ -1,0 +1,29 @@
+"""The page on reading failures: each command in it prints what stands below it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fuzz.oracles import Mismatch
+from fuzz.terminal.cli import run_command_line
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "reading-a-failure.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sh\ngcfuzz (replay [^\n]*)\n```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+MISMATCH = 1
+
+
+@pytest.mark.parametrize(("command", "report"), EXAMPLES)
+def test_an_example_is_what_its_command_prints(
+    command: str, report: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert run_command_line(command.split()) == MISMATCH
+    assert report in capsys.readouterr().out
+
+
+def test_each_oracle_has_its_paragraph() -> None:
+    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    told = {name for heading in headings for name in heading.split(", ")}
+    assert told == {each.oracle for each in Mismatch.__subclasses__()}
