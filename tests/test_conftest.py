@@ -1,6 +1,7 @@
 """What holds for all tests is itself tested: on tests that leave something behind, or skip."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,3 +76,15 @@ def test_where_nothing_skips_what_may_skip_still_skips(tested: Tested, tmp_path:
     code, printed = tested("", GCFUZZ_NOTHING_SKIPS="1")
     assert code == PASSED
     assert "1 skipped" in printed
+
+
+def test_tests_can_be_interrupted_although_a_shell_has_them_ignore_it(tested: Tested) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code, _ = tested(
+            "import signal\n\ndef test_it():\n"
+            "    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == PASSED
