@@ -48,6 +48,7 @@ def represented(name: str) -> npt.NDArray[np.float64]:
 # Those that draw. Each mean misses by chance with 0.000063, see conftest.py.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_CHANCE)
 def test_ten_thousand_runs_have_the_right_mean(
     name: str, standard_errors_off: Callable[[Sequence[float], float], float]
@@ -56,6 +57,7 @@ def test_ten_thousand_runs_have_the_right_mean(
     assert standard_errors_off(found.tolist(), float(SIZES[SMALL].sum())) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_CHANCE)
 def test_ten_thousand_runs_have_the_variance_stated(name: str) -> None:
     """The variance of 10,000 runs is off by less than 2 % on average; 8 % is four times that."""

@@ -25,7 +25,8 @@ def test_the_counter_is_of_the_size_that_an_afternoon_allows() -> None:
     assert 50 <= len(COUNTER.read_text(encoding="utf-8").splitlines()) <= 100
 
 
-@pytest.mark.parametrize("engine", ["random", pytest.param("machine", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["random", "machine"])
 def test_the_counter_samples_as_it_promises(tmp_path: Path, engine: str) -> None:
     assert fuzz(tmp_path, engine=engine) == CLEAN
 

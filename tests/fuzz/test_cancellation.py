@@ -96,6 +96,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_broke_is_a_find_although_no_time_is_left_to_see_where(
     tmp_path: Path,
 ) -> None:
@@ -131,6 +132,7 @@ serve(Slow(), sys.stdin, sys.stdout)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_slice_that_is_cancelled_while_a_program_starts_is_an_end_like_any(engine: str) -> None:
     target = ProcessTarget("slow", (sys.executable, "-c", SLOW_TO_START), timeout_seconds=1000)
@@ -140,6 +142,7 @@ def test_a_slice_that_is_cancelled_while_a_program_starts_is_an_end_like_any(eng
     assert [each.failures for each in done] == [[], []]
 
 
+@pytest.mark.slow
 def test_a_start_that_was_cancelled_spoils_no_other_trace() -> None:
     target = ProcessTarget("slow", (sys.executable, "-c", SLOW_TO_START), timeout_seconds=1000)
     assert run_actions(target, {}, [CheckHeap()]) is None

@@ -248,6 +248,7 @@ def test_a_recording_cannot_replace_its_trace(tmp_path: Path) -> None:
     assert run_command_line(["record", str(trace), "-o", str(trace)]) == BAD_INPUT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_reference_behind_a_pipe_answers_byte_for_byte_the_same(seed: int) -> None:
     served = make_target("process", TargetOptions(SERVED))

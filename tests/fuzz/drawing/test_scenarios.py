@@ -227,6 +227,7 @@ def test_by_any_choices_a_scenario_has_its_essential_actions_in_order(scenario: 
         assert has_in_order(actions, ESSENTIAL[scenario])
 
 
+@pytest.mark.slow
 @each_scenario
 def test_a_scenario_passes_all_oracles_under_any_configuration(scenario: Scenario) -> None:
     for number in range(SOURCES):
@@ -238,6 +239,7 @@ def test_a_scenario_passes_all_oracles_under_any_configuration(scenario: Scenari
             rerun(make_target("reference"), run, oracle)
 
 
+@pytest.mark.slow
 @each_scenario
 def test_a_scenario_has_its_essential_actions_in_a_heap_in_use_too(scenario: Scenario) -> None:
     told = 0
@@ -389,6 +391,7 @@ def test_without_one_of_its_actions_a_scenario_goes_as_far_as_it_is_legal(
         assert play(run, scenario(run.situation, source)) == told[:first]
 
 
+@pytest.mark.slow
 @each_scenario
 def test_whatever_comes_between_its_actions_a_scenario_always_has_a_choice(
     scenario: Scenario,

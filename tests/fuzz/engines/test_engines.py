@@ -322,6 +322,7 @@ def test_the_machine_runs_some_traces_once_more_without_sampling() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make_engine", "numbers"),
     [(RandomEngine, range(0, 32 * FEW, 32)), (MachineEngine, range(3, 4 * FEW, 4))],

@@ -222,6 +222,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
 """What a target may say instead, by field."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kin", ["", "-dotnet", "-gperftools", "-jemalloc", "-random", "-tcmalloc"])
 def test_nothing_is_lost_where_an_oracle_is_asked_only_about_what_concerns_it(kin: str) -> None:
     source, blamed = random.Random(1), set()

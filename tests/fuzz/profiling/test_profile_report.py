@@ -98,6 +98,7 @@ def test_a_live_line_is_drawn_at_once_and_again_when_it_is_time(
     assert len({*re.findall(r"(\d+)% · ", printed)}) == lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plain_seconds", "seconds", "told"),
     [
@@ -151,6 +152,7 @@ def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -
     assert child.exitstatus == 0
 
 
+@pytest.mark.slow
 def test_a_terminal_is_left_to_a_program_that_prints(tmp_path: Path) -> None:
     (tmp_path / "nodes.py").write_text(LONG + "    print('nodes:', end=' '); print('done')\n")
     child = in_a_terminal(tmp_path, "nodes.py")

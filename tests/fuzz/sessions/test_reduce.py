@@ -108,6 +108,7 @@ def test_actions_after_the_culprit_are_not_part_of_a_failure() -> None:
 STRINGS = tuple(AllocateString(length) for length in range(15))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "start"),
     [(1, 0), (1, 7), (1, 14), (2, 0), (2, 1), (2, 6), (2, 7), (2, 13), (4, 0), (4, 2), (4, 10)],
@@ -150,6 +151,7 @@ class Seeded(Planted):
 STEPS = tuple(AllocateString(length) for length in range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 12])
 def test_the_last_actions_are_tried_with_other_seeds(length: int) -> None:
     def fails(heap: Planted) -> bool:

@@ -76,6 +76,7 @@ def run(plan: Plan, listener: Callable[[Event], None] = lambda _: None) -> Finis
     return Session(plan, [listener]).run()
 
 
+@pytest.mark.slow
 def test_totals_are_those_of_all_workers(plan: Plan) -> None:
     totals, probes = SessionTotals(), ProbeCounter()
     for worker in range(2):

@@ -167,6 +167,7 @@ def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / LIBRARY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [AS_BUILT, AS_DOCUMENTED])
 def test_without_the_library_a_run_ends_with_what_to_install(
     target: str, instead: Path, capsys: pytest.CaptureFixture[str]

@@ -124,6 +124,7 @@ def test_a_black_object_may_refer_to_what_is_prebuilt_and_written_for_the_first_
     assert run_actions(target, {"single_step_marking": 1}, actions) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("invariant", MISTAKES)
 def test_a_mistake_breaks_the_invariant_that_names_it(invariant: str) -> None:
     target = ReferenceTarget("reference", Parts(**MISTAKES[invariant]))

@@ -281,6 +281,7 @@ def test_what_does_not_speak_the_protocol_at_all_is_bad_input(
         ProcessTarget("process", command, PATIENT_SECONDS).start({})
 
 
+@pytest.mark.slow
 def test_what_never_answers_its_first_header_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.targets.process.conversation.START_SECONDS", SECONDS)
     with pytest.raises(BadInputError, match=r"does not answer .* contract .*: hang: no answer"):
@@ -454,6 +455,7 @@ def test_a_program_goes_with_a_session_that_is_interrupted(
     session.wait()
 
 
+@pytest.mark.slow
 def test_what_a_program_started_ends_with_it(target_that: MakeTarget) -> None:
     """Also if the program itself has ended before."""
     target = target_that("orphan")

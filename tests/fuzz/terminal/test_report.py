@@ -225,6 +225,7 @@ def test_a_terminal_shows_a_live_line_that_is_renewed(live_lines: list[str]) -> 
     assert len({*live_lines}) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [

@@ -83,6 +83,7 @@ def test_what_is_no_terminal_gets_whole_lines(capsys: pytest.CaptureFixture[str]
 # A reader that leaves.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "code"), COMMANDS)
 def test_a_reader_that_leaves_does_not_change_how_a_command_ends(
     tmp_path: Path, command: str, code: int

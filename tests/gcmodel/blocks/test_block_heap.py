@@ -207,6 +207,7 @@ def test_setting_the_period_forgets_samples_in_jemalloc(parts: BlockParts, left:
     assert heap.profile()[0] == left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", EACH)
 @pytest.mark.parametrize("requested", [1, 20, 500])
 def test_a_profile_is_on_average_what_is_alive(parts: BlockParts, requested: int) -> None:

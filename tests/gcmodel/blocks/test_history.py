@@ -117,6 +117,7 @@ def test_a_large_block_has_no_proxy(every_byte: BlockHistory) -> None:
 # Without bias.
 
 
+@pytest.mark.slow
 def test_the_heap_profile_is_near_what_is_alive() -> None:
     period_bytes = 4096
     history, random = history_of(period_bytes), Random(2)

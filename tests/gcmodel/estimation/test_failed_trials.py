@@ -63,6 +63,7 @@ def test_tcmalloc_s_weight_is_the_same_figure(make_sample: MakeSample) -> None:
     assert estimate(sample).bytes == pytest.approx(weight_bytes(17 - 301, 4096))
 
 
+@pytest.mark.slow
 def test_ten_thousand_runs_have_the_right_mean(
     runs: list[list[Sample]], standard_errors_off: Callable[[Sequence[float], float], float]
 ) -> None:
@@ -71,6 +72,7 @@ def test_ten_thousand_runs_have_the_right_mean(
     assert standard_errors_off(estimates, 40 * 32 + 4 * 512 + 2 * 3072) < 4
 
 
+@pytest.mark.slow
 def test_ten_thousand_runs_have_the_right_mean_for_the_objects_of_a_type(
     runs: list[list[Sample]], standard_errors_off: Callable[[Sequence[float], float], float]
 ) -> None:

@@ -124,6 +124,7 @@ def stacks_of(live: Sequence[Sample], freed: Sequence[Sample]) -> dict[Site, Dum
     }
 
 
+@pytest.mark.slow
 @needs_jeprof
 @pytest.mark.parametrize("figure", ["inuse_objects", "inuse_space", "alloc_objects", "alloc_space"])
 def test_jeprof_s_totals_are_those_of_the_numbers_dumped(
@@ -138,6 +139,7 @@ def test_jeprof_s_totals_are_those_of_the_numbers_dumped(
     assert total_in_jeprof(figure, dump, "/bin/true") == int(promised)
 
 
+@pytest.mark.slow
 @needs_jeprof
 def test_jeprof_s_totals_are_what_the_estimator_promises_but_for_rounding(
     samples: list[Sample], tmp_path: Path

@@ -162,6 +162,7 @@ def test_an_interval_holds_the_truth_in_95_percent_of_runs() -> None:
     assert 9413 <= held <= 9587
 
 
+@pytest.mark.slow
 def test_the_pooled_interval_of_threads_holds_the_truth_in_95_percent_of_runs() -> None:
     """Of 10,000 runs 9,413 to 9,587 must; a right one fails with a probability of 0.000063."""
     source, thread = random.Random("threads"), aligned(2, period_bytes=500)
@@ -171,6 +172,7 @@ def test_the_pooled_interval_of_threads_holds_the_truth_in_95_percent_of_runs() 
     assert 9413 <= held <= 9587
 
 
+@pytest.mark.slow
 def test_the_sum_of_threads_intervals_holds_the_truth_more_often_than_asked() -> None:
     """In 99.9 % of 10,000 runs of three threads with two samples each."""
     source, bounds = random.Random("sums"), interval(aligned(2, period_bytes=500), 0.95)

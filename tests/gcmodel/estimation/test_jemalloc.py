@@ -57,6 +57,7 @@ def test_a_sample_stands_for_what_its_size_class_does(make_sample: MakeSample) -
     assert estimate(sample) == Totals(4100 / 8, 4100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "size"), [("small", 1280), ("text", 2048), ("large", 6144)])
 def test_ten_thousand_runs_have_the_right_mean_of_bytes(
     runs: list[list[Sample]],

@@ -135,6 +135,7 @@ def test_the_variance_per_byte_is_largest_for_objects_of_one_byte() -> None:
 # Ten thousand runs. Each comparison fails by chance with 0.000063, see conftest.py.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "objects", "size"), [("small", 40, 1280), ("text", 4, 2048), ("large", 2, 6144)]
 )
@@ -148,6 +149,7 @@ def test_objects_and_bytes_of_a_type_are_unbiased(
     assert standard_errors_off([each.bytes for each in sums], size) < 4
 
 
+@pytest.mark.slow
 def test_bytes_of_a_site_are_unbiased(runs: list[list[Sample]], standard_errors_off: Off) -> None:
     sums = [totals_by(run, lambda sample: sample.site, WEIGHTED) for run in runs]
     estimates = [each.get(("leaf", "main"), Totals()).bytes for each in sums]

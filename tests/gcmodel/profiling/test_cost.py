@@ -94,6 +94,7 @@ def test_the_forecast_of_a_short_program_is_not_exceeded(
     assert taken_bytes <= cost_of(a_few_nodes).recording_bytes(8, None)
 
 
+@pytest.mark.slow
 def test_the_forecast_of_ever_new_stacks_is_not_exceeded(
     recorded: Recorded, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ def types_held(profile: Profile, truth: dict[str, int]) -> list[bool]:
     return [bounds[name].low_bytes <= truth[name] <= bounds[name].high_bytes for name in truth]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period_bytes", [64, 256, 1024, 4096, 16_384])
 def test_what_gcbench_allocates_lies_within_the_bounds(tmp_path: Path, period_bytes: int) -> None:
     """With one seed nothing is left to chance; see the next test for that."""

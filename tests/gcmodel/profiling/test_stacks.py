@@ -143,6 +143,7 @@ def zag(path: int, python: PythonStacks) -> int:
     return python.of_allocation() if path == 1 else (zig, zag)[path % 2](path // 2, python)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most", "is_bounded"), [(100, True), (2**16, False)])
 def test_ever_new_stacks_do_not_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch, most: int, is_bounded: bool

@@ -273,6 +273,7 @@ def test_a_sampled_object_is_not_in_the_report_of_the_collection_that_it_causes(
 # The probability of a sample.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context_bytes", [16, 64, 200, 1024])
 def test_an_object_is_sampled_as_often_as_one_of_its_bytes_succeeds(context_bytes: int) -> None:
     heap = make_heap(context_bytes=context_bytes)

@@ -91,6 +91,7 @@ def test_two_runs_make_the_same_allocations(small_run: Run) -> None:
     assert heap.allocated == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configuration", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 def test_the_allocations_do_not_depend_on_the_configuration(
     small_run: Run, configuration: Configuration
@@ -102,6 +103,7 @@ def test_the_allocations_do_not_depend_on_sampling(small_run: Run) -> None:
     assert recorded(small_run, LARGE, period_bytes=64) == recorded(small_run, LARGE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configuration", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 @pytest.mark.parametrize("name", sorted(SMALL.keys() - {"allocate"}))
 def test_the_result_does_not_depend_on_the_configuration(
