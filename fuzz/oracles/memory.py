@@ -111,7 +111,9 @@ class MemoryOracle(Oracle[None]):
         # One that a full collection frees in the end has its place before.
         survivors = [obj for obj in self._young if obj.survived and obj.age is not YOUNG]
         if survivors:
-            self._used_bytes += self._bytes_of(obj for obj in survivors if obj not in self._kept)
+            # One that is pinned, and held by what is dead, stays in the nursery.
+            gone = (obj for obj in survivors if obj not in self._kept and not obj.pinned)
+            self._used_bytes += self._bytes_of(gone)
             self._place_in_arenas(obj for obj in survivors if obj not in self._reserved)
         self._watch_young()
 

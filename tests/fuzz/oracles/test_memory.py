@@ -231,6 +231,13 @@ def test_a_pinned_object_is_still_in_the_nursery(judge: Judge) -> None:
     judge.collect(32, 512)
 
 
+def test_one_that_only_what_is_dead_refers_to_is_still_there(judge: Judge) -> None:
+    judge.hear(AllocateArray(1))
+    judge.hear(CollectMinor(), minors=1, reports=[report(24, 512)])
+    judge.hear(AllocateString(0), Pin(1), Write(0, 0, 1), Free(0), Free(0))
+    judge.hear(CollectMinor(), minors=1, reports=[report(24, 512)])
+
+
 @pytest.mark.parametrize("memory", [[0, 0], [32, 512]])
 def test_one_whose_identity_was_taken_may_have_its_place_already(
     judge: Judge, memory: list[int]
