@@ -70,7 +70,7 @@ def test_a_bug_is_found_reduced_saved_and_replayed(
 ) -> None:
     corpus = tmp_path / "corpus"
     plan = ["--target", KNOWN_BUGS[bug].target, "--engine", engine, "--actions", actions]
-    plan += ["--seed", "1"]
+    plan += ["--seed", "1", "--max-failures", "3"]
 
     assert run_command_line(["run", *plan, "--corpus", str(corpus)]) == MISMATCH
 
