@@ -23,7 +23,7 @@ def machine_for(target_factory: Callable[[], Target]) -> type[SuiteMachine]:
     `target_factory` makes a target, one for each example: a class, or a function without
     arguments. `TestMine = machine_for(MyTarget).TestCase` then runs under pytest, with your
     Hypothesis settings and database. What it finds is reduced, saved in `TestMine.corpus_folder`
-    and shown with the command that replays it.
+    and shown with the command that replays it. What is in that folder already is tried first.
     """
     # Hypothesis is imported here and not above, so that nothing else in the package needs it.
     from fuzz.testing import cases

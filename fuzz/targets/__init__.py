@@ -92,7 +92,10 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
 
         if base not in REFERENCES:
             like = did_you_mean(base, [*REFERENCES, *PROGRAMS]) or ";"
-            raise BadInputError(f"unknown target {base!r}{like} `gcfuzz targets` lists them")
+            raise BadInputError(
+                f"unknown target {base!r}{like} `gcfuzz targets` lists them, and --command takes "
+                "a program that is none of these"
+            )
         target = make_reference(name, options.without)
     if options.check_invariants:
         check_invariants = getattr(target, "check_invariants", None)

@@ -61,7 +61,7 @@ class MachineTestCase(unittest.TestCase):
     settings: Any
     """Hypothesis's."""
     corpus_folder = Path("corpus")
-    """Where finds are saved; made if missing."""
+    """Where finds are saved; made if missing. What is there is tried first."""
     session_seconds: float | None = None
     """With this the random engine searches instead, so long or until it finds something."""
 
@@ -70,6 +70,7 @@ class MachineTestCase(unittest.TestCase):
         __tracebackhide__ = True
         factory = self.machine.make_target
         if self.session_seconds is None:
+            _try_saved(self.corpus_folder, factory)
             engine, failures = MachineEngine.name, found_by(self.machine, self.settings)
         else:
             engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
@@ -78,6 +79,17 @@ class MachineTestCase(unittest.TestCase):
             raise AssertionError(_reported(finder, failures))
 
     runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
+
+
+def _try_saved(folder: Path, factory: TargetFactory) -> None:
+    """Fail with a trace that a session saved, as with an explicit example of Hypothesis's.
+
+    It may be another target's: what this one's contract does not allow is none of its examples.
+    """
+    __tracebackhide__ = True
+    for path in sorted(folder.glob("*.jsonl")):
+        with suppress(BadInputError):
+            SavedTrace(path).replay(factory)
 
 
 def _found_within(seconds: float, target: Target) -> list[Failure]:

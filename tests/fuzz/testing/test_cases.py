@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import shutil
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +59,13 @@ class Suite:
         case().run(result)
         assert result.testsRun == 1
         return "".join(text for _, text in result.failures + result.errors)
+
+    def save(self, name: str, action: dict[str, object]) -> None:
+        """A trace of one action is there already."""
+        self.folder.mkdir()
+        lines = {"gcfuzz": 1, "target": "process"}, action
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (self.folder / f"{name}.jsonl").write_text(text)
 
     @property
     def finds(self) -> list[traces.Trace]:
@@ -115,8 +124,20 @@ def test_a_failure_comes_again_from_the_user_s_database(suite: Suite) -> None:
     own = {"derandomize": False, "database": InMemoryExampleDatabase()}
     assert suite.problem(planted, **own)
     found = suite.finds
+    shutil.rmtree(suite.folder)
     assert suite.problem(planted, phases=[Phase.reuse], **own)
     assert suite.finds == found
+
+
+def test_what_a_session_saved_is_tried_first(suite: Suite) -> None:
+    suite.save("find", {"do": "disable_sampling"})
+    assert "AssertionError: FAILED find.jsonl" in suite.problem(planted)
+    assert suite.problem(lambda: make_target("reference"), max_examples=1) == ""
+
+
+def test_a_saved_trace_that_the_contract_does_not_allow_is_left_out(suite: Suite) -> None:
+    suite.save("other", {"do": "malloc", "size_bytes": 8})
+    assert suite.problem(lambda: make_target("reference"), max_examples=1) == ""
 
 
 @pytest.mark.slow
