@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import ModuleType
 
+import attrs
 import pytest
 
 import fuzz
 import gcmodel
 
 CHECKOUT = Path(__file__).parents[1]
+PASSED, FAILED = 0, 1
+SUITE = """
+from fuzz import machine_for
+from fuzz.targets import make_target
+
+
+def my_target():
+    return make_target("reference+disable-before-enable")
+
+
+TestMine = machine_for(my_target).TestCase
+
+
+def test_a_trace(gcfuzz_corpus):
+    gcfuzz_corpus.replay(my_target)
+"""
 
 pytestmark = pytest.mark.skipif(
     "GCFUZZ_EXPECT_WHEEL" not in os.environ, reason="run it through tox"
@@ -50,21 +67,58 @@ def test_the_packages_say_that_they_are_typed(package: ModuleType) -> None:
     assert (Path(str(package.__file__)).parent / "py.typed").is_file()
 
 
-def test_a_project_may_have_a_folder_fuzz_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "fuzz").mkdir()
-    (tmp_path / "fuzz" / "__init__.py").touch()
-    (tmp_path / "test_mine.py").write_text(
+@attrs.frozen
+class Project:
+    """A folder outside of the checkout, with the installed wheel and nothing else."""
+
+    folder: Path
+
+    def test(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run its tests by the command that is installed."""
+        command = [
+            str(Path(sys.executable).with_name("pytest")),
+            "-p",
+            "no:cacheprovider",
+            *options,
+        ]
+        environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, check=False, capture_output=True, text=True
+        )
+
+    def failures(self, *options: str) -> list[str]:
+        """What JUnit's report of its tests says of those that fail."""
+        assert self.test("--junitxml=junit.xml", *options).returncode == FAILED
+        return [str(each.text) for each in ET.parse(self.folder / "junit.xml").iter("failure")]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_a_project_may_have_a_folder_fuzz_of_its_own(project: Project) -> None:
+    (project.folder / "fuzz").mkdir()
+    (project.folder / "fuzz" / "__init__.py").touch()
+    (project.folder / "test_mine.py").write_text(
         "from fuzz import machine_for\ndef test_mine() -> None:\n    assert machine_for\n"
     )
-    pytest_ = shutil.which("pytest", path=str(Path(sys.executable).parent))
-    command = [str(pytest_), "--import-mode=importlib", "-p", "no:cacheprovider", "test_mine.py"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout
+    ran = project.test("--import-mode=importlib", "test_mine.py")
+    assert ran.returncode == PASSED, ran.stdout
 
 
-def test_pytest_has_the_plugin(tmp_path: Path) -> None:
-    pytest_ = shutil.which("pytest", path=str(Path(sys.executable).parent))
-    command = [str(pytest_), "--help"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+def test_pytest_has_the_plugin(project: Project) -> None:
+    ran = project.test("--help")
     assert "--gcfuzz-time=TIME" in ran.stdout
     assert "gcfuzz_corpus (string)" in ran.stdout
+
+
+@pytest.mark.slow
+def test_the_plugin_finds_saves_and_replays_in_a_project_of_its_own(project: Project) -> None:
+    (project.folder / "test_mine.py").write_text(SUITE)
+    [found] = project.failures("--gcfuzz-time=20s")
+    assert "FAILURE 1: pointers / limit / " in found
+    assert "← the culprit" in found
+    [saved] = (project.folder / "corpus").iterdir()
+    assert f"gcfuzz replay corpus/{saved.name} --command" in found
+    assert [f"FAILED {saved.name}" in each for each in project.failures()] == [True, True]
