@@ -7,8 +7,9 @@ import json
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -468,6 +469,14 @@ class Viewer:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
+    def look_through(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 800}
+        self._chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def tell(self, function: str) -> Any:  # noqa: ANN401 - whatever it returns
+        """What a function of the browser says of the page: its body."""
+        return self._chrome.execute_script(function)
+
     def complaints(self) -> list[str]:
         return [entry["message"] for entry in self._chrome.get_log("browser")]
 
@@ -502,6 +511,7 @@ def viewer(chrome: Chrome, tmp_path: Path) -> Iterator[Viewer]:
     viewer = Viewer(chrome, tmp_path)
     yield viewer
     assert viewer.complaints() == []
+    chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.mark.slow
@@ -729,3 +739,86 @@ def test_there_is_a_light_and_a_dark_scheme(viewer: Viewer) -> None:
         seen.append(max(map(int, re.findall(r"\d+", color)[:3])))
     assert seen[0] > 200
     assert seen[1] < 60
+
+
+# At the width of a desk and of a phone.
+
+WIDTHS = pytest.mark.parametrize(("width", "height"), [(1280, 720), (400, 800)])
+TOO_WIDE = """
+return [...document.querySelectorAll("html, body, body *:not(svg *)")]
+  .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth)
+  .map((each) => each.outerHTML.slice(0, 200));
+"""
+BEHIND_A_BOX = """
+const inside = ({x, y}, {x: left, y: top, width, height}) =>
+  x > left && x < left + width && y > top && y < top + height;
+const boxes = [...document.querySelectorAll(".box rect")].map((rect) => rect.getBBox());
+return [...document.querySelectorAll(".edge")].filter((edge) => {
+  const path = edge.querySelector("path");
+  for (let at = 0; at <= path.getTotalLength(); at += 2) {
+    const point = path.getPointAtLength(at);
+    if (boxes.some((box) => inside(point, box))) return true;
+  }
+}).map((edge) => edge.textContent);
+"""
+OF_EACH_ORACLE = {
+    trace.header.found.oracle: name
+    for name, trace in OF_PLANTED_BUGS.items()
+    if trace.header.found is not None
+}
+TANGLE = (
+    *(ARRAY, ARRAY, ARRAY, ARRAY, ARRAY, WEAKREF, NODE),
+    *(write(0, 0, 1), write(0, 1, 4), write(1, 0, 2), write(1, 1, 1), write(2, 0, 3)),
+    *(write(2, 1, 0), write(3, 0, 4), write(3, 1, 1), write(4, 0, 0), write(4, 1, 6)),
+    *('{"do": "free", "root": 1}',) * 3,
+)
+
+
+@pytest.mark.slow
+@WIDTHS
+@pytest.mark.parametrize("oracle", OF_EACH_ORACLE)
+def test_a_mismatch_is_seen_at_once_and_nothing_is_wider_than_the_page(
+    oracle: str, width: int, height: int, viewer: Viewer
+) -> None:
+    name = OF_EACH_ORACLE[oracle]
+    trace = OF_PLANTED_BUGS[name]
+    target = KNOWN_BUGS[trace.header.kills[0]].target
+    viewer.look_through(width, height)
+    viewer.open(make_page(f"{name} on {target}", {}, replay_steps(make_target(target), trace, "")))
+    assert viewer.texts("#mismatch dd")[0] == oracle
+    seen = "const {top, bottom} = document.querySelector('#mismatch').getBoundingClientRect();"
+    assert viewer.tell(f"{seen} return [top >= 0, bottom <= innerHeight]") == [True, True]
+    assert viewer.tell(TOO_WIDE) == []
+
+
+@pytest.mark.slow
+@WIDTHS
+@pytest.mark.parametrize("actions", [TANGLE, HELD_BY_ONE[:100]], ids=["tangle", "array"])
+def test_no_arrow_runs_behind_an_object(
+    actions: Sequence[str], width: int, height: int, viewer: Viewer
+) -> None:
+    viewer.look_through(width, height)
+    viewer.open(page_of_live_objects(*actions))
+    viewer.press(Keys.END)
+    assert len(viewer.texts(".edge")) > 10
+    assert viewer.tell(BEHIND_A_BOX) == []
+    assert viewer.tell(TOO_WIDE) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_objects_have_the_colors_of_the_legend(scheme: str, viewer: Viewer) -> None:
+    viewer.open(page_of(OUTSIDE, NODE, ARRAY))
+    viewer.prefer(scheme)
+    viewer.press(Keys.END)
+    legend = [
+        viewer.find(f"#heaps + .legend .{kind}").value_of_css_property("background-color")
+        for kind in ("old", "allocated", "placed")
+    ]
+    boxes = viewer.tell(
+        "return [...document.querySelectorAll('.box rect:not(.slot)')]"
+        ".map((rect) => getComputedStyle(rect).fill)"
+    )
+    assert [re.findall(r"\d+", color)[:3] for color in boxes[:3]] == [
+        re.findall(r"\d+", color)[:3] for color in legend
+    ]
