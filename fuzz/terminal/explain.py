@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from itertools import groupby
 
-from fuzz.plain import plain
+from fuzz.plain import counted, plain
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.run import Step
@@ -25,6 +26,8 @@ COLUMNS = 80
 INDENT = " " * 6
 WIDTH = 60
 POINTERS = ("free", "limit", "top", "sample_point")
+EVENTS = {"s": "sample", "M": "minor collection", "R": "report"}
+"""What the letters of an observation's `order` mean."""
 LEGEND = (
     "# allocated  = the object just placed  . free",
     "F nursery_free  L nursery_limit  T nursery_top  S sample_point (S> beyond the top)",
@@ -80,12 +83,15 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
 def _events(seen: Observation, contract: Contract) -> Iterator[str]:
     """What happened meanwhile; only numbers where the target does not tell in which order."""
     if seen.order:
-        yield f"events {seen.order}"
+        runs = (
+            counted(len([*run]), EVENTS.get(event, event)) for event, run in groupby(seen.order)
+        )
+        yield " then ".join(runs)
     elif "order" not in contract.observes:
         if seen.samples:
-            yield f"samples {seen.samples}"
+            yield counted(seen.samples, EVENTS["s"])
         if seen.minors:
-            yield f"minors {seen.minors}"
+            yield counted(seen.minors, EVENTS["M"])
     for name, numbers in (("offsets", seen.offsets), ("weights", seen.weights)):
         if numbers:
             yield f"{name} {listed(numbers)}"

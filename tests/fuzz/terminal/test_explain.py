@@ -18,7 +18,7 @@ from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
-from fuzz.terminal.explain import COLUMNS, WIDTH, explain_step
+from fuzz.terminal.explain import COLUMNS, WIDTH, explain_step, facts_of
 
 OF_PLANTED_BUGS = {name: trace for name, trace in shipped_traces().items() if trace.header.kills}
 
@@ -71,7 +71,7 @@ def test_a_sample_point_beyond_the_top_is_shown_beyond_it() -> None:
 
 def test_a_step_says_where_the_object_lies_and_what_happened() -> None:
     lines = explained('{"do": "enable_sampling", "period_bytes": 8}', NODE)[1]
-    assert any("32 bytes in the nursery at 0, events sss" in line for line in lines)
+    assert any("32 bytes in the nursery at 0, 3 samples" in line for line in lines)
 
 
 def test_a_report_is_told_in_words() -> None:
@@ -141,9 +141,9 @@ def said(*actions: str, target: str) -> str:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("reference-jemalloc", "samples 1"),
-        ("reference-tcmalloc", "samples 1, weights "),
-        ("reference-gperftools", "samples 1"),
+        ("reference-jemalloc", "1 sample"),
+        ("reference-tcmalloc", "1 sample, weights "),
+        ("reference-gperftools", "1 sample"),
     ],
 )
 def test_a_block_that_was_sampled_says_so(target: str, words: str) -> None:
@@ -151,14 +151,19 @@ def test_a_block_that_was_sampled_says_so(target: str, words: str) -> None:
 
 
 def test_samples_are_said_once_where_their_order_is_known() -> None:
-    assert "samples" not in said(
-        '{"do": "enable_sampling", "period_bytes": 8}', NODE, target=DOTNET
-    )
+    words = said('{"do": "enable_sampling", "period_bytes": 8}', NODE, target=DOTNET)
+    assert words.count("sample") == 1
+
+
+def test_events_are_told_in_their_order(contract: Contract) -> None:
+    seen = Observation(samples=3, minors=1, order="ssMRs")
+    words = "2 samples then 1 minor collection then 1 report then 1 sample"
+    assert words in list(facts_of(seen, contract))
 
 
 def test_the_bytes_that_were_drawn_are_told() -> None:
     enable = '{"do": "enable_sampling", "period_bytes": 8}'
-    assert "events s, offsets " in said(enable, NODE, target=DOTNET)
+    assert "1 sample, offsets " in said(enable, NODE, target=DOTNET)
 
 
 def test_a_profile_is_told_in_words() -> None:
