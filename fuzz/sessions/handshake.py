@@ -1,7 +1,8 @@
 """A handshake: what a contract promises is tried once, each action and each setting.
 
-An action comes after one allocation of each kind, once without sampling and once with it; a setting
-is tried at its bounds. Invariant: the same contract is tried by the same traces.
+An action comes after one allocation of each kind, once without sampling and once with it. Then come
+more allocations, since chance draws what each asks for; a setting is tried at its bounds.
+Invariant: the same contract is tried by the same traces.
 """
 
 from __future__ import annotations
@@ -103,6 +104,8 @@ def _traces(hands: Handshake) -> Iterator[tuple[Mapping[str, int], list[Rule], s
                 break
             first = switch if attempt % 2 else []
             yield {}, [*first, *allocations, *helpers, rule], f"{rule.name}/{attempt}"
+    for attempt in range(TRIES_MAX):
+        yield {}, [*switch, *allocations, *allocations], f"allocations/{attempt}"
     for configuration in _configurations(hands.contract.settings):
         hands.values += 1
         yield configuration, [*switch, *allocations, *rules[:1]], str(configuration)

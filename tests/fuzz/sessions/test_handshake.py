@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from fuzz.protocol.actions import ACTIONS, Action
+from fuzz.protocol.actions import ACTIONS, Action, AllocateString
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
@@ -37,6 +37,15 @@ class Odd:
 
     def perform(self, action: Action) -> Observation:
         return attrs.evolve(self._target.perform(action), **self._answers)
+
+
+class NothingStays(Odd):
+    """`nonmovable` means nothing to it."""
+
+    def perform(self, action: Action) -> Observation:
+        if isinstance(action, AllocateString):
+            action = AllocateString(action.length)
+        return super().perform(action)
 
 
 class OnlyAllocates(Odd):
@@ -75,6 +84,13 @@ def test_what_is_broken_is_reduced() -> None:
     failures = shake_hands(make_target("reference+sample-on-equality")).failures.values()
     assert {failure.oracle for failure in failures} == {"sampling"}
     assert min(len(failure.actions) for failure in failures) == 2
+
+
+def test_an_action_is_tried_with_all_that_it_can_be_asked_for() -> None:
+    promises = {"actions": ("allocate_string", "enable_sampling"), "observes": ("minors", "size")}
+    (failure,) = shake_hands(NothingStays(promises)).failures.values()
+    assert failure.field == "size"
+    assert failure.actions[-1].nonmovable
 
 
 def test_where_all_is_broken_not_all_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
