@@ -2,8 +2,11 @@
 //
 // It speaks gcfuzz's protocol (docs/protocol.md), so that the rule by which it samples is checked
 // allocation by allocation. Every byte counts; whenever more than `period_bytes` have been counted,
-// one sample is taken and that many bytes are forgotten. With `node counter.js --off-by-one` it
-// has the mistake that such counters tend to have: it compares with >=.
+// one sample is taken and that many bytes are forgotten. With `--off-by-one` it has the mistake that
+// such counters tend to have: it compares with >=.
+//
+// A counter in any language has three parts: a contract, which says what is promised; actions, which
+// the counter carries out, and your sampler will in its place; lines, each of which gets one answer.
 
 "use strict";
 
