@@ -1,0 +1,119 @@
+"""Each finding's reproducer fails as its page says, far from this project.
+
+What the page tells to run is run in a folder that has nothing but the reproducer. GCFUZZ_RPYTHON
+and GCFUZZ_RPYTHON_FORK name the folders that stand for DIR, GCFUZZ_PYTHON27 the interpreter if it
+is not the first that is there. Without them, without gcc, or without
+`apt install libgoogle-perftools4`, what needs them is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fuzz.problems import BadInputError
+from fuzz.targets.allocators.gperftools_library import HOW_TO_INSTALL, LIBRARY
+from fuzz.targets.allocators.stock_library import load
+from fuzz.targets.incminimark.command import find_python
+
+FINDINGS = Path(__file__).parents[1] / "docs" / "findings"
+REPRODUCERS = FINDINGS / "reproducers"
+PAGES = {
+    page.stem: page.read_text("utf-8")
+    for page in sorted(FINDINGS.glob("*.md"))
+    if page.name != "README.md"
+}
+GPERFTOOLS = [name for name, text in PAGES.items() if "*gperftools" in text]
+FORK = [name for name, text in PAGES.items() if "*The sampling fork" in text]
+RPYTHON = [name for name in PAGES if name not in {*GPERFTOOLS, *FORK}]
+
+
+def told(page: str, pattern: str) -> str:
+    """What the page's section on its reproducer has there, and only once."""
+    [found] = re.findall(pattern, PAGES[page].partition("\n## Reproducer\n")[2], re.DOTALL)
+    return str(found)
+
+
+def reproducer_of(page: str) -> str:
+    return told(page, r"\]\(reproducers/(.*?)\)")
+
+
+def command_of(page: str) -> str:
+    return told(page, r"```sh\n(.*?)\n```")
+
+
+def output_of(page: str) -> list[str]:
+    return told(page, r"```text\n(.*?)\n```").splitlines()
+
+
+def run(page: str, command: str, folder: Path) -> tuple[int, str]:
+    """The exit code, and what was printed. RPython leaves files where temporary ones go."""
+    shutil.copy(REPRODUCERS / reproducer_of(page), folder)
+    done = subprocess.run(
+        command,
+        shell=True,
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def run_in_rpython(page: str, source: str, folder: Path) -> tuple[int, str]:
+    named = os.environ.get("GCFUZZ_PYTHON27")
+    python = shlex.quote(str(find_python(Path(named) if named else None)))
+    command = command_of(page).replace("DIR", shlex.quote(str(Path(source).resolve())))
+    return run(page, command.replace("python2.7", python), folder)
+
+
+def test_each_page_has_a_reproducer_of_its_own() -> None:
+    found = sorted(each.name for each in REPRODUCERS.iterdir() if each.is_file())
+    assert sorted(reproducer_of(page) for page in PAGES) == found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_reproducer_needs_nothing_of_this_project(page: str) -> None:
+    text = (REPRODUCERS / reproducer_of(page)).read_text("utf-8")
+    assert not re.search("gcfuzz|gcmodel|fuzz", text)
+
+
+@pytest.mark.parametrize("page", GPERFTOOLS)
+def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("apt install gcc")
+    try:
+        load(LIBRARY, HOW_TO_INSTALL)
+    except BadInputError:
+        pytest.skip(HOW_TO_INSTALL)
+    code, printed = run(page, command_of(page), tmp_path)
+    [output] = output_of(page)
+    assert code == 1
+    assert re.fullmatch(re.sub(r"\d+", r"\\d+", output), printed.rstrip())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RPYTHON)
+def test_rpython_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    if "GCFUZZ_RPYTHON" not in os.environ:
+        pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
+    code, printed = run_in_rpython(page, os.environ["GCFUZZ_RPYTHON"], tmp_path)
+    assert code == 1
+    assert [line for line in output_of(page) if line not in printed] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", FORK)
+def test_the_fork_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    if "GCFUZZ_RPYTHON_FORK" not in os.environ:
+        pytest.skip("clone Cskorpion/pypy, branch gc_allocation_sampling_obj_info_u_2.7")
+    code, printed = run_in_rpython(page, os.environ["GCFUZZ_RPYTHON_FORK"], tmp_path)
+    assert code == 1
+    assert [line for line in output_of(page) if line not in printed] == []
