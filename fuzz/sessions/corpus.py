@@ -195,10 +195,11 @@ def save_reduced(
     raw: Raw,
     is_over: Callable[[], bool] | None = None,
     rerun_seconds: float = RERUN_SECONDS_MAX,
+    tell: Callable[[int], None] | None = None,
 ) -> Find:
     """Reduce a failure until that is over, run it once more, and save what failed again."""
     failure = raw.failure
-    reduced = reduce_failure(finder.make_target(), failure, is_over)
+    reduced = reduce_failure(finder.make_target(), failure, is_over, tell)
     length = raw.reduced_from or len(failure.actions)
     if not _fails_again(finder, reduced, rerun_seconds):
         trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))

@@ -116,14 +116,20 @@ class Reducer:
     """Reduces one failure of one target, or what reaches a probe.
 
     `failure` is the best so far, whenever it is cancelled. `attempts` counts the candidates that
-    were run, none of them twice; the last one allowed is `attempts_max`.
+    were run, none of them twice; the last one allowed is `attempts_max`. `tell` hears of each how
+    many they are.
     """
 
     def __init__(
-        self, target: Target, failure: Failure | Reaching, attempts_max: int = ATTEMPTS_MAX
+        self,
+        target: Target,
+        failure: Failure | Reaching,
+        attempts_max: int = ATTEMPTS_MAX,
+        tell: Callable[[int], None] | None = None,
     ) -> None:
         self._target = target
         self._attempts_max = attempts_max
+        self._tell = tell
         self._tried: set[tuple[object, ...]] = set()
         self._promised: tuple[dict[str, int], Contract] | None = None
         self.failure = failure
@@ -190,6 +196,8 @@ class Reducer:
             raise Cancelled
         self._tried.add(candidate)
         self.attempts += 1
+        if self._tell is not None:
+            self._tell(self.attempts)
         failure = self.failure.again(self._target, configuration, actions)
         if failure is None or failure.identity != self.failure.identity:
             return False
@@ -438,13 +446,16 @@ def _simpler(action: Action, field: str) -> Sequence[int | None]:
 
 
 def reduce_failure(
-    target: Target, failure: Found, is_over: Callable[[], bool] | None = None
+    target: Target,
+    failure: Found,
+    is_over: Callable[[], bool] | None = None,
+    tell: Callable[[int], None] | None = None,
 ) -> Found:
     """The smallest failure of the same identity that was found until the search is over.
 
-    That is after two minutes, unless `is_over` says when.
+    That is after two minutes, unless `is_over` says when. `tell` hears how much was tried so far.
     """
-    reducer = Reducer(target, failure)
+    reducer = Reducer(target, failure, tell=tell)
     with suppress(Cancelled, ContractChangedError), cancelled_when(is_over or after(SECONDS_MAX)):
         reducer.reduce()
     return cast(Found, reducer.failure)  # It stays what it was.

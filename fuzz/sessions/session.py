@@ -27,10 +27,11 @@ import attrs
 
 from fuzz.cancellation import after
 from fuzz.problems import BadInputError
+from fuzz.run import Failure
 from fuzz.sessions import corpus, worker
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
 from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.sessions.worker import Plan, SessionTotals
+from fuzz.sessions.worker import Plan, SessionTotals, Tries
 from fuzz.targets import PROGRAMS
 
 TIME, ACTIONS, FAILURES = "time", "actions", "failures"
@@ -64,6 +65,8 @@ class Progress:
     failures: int
     reducing: int
     """Failures that are being reduced."""
+    tries: int
+    """Candidates that were run for these."""
     seconds_since_new: float
     """Since a probe was reached, or a failure found, for the first time."""
     probes: int
@@ -76,6 +79,13 @@ class WorkerDied:
 
     worker: int
     how: str
+
+
+@attrs.frozen
+class FailureFound:
+    """A failure, the first of its identity, as it was found. It is being reduced."""
+
+    failure: Failure
 
 
 @attrs.frozen
@@ -104,7 +114,7 @@ class Finished:
         return self.stop_reason in {TIME, ACTIONS} and self.totals.actions > 0
 
 
-Event = Started | Progress | WorkerDied | Told | Finished
+Event = Started | Progress | WorkerDied | FailureFound | Told | Finished
 Listener = Callable[[Event], None]
 
 
@@ -116,6 +126,7 @@ class Session:
         self._listeners = listeners
         self._totals: list[SessionTotals] = [SessionTotals() for _ in range(plan.workers)]
         self._raws: dict[int, Raw] = {}
+        self._tries: dict[int, int] = {}
         self._finds: dict[tuple[str, ...], Find] = {}
         self._problem: Exception | None = None
         self._workers_left = plan.workers
@@ -189,17 +200,23 @@ class Session:
                 del workers[connection]
                 self._died(index, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
 
-    def _take(self, index: int, message: SessionTotals | Raw | Find | Exception) -> None:
+    def _take(self, index: int, message: SessionTotals | Raw | Tries | Find | Exception) -> None:
         if isinstance(message, SessionTotals):
             self._totals[index] = message
         elif isinstance(message, Raw):
+            is_new = message.failure.identity not in self._identities()
             self._raws[index] = message
             self._last_new = time.monotonic()
+            if is_new and self._plan.tells_at_once:
+                self._tell(FailureFound(message.failure))
+        elif isinstance(message, Tries):
+            self._tries[index] = message.number
         elif isinstance(message, Exception):
             self._problem = message
             self._died(index, type(message).__name__)
         else:
             del self._raws[index]
+            self._tries.pop(index, None)
             self._found(message)
 
     def _found(self, find: Find) -> None:
@@ -263,18 +280,22 @@ class Session:
             )
         return total
 
+    def _identities(self) -> set[tuple[str, ...]]:
+        """Those of all failures that were found."""
+        return {raw.failure.identity for raw in self._raws.values()} | self._finds.keys()
+
     def _tell_progress(self) -> None:
         now, totals = time.monotonic(), self._sum()
         reached = len(totals.probes)
         if reached > self._probes_reached:
             self._probes_reached, self._last_new = reached, now
-        identities = {raw.failure.identity for raw in self._raws.values()} | self._finds.keys()
         self._tell(
             Progress(
                 seconds=now - self._started,
                 totals=totals,
-                failures=len(identities),
+                failures=len(self._identities()),
                 reducing=len(self._raws),
+                tries=sum(self._tries.values()),
                 seconds_since_new=now - self._last_new,
                 probes=len(self._plan.probes),
             )

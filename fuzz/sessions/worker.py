@@ -100,6 +100,13 @@ class SessionTotals(Tally):
     probes: Counter[str] = attrs.Factory(Counter)
 
 
+@attrs.frozen
+class Tries:
+    """How many candidates were run for the failure that is being reduced."""
+
+    number: int
+
+
 def make_engine(name: str, target: Target, seed: str) -> Engine:
     """The engine of that name; Hypothesis is imported only for the machine."""
     if name == RandomEngine.name:
@@ -124,6 +131,7 @@ class Worker:
         self._identities: set[tuple[str, ...]] = set()
         self._failures_left = plan.failures_max or UNLIMITED
         self._sent = 0.0
+        self._tries: Tries | None = None
         self._is_stopped = False
 
     def search(self) -> None:
@@ -148,6 +156,8 @@ class Worker:
         """Tell the parent now and then that the work goes on, and hear whether it is to stop."""
         if time.monotonic() - self._sent > SEND_SECONDS:
             self._send_totals()
+            if self._tries is not None:
+                self._connection.send(self._tries)
             self._is_stopped = self._connection.poll()
             self._sent = time.monotonic()
 
@@ -164,16 +174,26 @@ class Worker:
         self._connection.send(raw)
         seconds_left = max(self._deadline - time.monotonic(), 0)
         takes_too_long = after(min(SECONDS_MAX, seconds_left + self._plan.overtime_seconds))
-        find = reduce_raw(self._finder, raw, lambda: self._is_stopped or takes_too_long())
+        find = reduce_raw(
+            self._finder, raw, lambda: self._is_stopped or takes_too_long(), tell=self._tried
+        )
+        self._tries = None
         self._failures_left -= find.reproduced
         self._connection.send(find)
 
+    def _tried(self, attempts: int) -> None:
+        self._tries = Tries(attempts)
+
 
 def reduce_raw(
-    finder: Finder, raw: Raw, is_over: Callable[[], bool], rerun_seconds: float = RERUN_SECONDS_MAX
+    finder: Finder,
+    raw: Raw,
+    is_over: Callable[[], bool],
+    rerun_seconds: float = RERUN_SECONDS_MAX,
+    tell: Callable[[int], None] | None = None,
 ) -> Find:
     """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
-    find = corpus.save_reduced(finder, raw, is_over, rerun_seconds)
+    find = corpus.save_reduced(finder, raw, is_over, rerun_seconds, tell)
     if raw.path is not None and find.path != raw.path:
         corpus.take_back(raw.path)
     return find

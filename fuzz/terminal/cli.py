@@ -197,6 +197,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
     found = trace.header.found or traces.Found("", "", engine="replay")
     options = attrs.evolve(choice.options, contract=contract_of(target))
     finder = corpus.Finder(folder, name, found.engine, trace.header.seed, options)
+    report.print_found(screen, 1, failure)
     find = corpus.save_reduced(finder, corpus.Raw(failure, path, reduced_from=found.reduced_from))
     if find.path is not None and find.path != path:
         find = attrs.evolve(find, path=corpus.publish(find.path))

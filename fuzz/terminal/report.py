@@ -84,6 +84,13 @@ def replay_command(
     return tuple(map(shell_word, words))
 
 
+def print_found(screen: Screen, number: int, failure: Failure) -> None:
+    """A failure as it was found, before it is reduced, which may take minutes."""
+    identity, actions = " / ".join(failure.identity), counted(len(failure.actions), "action")
+    screen.print(f"found {number}: {identity} ({actions}; reducing ...)", "red")
+    screen.print(f"  {failure.message}")
+
+
 def print_find(screen: Screen, number: int, find: Find, options: TargetOptions) -> None:
     """A find of a session."""
     title = f"FAILURE {number}: {' / '.join(find.failure.identity)}"

@@ -11,10 +11,11 @@ import attrs
 
 from fuzz.files import write_text
 from fuzz.plain import PLAIN_SECONDS, counted, short
+from fuzz.run import Failure
 from fuzz.sessions import session
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.worker import Plan
-from fuzz.terminal.report import print_find
+from fuzz.terminal.report import print_find, print_found
 from fuzz.terminal.streams import Screen
 
 if TYPE_CHECKING:
@@ -88,9 +89,10 @@ class SessionReporter:
                     f"worker {event.worker} died ({event.how}); the session goes on without it",
                     "yellow",
                 )
+            case session.FailureFound():
+                print_found(self._screen, self._number_of(event.failure), event.failure)
             case session.Told():
-                identity = event.find.failure.identity
-                number = self._numbers.setdefault(identity, len(self._numbers) + 1)
+                number = self._number_of(event.find.failure)
                 print_find(self._screen, number, event.find, event.plan.options)
             case session.Finished():
                 self._finish(event)
@@ -108,6 +110,9 @@ class SessionReporter:
 
             self._live = Live(console=self._screen.console, refresh_per_second=4, transient=True)
             self._live.start()
+
+    def _number_of(self, failure: Failure) -> int:
+        return self._numbers.setdefault(failure.identity, len(self._numbers) + 1)
 
     def _progress(self, progress: session.Progress) -> None:
         line = _progress_line(progress)
@@ -169,14 +174,13 @@ def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[s
 def _progress_line(progress: session.Progress) -> str:
     totals = progress.totals
     speed = totals.actions / max(progress.seconds, 0.001)
-    reducing = ["reducing ..."] if progress.reducing == 1 else []
-    if progress.reducing > 1:
-        reducing = [f"reducing {progress.reducing} ..."]
+    several = f"{progress.reducing} " if progress.reducing > 1 else ""
+    tries = f"reducing {several}... {short(progress.tries)} tries"
     return " · ".join(
         [
             f"{progress.seconds:.0f} s",
             counted(progress.failures, "failure"),
-            *reducing,
+            *([tries] if progress.reducing else []),
             f"{short(totals.traces)} traces",
             f"{short(speed)} actions/s",
             f"{short(totals.samples)} samples",

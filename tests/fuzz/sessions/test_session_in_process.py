@@ -18,13 +18,14 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.protocol.trace import digest_of
-from fuzz.sessions.corpus import Find
+from fuzz.sessions.corpus import Find, Raw
 from fuzz.sessions.session import (
     ACTIONS,
     FAILURES,
     INTERRUPTED,
     TIME,
     Event,
+    FailureFound,
     Finished,
     Progress,
     Session,
@@ -186,6 +187,7 @@ def test_a_find_that_is_being_reduced_is_told(plan: Plan) -> None:
     finished = run(attrs.evolve(plan, target=target, actions=20_000), note)
     assert finished.finds
     assert max(event.reducing for event in events) == 1
+    assert max(event.tries for event in events) > 1
 
 
 # When a find is told.
@@ -217,6 +219,27 @@ def test_a_find_is_told_while_the_session_goes_on(told: list[Event]) -> None:
     assert len(found_in(told)) > 1
 
 
+def test_a_failure_is_told_when_it_is_found_and_again_when_it_is_reduced(told: list[Event]) -> None:
+    identities = [
+        event.failure.identity if isinstance(event, FailureFound) else event.find.failure.identity
+        for event in told
+        if isinstance(event, FailureFound | Told)
+    ]
+    assert identities[::2] == identities[1::2]
+    assert len({*identities}) == len(found_in(told))
+
+
+def test_a_failure_that_another_worker_finds_too_is_told_once(
+    told: list[Event], tmp_path: Path
+) -> None:
+    events: list[Event] = []
+    session = Session(Plan(PLANTED, "random", 3, 2, tmp_path, seconds=1.0), [events.append])
+    raw = Raw(found_in(told)[0].failure, None)
+    for worker in range(2):
+        session._take(worker, raw)  # noqa: SLF001 - which worker is first is chance
+    assert events == [FailureFound(raw.failure)]
+
+
 def test_what_is_told_is_in_its_final_file(told: list[Event]) -> None:
     for find in found_in(told):
         assert find.path is not None
@@ -238,6 +261,7 @@ def test_several_workers_with_a_budget_of_actions_tell_at_the_end(plan: Plan) ->
     assert isinstance(end, Finished)
     assert events[-1 - len(finds) :] == [*(Told(end.plan, find) for find in finds), end]
     assert end.finds == tuple(finds)
+    assert not any(isinstance(event, FailureFound) for event in events)
 
 
 @pytest.mark.parametrize("better_first", [False, True])

@@ -19,7 +19,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.corpus import Find
-from fuzz.sessions.session import ACTIONS, Finished, Progress, Told
+from fuzz.sessions.session import ACTIONS, FailureFound, Finished, Progress, Told
 from fuzz.sessions.worker import Plan, SessionTotals
 from fuzz.terminal.session_report import SessionReporter
 from fuzz.terminal.streams import Screen
@@ -43,7 +43,8 @@ def printed(finds: Sequence[Find], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def progress(seconds: float, failures: int = 0, reducing: int = 0) -> Progress:
-    return Progress(seconds, SessionTotals(10**6, 10**8, 10**7), failures, reducing, 999.0, 142)
+    totals = SessionTotals(10**6, 10**8, 10**7)
+    return Progress(seconds, totals, failures, reducing, 1234, 999.0, 142)
 
 
 def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:
@@ -85,9 +86,30 @@ def test_a_find_that_is_told_again_keeps_its_number(capsys: pytest.CaptureFixtur
     assert [title.split(":")[0] for title in titles] == ["FAILURE 1", "FAILURE 2", "FAILURE 1"]
 
 
+def test_a_failure_is_told_in_words_when_it_is_found_and_keeps_its_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reporter = SessionReporter(Screen())
+    first, second = find(CollectMinor()), find(AllocateNode(0), CollectFull())
+    for each in (first, second):
+        reporter(FailureFound(each.failure))
+    reporter(Told(PLAN, second))
+    assert capsys.readouterr().out.splitlines()[:5] == [
+        "found 1: heap / error / collect_minor / different (1 action; reducing ...)",
+        "  heap: error: expected 1, got 2 (made up)",
+        "found 2: heap / error / collect_full / different (2 actions; reducing ...)",
+        "  heap: error: expected 1, got 2 (made up)",
+        "FAILURE 2: heap / error / collect_full / different",
+    ]
+
+
 @pytest.mark.parametrize(
     ("reducing", "words"),
-    [(0, "3 failures · "), (1, "3 failures · reducing ... · "), (2, "· reducing 2 ... · ")],
+    [
+        (0, "3 failures · 1000k traces"),
+        (1, "3 failures · reducing ... 1234 tries · "),
+        (2, "· reducing 2 ... 1234 tries · "),
+    ],
 )
 def test_the_live_line_says_what_is_being_reduced(
     reducing: int, words: str, capsys: pytest.CaptureFixture[str]
@@ -99,4 +121,4 @@ def test_failures_stand_in_the_live_line_of_a_narrow_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     line = live_line(progress(99_999, 10_000, 10), capsys)
-    assert "10,000 failures · reducing 10 ... · " in line[:COLUMNS]
+    assert "10,000 failures · reducing 10 ... 1234 tries · " in line[:COLUMNS]
