@@ -200,7 +200,7 @@ def test_a_message_is_no_longer_than_can_be_read(shown: Shown) -> None:
     Path("trace.jsonl").write_text(json.dumps({"gcfuzz": 1, "target": "x" * 10**6}) + "\n")
     printed = shown(BAD_INPUT, "reduce", "trace.jsonl")
     assert len(printed) <= 1001
-    assert printed.endswith("`gcfuzz targets` lists them\n")
+    assert printed.endswith("and --command takes a program that is none of these\n")
 
 
 def test_a_bug_of_the_harness_is_told_in_lines_of_which_each_is_plain(
