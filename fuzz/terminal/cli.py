@@ -13,6 +13,8 @@ import errno
 import functools
 import json
 import os
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ import click
 
 from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.streams import Screen, in_columns
 from fuzz.terminal.target_options import (
     PATH,
     ByteSize,
@@ -481,7 +483,10 @@ def run_command_line(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(plain(f"gcfuzz: {message}"), err=True)
+    line = plain(f"gcfuzz: {message}")
+    if sys.stderr.isatty():
+        line = in_columns(line, shutil.get_terminal_size().columns)
+    click.echo(line, err=True)
     return code
 
 

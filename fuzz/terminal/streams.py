@@ -49,6 +49,17 @@ def _prepared(stream: TextIO) -> TextIO:
     )
 
 
+def in_columns(line: str, columns: int, indent: int = 2) -> str:
+    """The same in several lines, broken between words: a name or a path can be copied."""
+    return textwrap.fill(
+        line,
+        columns,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 class Screen:
     """Standard output, a line at a time. Every string is shown as it is, in one line.
 
@@ -63,9 +74,7 @@ class Screen:
         """
         shown = plain(line, LINE_MAX)
         if self.columns is not None:
-            shown = textwrap.fill(
-                shown, self.columns, subsequent_indent=" " * indent, break_on_hyphens=False
-            )
+            shown = in_columns(shown, self.columns, indent)
         self.print_parts((shown, style))
 
     def print_command(self, name: str, words: Sequence[str], style: str = "") -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import fuzz
 from fuzz.plain import shell_word
+from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.streams import Screen
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
@@ -61,6 +62,27 @@ def test_a_long_line_goes_on_below_between_words(
         "  because   what the allocator-free list",
         "            said of it",
     ]
+
+
+def test_a_word_that_is_longer_than_a_line_stays_whole(
+    narrow: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = "finds/a-name-of-more-than-forty-columns-in-all.jsonl"
+    narrow.print(f"passed {path}")
+    assert path in capsys.readouterr().out
+
+
+def test_a_complaint_is_broken_between_words_in_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run_command_line(["run", "--target", "referense"]) == BAD_INPUT
+    *lines, last = capsys.readouterr().err.splitlines()
+    assert all(len(line) <= 40 for line in lines)
+    assert "unknown target 'referense'; did you mean reference?" in " ".join(
+        line.strip() for line in [*lines, last]
+    )
 
 
 def test_a_command_is_broken_between_its_words_and_can_be_copied(
