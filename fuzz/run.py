@@ -233,7 +233,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
             first = attrs.evolve(first, graph=shadow.graph())  # noqa: PLW2901 - the same, whole
         checkpoint()
         try:
-            oracle.check(first, target.perform(instead))
+            oracle.compare(run.contract, first, target.perform(instead))
         except Mismatch as mismatch:
             del run.actions[number:]
             mismatch.shadow = shadow

@@ -904,6 +904,7 @@ static void append_contract(text *to)
     }
     append(to, "], \"prebuilt\": [");
     append_prebuilt(to);
+    append(to, "], \"promises\": [%s", contract.promises_collections ? "\"collections\"" : "");
     append(to, "], \"pins_max\": %llu}}\n", (unsigned long long)contract.pins_max);
 }
 

@@ -42,6 +42,7 @@ typedef struct {
     uint64_t word_bytes, large_object_bytes, object_bytes_max;
     gcfuzz_sampling sampling;
     const char *const *observes; /* names of fields, NULL after the last; others are not printed */
+    bool promises_collections; /* when they come depends on the actions alone */
     uint64_t pins_max;
     /* Immortal objects: nodes, then arrays of one length. See the callback `prebuilt`. */
     uint64_t prebuilt_nodes, prebuilt_arrays, prebuilt_array_length;

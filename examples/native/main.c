@@ -31,6 +31,7 @@ static const gcfuzz_contract CONTRACT = {
     .sampling = {.minimum_bytes = 8, .maximum_bytes = 1ull << 40, .multiple_bytes = 8,
                  .drops_when_disabled = true, .reports_when_disabled = true},
     .observes = OBSERVES,
+    .promises_collections = true,
 };
 
 /* ---- What the collector tells ---- */

@@ -3,8 +3,8 @@
 Reads return what was written; what is strongly reachable is never dead; after a full collection
 what is not is always dead; a young object survives a minor collection exactly when it is reachable
 from the roots or from anything already old; a weak reference dies exactly when its object does;
-an identity stays and is nobody else's. Collections happen only in actions that may collect, and
-an error is a mismatch: the contract promises none.
+an identity stays and is nobody else's. Where the contract promises it, collections happen only in
+actions that may collect. An error is a mismatch: the contract promises none.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class HeapOracle(Oracle[None]):
         self._observes_graph = "graph" in contract.observes
         self._observes_order = "order" in contract.observes
         self._observes = contract.observes
+        self._promises_collections = "collections" in contract.promises
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
 
@@ -77,16 +78,18 @@ class HeapOracle(Oracle[None]):
             self._check_graph(observation)
 
     def _check_minors(self, action: Action, minors: int) -> None:
-        """An action that collects says so, and no other does but an allocation, which may."""
+        """An action that collects says so, and no other does but an allocation, which may.
+
+        Unless the contract promises that much, others may come before it.
+        """
         if action.allocates:
             return
         part = collects(action)
-        if part in OPEN:
-            if minors < 1:
-                raise HeapMismatch("minors", 1, minors, "at least one is part of the action")
-            return
         expected = int(part != "never")
-        if minors != expected:
+        if part in OPEN or not self._promises_collections:
+            if minors < expected:
+                raise HeapMismatch("minors", 1, minors, "at least one is part of the action")
+        elif minors != expected:
             raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
 
     def _check_order(self, observation: Observation, counted: int) -> None:

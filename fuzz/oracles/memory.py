@@ -29,6 +29,7 @@ from fuzz.protocol.contract import Contract, rounded_up
 from fuzz.protocol.observation import Observation, Report
 
 YOUNG, OLD = Age.YOUNG, Age.OLD
+OF_OLD_SPACE = {"memory", "progress", "pressure"}
 FIGURES = ("memory_used_bytes", "arena_bytes")
 BITS_PER_BYTE = 8
 UNKNOWN = math.inf
@@ -66,7 +67,7 @@ class MemoryOracle(Oracle[None]):
     @classmethod
     @override
     def can_judge(cls, contract: Contract) -> bool:
-        return bool(contract.promises)
+        return not OF_OLD_SPACE.isdisjoint(contract.promises)
 
     @classmethod
     @override

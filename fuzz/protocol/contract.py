@@ -18,7 +18,7 @@ from fuzz.problems import BadInputError
 Distances = Literal[
     "period", "unstated", "random", "geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools"
 ]
-Promise = Literal["memory", "progress", "pressure"]
+Promise = Literal["collections", "memory", "progress", "pressure"]
 DRAWN = ("geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools")
 """The distances that are drawn at random, and can be foretold."""
 
@@ -293,8 +293,10 @@ class Contract:
     pins_max: int = 0
     """How many objects may be pinned at once."""
     promises: tuple[Promise, ...] = ()
-    """What it promises of the old space.
+    """What it promises of collections, and of the old space.
 
+    collections: the same actions cause the same ones, with sampling and without, and no others
+        come. Without it they come whenever they like.
     memory: after a full collection only what lives takes bytes, and arenas for no more than that.
     progress: beyond the threshold, a collection that an allocation causes begins a major one, and
         the allocation of an object outside causes one.

@@ -34,7 +34,12 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "limit": ("minors", "free", "top", "sample_point"),
 }
 """Fields of observations, and those without which nobody can judge them."""
-OF_PROMISES = {"memory": "memory", "progress": "state", "pressure": "state"}
+OF_PROMISES = {
+    "collections": "minors",
+    "memory": "memory",
+    "progress": "state",
+    "pressure": "state",
+}
 """The field of observations without which nobody can judge a promise."""
 OF_SAMPLING = ("samples", "sample_point")
 """The fields that nothing needs where sampling cannot be enabled."""

@@ -127,7 +127,7 @@ FIELDS = (
 )
 
 
-PROMISES = ["memory", "progress", "pressure"]
+PROMISES = ["collections", "memory", "progress", "pressure"]
 ARENAS = {"arena_object_bytes_max": 40, "arena_bytes": 512, "arena_pages": 3, "page_room_bytes": 96}
 """By the defaults of IncrementalMiniMarkGC. One page of each arena is lost, where it begins."""
 

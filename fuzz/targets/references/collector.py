@@ -58,7 +58,7 @@ OBSERVES = (
     *("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity"),
     *("reports", "graph", "free", "limit", "top", "sample_point", "state", "memory"),
 )
-PROMISES: tuple[Promise, ...] = ("memory", "progress", "pressure")
+PROMISES: tuple[Promise, ...] = ("collections", "memory", "progress", "pressure")
 
 
 def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:

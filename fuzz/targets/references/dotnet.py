@@ -36,7 +36,7 @@ OBSERVES = (
     *("reports", "graph", "state", "memory", "offsets"),
 )
 """There is a nursery's pointer for each thread, and no promise where."""
-PROMISES: tuple[Promise, ...] = ("memory", "progress")
+PROMISES: tuple[Promise, ...] = ("collections", "memory", "progress")
 
 
 class DotnetTarget(ReferenceTarget):

@@ -44,7 +44,7 @@ MINOR = Observation(minors=1)
 @pytest.fixture
 def bench(contract: Contract) -> Bench:
     """Only the heap oracle, and no walks."""
-    return Bench(contract)
+    return Bench(attrs.evolve(contract, promises=("collections",)))
 
 
 @pytest.fixture
@@ -150,6 +150,20 @@ def test_what_bears_on_collections_does_not_collect_by_itself(bench: Bench, acti
 def test_unpinning_does_not_collect(bench: Bench) -> None:
     hear(bench, AllocateString(0), Pin(0))
     assert mismatch_of(bench, Unpin(0), MINOR).field == "minors"
+
+
+@pytest.mark.parametrize("action", [CollectMinor(), CollectFull(), ReadNumber(0)], ids=str)
+def test_more_collections_may_come_unless_the_contract_promises_when(
+    contract: Contract, action: Action
+) -> None:
+    bench = Bench(contract)
+    hear(bench, AllocateNode(0))
+    bench.judge(action, Observation(minors=3, value=0))
+
+
+def test_one_that_is_asked_for_comes_whatever_the_contract_promises(contract: Contract) -> None:
+    mismatch = mismatch_of(Bench(contract), CollectMinor(), Observation())
+    assert (mismatch.field, mismatch.expected, mismatch.got) == ("minors", 1, 0)
 
 
 @pytest.mark.parametrize("action", [AllocateNode(0), AllocateOldString(0)], ids=str)

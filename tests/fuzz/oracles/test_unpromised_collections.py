@@ -1,0 +1,98 @@
+"""A collector that collects whenever it likes: only a contract that promises more is broken."""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import pytest
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import Slice, slices_of
+from fuzz.oracles import RERUN_ORACLES
+from fuzz.protocol.actions import (
+    Action,
+    AllocateNode,
+    CheckHeap,
+    CollectMinor,
+    EnableSampling,
+    ReadNumber,
+)
+from fuzz.protocol.contract import Contract, Promise
+from fuzz.protocol.observation import Observation
+from fuzz.run import run_actions
+from fuzz.sessions.worker import make_engine
+from fuzz.targets import make_target
+
+ACTIONS = 1_000
+UNSUPPORTED = ("pin", "unpin", "set_callback", "fork")
+OBSERVES = ("samples", "minors", "size", "outside", "value", "alive", "graph")
+TWICE = (AllocateNode(0), EnableSampling(8), ReadNumber(0), CheckHeap())
+
+
+class Whimsical:
+    """The reference, which also collects before each fifth action of its whole life."""
+
+    name = "whimsical"
+
+    def __init__(self, *promises: Promise) -> None:
+        self._target = make_target("reference")
+        self._promises = promises
+        self._life = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = self._target.start(configuration).without(UNSUPPORTED)
+        return attrs.evolve(contract, promises=self._promises, observes=OBSERVES)
+
+    def perform(self, action: Action) -> Observation:
+        self._life += 1
+        minors = 0 if self._life % 5 else self._target.perform(CollectMinor()).minors
+        seen = self._target.perform(action)
+        seen.minors += minors
+        if minors:
+            seen.graph = self._target.perform(CheckHeap()).graph
+        return seen
+
+
+def failures_of(slices: Sequence[Slice]) -> set[str]:
+    return {failure.message for each in slices for failure in each.failures}
+
+
+@pytest.mark.parametrize("engine", ["random", "machine"])
+def test_a_session_is_clean(engine: str) -> None:
+    slices = [*slices_of(make_engine(engine, Whimsical(), "1"), ACTIONS, ProbeCounter())]
+    assert failures_of(slices) == set()
+    assert sum(each.minor_collections for each in slices) > ACTIONS / 10
+
+
+def test_a_promise_is_judged() -> None:
+    slices = slices_of(make_engine("random", Whimsical("collections"), "1"), 200, ProbeCounter())
+    assert any("minors" in message for message in failures_of([*slices]))
+
+
+@pytest.mark.parametrize("name", ["determinism", "transparency"])
+def test_a_second_run_may_collect_elsewhere(name: str) -> None:
+    assert run_actions(Whimsical(), {}, TWICE, [RERUN_ORACLES[name]]) is None
+
+
+class Forgetful(Whimsical):
+    """And each second trace finds another number in its nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._traces = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self._traces += 1
+        return super().start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        seen = super().perform(action)
+        if self._traces % 2 == 0 and seen.graph is not None:
+            seen.graph[0][1] += 1
+        return seen
+
+
+@pytest.mark.parametrize("name", ["determinism", "transparency"])
+def test_two_heaps_that_are_both_shown_must_be_equal_all_the_same(name: str) -> None:
+    failure = run_actions(Forgetful(), {}, TWICE, [RERUN_ORACLES[name]])
+    assert failure is not None
+    assert (failure.oracle, failure.field) == (name, "graph")
