@@ -359,6 +359,7 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
         trace.header.config,
         trace.header.seed,
         contract=target.start(trace.header.config),
+        fresh_process=trace.header.fresh_process,
     )
     recorded = Trace(
         header, tuple(step.action for step in steps), tuple(step.observation for step in steps)

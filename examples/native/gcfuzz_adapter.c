@@ -905,7 +905,8 @@ static void append_contract(text *to)
     append(to, "], \"prebuilt\": [");
     append_prebuilt(to);
     append(to, "], \"promises\": [%s", contract.promises_collections ? "\"collections\"" : "");
-    append(to, "], \"pins_max\": %llu}}\n", (unsigned long long)contract.pins_max);
+    append(to, "], \"fresh_process\": %s, \"pins_max\": %llu}}\n",
+           contract.fresh_process ? "true" : "false", (unsigned long long)contract.pins_max);
 }
 
 /* The value of the setting that this one must not exceed. */

@@ -43,6 +43,7 @@ typedef struct {
     gcfuzz_sampling sampling;
     const char *const *observes; /* names of fields, NULL after the last; others are not printed */
     bool promises_collections; /* when they come depends on the actions alone */
+    bool fresh_process;        /* a header does not undo all: each trace gets a process */
     uint64_t pins_max;
     /* Immortal objects: nodes, then arrays of one length. See the callback `prebuilt`. */
     uint64_t prebuilt_nodes, prebuilt_arrays, prebuilt_array_length;

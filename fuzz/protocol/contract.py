@@ -303,6 +303,8 @@ class Contract:
     pressure: memory pressure lowers the threshold; below zero, the next allocation collects.
     """
     old_space: OldSpace = OldSpace()
+    fresh_process: bool = False
+    """Whether each trace is to have a process of its own, since a header does not undo all."""
 
     @property
     def samples(self) -> bool:

@@ -53,6 +53,8 @@ class Header:
     """The known bugs that this trace finds when they are planted."""
     contract: Contract | None = None
     """The contract that it was made under, so that it is not replayed under another one."""
+    fresh_process: bool = False
+    """Whether a program is to have a process of its own for each run of it."""
 
 
 @attrs.frozen

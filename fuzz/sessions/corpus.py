@@ -24,7 +24,7 @@ from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, TargetOptions, make_target
+from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, PROGRAMS, TargetOptions, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 PACKAGE = Path(__file__).parents[1]
@@ -142,6 +142,15 @@ class Finder:
         """The target, made anew."""
         return make_target(self.target, self.options)
 
+    @property
+    def may_be_alone(self) -> bool:
+        """Whether its traces share a process, and need not."""
+        return self.target in PROGRAMS and self.options.keeps_processes
+
+    def alone(self) -> Finder:
+        """The same, with a process for each trace."""
+        return attrs.evolve(self, options=attrs.evolve(self.options, fresh_process=True))
+
     def save(self, trace: Trace, stem: str) -> Path:
         """Save a trace under a name of this finder's own. Raises OSError."""
         path = self.folder / f"{stem}-{traces.digest_of(trace)}.{self.token}{SUFFIX}"
@@ -197,11 +206,19 @@ def save_reduced(
     rerun_seconds: float = RERUN_SECONDS_MAX,
     tell: Callable[[int], None] | None = None,
 ) -> Find:
-    """Reduce a failure until that is over, run it once more, and save what failed again."""
+    """Reduce a failure until that is over, run it once more, and save what failed again.
+
+    What does not come back in a program may have hung on what the process had kept of other traces,
+    or of other candidates: then it is tried with a process for each.
+    """
     failure = raw.failure
-    reduced = reduce_failure(finder.make_target(), failure, is_over, tell)
     length = raw.reduced_from or len(failure.actions)
-    if not _fails_again(finder, reduced, rerun_seconds):
+    reduced = _reduced(finder, failure, is_over, rerun_seconds, tell)
+    if reduced is None and finder.may_be_alone:
+        alone = finder.alone()
+        if comes_back(alone, failure, rerun_seconds):
+            finder, reduced = alone, _reduced(alone, failure, is_over, rerun_seconds, tell)
+    if reduced is None:
         trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
         return Find(failure, trace, raw.path, length, reproduced=False, unsaved=raw.unsaved)
     found = Found(failure.oracle, reduced.message, finder.engine, reduced_from=length)
@@ -213,8 +230,20 @@ def save_reduced(
     return Find(reduced, trace, path, length, reproduced=True)
 
 
-def _fails_again(finder: Finder, failure: Failure, seconds: float) -> bool:
-    """Whether a failure comes back. Made anew, the target has nothing left of what was tried."""
+def _reduced(
+    finder: Finder,
+    failure: Failure,
+    is_over: Callable[[], bool] | None,
+    rerun_seconds: float,
+    tell: Callable[[int], None] | None,
+) -> Failure | None:
+    """The failure reduced, if it comes back."""
+    reduced = reduce_failure(finder.make_target(), failure, is_over, tell)
+    return reduced if comes_back(finder, reduced, rerun_seconds) else None
+
+
+def comes_back(finder: Finder, failure: Failure, seconds: float) -> bool:
+    """Whether a failure does. Made anew, the target has nothing left of what was tried."""
     with suppress(Cancelled), cancelled_when(after(seconds)):
         again = _run_again(finder.make_target(), failure)
         return again is not None and again.identity == failure.identity
@@ -229,6 +258,7 @@ def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
         seed=finder.seed,
         found=found,
         kills=_kills(finder.target, failure),
+        fresh_process=finder.options.fresh_process,
     )
     return Trace(header, failure.actions)
 

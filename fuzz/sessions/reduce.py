@@ -340,6 +340,8 @@ class Reducer:
 
     def _lower_field(self, position: int, field: str) -> bool:
         """Lower one integer by one step; whether that was possible."""
+        if position >= len(self.failure.actions):
+            return False  # It fails sooner by now.
         lowered = _simpler(self.failure.actions[position], field)
         return any(self._accept_with({(position, field): lower}) for lower in lowered)
 

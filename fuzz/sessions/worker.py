@@ -41,6 +41,8 @@ OVERTIME_SECONDS_MIN = 10.0
 """When the time is up, a find may still be reduced for as long again: for ten seconds at least, and
 at most for the two minutes that any reduction may take."""
 CYCLE_COLLECTION_THRESHOLD = 50_000
+TRIES_ALONE_MAX = 8
+"""Each takes a process of its own."""
 UNLIMITED = 2**62
 TOKEN_BYTES = 6
 
@@ -128,7 +130,8 @@ class Worker:
         self._actions_left = _share(plan.actions, plan.workers, index)
         self._totals = SessionTotals()
         self._probes = ProbeCounter()
-        self._identities: set[tuple[str, ...]] = set()
+        self._tries_left: dict[tuple[str, ...], int] = {}
+        """Of the identities found, how many more may be tried of those of which none came back."""
         self._failures_left = plan.failures_max or UNLIMITED
         self._sent = 0.0
         self._tries: Tries | None = None
@@ -167,22 +170,42 @@ class Worker:
 
     def _found(self, failure: Failure) -> None:
         """Save a failure and reduce it, unless this worker has found one of its identity."""
-        if failure.identity in self._identities:
+        finder = self._finder_for(failure)
+        if finder is None:
             return
-        self._identities.add(failure.identity)
-        raw = corpus.save_raw(self._finder, failure)
+        raw = corpus.save_raw(finder, failure)
         self._connection.send(raw)
         seconds_left = max(self._deadline - time.monotonic(), 0)
         takes_too_long = after(min(SECONDS_MAX, seconds_left + self._plan.overtime_seconds))
         find = reduce_raw(
-            self._finder, raw, lambda: self._is_stopped or takes_too_long(), tell=self._tried
+            finder, raw, lambda: self._is_stopped or takes_too_long(), tell=self._tried
         )
         self._tries = None
         self._failures_left -= find.reproduced
+        is_settled = find.reproduced or not self._finder.may_be_alone
+        tries_left = 0 if is_settled else TRIES_ALONE_MAX
+        self._tries_left[failure.identity] = min(
+            tries_left, self._tries_left.get(failure.identity, tries_left)
+        )
         self._connection.send(find)
 
     def _tried(self, attempts: int) -> None:
         self._tries = Tries(attempts)
+
+    def _finder_for(self, failure: Failure) -> Finder | None:
+        """Who reduces a failure; None if it is known.
+
+        Where one of its identity did not come back, another may, in a process of its own.
+        """
+        left = self._tries_left.get(failure.identity)
+        if left is None:
+            return self._finder
+        if left:
+            self._tries_left[failure.identity] = left - 1
+            alone = self._finder.alone()
+            if corpus.comes_back(alone, failure, RERUN_SECONDS_MAX):
+                return alone
+        return None
 
 
 def reduce_raw(

@@ -61,6 +61,8 @@ class TargetOptions:
     """The folder with its `rpython`."""
     check_invariants: bool = False
     """Whether the collectors of this package look at themselves after each action."""
+    fresh_process: bool = False
+    """Whether each trace gets a process of its own."""
     contract: Contract | None = None
     """What a program has promised already: one that breaks at a header since then is a find."""
 
@@ -72,7 +74,14 @@ class TargetOptions:
             words += ["--timeout", f"{self.timeout_seconds:g}s"]
         for option, place in (("--python", self.python), ("--source", self.source)):
             words += [option, str(place)] if place is not None else []
+        words += ["--fresh-process"] if self.fresh_process else []
         return [*words, "--check-invariants"] if self.check_invariants else words
+
+    @property
+    def keeps_processes(self) -> bool:
+        """Whether a program serves several traces, as far as is known."""
+        promised = self.contract is not None and self.contract.fresh_process
+        return not (self.fresh_process or promised)
 
 
 NO_OPTIONS = TargetOptions()
@@ -88,6 +97,8 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
             raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
         target = _program(name, options)
     else:
+        if options.fresh_process:
+            raise BadInputError(f"--fresh-process: {name} is no program")
         from fuzz.targets.references.kin import REFERENCES, make_reference
 
         if base not in REFERENCES:
@@ -110,7 +121,14 @@ def _program(name: str, options: TargetOptions) -> Target:
     from fuzz.targets.process.program import ProcessTarget
 
     command = _command_of(name, options)
-    return ProcessTarget(name, command, options.timeout_seconds, options.without, options.contract)
+    return ProcessTarget(
+        name,
+        command,
+        options.timeout_seconds,
+        options.without,
+        options.contract,
+        fresh_process=options.fresh_process,
+    )
 
 
 def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:

@@ -155,16 +155,18 @@ def _replays(
     from fuzz.protocol import trace as traces
     from fuzz.protocol.target import contract_of
     from fuzz.run import replay
+    from fuzz.targets import make_target
     from fuzz.terminal import report
 
-    make = functools.cache(choice.make)  # One process serves many traces.
-    if choice.name is not None:
-        contract_of(make(choice.name))  # What is wrong with it is wrong for every trace.
+    make = functools.cache(make_target)  # One process serves many traces.
+    if choice.name is not None:  # What is wrong with it is wrong for every trace.
+        contract_of(make(choice.name, choice.options))
     for path in paths:
         command = report.replay_command(path, choice.options, choice.name)
         try:
             trace = traces.read(path)
-            target = make(choice.name_for(trace.header.target))
+            header = trace.header
+            target = make(choice.name_for(header.target), choice.options_for(header))
             yield path, replay(target, trace, str(path)), command
         except BadInputError as problem:
             place = "" if str(problem).startswith(str(path)) else f"{path}:1: "
@@ -188,7 +190,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
 
     trace = traces.read(path)
     name = choice.name_for(trace.header.target)
-    target = choice.make(name)
+    target = choice.make_for(trace.header)
     failure = replay(target, trace, str(path))
     screen = Screen()
     if failure is None:
@@ -197,7 +199,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
     folder = path.parent if corpus_folder is None else corpus_folder
     corpus.open_folder(folder)
     found = trace.header.found or traces.Found("", "", engine="replay")
-    options = attrs.evolve(choice.options, contract=contract_of(target))
+    options = attrs.evolve(choice.options_for(trace.header), contract=contract_of(target))
     finder = corpus.Finder(folder, name, found.engine, trace.header.seed, options)
     report.print_found(screen, 1, failure)
     find = corpus.save_reduced(finder, corpus.Raw(failure, path, reduced_from=found.reduced_from))
@@ -227,7 +229,7 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     trace = traces.read(path)
     _check_other(output, path)
     name = choice.name_for(trace.header.target)
-    recording, failure = record(choice.make(name), trace, str(path))
+    recording, failure = record(choice.make_for(trace.header), trace, str(path))
     write_text(output, traces.dumps(recording))
     screen = Screen()
     screen.print(f"{output}: {len(recording.actions)} actions on {name}, with what it said")
@@ -255,7 +257,7 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     trace = traces.read(path)
     name = choice.name_for(trace.header.target)
     title = f"{path} on {name}"
-    steps = replay_steps(choice.make(name), trace, str(path))
+    steps = replay_steps(choice.make_for(trace.header), trace, str(path))
     if page_path is not None:
         _check_other(page_path, path)
         code = _write_page(page_path, title, trace.header, steps)
@@ -378,7 +380,7 @@ def check_command(choice: TargetChoice) -> int:
     from fuzz.sessions.handshake import shake_hands
     from fuzz.terminal.report import print_handshake
 
-    hands = shake_hands(choice.make(choice.name_without_trace))
+    hands = shake_hands(choice.make())
     print_handshake(Screen(), hands)
     if hands.failures:
         return MISMATCH
@@ -441,7 +443,7 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
     from fuzz.sessions.reach import reach
     from fuzz.terminal import tables
 
-    fuzzed = choice.make(choice.name_without_trace)
+    fuzzed = choice.make()
     with tables.counting("probes", len(probes_for(fuzzed.start({})))) as progress:
         reached = []
         for each in reach(fuzzed, seed, actions):

@@ -14,7 +14,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, Action
 from fuzz.run import Failure
 from fuzz.sessions.corpus import Find, pages_like
-from fuzz.targets import TargetOptions
+from fuzz.targets import PROGRAMS, TargetOptions
 from fuzz.terminal.streams import Screen
 
 if TYPE_CHECKING:
@@ -104,13 +104,16 @@ def print_find(screen: Screen, number: int, find: Find, options: TargetOptions) 
     if find.unsaved is not None:
         screen.print(f"  unsaved   {find.unsaved}; this file is as it was found")
     if options.command:
-        alone = *map(shell_word, options.command), "<", shell_word(str(find.path))
-        screen.print_command("  alone    ", alone)
+        words = *map(shell_word, options.command), "<", shell_word(str(find.path))
+        screen.print_command("  alone    ", words)
     found = find.trace.header.found
     if found is not None:
         length = found.reduced_from
         was = f", reduced from {counted(length, 'action')}" if length is not None else ""
-        screen.print(f"  found     by the {found.engine} engine{was}")
+        alone = ", in a process of its own" if find.trace.header.fresh_process else ""
+        screen.print(f"  found     by the {found.engine} engine{was}{alone}")
+    if not find.reproduced and find.trace.header.target in PROGRAMS and options.keeps_processes:
+        screen.print("  perhaps   it hangs on earlier traces; with --fresh-process there are none")
     pages = [f"docs/findings/{page}.md" for page in pages_like(find)]
     if pages:
         screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)

@@ -17,6 +17,7 @@ from fuzz.problems import BadInputError, did_you_mean
 
 if TYPE_CHECKING:
     from fuzz.protocol.target import Target
+    from fuzz.protocol.trace import Header
     from fuzz.targets import TargetOptions
 
 TIMEOUT_SECONDS_MAX = 120.0
@@ -95,11 +96,26 @@ class TargetChoice(NamedTuple):
 
         return self.name_for(REFERENCE if self.options.source is None else INCMINIMARK)
 
-    def make(self, otherwise: str) -> Target:
-        """The target. Raises BadInputError."""
+    def options_for(self, header: Header) -> TargetOptions:
+        """What was said, and what a trace says of itself: that it needs a process of its own."""
+        import attrs
+
+        from fuzz.targets import PROGRAMS
+
+        needs = header.fresh_process and self.name_for(header.target) in PROGRAMS
+        return attrs.evolve(self.options, fresh_process=self.options.fresh_process or needs)
+
+    def make(self) -> Target:
+        """The target where there is no trace. Raises BadInputError."""
         from fuzz.targets import make_target
 
-        return make_target(self.name_for(otherwise), self.options)
+        return make_target(self.name_without_trace, self.options)
+
+    def make_for(self, header: Header) -> Target:
+        """The target for a trace. Raises BadInputError."""
+        from fuzz.targets import make_target
+
+        return make_target(self.name_for(header.target), self.options_for(header))
 
 
 _OPTIONS = (
@@ -140,6 +156,11 @@ _OPTIONS = (
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
     ),
+    click.option(
+        "--fresh-process",
+        is_flag=True,
+        help="Give each trace a process of its own, which a program else keeps for many.",
+    ),
 )
 
 
@@ -155,7 +176,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         from fuzz.targets import PROCESS, TargetOptions
 
-        said = ("timeout_seconds", "python", "source", "check_invariants")
+        said = ("timeout_seconds", "python", "source", "check_invariants", "fresh_process")
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
             seconds = chosen.timeout_seconds

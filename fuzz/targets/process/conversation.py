@@ -105,6 +105,22 @@ class Conversation:
         self._seconds_allowed = self._timeout_seconds
         return self._lines.popleft()
 
+    def hang_up(self) -> bytes | None:
+        """Close its input; returns what it says all the same, or None if it ends in peace.
+
+        Raises BrokenConversationError.
+        """
+        self._unsent.clear()
+        self._write()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            return self.receive()
+        except BrokenConversationError:
+            if self._process.poll() == 0:
+                return None
+            raise
+
     def _wait_for_line(self) -> None:
         until = time.monotonic() + self._seconds_allowed
         while not self._lines:

@@ -42,7 +42,7 @@ class TraceState(Enum):
 
 
 class ProcessTarget(FullTarget):
-    """A program, started when it is needed, and again after it broke.
+    """A program, started when it is needed, and again after it broke, or for each trace.
 
     `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace. What has
     happened in each state, and what leads out of it, stands in ARCHITECTURE.md.
@@ -50,21 +50,27 @@ class ProcessTarget(FullTarget):
 
     takes_announcements = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that is said of a program
         self,
         name: str,
         command: Sequence[str],
         timeout_seconds: float,
         without: Collection[str] = (),
         contract: Contract | None = None,
+        *,
+        fresh_process: bool = False,
     ) -> None:
-        """`contract` is what the program has promised before, if anybody has asked it."""
+        """`contract` is what the program has promised before, if anybody has asked it.
+
+        With `fresh_process`, or if the contract asks for it, a process serves one trace.
+        """
         self.name = name
         self._without = without
         self._command = tuple(command)
         self._timeout_seconds = timeout_seconds
         self._conversation: Conversation | None = None
         self._default = contract
+        self._fresh_process = fresh_process
         self._state = TraceState.AHEAD
         self._problem = ""
         self._begin_trace({})
@@ -100,18 +106,29 @@ class ProcessTarget(FullTarget):
         unread = len(self._sent)
         self._begin_trace(configuration)
         self._state = TraceState.AHEAD
+        if self._starts_afresh:
+            self._break_off()
         try:
             return self._begin_again(unread)
         except BrokenConversationError as broken:
-            self._state, self._problem = TraceState.NOT_BEGUN, _at_start(broken)
+            self._state, self._problem = TraceState.NOT_BEGUN, _at("start", broken)
             return default
 
     @override
     def default_contract(self) -> Contract:
+        """The process that is asked goes: the first trace meets one that has seen nothing.
+
+        So does the first in a session, which knows the contract, and both find the same.
+        """
         if self._default is None:
             self._begin_trace({})
             self._default = self._shake_hands()
+            self._break_off()
         return self._default
+
+    @property
+    def _starts_afresh(self) -> bool:
+        return self._fresh_process or self.default_contract().fresh_process
 
     def _shake_hands(self) -> Contract:
         try:
@@ -250,7 +267,7 @@ class ProcessTarget(FullTarget):
 
     @override
     def finish(self) -> str | None:
-        """A header tells whether the last answer was the last line.
+        """A header tells whether the last answer was the last line; or else the process's end does.
 
         A process that broke, although another one got through the whole trace, did break.
         """
@@ -258,22 +275,37 @@ class ProcessTarget(FullTarget):
             return self._problem
         if self._conversation is None:
             return None
+        if self._starts_afresh:
+            return self._hang_up(self._conversation)
         self._conversation.send(self._header)
         try:
             line = self._receive(self._conversation)
         except BrokenConversationError as problem:
             self._break_off()
-            return _at_start(problem)
+            return _at("start", problem)
         if line == self._contract_line:
             return None
         self._break_off()
-        return f"garbage after the last answer: {_excerpt(line)}"
+        return _too_much(line)
+
+    def _hang_up(self, conversation: Conversation) -> str | None:
+        try:
+            line = conversation.hang_up()
+        except BrokenConversationError as problem:
+            return _at("end", problem)
+        finally:
+            self._break_off()
+        return None if line is None else _too_much(line)
 
 
-def _at_start(problem: Exception) -> str:
-    """An error that a header met with; its kind says so."""
+def _at(where: str, problem: Exception) -> str:
+    """An error that a header met with, or the end of all; its kind says so."""
     kind, _, what = str(problem).partition(": ")
-    return f"{kind} at start: {what}"
+    return f"{kind} at {where}: {what}"
+
+
+def _too_much(line: bytes) -> str:
+    return f"garbage after the last answer: {_excerpt(line)}"
 
 
 @lru_cache(maxsize=64)

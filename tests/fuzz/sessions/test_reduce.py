@@ -321,6 +321,20 @@ def test_integers_lowered_together_may_fail_sooner() -> None:
     assert failure.actions == (AllocateNode(34), AllocateNode(34))
 
 
+def test_a_target_that_becomes_worse_may_fail_sooner_while_an_integer_is_lowered() -> None:
+    is_spoilt = False
+
+    def fails(heap: Planted) -> bool:
+        nonlocal is_spoilt
+        lengths = [each.length for each in heap.done if isinstance(each, AllocateString)]
+        failed = len(lengths) == (1 if is_spoilt else 3)
+        is_spoilt |= lengths[1:2] < [100] and len(lengths) == 2
+        return failed
+
+    failure = reduced(Planted(fails), *[AllocateString(100)] * 3)
+    assert failure.actions == (AllocateString(0),)
+
+
 # Settings.
 
 
