@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
+from itertools import compress, count
 from typing import Any, ClassVar
 
 from fuzz.protocol import actions
@@ -346,11 +347,11 @@ class Shadow:
             row = [obj.type_index, obj.number]
             graph.append(row)
             refs = obj.refs
-            if refs and any(refs):  # Most references of most objects are null.
-                for field, ref in enumerate(refs):
-                    if ref is not None:
-                        number = numbers.setdefault(ref, len(queue))
-                        if number == len(queue):
-                            queue.append(ref)
-                        row += (field, number)
+            if refs.count(None) < len(refs):  # Most references of most objects are null.
+                fields = compress(count(), refs)
+                for field, ref in zip(fields, filter(None, refs), strict=True):
+                    number = numbers.setdefault(ref, len(queue))
+                    if number == len(queue):
+                        queue.append(ref)
+                    row += (field, number)
         return graph

@@ -112,7 +112,9 @@ class SurvivalOracle(Oracle[SamplingFacts]):
         if len(got) != samples:
             why = f"sampled objects: {_listed(pending, with_times=True)}"
             raise SurvivalMismatch("reported", samples, len(got), why)
-        expected = (self._entry(obj) for obj in pending for _ in range(pending[obj]))
+        expected = []
+        for obj, times in pending.items():
+            expected += [self._entry(obj)] * times
         for wanted, entry in zip(sorted(expected), got, strict=True):
             if wanted != entry:
                 why = f"what became of the sampled objects: {_listed(pending, with_times=False)}"

@@ -8,6 +8,8 @@ and lengths are the mutator's business: they must be in range, and are not check
 
 from __future__ import annotations
 
+from itertools import compress, count
+
 import attrs
 
 from gcmodel.collector.arenas import Arenas, ListedObjects, PagedArenas
@@ -321,7 +323,7 @@ class Heap:
         the object found there.
         """
         found = list(dict.fromkeys(self.roots + self.prebuilt))
-        numbers = {obj: number for number, obj in enumerate(found)}
+        numbers = dict(zip(found, range(len(found)), strict=True))
         places = OUTSIDE, self.nursery.filling
         graph: list[list[int]] = []
         for obj in found:
@@ -329,11 +331,12 @@ class Heap:
                 self._alive(obj)  # It raises the error.
             row: list[int] = [obj.kind, obj.number]
             graph.append(row)
-            if any(obj.refs):  # Most references of most objects are null.
-                for field, ref in enumerate(obj.refs):
-                    if ref is not None:
-                        if ref not in numbers:
-                            numbers[ref] = len(found)
-                            found.append(ref)
-                        row += field, numbers[ref]
+            refs = obj.refs
+            if refs.count(None) < len(refs):  # Most references of most objects are null.
+                fields = compress(count(), refs)
+                for field, ref in zip(fields, filter(None, refs), strict=True):
+                    if ref not in numbers:
+                        numbers[ref] = len(found)
+                        found.append(ref)
+                    row += field, numbers[ref]
         return graph

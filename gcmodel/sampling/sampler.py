@@ -104,7 +104,8 @@ class Sampler(ABC):
         """
         if not self.pending:
             return
-        entries = [self._entry(sampled) for sampled in reversed(self.pending)]
+        entry_of = {sampled: self._entry(sampled) for sampled in set(self.pending)}
+        entries = [entry_of[sampled] for sampled in reversed(self.pending)]
         self.pending.clear()
         self._events.report(Report(entries, *statistics()))
 
