@@ -184,7 +184,7 @@ class Run:
 
     def _keep(self, observation: Observation) -> None:
         if observation.graph is not None and observation.graph == self.bench.shadow.graph():
-            observation = attrs.evolve(observation, graph=FORETOLD)
+            observation = observation.with_graph(FORETOLD)
         self.answers.append(observation)
 
     def failure(self, mismatch: Mismatch) -> Failure:
@@ -230,7 +230,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         if instead is None:
             continue
         if first.graph is FORETOLD:
-            first = attrs.evolve(first, graph=shadow.graph())  # noqa: PLW2901 - the same, whole
+            first = first.with_graph(shadow.graph())  # noqa: PLW2901 - the same, whole
         checkpoint()
         try:
             oracle.compare(run.contract, first, target.perform(instead))

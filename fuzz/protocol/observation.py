@@ -6,6 +6,8 @@ Nothing that differs from run to run (time, memory of the process) stands in an 
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import attrs
 
 MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
@@ -69,6 +71,13 @@ class Observation:
     error: str | None = None
     """The name of an error and what it says, if the target could not carry out the action."""
 
+    def with_graph(self, graph: list[list[int]]) -> Observation:
+        """The same with that graph. (attrs.evolve takes four times as long.)"""
+        other = Observation(*_values_of(self))
+        other.graph = graph
+        return other
+
 
 FIELDS = tuple(field.name for field in attrs.fields(Observation))
 """The names of all that an observation may say, in this order."""
+_values_of = attrgetter(*FIELDS)
