@@ -21,32 +21,23 @@ class Cancelled(BaseException):
     """
 
 
-def _go_on() -> None:
-    """What is asked where nothing bounds the work."""
-
-
-_check: ContextVar[Callable[[], None]] = ContextVar("check", default=_go_on)
+_checks: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("checks", default=())
 
 
 def checkpoint() -> None:
     """A place where the work may stop. Raises Cancelled if it must."""
-    _check.get()()
+    for check in _checks.get():
+        check()
 
 
 @contextmanager
 def checked_by(check: Callable[[], None]) -> Iterator[None]:
     """While this lasts, `check` is called at each checkpoint too, and may raise Cancelled."""
-    outer = _check.get()
-
-    def both() -> None:
-        outer()
-        check()
-
-    token = _check.set(both)
+    token = _checks.set((*_checks.get(), check))
     try:
         yield
     finally:
-        _check.reset(token)
+        _checks.reset(token)
 
 
 @contextmanager
