@@ -18,7 +18,8 @@ All is said of one thread. The sums may be any estimator's, not only jemalloc's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 
 import attrs
 
@@ -28,7 +29,8 @@ from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
 
 LIBRARIES = "\nMAPPED_LIBRARIES:\n"
-FIRST_MADE_UP_ADDRESS = 0x1000
+# Of a made-up address; so many that two names hardly ever have the same.
+DIGEST_BYTES = 7
 # A caller's address is the one it returns to; jeprof looks up the byte before it.
 MADE_UP_ADDRESS_BYTES = 16
 
@@ -63,14 +65,11 @@ def write(stacks: Mapping[Site, DumpedStack], period_bytes: int, mapped_librarie
 def write_with_names(stacks: Mapping[Site, DumpedStack], period_bytes: int) -> str:
     """The dump of stacks of names, which carries them: `jeprof FILE` needs no program.
 
-    Each name gets a made-up address. Raises ValueError for a period below one byte, a stack
-    without frames, and a name that jeprof cannot read: not a text, or with a line end or `--`.
+    Each name gets a made-up address, the same in every dump: `jeprof --base` subtracts by address.
+    Raises ValueError for a period below one byte, a stack without frames, and a name that jeprof
+    cannot read: not a text, or with a line end or `--`.
     """
-    names = sorted({_readable(frame) for site in stacks for frame in site})
-    addresses = {
-        name: FIRST_MADE_UP_ADDRESS + MADE_UP_ADDRESS_BYTES * number
-        for number, name in enumerate(names)
-    }
+    addresses = made_up_addresses(_readable(frame) for site in stacks for frame in site)
     symbols = [
         f"0x{address - behind:x} {name}" for name, address in addresses.items() for behind in (0, 1)
     ]
@@ -79,6 +78,21 @@ def write_with_names(stacks: Mapping[Site, DumpedStack], period_bytes: int) -> s
     }
     head = ["--- symbol", "binary=names", *symbols, "---", "--- heap", ""]
     return "\n".join(head) + write(numbered, period_bytes, "")
+
+
+def made_up_addresses(names: Iterable[str]) -> dict[str, int]:
+    """An address for each name, which follows from the name alone, unless two had the same.
+
+    Then the one that comes later in the alphabet gets the next that is free.
+    """
+    names_at: dict[int, str] = {}
+    for name in sorted(set(names)):
+        digest = blake2b(name.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).digest()
+        address = MADE_UP_ADDRESS_BYTES * (int.from_bytes(digest) + 1)
+        while address in names_at:
+            address += MADE_UP_ADDRESS_BYTES
+        names_at[address] = name
+    return {name: address for address, name in names_at.items()}
 
 
 def _lines(stack: DumpedStack, period_bytes: int) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from heap_v2_reading import Numbers, read
 
-from gcmodel.estimation import jemalloc
-from gcmodel.estimation.heap_v2 import DumpedStack, write, write_with_names
+from gcmodel.estimation import heap_v2, jemalloc
+from gcmodel.estimation.heap_v2 import DumpedStack, made_up_addresses, write, write_with_names
 from gcmodel.estimation.jemalloc import Dumped, shown_by_jeprof
 from gcmodel.estimation.samples import Sample, Site
 from gcmodel.estimation.unbiased import Totals, by_chance, per_byte, totals_by
@@ -87,6 +87,20 @@ def test_a_name_that_jeprof_cannot_read_is_refused(frame: str | int) -> None:
 def test_a_period_below_one_byte_is_refused() -> None:
     with pytest.raises(ValueError, match="period_bytes is 0"):
         write({}, 0, "")
+
+
+def test_a_name_has_the_same_address_whatever_else_there_is() -> None:
+    names = [f"function {number}" for number in range(1000)]
+    alone = [made_up_addresses([name])[name] for name in names]
+    assert made_up_addresses(reversed(names)) == dict(zip(names, alone, strict=True))
+
+
+def test_two_names_never_share_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap_v2, "DIGEST_BYTES", 1)
+    names = [f"function {number}" for number in range(1000)]
+    addresses = made_up_addresses(names)
+    assert len(set(addresses.values())) == len(names)
+    assert made_up_addresses(reversed(names)) == addresses
 
 
 # jeprof.
