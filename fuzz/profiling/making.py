@@ -36,13 +36,13 @@ def make_profile(
         with screen.first_run(console, profiled):
             cost = profiled.cost()
         with screen.ProfilingProgress(console, profiled, cost) as progress, writing(path):
-            seconds = _record(profiled, cost, path, max_bytes, progress)
+            is_whole = _record(profiled, cost, path, max_bytes, progress)
         with keeping(path):
             profile = _read_and_show(path, console)
-            screen.print_costs(console, profile, cost, seconds, path.stat().st_size)
+            screen.print_costs(console, profile, cost, path.stat().st_size, is_whole=is_whole)
             _export(profile, outputs, console)
     screen.print_written(console, outputs)
-    return seconds is not None
+    return is_whole
 
 
 def export_recording(path: Path, outputs: Sequence[Path], console: Console) -> None:
@@ -67,10 +67,8 @@ def _export(profile: Profile, outputs: Sequence[Path], console: Console) -> None
         export(profile, outputs)
 
 
-def _record(
-    profiled: Profiled, cost: Cost, path: Path, max_bytes: int, listener: Listener
-) -> float | None:
-    """Record what costs so much; returns the seconds that it took, None if it was interrupted.
+def _record(profiled: Profiled, cost: Cost, path: Path, max_bytes: int, listener: Listener) -> bool:
+    """Record what costs so much; whether it came to its end, and was not interrupted.
 
     Raises BadInputError before it would need more than `max_bytes`, and whenever it cannot go on.
     """
@@ -82,13 +80,12 @@ def _record(
         if writer.stopped_by is not None:
             raise Stopped
 
-    seconds = None
     writer = recording.RecordingWriter(path, header, max_bytes)
     try:
         with writer, suppress(Stopped):
-            seconds = profiled.record(writer, stop_with_the_recording)
+            profiled.record(writer, stop_with_the_recording)
     except KeyboardInterrupt:
-        return None
+        return False
     except BadInputError as problem:
         raise BadInputError(f"{problem}; what was recorded before that is in {path}") from problem
     if writer.stopped_by is not None:
@@ -96,7 +93,7 @@ def _record(
         raise BadInputError(
             f"{path}: {writer.stopped_by}; the recording ends there, and `{command}` shows it"
         )
-    return seconds
+    return True
 
 
 def _check_fits(header: ProfileHeader, cost: Cost, max_bytes: int) -> None:

@@ -37,8 +37,8 @@ class Profiled(Protocol):
         Raises BadInputError as `cost` does.
         """
 
-    def record(self, writer: RecordingWriter, listener: Listener) -> float:
-        """Run it and record it; returns the seconds that it took.
+    def record(self, writer: RecordingWriter, listener: Listener) -> None:
+        """Run it and record it.
 
         Raises BadInputError for what cannot run, and whatever the listener raises.
         """

@@ -65,14 +65,12 @@ class ProgramSource:
             time_period_us=self.time_period_us,
         )
 
-    def record(self, writer: RecordingWriter, listener: Listener) -> float:
+    def record(self, writer: RecordingWriter, listener: Listener) -> None:
         configuration = attrs.evolve(
             PROFILED, random_periods=self.is_random, sampler_seeds=(self.seed,)
         )
         with _running(self.script):
-            return record(
-                self.program, writer, listener, repeat=self.repeat, configuration=configuration
-            )
+            record(self.program, writer, listener, repeat=self.repeat, configuration=configuration)
 
 
 def main_of(path: Path) -> Program:

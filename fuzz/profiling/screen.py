@@ -23,7 +23,6 @@ from gcmodel.profiling.profile import Fate, Profile
 from gcmodel.profiling.recorder import Recorder
 
 LIVE_SECONDS = 0.25
-OVERHEAD_SECONDS_MIN = 0.05
 TYPES_SHOWN = 8
 OUTSIDE = "outside"
 """Of the nursery."""
@@ -90,27 +89,15 @@ class ProfilingProgress:
 
 
 def print_costs(
-    console: Console, profile: Profile, cost: Cost, seconds: float | None, recorded_bytes: int
+    console: Console, profile: Profile, cost: Cost, recorded_bytes: int, *, is_whole: bool
 ) -> None:
-    """What the profile took, in `seconds`, or None if it was interrupted."""
-    if seconds is None:
+    """What the program allocated, and what the recording took; or that it was interrupted."""
+    if not is_whole:
         seconds_recorded = profile.ended_us / MICROSECONDS_PER_SECOND
         console.print(f"interrupted after {seconds_recorded:.1f} s", style="yellow")
         return
     allocated, recorded = decimal(cost.allocated_bytes), decimal(recorded_bytes)
-    console.print(
-        f"allocated {allocated}{_overhead(cost.seconds, seconds)}; {recorded} recorded",
-        soft_wrap=True,
-    )
-
-
-def _overhead(plain_seconds: float, seconds: float) -> str:
-    """How much longer it took, where a clock can tell."""
-    if plain_seconds < OVERHEAD_SECONDS_MIN:
-        return ""
-    ratio = seconds / plain_seconds
-    overhead = f"overhead {ratio:.2f}" if ratio > 1 else "no overhead to be measured"
-    return f" in {plain_seconds:.2f} s; sampled in {seconds:.2f} s: {overhead}"
+    console.print(f"allocated {allocated}; {recorded} recorded", soft_wrap=True)
 
 
 def print_profile(console: Console, profile: Profile) -> None:

@@ -8,7 +8,6 @@ pending at the end of the trace is not judged.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -77,7 +76,7 @@ class TraceSource:
             nursery_bytes=contract.nursery_bytes,
         )
 
-    def record(self, writer: RecordingWriter, listener: Listener) -> float:
+    def record(self, writer: RecordingWriter, listener: Listener) -> None:
         table, rule = StackTable(writer.line), ""
         root = table.number(None, Frame(self.name, "", 0, 0))
 
@@ -89,13 +88,10 @@ class TraceSource:
         # What some oracles run once more at the end is not recorded.
         hears = iter([recorder])
         steps = self._steps(lambda: next(hears, None) or Events())
-        began = time.perf_counter()
         for action in self.trace.actions:
             rule = NAMES[type(action)]
             next(steps)
-        seconds = time.perf_counter() - began
         recorder.end()
-        return seconds
 
     @property
     def _periods_bytes(self) -> list[int]:

@@ -2,8 +2,7 @@
 
 The program is run once. Its bytes are counted for nothing, by the distance to a sample point; its
 sizes and stacks are estimated from samples that are so far apart that they cost next to nothing. So
-the overhead of recording has something to be measured against, and a period that would fill the
-disk is known before it does.
+a period that would fill the disk is known before it does.
 """
 
 from __future__ import annotations

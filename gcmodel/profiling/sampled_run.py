@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -75,8 +74,8 @@ def record(
     *,
     repeat: int = 1,
     configuration: Configuration = PROFILED,
-) -> float:
-    """Run a program so many times, recorded as the header says; returns the seconds that it took.
+) -> None:
+    """Run a program so many times, recorded as the header says.
 
     Raises ConfigurationError for a period that cannot be, and whatever program and listener raise.
     """
@@ -87,13 +86,10 @@ def record(
     heap.enable_sampling(header.period_bytes)
     period_us = header.time_period_us
     timed = nullcontext() if period_us is None else sampling_time(recorder, stacks, period_us)
-    began = time.perf_counter()
     with headroom(), timed:
         for _ in range(repeat):
             # What one run keeps is no cost of the next.
             del heap.roots[:]
             stacks.run(program, heap)
-    seconds = time.perf_counter() - began
     heap.disable_sampling(report=True)
     recorder.end()
-    return seconds

@@ -17,9 +17,8 @@ import fuzz
 from fuzz.profiling import screen
 from fuzz.profiling.programs import ProgramSource
 from gcmodel import Heap
-from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.recorder import Listener
-from gcmodel.profiling.recording import RecordingWriter, read
+from gcmodel.profiling.recording import RecordingWriter
 
 COLUMNS, LINES = 100, 30
 LINE = re.compile(
@@ -96,26 +95,6 @@ def test_a_live_line_is_drawn_at_once_and_again_when_it_is_time(
     monkeypatch.setattr(screen, "LIVE_SECONDS", live_seconds)
     printed = shown(source, tmp_path / "out.jsonl", terminal=True)
     assert len({*re.findall(r"(\d+)% · ", printed)}) == lines
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plain_seconds", "seconds", "told"),
-    [
-        (0.2, 0.3, "allocated 1.0 kB in 0.20 s; sampled in 0.30 s: overhead 1.50; 500 bytes"),
-        (0.3, 0.2, "in 0.30 s; sampled in 0.20 s: no overhead to be measured; 500 bytes"),
-        (0.001, 0.1, "allocated 1.0 kB; 500 bytes recorded"),
-    ],
-)
-def test_the_overhead_is_told_where_a_clock_can_tell(
-    source: ProgramSource, tmp_path: Path, plain_seconds: float, seconds: float, told: str
-) -> None:
-    record(source, tmp_path / "out.jsonl", lambda _: None)
-    profile = read(tmp_path / "out.jsonl")
-    cost = Cost(seconds=plain_seconds, allocated_bytes=1000, collections=0, bytes_by_size={})
-    output = StringIO()
-    screen.print_costs(Console(file=output, width=COLUMNS), profile, cost, seconds, 500)
-    assert told in output.getvalue()
 
 
 def in_a_terminal(folder: Path, what: str) -> pexpect.spawn[str]:
