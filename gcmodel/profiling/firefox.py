@@ -48,7 +48,7 @@ Kind = tuple[str, Fate]
 Mark = tuple[CollectionMark | Phase, str, Json]
 """A collection, its name, and what is said of it."""
 Function = tuple[str, int, str, int]
-"""Name, resource, file and first line; the file is empty and the line 0 where there is none."""
+"""Name, resource, file and line; the file is empty and the line 0 where there is none."""
 
 
 class _Numbers(dict[T, int]):
@@ -342,11 +342,25 @@ def _stack_table(profile: Profile, tops: list[tuple[int, Kind]], kinds: _Numbers
 
 
 def _frame_table(profile: Profile, kinds: _Numbers[Kind], functions: _Numbers[Function]) -> Json:
-    """The lines at which the program was, and each kind: a type, from the resource of its fate."""
+    """The lines at which the program was, and each kind: a type, from the resource of its fate.
+
+    The viewer's rows have their function's line, which is its first one, and no frame's. So what
+    allocates is a function for each line at which it does.
+    """
+    files = profile.short_files()
+    allocating = {profile.stacks[each.stack].frame for each in profile.samples}
     outermost = {each.frame for each in profile.stacks if each.caller is None}
     frames = profile.frames
     categories = [look.category_of(each, n in outermost) for n, each in enumerate(frames)]
-    called = [functions[each.function, NO_RESOURCE, each.file, each.first_line] for each in frames]
+    called = [
+        functions[
+            each.function,
+            NO_RESOURCE,
+            files[each.file],
+            each.line if number in allocating else each.first_line,
+        ]
+        for number, each in enumerate(frames)
+    ]
     return _table(
         len(frames) + len(kinds),
         category=categories + [look.CATEGORY_OF_FATE[fate] for _, fate in kinds],
@@ -369,7 +383,7 @@ def _func_table(
         name=[strings[name] for name, _, _, _ in functions],
         resource=[resource for _, resource, _, _ in functions],
         source=[files[file] if file else None for _, _, file, _ in functions],
-        lineNumber=[first_line or None for _, _, _, first_line in functions],
+        lineNumber=[line or None for *_, line in functions],
         isJS=False,
         relevantForJS=False,
         columnNumber=None,

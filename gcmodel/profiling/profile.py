@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Self
 
 import attrs
@@ -180,6 +182,20 @@ class Profile:
     def weight_bytes(self) -> int:
         """The allocated bytes that all samples stand for."""
         return sum(sample.weight_bytes for sample in self.samples)
+
+    def short_files(self) -> dict[str, str]:
+        """The end of each file's path, long enough to tell it from the others'."""
+        names: dict[str, str] = {}
+        alike = {frame.file: PurePath(frame.file).parts for frame in self.frames}
+        length = 1
+        while alike:
+            ends = Counter(parts[-length:] for parts in alike.values())
+            for file, parts in alike.items():
+                if ends[parts[-length:]] == 1 or length >= len(parts):
+                    names[file] = str(PurePath(*parts[-length:])) if file else ""
+            alike = {file: parts for file, parts in alike.items() if file not in names}
+            length += 1
+        return names
 
     def frames_of(self, stack: int) -> list[Frame]:
         """The frames of a stack, the innermost first."""

@@ -24,7 +24,7 @@ from gcmodel.profiling.profile import Frame
 STACKS_MAX = 2**16
 DEPTH_MAX = 512
 """Of a deeper stack the innermost frames are kept, below one that says so."""
-LEFT_OUT = Frame("(outer frames left out)", "", 0, 0)
+LEFT_OUT = Frame("[outer frames left out]", "", 0, 0)
 _ROOMS = "memory", "collector", "sampling", "blocks", "profiling"
 COLLECTOR = frozenset(
     str(path) for room in _ROOMS for path in (Path(__file__).parents[1] / room).glob("*.py")

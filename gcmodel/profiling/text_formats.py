@@ -1,6 +1,6 @@
 """The two text formats, which have a line or more for each site: its samples, summed.
 
-    node (died young) ◄ make_tree gcbench.py:31 ◄ … ◄ gcbench
+    node [died young] ◄ make_tree gcbench.py:31 ◄ … ◄ gcbench
 
 The site of a sample is its type and fate on top of its call stack. Invariant: frames of two
 functions, lines or files have two names: of a file's path there is as much as tells it from the
@@ -11,23 +11,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from gcmodel.estimation.heap_v2 import DumpedStack, write_with_names
 from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
 from gcmodel.profiling.profile import Fate, Frame, Profile, ProfileSample
 
-NO_NAME = "(no name)"
+NO_NAME = "[no name]"
+SEPARATORS = str.maketrans("()<>;", "[][]:")
 UNBIASED_PERIOD_BYTES = 1
 
 
 def write_collapsed(profile: Profile, path: Path) -> None:
     """Write a line a site: its frames from the outermost in, and the bytes allocated there.
 
-        gcbench;run gcbench.py:80;make_tree gcbench.py:31;node (died young) 1228800
+        gcbench;run gcbench.py:80;make_tree gcbench.py:31;node [died young] 1228800
 
     Flame graph tools read that, speedscope among them. Raises OSError.
     """
@@ -63,7 +64,7 @@ def stands_for(sample: ProfileSample) -> Totals:
 
 
 def _with_sites(profile: Profile) -> Iterator[tuple[Site, ProfileSample]]:
-    files = _short_names(frame.file for frame in profile.frames)
+    files = profile.short_files()
     names = {frame: _name_of(frame, files[frame.file]) for frame in profile.frames}
 
     @cache
@@ -71,7 +72,7 @@ def _with_sites(profile: Profile) -> Iterator[tuple[Site, ProfileSample]]:
         return tuple(names[frame] for frame in profile.frames_of(stack))
 
     for sample in profile.samples:
-        top = _carried(f"{sample.type} ({sample.fate})")
+        top = _carried(f"{sample.type} [{sample.fate}]")
         yield (top, *names_of(sample.stack)), sample
 
 
@@ -80,25 +81,11 @@ def _name_of(frame: Frame, file: str) -> str:
     return _carried(f"{frame.function} {file}:{frame.line}" if file else frame.function)
 
 
-def _short_names(files: Iterable[str]) -> dict[str, str]:
-    """The end of each file's path, long enough to tell it from the others'."""
-    names: dict[str, str] = {}
-    alike = {file: PurePath(file).parts for file in files}
-    length = 1
-    while alike:
-        ends = Counter(parts[-length:] for parts in alike.values())
-        for file, parts in alike.items():
-            if ends[parts[-length:]] == 1 or length >= len(parts):
-                names[file] = str(PurePath(*parts[-length:])) if file else ""
-        alike = {file: parts for file, parts in alike.items() if file not in names}
-        length += 1
-    return names
-
-
 def _carried(name: str) -> str:
     """A name that every text format can carry.
 
-    Line ends, `;` and `--` separate in one or the other, and surrogates are no characters.
+    Line ends, `;` and `--` separate in one or the other, surrogates are no characters, and jeprof
+    takes what stands in round or pointed brackets for C++'s, and leaves it out.
     """
     words = name.encode(errors="replace").decode().split()
-    return re.sub("--+", "-", " ".join(words)).replace(";", ":") or NO_NAME
+    return re.sub("--+", "-", " ".join(words)).translate(SEPARATORS) or NO_NAME

@@ -103,7 +103,7 @@ def collapsed(path: str = "out.collapsed") -> dict[str, int]:
 
 def test_a_script_is_profiled_by_its_functions(script: str, profiled: Profiled) -> None:
     profiled(script, "--period", "64", "--fixed", "-o", "out.collapsed")
-    assert list(collapsed()) == ["nodes.py;main nodes.py:8;make nodes.py:3;node (died young)"]
+    assert list(collapsed()) == ["nodes.py;main nodes.py:8;make nodes.py:3;node [died young]"]
     assert sum(collapsed().values()) == ALLOCATED_BYTES - 64
 
 
@@ -118,8 +118,8 @@ def test_a_trace_is_profiled_by_its_rules(profiled: Profiled) -> None:
     Path("trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     profiled("trace.jsonl", "-o", "out.collapsed")
     assert collapsed() == {
-        "trace.jsonl;allocate_node;node (survived)": 24,
-        "trace.jsonl;allocate_string;string (survived)": 56,
+        "trace.jsonl;allocate_node;node [survived]": 24,
+        "trace.jsonl;allocate_string;string [survived]": 56,
     }
 
 
@@ -136,8 +136,8 @@ def test_a_trace_can_be_sampled_with_a_period_of_ones_own(profiled: Profiled) ->
     profiled("trace.jsonl", "--period", "32", "-o", "out.collapsed")
     # What the trace collects, it collects still: the last node is not judged.
     assert collapsed() == {
-        "trace.jsonl;allocate_node;node (survived)": 32,
-        "trace.jsonl;allocate_node;unknown type (fate not known yet)": 32,
+        "trace.jsonl;allocate_node;node [survived]": 32,
+        "trace.jsonl;allocate_node;unknown type [fate not known yet]": 32,
     }
 
 

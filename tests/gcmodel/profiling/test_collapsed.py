@@ -16,7 +16,7 @@ def lines(profile: Profile, tmp_path: Path) -> list[str]:
 
 
 def test_a_line_goes_from_the_program_to_the_type_and_its_fate(lines: list[str]) -> None:
-    assert "gcbench;build tree.py:12;build tree.py:14;node (died young) 12288" in lines
+    assert "gcbench;build tree.py:12;build tree.py:14;node [died young] 12288" in lines
 
 
 def test_every_site_and_fate_is_one_line(lines: list[str]) -> None:
@@ -30,7 +30,7 @@ def test_the_lines_stand_for_all_samples(profile: Profile, lines: list[str]) -> 
 
 
 def test_what_is_not_known_yet_says_so(lines: list[str]) -> None:
-    assert [line for line in lines if "unknown type (fate not known yet)" in line]
+    assert [line for line in lines if "unknown type [fate not known yet]" in line]
 
 
 def test_a_separator_in_a_name_does_not_make_a_frame(profile: Profile, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,8 +41,12 @@ def program_of(source: str) -> Program:
     return names["main"]
 
 
-def weight_of(profile: Profile, type_name: str) -> int:
-    return sum(each.weight_bytes for each in profile.samples if each.type == type_name)
+def weights_of(profile: Profile) -> dict[str, int]:
+    """The bytes of each type and fate."""
+    weights: Counter[str] = Counter()
+    for each in profile.samples:
+        weights[f"{each.type} [{each.fate}]"] += each.weight_bytes
+    return weights
 
 
 def leave_some(heap: Heap) -> None:
@@ -64,8 +69,7 @@ def test_jeprof_prints_the_bytes_that_the_recorder_counted(real: tuple[Profile, 
     profile, path = real
     total, by_name = jeprof(path, "--show_bytes", "--alloc_space")
     assert total == profile.weight_bytes
-    assert by_name["node"] == weight_of(profile, "node")
-    assert by_name["string"] == weight_of(profile, "string")
+    assert {name: figure for name, figure in by_name.items() if figure} == weights_of(profile)
 
 
 @needs_jeprof
@@ -80,8 +84,8 @@ def test_what_jeprof_calls_in_use_has_survived(real: tuple[Profile, Path]) -> No
 def test_jeprof_prints_the_objects_that_samples_stand_for(real: tuple[Profile, Path]) -> None:
     profile, path = real
     total, by_name = jeprof(path, "--alloc_objects")
-    nodes = weight_of(profile, "node") / 32
-    assert by_name["node"] == pytest.approx(nodes, abs=2)
+    nodes = weights_of(profile)["node [survived]"] / 32
+    assert by_name["node [survived]"] == pytest.approx(nodes, abs=2)
     assert total == sum(by_name.values())
 
 
@@ -90,6 +94,15 @@ def test_jeprof_shows_functions_by_their_names(real: tuple[Profile, Path]) -> No
     _, path = real
     _, by_name = jeprof(path, "--show_bytes", "--alloc_space", "--cum")
     assert [name for name in by_name if name.startswith("leave_some test_heap_dump.py:")]
+
+
+@needs_jeprof
+def test_jeprof_shows_fates_and_the_names_of_lambdas(real: tuple[Profile, Path]) -> None:
+    profile, path = real
+    frames = [attrs.evolve(profile.frames[0], function="main.<locals>.<lambda>")]
+    write_heap_dump(attrs.evolve(profile, frames=[*frames, *profile.frames[1:]]), path)
+    _, by_name = jeprof(path, "--show_bytes", "--alloc_space", "--cum")
+    assert {"main.[locals].[lambda]", "node [survived]", "string [died young]"} <= by_name.keys()
 
 
 @needs_jeprof
