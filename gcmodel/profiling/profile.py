@@ -118,11 +118,10 @@ class ProfileSample:
     fate: Fate = Fate.UNKNOWN
     judged_at_us: int | None = None
     """When its fate became known."""
-
-    @property
-    def weight_bytes(self) -> int:
-        """The allocated bytes that it stands for."""
-        return self.hits * self.period_bytes
+    weight_bytes: int = attrs.field(
+        default=attrs.Factory(lambda self: self.hits * self.period_bytes, takes_self=True)
+    )
+    """The allocated bytes that it stands for: where distances are random, by its chance."""
 
 
 @attrs.frozen

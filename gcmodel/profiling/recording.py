@@ -9,7 +9,7 @@
     ["minor", at_us, began_us, memory_used_bytes, arena_bytes, resident_bytes]
     ["step", at_us, began_us, phase, next_phase]                  a step of a major collection
     ["time", at_us, stack]                                        what ran at that moment
-    ["end", at_us, hits, weight_bytes]                            the totals, if all went well
+    ["end", at_us, hits, hit_bytes]                               the totals, if all went well
 
 Invariants: the moments `at_us` never go back, and a collection is written when it has ended. A line
 is written when it is known and never changed, so that a recording without its end says all up to
@@ -33,6 +33,7 @@ import cattrs
 from cattrs.v import format_exception
 
 from gcmodel.collector.major import State
+from gcmodel.estimation.unbiased import chance_per_byte
 from gcmodel.memory.errors import RecordingError
 from gcmodel.profiling.profile import (
     NUMBERS,
@@ -54,6 +55,7 @@ VERSION_KEY = "gcfuzz_profile"
 VERSION = 1
 BEGINNING = f'{{"{VERSION_KEY}":'.encode()
 BUFFER_BYTES = 2**16
+GOLDEN_RATIO = (5**0.5 - 1) / 2
 LINE_CHARACTERS_MAX = 2**27
 """A report has a line to itself, however many samples it is of; no more is read of one."""
 
@@ -203,6 +205,8 @@ class _Reading:
     def __init__(self, header: ProfileHeader) -> None:
         self.profile = Profile(header=header)
         self._pending: list[ProfileSample] = []
+        self._hit_bytes = 0
+        self._rounding = 0.0
         self._is_in_phase = False
 
     def add(self, line: str) -> None:
@@ -263,8 +267,22 @@ class _Reading:
     def _sample(self, sample: ProfileSample) -> None:
         if min(sample.hits, sample.period_bytes, sample.counted_bytes) < 1:
             raise ValueError("a sample's hits, period and size are 1 or more")
+        self._hit_bytes += sample.hits * sample.period_bytes
+        if self.profile.header.is_random:
+            sample.weight_bytes = self._weight_bytes(sample)
         self.profile.samples.append(sample)
         self._pending.append(sample)
+
+    def _weight_bytes(self, sample: ProfileSample) -> int:
+        """Its size divided by its chance of being sampled, in whole bytes, for all formats alike.
+
+        It is rounded up as often as the fraction says, at moments that no loop falls in step with:
+        multiples of the golden ratio. Were each weight rounded by itself, a sum of many equal ones
+        would be wrong.
+        """
+        chance = chance_per_byte(sample.counted_bytes, sample.period_bytes)
+        self._rounding = (self._rounding + GOLDEN_RATIO) % 1
+        return int(sample.counted_bytes / chance + self._rounding)
 
     def _type(self, number: int) -> str:
         types = self.profile.header.types
@@ -294,11 +312,11 @@ class _Reading:
         self.profile.phases.append(step)
         self._is_in_phase = after is phase
 
-    def _end(self, hits: int, weight_bytes: int) -> None:
-        found = self.profile.hits, self.profile.weight_bytes
-        if found != (hits, weight_bytes):
+    def _end(self, hits: int, hit_bytes: int) -> None:
+        found = self.profile.hits, self._hit_bytes
+        if found != (hits, hit_bytes):
             raise ValueError(
-                f"the end says {hits} hits of {weight_bytes} bytes, the samples "
+                f"the end says {hits} hits of {hit_bytes} bytes, the samples "
                 f"{found[0]} of {found[1]}"
             )
         self.profile.is_complete = True

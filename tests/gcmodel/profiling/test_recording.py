@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from gcmodel import Heap
 from gcmodel.memory.errors import RecordingError
-from gcmodel.profiling.profile import Fate, Profile, ProfileHeader
+from gcmodel.profiling.profile import Fate, Profile, ProfileHeader, ProfileSample
 from gcmodel.profiling.recording import RecordingWriter, is_recording, read
 
 Recorded = Callable[..., Profile]
@@ -85,6 +86,36 @@ def test_a_trace_is_not_taken_for_one(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"gcfuzz": 1, "target": "reference"}\n')
     assert not is_recording(trace)
+
+
+# What samples stand for.
+
+
+def read_samples(path: Path, header: ProfileHeader, lines: list[str]) -> list[ProfileSample]:
+    with RecordingWriter(path, attrs.evolve(header, is_random=True), 10**9) as writer:
+        for line in ['["frame", "", "", 0, 0]', '["stack", null, 0]', *lines]:
+            writer.line(line)
+    return read(path).samples
+
+
+def test_at_random_distances_a_sample_stands_for_its_size_divided_by_its_chance(
+    header: ProfileHeader, tmp_path: Path
+) -> None:
+    # However often the large one was hit, it was sampled for certain.
+    lines = ['["sample", 0, 0, 9, 64, 8000]', '["sample", 0, 0, 1, 64, 32]']
+    large, small = read_samples(tmp_path / "recording", header, lines)
+    assert large.weight_bytes == 8000
+    assert small.weight_bytes in (80, 81)  # 32 / (1 - (63/64)^32) = 80.9
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 10])
+def test_rounding_to_whole_bytes_changes_no_sum(
+    header: ProfileHeader, tmp_path: Path, every: int
+) -> None:
+    lines = ['["sample", 0, 0, 1, 8, 32]'] * 10_000
+    samples = read_samples(tmp_path / "recording", header, lines)[::every]
+    exact = len(samples) * 32 / (1 - (7 / 8) ** 32)
+    assert sum(each.weight_bytes for each in samples) == pytest.approx(exact, abs=4)
 
 
 # What is broken.
