@@ -28,6 +28,9 @@ from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import Header, Trace
 from fuzz.words import in_words
 
+CHANGES = BROKE, MENDED, STILL_FAILS, OBSERVABLE = "broke", "mended", "still-fails", "observable"
+"""What a change of a target did, the worst first."""
+
 
 @attrs.frozen
 class Failure:
@@ -43,6 +46,8 @@ class Failure:
     why: str
     where: str = ""
     """The object that is wrong, and its field, if it is in one; what is expected says the rest."""
+    change: str = BROKE
+    """What a change of the target did; a target that was compared with none is broken."""
 
     @property
     def message(self) -> str:
@@ -51,16 +56,30 @@ class Failure:
         return f"{self.oracle}: {what}: expected {self.expected}, got {self.got} ({self.why})"
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
-        """What makes two failures the same: oracle, field, culprit's kind, more or less."""
-        return self.oracle, self.field, NAMES[type(self.actions[-1])], self.direction
+    def action(self) -> str:
+        """The culprit's kind."""
+        return NAMES[type(self.actions[-1])]
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What it is: oracle, field, culprit's kind, more or less."""
+        return self.oracle, self.field, self.action, self.direction
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What makes two failures the same: their kind, and what a change did to them."""
+        return self.kind if self.change == BROKE else (self.change, *self.kind)
+
+    @property
+    def rerun_oracles(self) -> list[RerunOracle]:
+        """Who has to be asked to see this again, beside those that always are."""
+        return [oracle for name, oracle in RERUN_ORACLES.items() if name == self.oracle]
 
     def again(
         self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> Failure | None:
         """Run concrete actions with all that it takes to see this again; returns what fails."""
-        oracles = [oracle for name, oracle in RERUN_ORACLES.items() if name == self.oracle]
-        return run_actions(target, configuration, actions, oracles)
+        return run_actions(target, configuration, actions, self.rerun_oracles)
 
 
 @attrs.frozen
@@ -257,19 +276,30 @@ def run_actions(
     probes: ProbeCounter | None = None,
 ) -> Failure | None:
     """Run concrete actions; returns the first failure. An illegal action ends the run."""
+    return run_through(target, configuration, actions, rerun_oracles, probes)[1]
+
+
+def run_through(
+    target: Target,
+    configuration: Mapping[str, int],
+    actions: Sequence[Action],
+    rerun_oracles: Iterable[RerunOracle] = (),
+    probes: ProbeCounter | None = None,
+) -> tuple[Run, Failure | None]:
+    """The same, with the run, which has what was performed and answered."""
     run = Run(target, configuration, probes)
     run.announce(while_legal(run.contract, actions))
     try:
         for action in actions:
             if run.why_illegal(action):
-                return None
+                return run, None
             run.step(action)
         run.finish()
         for oracle in rerun_oracles:
             rerun(target, run, oracle)
     except Mismatch as mismatch:
-        return run.failure(mismatch)
-    return None
+        return run, run.failure(mismatch)
+    return run, None
 
 
 @attrs.frozen

@@ -62,7 +62,7 @@ def in_words(
             return Words(where, *(_root(value, shadow) for value in values))
         if field in {"value", "alive", "identity"}:
             return Words(where, *(f"{field} {_text(value)}" for value in values))
-    return Words("", *(cut(_value(field, value, kinds)) for value in values))
+    return Words("", *(value_in_words(field, value, kinds) for value in values))
 
 
 def _root(slot: object, shadow: Shadow) -> str:
@@ -78,7 +78,8 @@ def _text(value: object) -> str:
     return cut(value if isinstance(value, str) else json.dumps(unstructured(value)))
 
 
-def _value(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401 - any field's
+def value_in_words(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401 - any field's
+    """What a field of an observation says."""
     words = _text(value)
     match value:
         case []:
@@ -95,7 +96,7 @@ def _value(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401 - any f
             words = f"{kind if isinstance(kind, str) else f'type {kind}'} {place}, {fate}"
         case [*_] if field in {"offsets", "weights"}:
             words = listed(value)
-    return words
+    return cut(words)
 
 
 def listed(numbers: Iterable[object]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from typing_extensions import override
@@ -24,7 +24,7 @@ from fuzz.engines.engine import Engine, Slice, rerun_some, reruns
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.target import Target, contract_of
-from fuzz.run import Run
+from fuzz.run import Failure, Run
 
 
 class RandomChoices(Choices):
@@ -42,6 +42,8 @@ class RandomEngine(Engine):
     """A slice is one trace."""
 
     name = "random"
+    compares = False
+    """Whether each trace's answers are compared with others."""
 
     def __init__(self, target: Target, seed: str) -> None:
         self._target = target
@@ -57,10 +59,12 @@ class RandomEngine(Engine):
 
     def _run_trace(self, number: int, actions_max: int, probes: ProbeCounter, done: Slice) -> None:
         choices = RandomChoices(f"{self._seed}/{number}")
-        configuration = draw_configuration(self._settings, choices)
-        run = Run(self._target, configuration, probes, keeps_answers=any(reruns(number)))
+        configuration = self.draw_configuration(choices)
+        keeps_answers = self.compares or any(reruns(number))
+        run = Run(self._target, configuration, probes, keeps_answers)
         length = min(draw_length(choices), actions_max)
         done.traces = 1
+        failure = None
         try:
             for action in _draw(run, length, choices):
                 observation = run.step(action)
@@ -69,9 +73,18 @@ class RandomEngine(Engine):
             run.finish()
             rerun_some(self._target, run, number)
         except Mismatch as mismatch:
-            done.failures.append(run.failure(mismatch))
+            failure = run.failure(mismatch)
         finally:
             done.actions = run.answered
+        done.failures.extend(self.failures_of(run, failure, number))
+
+    def draw_configuration(self, choices: Choices) -> dict[str, int]:
+        """What a trace begins with."""
+        return draw_configuration(self._settings, choices)
+
+    def failures_of(self, run: Run, failure: Failure | None, number: int) -> Iterable[Failure]:
+        """What is to be told of the trace `number`, which has come to that failure, or to none."""
+        return [] if failure is None else [failure]
 
 
 def _draw(run: Run, length: int, choices: Choices) -> Iterator[Action]:

@@ -22,7 +22,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
-from fuzz.run import Failure
+from fuzz.run import BROKE, Failure
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, PROGRAMS, TargetOptions, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
@@ -54,6 +54,11 @@ class Find:
     reproduced: bool
     unsaved: str | None = None
     """Why the trace could not be saved; `path` is then at best that of the raw one."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the target is broken for sure."""
+        return self.reproduced and self.failure.change == BROKE
 
     @property
     def sort_key(self) -> tuple[bool, bool, int, str, str]:
@@ -119,11 +124,11 @@ def pages_like(find: Find) -> list[str]:
 
 
 def stem_of(failure: Failure) -> str:
-    """What a find's file is called, but for the digest."""
-    oracle, field, action, direction = failure.identity
+    """What a find's file is called, but for the digest, and the folder of what nothing broke."""
     # The direction may be what the target said.
-    safe = re.sub(r"[^A-Za-z0-9_]+", "-", direction)[:DIRECTION_MAX]
-    return f"{oracle}-{field}-{safe}-{action}"
+    safe = re.sub(r"[^A-Za-z0-9_]+", "-", failure.direction)[:DIRECTION_MAX]
+    stem = f"{failure.oracle}-{failure.field}-{safe}-{failure.action}"
+    return stem if failure.change == BROKE else f"{failure.change}/{stem}"
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ import attrs
 
 from fuzz.cancellation import after
 from fuzz.problems import BadInputError
-from fuzz.run import Failure
+from fuzz.run import BROKE, Failure
 from fuzz.sessions import corpus, worker
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
 from fuzz.sessions.reduce import SECONDS_MAX
@@ -188,7 +188,7 @@ class Session:
         """Wait for a worker's end, and end whatever it leaves behind."""
         process.join()
         assert process.pid is not None
-        if self._plan.target in PROGRAMS:
+        if self._plan.target in PROGRAMS or self._plan.before is not None:
             worker.end_session(process.pid)
 
     def _end_silent(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
@@ -204,7 +204,7 @@ class Session:
         if isinstance(message, SessionTotals):
             self._totals[index] = message
         elif isinstance(message, Raw):
-            is_new = message.failure.identity not in self._identities()
+            is_new = message.failure.identity not in {each.identity for each in self._failures()}
             self._raws[index] = message
             self._last_new = time.monotonic()
             if is_new and self._plan.tells_at_once:
@@ -237,8 +237,8 @@ class Session:
         self._tell(Told(self._plan, find))
 
     def _has_enough(self) -> bool:
-        reproduced = sum(find.reproduced for find in self._finds.values())
-        return reproduced >= (self._plan.failures_max or worker.UNLIMITED)
+        sure = sum(find.is_sure for find in self._finds.values())
+        return sure >= (self._plan.failures_max or worker.UNLIMITED)
 
     def _died(self, index: int, how: str) -> None:
         """Without a worker its share of a budget of actions stays undone."""
@@ -275,14 +275,16 @@ class Session:
         total = SessionTotals()
         for each in self._totals:
             total.add(each)
+            total.changes.update(each.changes)
             total.probes.update(
                 {name: each.probes[name] for name in self._plan.probes if each.probes[name]}
             )
         return total
 
-    def _identities(self) -> set[tuple[str, ...]]:
-        """Those of all failures that were found."""
-        return {raw.failure.identity for raw in self._raws.values()} | self._finds.keys()
+    def _failures(self) -> list[Failure]:
+        """All that were found, before they are reduced or after."""
+        finds: list[Raw | Find] = [*self._raws.values(), *self._finds.values()]
+        return [each.failure for each in finds]
 
     def _tell_progress(self) -> None:
         now, totals = time.monotonic(), self._sum()
@@ -293,7 +295,7 @@ class Session:
             Progress(
                 seconds=now - self._started,
                 totals=totals,
-                failures=len(self._identities()),
+                failures=len({each.identity for each in self._failures() if each.change == BROKE}),
                 reducing=len(self._raws),
                 tries=sum(self._tries.values()),
                 seconds_since_new=now - self._last_new,
@@ -329,7 +331,7 @@ class Session:
 
         What it had told of, the raw trace, is reduced by then. One of which it told nothing stays.
         """
-        for path in self._plan.corpus.glob(f"*.{self._plan.token}-*"):
+        for path in self._plan.corpus.rglob(f"*.{self._plan.token}-*"):
             if path not in told and corpus.RAW not in path.name:
                 corpus.take_back(path)
 

@@ -31,6 +31,7 @@ from fuzz.problems import BadInputError, HarnessError
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Failure
 from fuzz.sessions import corpus
+from fuzz.sessions.compare import Before, ComparingEngine, ComparingFinder, Pair, counted_as
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Finder, Raw
 from fuzz.sessions.reduce import SECONDS_MAX
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
@@ -63,6 +64,8 @@ class Plan:
     """What the target's contract lets it reach."""
     failures_max: int | None = None
     """So many failures that can be reproduced are enough."""
+    before: Before | None = None
+    """What the target is compared with, if it is: what it was before a change."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
     """Tells this session's files from those of others that save in the same corpus."""
 
@@ -74,7 +77,8 @@ class Plan:
         contract = contract_of(make_target(self.target, self.options))
         check_beginning(Situation(contract, Bench(contract)))
         options = attrs.evolve(self.options, contract=contract)
-        return attrs.evolve(self, options=options, probes=probes_for(contract))
+        before = None if self.before is None else self.before.under_contract()
+        return attrs.evolve(self, options=options, probes=probes_for(contract), before=before)
 
     @property
     def tells_at_once(self) -> bool:
@@ -87,7 +91,8 @@ class Plan:
     def finder(self, worker: int) -> Finder:
         """Who finds in this session."""
         token = f"{self.token}-{worker}"
-        return Finder(self.corpus, self.target, self.engine, self.seed, self.options, token)
+        who = self.corpus, self.target, self.engine, self.seed, self.options, token
+        return Finder(*who) if self.before is None else ComparingFinder(*who, before=self.before)
 
     @property
     def overtime_seconds(self) -> float:
@@ -100,6 +105,8 @@ class SessionTotals(Tally):
     """What was done so far. Probes are counted by those who have them."""
 
     probes: Counter[str] = attrs.Factory(Counter)
+    changes: Counter[str] = attrs.Factory(Counter)
+    """In so many traces what a change did was seen: by what it was, and the action."""
 
 
 @attrs.frozen
@@ -111,6 +118,8 @@ class Tries:
 
 def make_engine(name: str, target: Target, seed: str) -> Engine:
     """The engine of that name; Hypothesis is imported only for the machine."""
+    if isinstance(target, Pair):
+        return ComparingEngine(target, seed)
     if name == RandomEngine.name:
         return RandomEngine(target, seed)
     from fuzz.engines.machine import MachineEngine
@@ -170,6 +179,8 @@ class Worker:
 
     def _found(self, failure: Failure) -> None:
         """Save a failure and reduce it, unless this worker has found one of its identity."""
+        if self._plan.before is not None:
+            self._totals.changes[counted_as(failure)] += 1
         finder = self._finder_for(failure)
         if finder is None:
             return
@@ -181,7 +192,7 @@ class Worker:
             finder, raw, lambda: self._is_stopped or takes_too_long(), tell=self._tried
         )
         self._tries = None
-        self._failures_left -= find.reproduced
+        self._failures_left -= find.is_sure
         is_settled = find.reproduced or not self._finder.may_be_alone
         tries_left = 0 if is_settled else TRIES_ALONE_MAX
         self._tries_left[failure.identity] = min(

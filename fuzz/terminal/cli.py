@@ -30,6 +30,8 @@ from fuzz.terminal.target_options import (
     Duration,
     OneOf,
     TargetChoice,
+    after_option,
+    before_option,
     target_options,
     without_option,
 )
@@ -37,6 +39,7 @@ from fuzz.terminal.target_options import (
 if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
     from fuzz.run import Failure, Step
+    from fuzz.sessions.compare import Before
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
@@ -64,6 +67,8 @@ def cli() -> None:
 
 @cli.command()
 @target_options
+@before_option
+@after_option
 @engine_option
 @click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
 @workers_option(default=1, show_default=True, help="Processes.")
@@ -87,6 +92,8 @@ def cli() -> None:
 @without_option
 def run(  # noqa: PLR0913 - the options of the command
     choice: TargetChoice,
+    before: str | None,
+    after: str | None,
     engine: str,
     seed: int | None,
     workers: int,
@@ -98,16 +105,18 @@ def run(  # noqa: PLR0913 - the options of the command
     failures_max: int | None,
     without: tuple[str, ...],
 ) -> int:
-    """Fuzz a target until the budget is used up."""
+    """Fuzz a target until the budget is used up; or two, for what a change did."""
     import attrs
 
     from fuzz.files import check_writable
+    from fuzz.run import BROKE
     from fuzz.sessions import corpus, selfcheck, session
     from fuzz.sessions.worker import Plan
     from fuzz.terminal.session_report import SessionReporter, write_summary
 
     if seconds is not None and actions is not None:
         raise BadInputError("--time and --actions are two budgets; give one of them")
+    choice, earlier = _told_apart(choice, before, after, engine, without)
     plan = Plan(
         target=choice.name_without_trace,
         options=attrs.evolve(choice.options, without=without),
@@ -118,6 +127,7 @@ def run(  # noqa: PLR0913 - the options of the command
         seconds=(seconds or 30.0) if actions is None else None,
         actions=actions,
         failures_max=1 if stops_first else failures_max,
+        before=earlier,
     ).under_contract()
     corpus.open_folder(corpus_folder)
     if summary is not None:
@@ -129,9 +139,35 @@ def run(  # noqa: PLR0913 - the options of the command
         write_summary(summary, finished)
     if finished.problem is not None:
         raise finished.problem
-    if any(find.reproduced for find in finished.finds):
+    if any(find.is_sure for find in finished.finds):
         return MISMATCH
-    return CLEAN if finished.is_done and not finished.finds else INCONCLUSIVE
+    is_clean = not any(find.failure.change == BROKE for find in finished.finds)
+    return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
+
+
+def _told_apart(
+    choice: TargetChoice,
+    before: str | None,
+    after: str | None,
+    engine: str,
+    without: tuple[str, ...],
+) -> tuple[TargetChoice, Before | None]:
+    """The target to be fuzzed, and what it was before a change, if that is asked for."""
+    if before is None and after is None:
+        return choice, None
+    import attrs
+
+    from fuzz.sessions.compare import Before, ComparingEngine
+
+    if before is None or after is None:
+        raise BadInputError("--before and --after are the two to compare; give both of them")
+    if engine != ComparingEngine.name:
+        raise BadInputError(
+            f"--engine {engine} draws for one target; --before wants the random one"
+        )
+    earlier = choice.told_apart(before)
+    options = attrs.evolve(earlier.options, without=without)
+    return choice.told_apart(after), Before(earlier.name_without_trace, options)
 
 
 @cli.command("replay")

@@ -12,12 +12,13 @@ from fuzz.plain import counted, shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, Action
-from fuzz.run import Failure
+from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.corpus import Find, pages_like
 from fuzz.targets import PROGRAMS, TargetOptions
 from fuzz.terminal.streams import Screen
 
 if TYPE_CHECKING:
+    from fuzz.sessions.compare import Before
     from fuzz.sessions.handshake import Handshake
 
 
@@ -46,11 +47,13 @@ def describe_failure(failure: Failure) -> tuple[tuple[str, str], ...]:
     """What was expected, what came instead and why, each in words, by name."""
     where = (("where", failure.where),) if failure.where else ()
     field = "" if failure.where else f"{failure.field} "
+    values = (field + failure.expected, field + failure.got)
+    if failure.change == OBSERVABLE:
+        return *zip(("before", "after"), values, strict=True), ("because", failure.why)
     return (
         ("oracle", failure.oracle),
         *where,
-        ("expected", field + failure.expected),
-        ("got", field + failure.got),
+        *zip(("expected", "got"), values, strict=True),
         ("because", failure.why),
     )
 
@@ -67,20 +70,21 @@ def print_failure(
     for number, action in enumerate(failure.actions, 1):
         line = f"{number:>5}  {describe_action(action)}"
         if number == last:
-            line = f"  →{line[1:]}   ← the culprit"
+            culprit = "differs" if failure.change == OBSERVABLE else "the culprit"
+            line = f"  →{line[1:]}   ← {culprit}"
             screen.print(line, "bold")
         else:
             screen.print(f"  {line}")
     if replay is not None:
-        screen.print_command("  replay   ", replay, "bold")
+        screen.print_command(f"  {replay[1]:<9}", replay, "bold")
 
 
 def replay_command(
-    path: Path, options: TargetOptions, target: str | None = None
+    path: Path, options: TargetOptions, target: str | None = None, how: str = "replay"
 ) -> tuple[str, ...]:
     """What to type to replay a trace, on its own target or on another, in words of a shell."""
     target_words = [] if target is None else ["--target", target]
-    words = ["gcfuzz", "replay", str(path), *target_words, *options.words]
+    words = ["gcfuzz", how, str(path), *target_words, *options.words]
     return tuple(map(shell_word, words))
 
 
@@ -91,19 +95,27 @@ def print_found(screen: Screen, number: int, failure: Failure) -> None:
     screen.print(f"  {failure.message}")
 
 
-def print_find(screen: Screen, number: int, find: Find, options: TargetOptions) -> None:
-    """A find of a session."""
-    title = f"FAILURE {number}: {' / '.join(find.failure.identity)}"
+def print_find(
+    screen: Screen, number: int, find: Find, options: TargetOptions, before: Before | None = None
+) -> None:
+    """A find of a session, and how to replay it also on what there was before, if that is asked."""
+    what = "FAILURE" if before is None else find.failure.change.upper()
+    title = f"{what} {number}: {' / '.join(find.failure.kind)}"
     if not find.reproduced:
         title += " (seen once, NOT reproduced)"
     if find.path is None:
         print_failure(screen, title, find.failure, replay=None)
         _print_unsaved(screen, find)
         return
-    print_failure(screen, title, find.failure, replay_command(find.path, options))
+    # What is right replays without a word; what is answered stands in the explanation.
+    how = "explain" if find.failure.change == OBSERVABLE else "replay"
+    print_failure(screen, title, find.failure, replay_command(find.path, options, how=how))
+    if before is not None:
+        command = replay_command(find.path, before.options, before.target, how)
+        screen.print_command("  before   ", command)
     if find.unsaved is not None:
         screen.print(f"  unsaved   {find.unsaved}; this file is as it was found")
-    if options.command:
+    if options.command and find.failure.change == BROKE:
         words = *map(shell_word, options.command), "<", shell_word(str(find.path))
         screen.print_command("  alone    ", words)
     found = find.trace.header.found

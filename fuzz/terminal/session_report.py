@@ -11,8 +11,9 @@ import attrs
 
 from fuzz.files import write_text
 from fuzz.plain import PLAIN_SECONDS, counted, short
-from fuzz.run import Failure
+from fuzz.run import BROKE, CHANGES, Failure
 from fuzz.sessions import session
+from fuzz.sessions.compare import Before, contract_changes
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.worker import Plan
 from fuzz.terminal.report import print_find, print_found
@@ -41,7 +42,7 @@ def summary_of(finished: session.Finished) -> dict[str, Any]:
         "engine": plan.engine,
         "seed": plan.seed,
         "workers": plan.workers,
-        **attrs.asdict(totals),
+        **attrs.asdict(totals, filter=lambda each, value: each.name != "changes" or value),
         "failures": [_failure_data(find) for find in finished.finds],
         "stop_reason": finished.stop_reason,
         "timing": {
@@ -53,8 +54,10 @@ def summary_of(finished: session.Finished) -> dict[str, Any]:
 
 def _failure_data(find: Find) -> dict[str, Any]:
     names = ("oracle", "field", "action", "direction")
+    change = {} if find.failure.change == BROKE else {"change": find.failure.change}
     return {
-        **dict(zip(names, find.failure.identity, strict=True)),
+        **{name: getattr(find.failure, name) for name in names},
+        **change,
         "message": find.failure.message,
         "actions": len(find.failure.actions),
         "reduced_from": find.actions_found,
@@ -93,7 +96,7 @@ class SessionReporter:
                 print_found(self._screen, self._number_of(event.failure), event.failure)
             case session.Told():
                 number = self._number_of(event.find.failure)
-                print_find(self._screen, number, event.find, event.plan.options)
+                print_find(self._screen, number, event.find, event.plan.options, event.plan.before)
             case session.Finished():
                 self._finish(event)
 
@@ -104,12 +107,23 @@ class SessionReporter:
             f"engine {plan.engine}, seed {plan.seed}, "
             f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}"
         )
+        if plan.before is not None:
+            self._compare(plan, plan.before)
         self._screen.print(f"self-check: {bugs_checked} planted bugs caught")
         if self._screen.is_drawn_on and self._screen.console.is_terminal:
             from rich.live import Live
 
             self._live = Live(console=self._screen.console, refresh_per_second=4, transient=True)
             self._live.start()
+
+    def _compare(self, plan: Plan, before: Before) -> None:
+        words = " ".join([before.target, *before.options.words])
+        self._screen.print(f"before: {words}; a failure is what this one does not have")
+        then, now = before.options.contract, plan.options.contract
+        assert then is not None
+        assert now is not None
+        for line in contract_changes(then, now):
+            self._screen.print(f"contract: {line}")
 
     def _number_of(self, failure: Failure) -> int:
         return self._numbers.setdefault(failure.identity, len(self._numbers) + 1)
@@ -127,7 +141,8 @@ class SessionReporter:
     def _finish(self, finished: session.Finished) -> None:
         if self._live is not None:
             self._live.stop()
-        for line in _cause_lines(finished.finds, self._numbers):
+        broken = [find for find in finished.finds if find.failure.change == BROKE]
+        for line in (*_cause_lines(broken, self._numbers), *_change_lines(finished.totals.changes)):
             self._screen.print(line)
         totals = finished.totals
         self._screen.print(
@@ -137,7 +152,9 @@ class SessionReporter:
         )
         for line in _probe_lines(finished.plan.probes, totals.probes):
             self._screen.print(line)
-        failures = counted(len(finished.finds), "failure")
+        failures = counted(
+            len(broken), "failure" if finished.plan.before is None else "new failure"
+        )
         how = f" in {finished.seconds:.1f} s; {STOPPED[finished.stop_reason]}"
         how += "" if totals.actions else " before anything was done"
         self._screen.print_parts((failures, "bold"), (how, ""))
@@ -155,6 +172,16 @@ def _cause_lines(finds: Sequence[Find], numbers: Mapping[tuple[str, ...], int]) 
         for (length, number, identity), *others in sorted(map(sorted, causes.values())):
             like = f", like {', '.join(str(other) for _, other, _ in others)}" if others else ""
             yield f"  failure {number}{like}: {counted(length, 'action')}, {identity}"
+
+
+def _change_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """What a change did, each with the actions after which that was seen, in so many traces."""
+    actions: dict[str, list[str]] = {}
+    for name, count in sorted(counts.items()):
+        what, _, action = name.rpartition(" / ")
+        actions.setdefault(what, []).append(f"{action} {count:,}")
+    for what in sorted(actions, key=lambda each: CHANGES.index(each.partition(" / ")[0])):
+        yield f"{what}: {', '.join(actions[what])}"
 
 
 def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:

@@ -96,6 +96,29 @@ class TargetChoice(NamedTuple):
 
         return self.name_for(REFERENCE if self.options.source is None else INCMINIMARK)
 
+    def told_apart(self, value: str) -> TargetChoice:
+        """The same, with what tells two such targets apart. Raises BadInputError."""
+        import attrs
+
+        from fuzz.targets import INCMINIMARK, NO_OPTIONS, PROCESS
+
+        if self.name is None:
+            return TargetChoice(value, self.options)
+        by: dict[str, tuple[str, Callable[[str], Any]]] = {
+            PROCESS: ("command", _words_of),
+            INCMINIMARK: ("source", Path),
+        }
+        if self.name not in by:
+            raise BadInputError(
+                f"--target {self.name}: --before and --after tell two of {' or of '.join(by)} "
+                "apart; without --target they name two targets"
+            )
+        option, convert = by[self.name]
+        if getattr(self.options, option) != getattr(NO_OPTIONS, option):
+            raise BadInputError(f"--before and --after stand for --{option}; leave that out")
+        chosen: dict[str, Any] = {option: convert(value)}
+        return TargetChoice(self.name, attrs.evolve(self.options, **chosen))
+
     def options_for(self, header: Header) -> TargetOptions:
         """What was said, and what a trace says of itself: that it needs a process of its own."""
         import attrs
@@ -200,6 +223,16 @@ def _words_of(program: str | None) -> tuple[str, ...]:
         raise BadInputError("--command is empty; name a program")
     return words
 
+
+before_option = click.option(
+    "--before",
+    metavar="OLD",
+    help="Run the same traces on two: programs with --target process, folders with --target "
+    "incminimark, or targets.",
+)
+after_option = click.option(
+    "--after", metavar="NEW", help="The other of the two: a failure is what only this one has."
+)
 
 without_option = click.option(
     "--without",

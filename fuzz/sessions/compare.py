@@ -1,0 +1,247 @@
+"""Before and after: the same traces on two targets, and what the change from one to the other did.
+
+It broke what fails after it only, and mended what failed before it only; what fails in both still
+fails. Where neither fails, each keeps to its contract, and what they answer otherwise it made
+observable. Traces are drawn for the target after the change; what the one before does not carry out
+it is not asked for, and it is followed no further. Invariant: two equal targets have no difference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from typing_extensions import override
+
+from fuzz.drawing.rules import Choices
+from fuzz.engines.engine import reruns
+from fuzz.engines.random import RandomEngine
+from fuzz.oracles import RerunOracle
+from fuzz.protocol.actions import Action
+from fuzz.protocol.agreement import disagreement
+from fuzz.protocol.contract import Contract, problem_of_configuration
+from fuzz.protocol.observation import FIELDS, Observation
+from fuzz.protocol.target import FullTarget, Target, contract_of
+from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.run import BROKE, MENDED, OBSERVABLE, STILL_FAILS, Failure, Run, run_through
+from fuzz.sessions.corpus import Finder
+from fuzz.targets import PROGRAMS, TargetOptions, make_target
+from fuzz.words import value_in_words
+
+COMPARED = tuple(field for field in FIELDS if field != "graph")
+"""Both heaps are right; where only one of them is shown, the other collects at another time."""
+
+
+@attrs.frozen
+class Before:
+    """Which target there was before the change."""
+
+    target: str
+    options: TargetOptions
+
+    def make_target(self) -> Target:
+        """It, made anew."""
+        return make_target(self.target, self.options)
+
+    def under_contract(self) -> Before:
+        """The same with what it promises. Raises BadInputError if that cannot be learned."""
+        contract = contract_of(self.make_target())
+        return attrs.evolve(self, options=attrs.evolve(self.options, contract=contract))
+
+
+class Pair(FullTarget):
+    """Two targets. To who knows nothing of that, it is the one after the change."""
+
+    def __init__(self, before: Target, after: Target) -> None:
+        self.before, self.after, self.name = before, after, after.name
+        self._settings = [contract_of(each).settings for each in (before, after)]
+
+    @override
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return self.after.start(configuration)
+
+    @override
+    def perform(self, action: Action) -> Observation:
+        return self.after.perform(action)
+
+    def allows(self, configuration: Mapping[str, int]) -> bool:
+        """Whether both can be started so."""
+        return not any(problem_of_configuration(configuration, each) for each in self._settings)
+
+
+@attrs.frozen
+class Difference(Failure):
+    """What a change did, seen in the last of the actions."""
+
+    @property
+    @override
+    def kind(self) -> tuple[str, ...]:
+        """What can be observed is told once a field, with the shortest trace after any action."""
+        return (self.field,) if self.change == OBSERVABLE else super().kind
+
+    @property
+    @override
+    def message(self) -> str:
+        if self.change != OBSERVABLE:
+            return super().message
+        return f"{self.field}: before {self.expected}, after {self.got} ({self.why})"
+
+    @override
+    def again(
+        self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
+    ) -> Failure | None:
+        """Of one target alone it is asked whether it fails."""
+        if not isinstance(target, Pair):
+            return super().again(target, configuration, actions)
+        if not target.allows(configuration):
+            return None
+        run, failure = run_through(target.after, configuration, actions, self.rerun_oracles)
+        if (failure is None) == (self.change in {BROKE, STILL_FAILS}):
+            return None
+        found = differences(target.before, run, failure, self.rerun_oracles)
+        return next((each for each in found if each.identity == self.identity), None)
+
+
+def differences(
+    before: Target, run: Run, failure: Failure | None, oracles: Iterable[RerunOracle]
+) -> Iterator[Difference]:
+    """What differs where `run`, on the target after the change, came to `failure`, or to none.
+
+    `oracles` run a trace once more that has not failed after the change.
+    """
+    asked = oracles if failure is None else failure.rerun_oracles
+    earlier, failure_before = run_through(before, run.configuration, run.actions, asked)
+    if failure is None:
+        if failure_before is None:
+            yield from _observable(earlier, run)
+        else:
+            yield _difference(failure_before, MENDED)
+    elif failure_before is None:
+        yield _difference(failure, BROKE)
+    else:
+        kind = " / ".join(failure_before.kind)
+        same = "so it was before" if kind == " / ".join(failure.kind) else f"before: {kind}"
+        yield _difference(attrs.evolve(failure, why=f"{failure.why}; {same}"), STILL_FAILS)
+
+
+def counted_as(failure: Failure) -> str:
+    """By what a difference is counted: what became of what, and last the action."""
+    what = (each for each in failure.kind if each != failure.action)
+    return " / ".join((failure.change, *what, failure.action))
+
+
+def _difference(failure: Failure, change: str) -> Difference:
+    return Difference(**attrs.asdict(failure, recurse=False) | {"change": change})
+
+
+def _observable(before: Run, after: Run) -> Iterator[Difference]:
+    """Each field that both tell of, where they first differ in it."""
+    fields = [
+        each
+        for each in COMPARED
+        if each in {*before.contract.observes} & {*after.contract.observes}
+    ]
+    answers = zip(before.answers, after.answers, strict=False)
+    for number, (then, now) in enumerate(answers, 1):
+        if then == now:
+            continue
+        for field in [each for each in fields if getattr(then, each) != getattr(now, each)]:
+            fields.remove(field)
+            actions = tuple(after.actions[:number])
+            header = Header(VERSION, "", contract=before.contract)
+            kinds = after.contract.layout.kinds
+            yield Difference(
+                configuration=after.configuration,
+                actions=actions,
+                oracle=OBSERVABLE,
+                field=field,
+                direction="different",
+                expected=value_in_words(field, getattr(then, field), kinds) or "nothing",
+                got=value_in_words(field, getattr(now, field), kinds) or "nothing",
+                why=disagreement(Trace(header, actions), after.contract)
+                or "both keep to their contracts",
+                change=OBSERVABLE,
+            )
+
+
+class ComparingEngine(RandomEngine):
+    """The random engine, whose failures are differences."""
+
+    compares = True
+
+    def __init__(self, pair: Pair, seed: str) -> None:
+        super().__init__(pair.after, seed)
+        self._pair = pair
+
+    @override
+    def draw_configuration(self, choices: Choices) -> dict[str, int]:
+        """A setting is left out whose value one of them does not allow."""
+        drawn: dict[str, int] = {}
+        for name, value in super().draw_configuration(choices).items():
+            if self._pair.allows({**drawn, name: value}):
+                drawn[name] = value
+        return drawn
+
+    @override
+    def failures_of(self, run: Run, failure: Failure | None, number: int) -> Iterable[Failure]:
+        return differences(self._pair.before, run, failure, reruns(number))
+
+
+@attrs.frozen(kw_only=True)
+class ComparingFinder(Finder):
+    """A finder of differences; what the change did not break has a folder of its own."""
+
+    before: Before
+
+    @override
+    def make_target(self) -> Target:
+        return Pair(self.before.make_target(), super().make_target())
+
+    @property
+    @override
+    def may_be_alone(self) -> bool:
+        return super().may_be_alone and self.before.target in PROGRAMS
+
+    @override
+    def alone(self) -> ComparingFinder:
+        both = (self, self.before)
+        now, then = (attrs.evolve(each.options, fresh_process=True) for each in both)
+        return attrs.evolve(self, options=now, before=attrs.evolve(self.before, options=then))
+
+    @override
+    def save(self, trace: Trace, stem: str) -> Path:
+        (self.folder / stem).parent.mkdir(exist_ok=True)
+        return super().save(trace, stem)
+
+
+def contract_changes(before: Contract, after: Contract) -> Iterator[str]:
+    """What is promised otherwise after a change, a line each."""
+    return _changes("", *(attrs.asdict(each) for each in (before, after)))
+
+
+def _changes(place: str, then: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 - plain data
+    if then == now:
+        return
+    old, new = _by_name(then), _by_name(now)
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        yield f"{place} {json.dumps(then)} → {json.dumps(now)}"
+        return
+    for key in dict.fromkeys((*old, *new)):
+        name = f"{place}.{key}" if place else key
+        if key in old and key in new:
+            yield from _changes(name, old[key], new[key])
+        else:
+            yield f"{name} {'gone' if key in old else 'new'}"
+
+
+def _by_name(data: Any) -> Any:  # noqa: ANN401
+    """What is listed, by its name if it has one, so that an order makes no difference."""
+    if isinstance(data, tuple | list):
+        if all(isinstance(each, str) for each in data):
+            return dict.fromkeys(data)
+        if all(isinstance(each, dict) and "name" in each for each in data):
+            return {each["name"]: each for each in data}
+    return data

@@ -1,0 +1,263 @@
+"""Before and after: what a change broke, mended, left broken, or made observable, told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+
+import attrs
+import pytest
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.oracles import RERUN_ORACLES
+from fuzz.protocol.actions import (
+    Action,
+    AllocateNode,
+    AllocateString,
+    CollectMinor,
+    EnableSampling,
+    TakeIdentity,
+)
+from fuzz.protocol.contract import Contract, KindLayout, Prebuilt
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target
+from fuzz.run import BROKE, MENDED, OBSERVABLE, STILL_FAILS, Failure, run_actions, run_through
+from fuzz.sessions.compare import ComparingEngine, Pair, contract_changes, counted_as, differences
+from fuzz.sessions.reduce import reduce_failure
+from fuzz.targets import TargetOptions, make_target
+
+BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
+KIND = ("sampling", "samples", "allocate_node", "less")
+TRIGGER = (EnableSampling(8), AllocateNode(0))
+SLICES = 40
+
+
+class Changed:
+    """The reference, but for its contract and its answers."""
+
+    name = "changed"
+
+    def __init__(
+        self,
+        contract: Callable[[Contract], Contract] = lambda contract: contract,
+        answer: Callable[[Action, Observation], None] = lambda _, __: None,
+    ) -> None:
+        self._target = make_target("reference")
+        self._contract, self._answer = contract, answer
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return self._contract(self._target.start(configuration))
+
+    def perform(self, action: Action) -> Observation:
+        observation = self._target.perform(action)
+        self._answer(action, observation)
+        return observation
+
+
+def numbered_otherwise(_: Action, observation: Observation) -> None:
+    if observation.identity is not None:
+        observation.identity += 1000
+
+
+@pytest.fixture
+def buggy() -> Target:
+    return make_target(f"reference+{BUG}")
+
+
+def compared(before: Target, after: Target, *actions: Action) -> list[Failure]:
+    run, failure = run_through(after, {}, actions)
+    return list(differences(before, run, failure, RERUN_ORACLES.values()))
+
+
+def drawn(before: Target, after: Target, slices: int = SLICES) -> Iterator[Failure]:
+    engine = ComparingEngine(Pair(before, after), "7")
+    for number in range(slices):
+        yield from engine.run_slice(number, 1000, ProbeCounter()).failures
+
+
+# Told apart.
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("reference", f"reference+{BUG}", BROKE),
+        (f"reference+{BUG}", "reference", MENDED),
+        (f"reference+{BUG}", f"reference+{BUG}", STILL_FAILS),
+    ],
+)
+def test_what_fails_is_told_by_where_it_passes(before: str, after: str, change: str) -> None:
+    [found] = compared(make_target(before), make_target(after), *TRIGGER)
+    assert (found.change, found.kind) == (change, KIND)
+
+
+def test_equal_targets_have_no_difference(reference: Target) -> None:
+    assert list(drawn(make_target("reference"), reference)) == []
+
+
+def test_equal_targets_with_a_bug_have_no_difference_but_fail(buggy: Target) -> None:
+    found = list(drawn(make_target(f"reference+{BUG}"), buggy))
+    assert {each.change for each in found} == {STILL_FAILS}
+
+
+def test_what_fails_otherwise_says_how_it_was(buggy: Target) -> None:
+    def too_small(_: Action, observation: Observation) -> None:
+        if observation.size is not None:
+            observation.size -= 8
+
+    [found] = compared(Changed(answer=too_small), buggy, *TRIGGER)
+    assert (found.change, found.kind) == (STILL_FAILS, KIND)
+    assert found.why.endswith("; before: sampling / size / allocate_node / less")
+
+
+def test_what_only_a_second_run_shows_is_mended_too(reference: Target) -> None:
+    numbers = count()
+
+    def never_the_same(_: Action, observation: Observation) -> None:
+        if observation.identity is not None:
+            observation.identity = next(numbers)
+
+    [found] = compared(Changed(answer=never_the_same), reference, AllocateNode(0), TakeIdentity(0))
+    assert (found.change, found.oracle) == (MENDED, "determinism")
+
+
+def test_a_difference_that_is_allowed_is_observable(reference: Target) -> None:
+    [found] = compared(
+        reference, Changed(answer=numbered_otherwise), AllocateNode(0), TakeIdentity(0)
+    )
+    assert found.identity == (OBSERVABLE, "identity")
+    assert (found.expected, found.got) == ("1", "1001")
+    assert found.why == "both keep to their contracts"
+
+
+def test_a_field_is_told_once_a_trace(reference: Target) -> None:
+    actions = (AllocateNode(0), *[TakeIdentity(0)] * 3)
+    [found] = compared(reference, Changed(answer=numbered_otherwise), *actions)
+    assert found.actions == actions[:2]
+
+
+def test_what_differs_since_the_contracts_do_says_so(reference: Target) -> None:
+    other = make_target("reference-geometric")
+    found = next(iter(compared(reference, other, *TRIGGER)))
+    assert found.why == (
+        'the trace was made under a contract with distances "period"; here it is "geometric"'
+    )
+
+
+def test_a_field_that_only_one_promises_is_not_compared(reference: Target) -> None:
+    def without_identities(contract: Contract) -> Contract:
+        observes = tuple(each for each in contract.observes if each != "identity")
+        return attrs.evolve(contract, observes=observes)
+
+    silent = Changed(without_identities, numbered_otherwise)
+    assert compared(reference, silent, AllocateNode(0), TakeIdentity(0)) == []
+
+
+def test_what_was_not_carried_out_before_is_not_asked_for() -> None:
+    older = make_target("reference", TargetOptions(without=("take_identity",)))
+    newer = Changed(answer=numbered_otherwise)
+    assert compared(older, newer, AllocateNode(0), TakeIdentity(0), CollectMinor()) == []
+
+
+# Drawn.
+
+
+@pytest.mark.parametrize("change", [BROKE, MENDED])
+def test_drawn_traces_find_what_a_change_did(change: str, reference: Target, buggy: Target) -> None:
+    targets = (reference, buggy) if change == BROKE else (buggy, reference)
+    assert {each.change for each in drawn(*targets)} == {change}
+
+
+def test_a_setting_is_left_out_where_its_value_is_not_allowed(reference: Target) -> None:
+    def with_one_setting(contract: Contract) -> Contract:
+        [nursery] = [each for each in contract.settings if each.name == "nursery_bytes"]
+        least = attrs.evolve(nursery, range=attrs.evolve(nursery.range, minimum=nursery.default))
+        return attrs.evolve(contract, settings=(least,))
+
+    older = Changed(with_one_setting, numbered_otherwise)
+    configurations = [each.configuration for each in drawn(older, reference)]
+    assert {name for each in configurations for name in each} == {"nursery_bytes"}
+    assert {} in configurations
+
+
+# Reduced.
+
+
+def reduced(before: Target, after: Target, *actions: Action) -> Failure:
+    [found] = compared(before, after, *actions)
+    return reduce_failure(Pair(before, after), found)
+
+
+PADDED = (AllocateString(3), AllocateNode(1), CollectMinor(), *TRIGGER)
+
+
+def test_what_broke_still_passes_before_when_it_is_reduced(
+    reference: Target, buggy: Target
+) -> None:
+    found = reduced(reference, buggy, *PADDED)
+    assert (found.change, found.actions) == (BROKE, TRIGGER)
+    assert run_actions(reference, found.configuration, found.actions) is None
+
+
+def test_what_is_mended_still_passes_after_when_it_is_reduced(
+    reference: Target, buggy: Target
+) -> None:
+    found = reduced(buggy, reference, *PADDED)
+    assert (found.change, found.actions) == (MENDED, TRIGGER)
+    assert run_actions(reference, found.configuration, found.actions) is None
+
+
+def test_what_is_observable_has_a_short_trace(reference: Target) -> None:
+    newer = Changed(answer=numbered_otherwise)
+    actions = (AllocateNode(3), CollectMinor(), AllocateNode(4), TakeIdentity(1))
+    assert reduced(reference, newer, *actions).actions == (AllocateNode(0), TakeIdentity(0))
+
+
+def test_a_second_bug_is_no_way_to_reduce_what_broke(buggy: Target) -> None:
+    both = make_target(f"reference+{BUG}+{OTHER_BUG}")
+    found = next(each for each in drawn(buggy, both) if each.change == BROKE)
+    small = reduce_failure(Pair(buggy, both), found)
+    assert small.identity == found.identity
+    assert run_actions(buggy, small.configuration, small.actions) is None
+
+
+# In words.
+
+
+def changed_kinds(contract: Contract) -> Contract:
+    kinds = {**contract.layout.kinds, "node": KindLayout(1, 40)}
+    return attrs.evolve(contract, layout=attrs.evolve(contract.layout, kinds=kinds))
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        (lambda contract: contract, []),
+        (lambda contract: attrs.evolve(contract, nursery_bytes=512), ["nursery_bytes 256 → 512"]),
+        (changed_kinds, ["layout.kinds.node.fixed_bytes 32 → 40"]),
+        (
+            lambda contract: attrs.evolve(contract, observes=("value", "minors", "at")),
+            ["observes.alive gone", "observes.identity gone", "observes.at new"],
+        ),
+        (lambda contract: attrs.evolve(contract, settings=()), ["settings.nursery_bytes gone"]),
+        (
+            lambda contract: attrs.evolve(contract, prebuilt=(Prebuilt("array", 4),)),
+            ['prebuilt [{"kind": "node", "length": 0}] → [{"kind": "array", "length": 4}]'],
+        ),
+    ],
+)
+def test_what_is_promised_otherwise_is_a_line_each(
+    contract: Contract, change: Callable[[Contract], Contract], lines: Sequence[str]
+) -> None:
+    contract = attrs.evolve(contract, prebuilt=(Prebuilt("node"),))
+    assert list(contract_changes(contract, change(contract))) == lines
+
+
+def test_a_difference_is_counted_by_what_and_after_which_action(
+    reference: Target, buggy: Target
+) -> None:
+    [broke] = compared(reference, buggy, *TRIGGER)
+    assert counted_as(broke) == "broke / sampling / samples / less / allocate_node"
+    newer = Changed(answer=numbered_otherwise)
+    [observable] = compared(reference, newer, AllocateNode(0), TakeIdentity(0))
+    assert counted_as(observable) == "observable / identity / take_identity"
