@@ -136,6 +136,19 @@ def test_a_field_is_told_once_a_trace(reference: Target) -> None:
     assert found.actions == actions[:2]
 
 
+@pytest.mark.parametrize(("order", "fields"), [("MR", []), ("RM", ["order"]), ("MMR", ["minors"])])
+def test_an_order_is_told_only_of_the_same_events(
+    order: str, fields: list[str], reference: Target
+) -> None:
+    def ordered(_: Action, observation: Observation) -> None:
+        if observation.reports:
+            observation.order, observation.minors = order, order.count("M")
+
+    actions = (EnableSampling(8), AllocateNode(0), CollectMinor())
+    found = compared(reference, Changed(answer=ordered), *actions)
+    assert [each.field for each in found] == fields
+
+
 def test_what_differs_since_the_contracts_do_says_so(reference: Target) -> None:
     other = make_target("reference-geometric")
     found = next(iter(compared(reference, other, *TRIGGER)))
