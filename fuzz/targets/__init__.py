@@ -23,6 +23,12 @@ from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_comm
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
 PROGRAMS = (PROCESS, INCMINIMARK, *STOCK_ALLOCATORS)
 """The targets that are a process of their own."""
+TOLD_APART_BY = {
+    PROCESS: "command",
+    INCMINIMARK: "source",
+    **dict.fromkeys(STOCK_ALLOCATORS, "library"),
+}
+"""The option that says what it is that runs: by that, two of one name are told apart."""
 KNOWN_FINDINGS = {
     INCMINIMARK: (
         "incminimark",
@@ -59,6 +65,8 @@ class TargetOptions:
     """The Python 2.7 of `incminimark`; None for the first that is there."""
     source: Path | None = None
     """The folder with its `rpython`."""
+    library: Path | None = None
+    """The file of a stock allocator; None for the one that is installed."""
     check_invariants: bool = False
     """Whether the collectors of this package look at themselves after each action."""
     fresh_process: bool = False
@@ -72,8 +80,9 @@ class TargetOptions:
         words = ["--command", shlex.join(self.command)] if self.command else []
         if self.timeout_seconds != TIMEOUT_SECONDS:
             words += ["--timeout", f"{self.timeout_seconds:g}s"]
-        for option, place in (("--python", self.python), ("--source", self.source)):
-            words += [option, str(place)] if place is not None else []
+        for option in ("python", "source", "library"):
+            place = getattr(self, option)
+            words += [f"--{option}", str(place)] if place is not None else []
         words += ["--fresh-process"] if self.fresh_process else []
         return [*words, "--check-invariants"] if self.check_invariants else words
 
@@ -138,7 +147,7 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
 
         return command.driver_command(options.python, options.source)
     if name in STOCK_ALLOCATORS:
-        return driver_command(name)
+        return driver_command(name, options.library)
     if not options.command:
         raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
     return options.command

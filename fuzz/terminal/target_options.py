@@ -100,24 +100,20 @@ class TargetChoice(NamedTuple):
         """The same, with what tells two such targets apart. Raises BadInputError."""
         import attrs
 
-        from fuzz.targets import INCMINIMARK, NO_OPTIONS, PROCESS
+        from fuzz.targets import NO_OPTIONS, TOLD_APART_BY
 
         if self.name is None:
             return TargetChoice(value, self.options)
-        by: dict[str, tuple[str, Callable[[str], Any]]] = {
-            PROCESS: ("command", _words_of),
-            INCMINIMARK: ("source", Path),
-        }
-        if self.name not in by:
+        option = TOLD_APART_BY.get(self.name)
+        if option is None:
             raise BadInputError(
-                f"--target {self.name}: --before and --after tell two of {' or of '.join(by)} "
-                "apart; without --target they name two targets"
+                f"--target {self.name}: --before and --after tell two apart of "
+                f"{', '.join(TOLD_APART_BY)}; without --target they name two targets"
             )
-        option, convert = by[self.name]
         if getattr(self.options, option) != getattr(NO_OPTIONS, option):
             raise BadInputError(f"--before and --after stand for --{option}; leave that out")
-        chosen: dict[str, Any] = {option: convert(value)}
-        return TargetChoice(self.name, attrs.evolve(self.options, **chosen))
+        chosen: Any = _words_of(value) if option == "command" else Path(value)
+        return TargetChoice(self.name, attrs.evolve(self.options, **{option: chosen}))
 
     def options_for(self, header: Header) -> TargetOptions:
         """What was said, and what a trace says of itself: that it needs a process of its own."""
@@ -175,6 +171,12 @@ _OPTIONS = (
         help="The folder with incminimark's rpython: a checkout, or made by pip's --target.",
     ),
     click.option(
+        "--library",
+        metavar="PATH",
+        type=PATH,
+        help="The file of jemalloc or gperftools.  [default: what is installed]",
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
@@ -199,7 +201,14 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         from fuzz.targets import PROCESS, TargetOptions
 
-        said = ("timeout_seconds", "python", "source", "check_invariants", "fresh_process")
+        said = (
+            "timeout_seconds",
+            "check_invariants",
+            "fresh_process",
+            "python",
+            "source",
+            "library",
+        )
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
             seconds = chosen.timeout_seconds
@@ -227,8 +236,8 @@ def _words_of(program: str | None) -> tuple[str, ...]:
 before_option = click.option(
     "--before",
     metavar="OLD",
-    help="Run the same traces on two: programs with --target process, folders with --target "
-    "incminimark, or targets.",
+    help="Run the same traces on two: a --command, --source or --library of the --target, or, "
+    "without one, a target.",
 )
 after_option = click.option(
     "--after", metavar="NEW", help="The other of the two: a failure is what only this one has."

@@ -7,7 +7,8 @@ library itself begins each thread's sampler from the header's seed, so that trac
 Invariant: whether a block was sampled is read from the library's list of live samples; nothing that
 is observed comes from a sampler's counter.
 
-`python -m fuzz.targets.allocators.gperftools_driver NAME` answers for the target of that name.
+`python -m fuzz.targets.allocators.gperftools_driver NAME [LIBRARY]` answers for the target of that
+name, by default with the stock library.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import attrs
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.gperftools_library import (
+    LIBRARY,
     PAGE_BYTES,
     PLACEHOLDER_BYTES,
     SIZE_CLASSES,
@@ -54,15 +56,15 @@ class StockGperftools(StockTarget[Library, LibrarySampler]):
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
 
-    def __init__(self, name: str = AS_BUILT) -> None:
-        super().__init__(name)
+    def __init__(self, name: str = AS_BUILT, library_name: str = LIBRARY) -> None:
+        super().__init__(name, library_name)
         self._sampled: set[int] = set()
         """The addresses of the blocks that were sampled."""
         self._live_samples = 0
         self._period_bytes = 0
 
     def load(self) -> Library:
-        return Library()
+        return Library(self.library_name)
 
     def find_sampler(self) -> LibrarySampler:
         return self.library.sampler_of_this_thread()
@@ -174,6 +176,7 @@ def serve_in_fixed_memory(target: Target) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in ([AS_BUILT], [AS_DOCUMENTED]):
-        sys.exit(f"python -m fuzz.targets.allocators.gperftools_driver {AS_BUILT}|{AS_DOCUMENTED}")
-    serve_in_fixed_memory(StockGperftools(sys.argv[1]))
+    if sys.argv[1:2] not in ([AS_BUILT], [AS_DOCUMENTED]):
+        names = f"{AS_BUILT}|{AS_DOCUMENTED}"
+        sys.exit(f"python -m fuzz.targets.allocators.gperftools_driver {names} [LIBRARY]")
+    serve_in_fixed_memory(StockGperftools(*sys.argv[1:]))

@@ -1,8 +1,8 @@
 """The program that is the target `jemalloc`, on its side of the pipe.
 
-`python -m fuzz.targets.allocators.jemalloc_driver`, in the environment that the library needs,
-carries out actions with the stock libjemalloc.so.2. Invariant: at a header every thread's generator
-is set, so a trace says the same wherever it stands in a session.
+`python -m fuzz.targets.allocators.jemalloc_driver [LIBRARY]`, in the environment that the library
+needs, carries out actions with it, by default with the stock libjemalloc.so.2. Invariant: at a
+header every thread's generator is set, so a trace says the same wherever it stands in a session.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
-from fuzz.targets.allocators.jemalloc_library import JemallocLibrary, ThreadSampler
+from fuzz.targets.allocators.jemalloc_library import LIBRARY, JemallocLibrary, ThreadSampler
 from fuzz.targets.allocators.stock_blocks import ACTIONS, OBSERVES, StockTarget
 from fuzz.targets.process.serve import serve
 
@@ -63,11 +63,11 @@ class StockJemalloc(StockTarget[JemallocLibrary, ThreadSampler]):
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
 
-    def __init__(self) -> None:
-        super().__init__("jemalloc")
+    def __init__(self, library_name: str = LIBRARY) -> None:
+        super().__init__("jemalloc", library_name)
 
     def load(self) -> JemallocLibrary:
-        return JemallocLibrary()
+        return JemallocLibrary(self.library_name)
 
     def find_sampler(self) -> ThreadSampler:
         return ThreadSampler(self.library)
@@ -100,4 +100,4 @@ def lg_of(period_bytes: int) -> int:
 
 
 if __name__ == "__main__":
-    serve(StockJemalloc(), sys.stdin, sys.stdout)
+    serve(StockJemalloc(*sys.argv[1:]), sys.stdin, sys.stdout)

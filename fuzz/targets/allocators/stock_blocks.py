@@ -88,8 +88,9 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
     """`threads` is among them."""
     block_bytes_max: int
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, library_name: str) -> None:
+        """`library_name` is what the loader finds the library by."""
+        self.name, self.library_name = name, library_name
         self.samplers: list[AnySampler] = []
         """Those of the threads that were needed until now."""
         self.blocks: list[StockBlock] = []

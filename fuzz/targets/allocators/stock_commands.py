@@ -7,6 +7,7 @@ environment made for it. Nothing is loaded here.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 JEMALLOC, AS_BUILT, AS_DOCUMENTED = "jemalloc", "gperftools", "gperftools-as-documented"
 STOCK_ALLOCATORS = (JEMALLOC, AS_BUILT, AS_DOCUMENTED)
@@ -26,11 +27,15 @@ GPERFTOOLS_ENVIRONMENT = {
 }
 
 
-def driver_command(name: str) -> tuple[str, ...]:
-    """The command line of the driver that is the target of that name."""
+def driver_command(name: str, library: Path | None = None) -> tuple[str, ...]:
+    """The command line of the driver that is the target of that name, with its library or another.
+
+    Only a path with a slash in it is a file to the loader.
+    """
+    place = [] if library is None else [str(library.absolute())]
     if name == JEMALLOC:
-        return _in_environment(JEMALLOC_ENVIRONMENT, "jemalloc_driver")
-    return _in_environment(GPERFTOOLS_ENVIRONMENT, "gperftools_driver", name)
+        return _in_environment(JEMALLOC_ENVIRONMENT, "jemalloc_driver", *place)
+    return _in_environment(GPERFTOOLS_ENVIRONMENT, "gperftools_driver", name, *place)
 
 
 def _in_environment(environment: dict[str, str], driver: str, *words: str) -> tuple[str, ...]:

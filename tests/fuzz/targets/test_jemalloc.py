@@ -122,6 +122,36 @@ def test_without_the_library_a_run_ends_with_what_to_install(
     assert line.endswith(HOW_TO_INSTALL)
 
 
+WHERE_IT_IS = """
+with open("/proc/self/maps") as maps:
+    answer = next(line.split()[-1] for line in maps if "libjemalloc" in line)
+"""
+
+
+@pytest.mark.slow
+def test_two_files_of_one_library_are_told_apart_and_have_no_difference(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stock, mine = str(ask(WHERE_IT_IS)), str(tmp_path / "mine.so")
+    shutil.copy(stock, mine)
+    plan = ["--actions", "500", "--seed", "1", "--corpus", str(tmp_path)]
+    compared = ["--target", "jemalloc", "--before", stock, "--after", mine]
+    assert run_command_line(["run", *compared, *plan]) == CLEAN
+    printed = capsys.readouterr().out
+    assert f"target jemalloc --library {mine}, " in printed
+    assert f"before: jemalloc --library {stock}; " in printed
+    assert "contract" not in printed
+
+
+def test_a_file_that_is_not_there_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert run_command_line(["run", "--target", "jemalloc", "--library", "no.so"]) == BAD_INPUT
+    assert f"{tmp_path / 'no.so'}: cannot open" in capsys.readouterr().err
+
+
 def test_a_build_without_mallctl_is_bad_input_with_what_to_install() -> None:
     with pytest.raises(BadInputError, match=f"mallctl.*{HOW_TO_INSTALL}"):
         JemallocLibrary("libc.so.6")
