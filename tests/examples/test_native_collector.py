@@ -71,7 +71,7 @@ def test_what_a_change_broke_and_mended_is_told_apart(
     build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     right, wrong = str(build()), str(build("one-sample-per-object"))
-    plan = ["run", "--target", "process", "--actions", "1000", "--seed", "1"]
+    plan = ["run", "--target", "process", "--actions", "300", "--seed", "1"]
     plan += ["--corpus", str(tmp_path)]
     assert run_command_line([*plan, "--before", right, "--after", wrong, "-x"]) == MISMATCH
     assert "BROKE 1: sampling / samples / " in capsys.readouterr().out
