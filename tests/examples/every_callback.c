@@ -49,6 +49,8 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
         .object_bytes_max = 128,
         .sampling = {.minimum_bytes = 8, .maximum_bytes = 64, .reports_when_disabled = true},
         .observes = OBSERVES,
+        .promises_collections = true,
+        .fresh_process = true,
         .pins_max = 1,
         .prebuilt_nodes = 1,
         .prebuilt_arrays = 1,

@@ -68,6 +68,12 @@ def test_an_adapter_with_all_callbacks_carries_out_all_actions(talk: Talk) -> No
     assert {*answer["contract"]["actions"]} == {*ACTIONS} - OF_BLOCKS
 
 
+def test_what_is_promised_and_asked_for_stands_in_the_contract(talk: Talk) -> None:
+    (answer,), _ = talk()
+    assert answer["contract"]["promises"] == ["collections"]
+    assert answer["contract"]["fresh_process"] is True
+
+
 def test_immortal_objects_stand_in_the_contract(talk: Talk) -> None:
     (answer,), _ = talk()
     assert answer["contract"]["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
