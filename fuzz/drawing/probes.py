@@ -214,7 +214,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "block_stayed": ("samples", "blocks stay"),
     "period_set_while_paused": ("pause_sampling",),
     "sample_in_nursery": ("samples",),
-    "sample_outside": ("samples",),
+    "sample_outside": ("samples", "objects outside"),
     "several_samples_in_nursery": ("samples", "several samples"),
     "several_samples_outside": ("samples", "several samples"),
     "sample_then_minor_collection": ("samples", "order"),
@@ -223,7 +223,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "sample_at_end_of_context": ("samples", "contexts"),
     "sampled_beside_obstacle": ("samples", "pin"),
     "old_object_sampled": ("samples", "allocate_old_string"),
-    "object_ends_at_sample_point": ("stated distances",),
+    "object_ends_at_sample_point": ("stated distances", "sampled beyond"),
     "callback_sampled": ("samples", "set_callback", "stated distances"),
     "collected_again_after_callback": ("samples", "set_callback"),
     "several_minor_collections_in_allocation": ("minors", "set_callback"),
@@ -252,12 +252,16 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 def _features(contract: Contract) -> Iterator[str]:
     """What only some samplers have."""
-    rule = contract.sampling
+    rule, layout = contract.sampling, contract.layout
+    largest_bytes = layout.object_bytes_max
     features = {
         "several samples": rule.samples_per_allocation == "all",
         "stated distances": rule.is_stated,
         "drawn distances": rule.distances in DRAWN,
         "contexts": rule.context_bytes > 0,
+        "objects outside": layout.nonmovable == "outside"
+        or largest_bytes >= layout.large_object_bytes,
+        "sampled beyond": rule.crosses == "beyond",
         "goes on counting": rule.paused == "counting",
         "blocks stay": rule.realloc == "when_moved",
         "threads": contract.threads > 1,

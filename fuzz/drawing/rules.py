@@ -209,11 +209,12 @@ def _edges(situation: Situation) -> Sequence[int]:
     """The sizes at which something changes, those that matter more standing there more often."""
     contract, sampling = situation.contract, situation.bench.sampling
     nursery_bytes = contract.nursery_bytes
+    large_bytes = contract.layout.large_object_bytes
+    room_bytes = nursery_bytes - sampling.nursery_used_bytes
     if contract.sampling.context_bytes:
         room_bytes = sampling.room_bytes[situation.thread]
-    else:
-        room_bytes = nursery_bytes - sampling.nursery_used_bytes
-    large_bytes = contract.layout.large_object_bytes
+    elif contract.buffers:
+        room_bytes, large_bytes = sampling.room_bytes[situation.thread], room_bytes
     if not sampling.period_bytes:
         return room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes
     sample_bytes = sampling.bytes_until_sample(situation.thread)

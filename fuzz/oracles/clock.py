@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import overload
+from typing import Literal, overload
 
 import attrs
 from typing_extensions import override
 
-from fuzz.oracles.distances import distances_of
+from fuzz.oracles.distances import Distances, distances_of
 from fuzz.protocol.contract import DRAWN, SamplingRule
 
 
@@ -58,12 +58,25 @@ def all_of(*parts: Sequence[ExpectedSample]) -> Sequence[ExpectedSample]:
     return [hit for part in parts for hit in part]
 
 
+@attrs.frozen
+class Place:
+    """Where the object of an allocation must lie."""
+
+    where: Literal["buffer", "new buffer", "outside"]
+    at: int
+    """Its offset from the start of the nursery."""
+    collected: bool
+    """Whether the nursery had no room for it, so that a collection came first."""
+    nursery_used_bytes: int
+    """What is taken of the nursery then, by buffers too."""
+
+
 class Clock(ABC):
     """One thread's. What it takes once a sample is due is a matter of its subclass."""
 
-    def __init__(self, rule: SamplingRule, thread: int) -> None:
+    def __init__(self, rule: SamplingRule, thread: int, distances: Distances) -> None:
         self._rule = rule
-        self._distances = distances_of(rule.distances, rule.seeds[thread])
+        self._distances = distances
         self._first_bytes = rule.first_bytes[thread] if rule.first_bytes else None
         self._reseed = rule.reseeds[thread] if rule.reseeds else None
         # The period for which the present distance was drawn.
@@ -72,14 +85,23 @@ class Clock(ABC):
         self.until_bytes = 0
         # What is left of the thread's allocation context, if it has one.
         self.room_bytes = 0
+        # Where the last allocation's object lies, if that is foretold.
+        self.place: Place | None = None
+        if rule.enabling == "keeps":
+            self._begin()
+
+    def _begin(self) -> None:
+        """The first distance begins."""
+        assert self._first_bytes is not None
+        self.until_bytes, self._first_bytes = self._first_bytes, None
 
     def start(self, period_bytes: int) -> None:
         """Count from here on."""
         self._drawn_for_bytes = period_bytes
-        if self._first_bytes is None:
+        if self._first_bytes is not None:
+            self._begin()
+        elif self._rule.enabling == "draws":
             self.until_bytes = self._distances.draw(period_bytes)
-        else:
-            self.until_bytes, self._first_bytes = self._first_bytes, None
 
     def allocate(
         self, size_bytes: int, outside: bool, period_bytes: int
@@ -192,12 +214,20 @@ class ContextClock(DrawnOnceClock):
         return [ExpectedSample(offset)] if offset < size_bytes else NONE
 
 
-def new_clock(rule: SamplingRule, thread: int) -> Clock:
-    """A clock that counts as the rule wants it."""
+def new_distances(rule: SamplingRule) -> list[Distances]:
+    """What each thread draws from."""
+    if rule.generators == "shared":
+        return [distances_of(rule.distances, rule.seeds[0])] * len(rule.seeds)
+    return [distances_of(rule.distances, seed) for seed in rule.seeds]
+
+
+def new_clocks(rule: SamplingRule) -> Sequence[Clock]:
+    """A clock for each thread, which counts as the rule wants it."""
+    kind: type[Clock] = DrawnClock
     if rule.context_bytes:
-        return ContextClock(rule, thread)
-    if rule.distances not in DRAWN:
-        return FixedClock(rule, thread)
-    if (rule.surplus, rule.samples_per_allocation) == ("dropped", "one"):
-        return DrawnOnceClock(rule, thread)
-    return DrawnClock(rule, thread)
+        kind = ContextClock
+    elif rule.distances not in DRAWN:
+        kind = FixedClock
+    elif (rule.surplus, rule.samples_per_allocation) == ("dropped", "one"):
+        kind = DrawnOnceClock
+    return [kind(rule, thread, each) for thread, each in enumerate(new_distances(rule))]

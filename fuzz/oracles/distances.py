@@ -11,6 +11,9 @@ each is foretold. Invariant: a sequence is a matter of its seed and of the perio
                  (gperftools 2.10, sampler.cc)
     tcmalloc     the same less one, but not below 0; a period of 1 draws nothing (TCMalloc,
                  sampler.cc)
+    hotspot      gperftools' generator, from the state itself, and log2 by a table of 1024 entries,
+                 each at the middle of its interval: floor(min(log2 q - 26, 0) * -ln 2 * period + 1)
+                 (OpenJDK 11 to 25, threadHeapSampler.cpp)
     dotnet       the subtractive generator of System.Random, u = its number / (2^31 - 1):
                  floor(ln(1-u) / ln(1 - 1/period)), the bytes before
                  (Nasarre and Falk, Randomized Allocation Sampling)
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from typing_extensions import override
 
@@ -89,6 +92,23 @@ class Tcmalloc(Gperftools):
     @override
     def draw(self, period_bytes: int) -> int:
         return 0 if period_bytes == 1 else max(0, super().draw(period_bytes) - 1)
+
+
+class Hotspot(Distances):
+    """HotSpot's, from the state of its generator."""
+
+    TABLE: ClassVar = [round(math.log2(1 + (index + 0.5) / 1024), 15) for index in range(1024)]
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        self._state = (self._state * 0x5DEECE66D + 0xB) & BITS_48
+        fraction, exponent = math.frexp((self._state >> 22) + 1.0)
+        # That is from a half up to one.
+        log2 = exponent - 1 + self.TABLE[int((2 * fraction - 1) * 1024)]
+        return int(min(log2 - 26, 0.0) * (-LN_2 * period_bytes) + 1)
 
 
 class Dotnet(Distances):
@@ -162,6 +182,7 @@ SEQUENCES: dict[str, Callable[[int], Distances]] = {
     "jemalloc": Jemalloc,
     "tcmalloc": Tcmalloc,
     "gperftools": Gperftools,
+    "hotspot": Hotspot,
 }
 """What is drawn, by the contract's name for it."""
 

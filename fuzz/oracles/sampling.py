@@ -16,8 +16,9 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import bytes_counted, bytes_to_move
-from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Untold, all_of, new_clock
+from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Place, Untold, all_of, new_clocks
 from fuzz.oracles.heap import HeapOracle
+from fuzz.oracles.hotspot import buffer_clocks
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.protocol.actions import Action, Realloc
 from fuzz.protocol.contract import Contract
@@ -60,6 +61,8 @@ class SamplingFacts(NamedTuple):
     """The samples of its callback, None if nobody can tell them from those of the object."""
     callback_was_reported: bool
     """Whether it collected once more after its callback."""
+    place: Place | None
+    """Where its object lies, None if that is not foretold."""
 
     def bytes_until_sample(self, thread: int = 0) -> int:
         """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
@@ -90,7 +93,13 @@ class SamplingOracle(Oracle[None]):
         )
         self._nursery_bytes = contract.nursery_bytes
         self._is_stated = self._rule.is_stated
-        self._clocks = [new_clock(self._rule, thread) for thread in range(contract.threads)]
+        self._buffers = contract.buffers
+        self._has_contexts = contract.buffers is not None or self._rule.context_bytes > 0
+        self._clocks = (
+            buffer_clocks(contract, contract.buffers)
+            if contract.buffers
+            else new_clocks(self._rule)
+        )
         self._no_rooms = (0,) * contract.threads
         self._period_bytes = 0
         self._nursery_used_bytes = 0
@@ -106,12 +115,13 @@ class SamplingOracle(Oracle[None]):
         self._counted_bytes: int | None = None
         self._callback_samples: int | None = 0
         self._callback_was_reported = False
+        self._place: Place | None = None
 
     def _facts(self) -> SamplingFacts:
         return SamplingFacts(
             self._period_bytes,
             tuple(map(_UNTIL_BYTES, self._clocks)),
-            tuple(map(_ROOM_BYTES, self._clocks)) if self._rule.context_bytes else self._no_rooms,
+            tuple(map(_ROOM_BYTES, self._clocks)) if self._has_contexts else self._no_rooms,
             self._nursery_used_bytes,
             self._was_enabled,
             self._hits,
@@ -119,6 +129,7 @@ class SamplingOracle(Oracle[None]):
             self._counted_bytes,
             self._callback_samples,
             self._callback_was_reported,
+            self._place,
         )
 
     @classmethod
@@ -157,7 +168,7 @@ class SamplingOracle(Oracle[None]):
             samples = self._reallocated(action, observation)
         elif action.sampling == "starts" or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action)
-        if observation.minors and self._rule.context_bytes:
+        if observation.minors and self._has_contexts:
             self._end_contexts(action)
         self.facts = self._facts()
         return samples
@@ -203,6 +214,9 @@ class SamplingOracle(Oracle[None]):
             self._hits = self._count_with_callback(clock, observation, obj, callback_bytes)
         else:
             self._hits = self._count(clock, obj.size_bytes, obj.outside)
+        self._place = clock.place
+        if self._place:
+            self._nursery_used_bytes = self._place.nursery_used_bytes
         return len(self._hits)
 
     def _count(self, clock: Clock, size_bytes: int, outside: bool) -> Sequence[ExpectedSample]:
@@ -274,7 +288,12 @@ class SamplingOracle(Oracle[None]):
             self._start()
 
     def _end_contexts(self, action: Action) -> None:
-        """A collection ends all contexts. One that an allocation causes comes before its object."""
+        """A collection ends all contexts. One that an allocation causes comes before its object.
+
+        Where that is foretold, it is done.
+        """
+        if self._buffers and action.allocates:
+            return
         allocating = action.allocates and not self._shadow.roots[-1].outside
         for thread, clock in enumerate(self._clocks):
             if not (allocating and thread == action.thread):

@@ -16,10 +16,18 @@ import attrs
 from fuzz.problems import BadInputError
 
 Distances = Literal[
-    "period", "unstated", "random", "geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools"
+    "period",
+    "unstated",
+    "random",
+    "geometric",
+    "dotnet",
+    "jemalloc",
+    "tcmalloc",
+    "gperftools",
+    "hotspot",
 ]
 Promise = Literal["collections", "memory", "progress", "pressure"]
-DRAWN = ("geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools")
+DRAWN = ("geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools", "hotspot")
 """The distances that are drawn at random, and can be foretold."""
 
 
@@ -95,6 +103,12 @@ class Layout:
     """A block gets the room of the least of these that holds it, in rising order."""
     page_bytes: int = 1
     """One that is larger than all of them gets whole pages."""
+    nonmovable: Literal["outside", "ignored"] = "outside"
+    """What an object is that is asked to be non-movable.
+
+    outside: it lies outside the nursery.
+    ignored: one like any other.
+    """
 
     def class_bytes(self, requested_bytes: int) -> int | None:
         """The size class of a block; None if it is larger than all."""
@@ -110,7 +124,8 @@ class Layout:
         """The bytes that the sampler counts for an object, and whether it lies outside."""
         layout = self.kinds[kind]
         raw_bytes = layout.fixed_bytes + layout.item_bytes * length
-        if nonmovable or raw_bytes >= self.large_object_bytes:
+        is_outside = nonmovable and self.nonmovable == "outside"
+        if is_outside or raw_bytes >= self.large_object_bytes:
             return raw_bytes, True
         return rounded_up(raw_bytes, self.word_bytes), False
 
@@ -189,6 +204,18 @@ class SamplingRule:
 
     keeps: they stay.
     drops: they are forgotten (jemalloc's `prof.reset`).
+    """
+    enabling: Literal["draws", "keeps"] = "draws"
+    """What enabling does, each time.
+
+    draws: a distance begins.
+    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`.
+    """
+    generators: Literal["each", "shared"] = "each"
+    """Whose generator it is from which distances are drawn.
+
+    each: every thread has its own.
+    shared: all threads have the first one's (HotSpot).
     """
     distances: Distances = "period"
     seeds: tuple[int, ...] = (0,)
@@ -277,6 +304,36 @@ class OldSpace:
 
 
 @attrs.frozen
+class Buffers:
+    """The buffers in which threads allocate, each taken from what is left of the nursery (HotSpot).
+
+    What does not fit in a thread's buffer is placed outside it, in the nursery, where the buffer
+    has more left than the thread's limit, which grows by `waste_increment_bytes` then. Else a new
+    one is taken: of `desired_bytes` and the object's, or of what the nursery has left, if that is
+    `least_bytes` or more and has room for `reserve_bytes` behind the object. The limit is
+    `waste_bytes` again. If an object outside has no room in the nursery, a collection empties that
+    first, and every thread is without a buffer.
+
+    While sampling is on, a buffer's end is put where the thread's next sample is due, if that comes
+    sooner, and it is the true one again once something does not fit.
+    """
+
+    desired_bytes: int
+    least_bytes: int
+    reserve_bytes: int
+    waste_bytes: int
+    waste_increment_bytes: int
+    charges: Literal["ahead", "allocated"]
+    """What counts.
+
+    ahead: what does not fit before the end, while sampling is on, and whatever is allocated
+        between two of these, as it was when the end was put there: all that was left up to it,
+        whether it is allocated or not (HotSpot 11 to 24).
+    allocated: what is allocated, also while sampling is off (25).
+    """
+
+
+@attrs.frozen
 class Contract:
     """All that a target promises under one configuration."""
 
@@ -303,6 +360,8 @@ class Contract:
     pressure: memory pressure lowers the threshold; below zero, the next allocation collects.
     """
     old_space: OldSpace = OldSpace()
+    buffers: Buffers | None = None
+    """None if threads have none."""
     fresh_process: bool = False
     """Whether each trace is to have a process of its own, since a header does not undo all."""
 

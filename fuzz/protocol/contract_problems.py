@@ -84,6 +84,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_generators(contract.sampling)
     yield from _problems_of_distances(contract)
     yield from _problems_of_contexts(contract)
+    yield from _problems_of_buffers(contract)
     yield from _problems_of_rounding(contract)
     yield from _problems_of_threads(contract)
     yield from _problems_of_estimates(contract)
@@ -216,6 +217,10 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
             yield f"{name} has {len(numbers)} numbers; it must have none, or {threads} like seeds"
     if (rule.first_bytes or rule.reseeds) and rule.distances not in DRAWN:
         yield f"first_bytes and reseeds mean nothing where distances is {rule.distances}"
+    if rule.generators == "shared" and len(set(rule.seeds)) > 1:
+        yield "generators is shared, but seeds differ"
+    if rule.enabling == "keeps" and (not rule.first_bytes or None in rule.first_bytes):
+        yield "enabling is keeps, but first_bytes does not say what"
     least = int(rule.crosses == "at")
     if any(first_bytes is not None and first_bytes < least for first_bytes in rule.first_bytes):
         yield f"first_bytes has a number below {least}"
@@ -242,6 +247,35 @@ def _problems_of_contexts(contract: Contract) -> Iterator[str]:
         yield "context_bytes means nothing unless paused is stopped and weights is none"
     if rule.reseeds:
         yield "context_bytes means nothing with reseeds"
+
+
+def _problems_of_buffers(contract: Contract) -> Iterator[str]:
+    """Where each object lies must be told, and follow from buffers alone."""
+    if contract.buffers is None:
+        return
+    layout, observes = contract.layout, contract.observes
+    for name, number in attrs.asdict(contract.buffers).items():
+        if isinstance(number, int) and (number < 0 or number % max(layout.word_bytes, 1)):
+            yield f"{name} is {number}; it must be a multiple of word_bytes, and at least 0"
+    if layout.nonmovable == "outside" or layout.large_object_bytes <= layout.object_bytes_max:
+        yield "buffers mean nothing where an object may lie outside the nursery"
+    if layout.object_bytes_max > contract.nursery_bytes:
+        yield "buffers mean nothing where an object may be larger than the nursery"
+    for field in ("samples", "minors", "at"):
+        if field not in observes:
+            yield f"buffers mean nothing without {field} in observes"
+    if not {"limit", "offsets", "weights"}.isdisjoint(observes):
+        yield "limit, offsets and weights mean nothing with buffers"
+    if "set_callback" in contract.actions:
+        yield "set_callback means nothing with buffers"
+    yield from _problems_of_sampled_buffers(contract.sampling)
+
+
+def _problems_of_sampled_buffers(rule: SamplingRule) -> Iterator[str]:
+    if rule.samples_per_allocation != "one" or rule.distances not in DRAWN or rule.context_bytes:
+        yield "buffers mean nothing unless distances are drawn, for one sample an allocation"
+    if rule.enabling != "keeps" or rule.paused != "stopped" or rule.reseeds:
+        yield "buffers mean nothing unless enabling is keeps, paused stopped, and nothing reseeds"
 
 
 def _problems_of_rounding(contract: Contract) -> Iterator[str]:

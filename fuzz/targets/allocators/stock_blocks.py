@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import count
 from typing import Generic, TypeVar
@@ -23,8 +22,8 @@ from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract, Setting, chosen_settings
 from fuzz.protocol.observation import Observation
 from fuzz.targets.allocators.stock_library import Allocator
+from fuzz.targets.process.threads import Threads
 
-Result = TypeVar("Result")
 AnyLibrary = TypeVar("AnyLibrary", bound=Allocator)
 AnySampler = TypeVar("AnySampler")
 
@@ -61,24 +60,6 @@ class StockBlock:
 
     def _ends(self) -> tuple[int, int]:
         return self.address, self.address + self.room_bytes - STAMP_BYTES
-
-
-class Threads:
-    """Threads that take turns; the first is the one that makes the others.
-
-    To hand a call over costs as much as all the rest.
-    """
-
-    def __init__(self) -> None:
-        self._others: list[ThreadPoolExecutor] = []
-
-    def run(self, thread: int, work: Callable[[], Result]) -> Result:
-        """What comes of some work in a thread, which is begun if it is new."""
-        if thread == 0:
-            return work()
-        while len(self._others) < thread:
-            self._others.append(ThreadPoolExecutor(max_workers=1))
-        return self._others[thread - 1].submit(work).result()
 
 
 class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):

@@ -87,7 +87,7 @@ def test_oracles_are_asked_after_those_that_they_rely_on() -> None:
 
 def test_where_none_relies_on_another_the_order_of_the_fields_decides() -> None:
     assert [oracle.__name__ for oracle in ORACLES] == [
-        *("HeapOracle", "SamplingOracle", "MajorOracle"),
+        *("HeapOracle", "SamplingOracle", "MajorOracle", "PlacesOracle"),
         *("EstimateOracle", "SurvivalOracle", "PointersOracle", "MemoryOracle"),
     ]
 

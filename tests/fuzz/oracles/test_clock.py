@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, new_clock
+from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, new_clocks
 from fuzz.oracles.distances import distances_of
 from fuzz.protocol.contract import Range, SamplingRule
 
@@ -23,7 +23,7 @@ def rule_of(**fields: Any) -> SamplingRule:  # noqa: ANN401 - any of its fields
 
 
 def clock_of(period_bytes: int = PERIOD, **fields: Any) -> Clock:  # noqa: ANN401
-    clock = new_clock(rule_of(**fields), 0)
+    clock = new_clocks(rule_of(**fields))[0]
     clock.start(period_bytes)
     return clock
 
@@ -101,7 +101,7 @@ def test_what_is_taken_back_is_counted_again() -> None:
 
 @pytest.mark.parametrize("thread", [0, 1])
 def test_each_thread_draws_from_its_own_seed(thread: int) -> None:
-    clock = new_clock(rule_of(distances="jemalloc", seeds=(5, 6)), thread)
+    clock = new_clocks(rule_of(distances="jemalloc", seeds=(5, 6)))[thread]
     clock.start(PERIOD)
     assert clock.until_bytes == distances_of("jemalloc", 5 + thread).draw(PERIOD)
 
@@ -115,7 +115,7 @@ def test_the_first_distance_may_be_none_that_is_drawn() -> None:
 
 @pytest.mark.parametrize("thread", [0, 1])
 def test_some_threads_may_draw_their_first_distance(thread: int) -> None:
-    clock = new_clock(rule_of(distances="jemalloc", seeds=(5, 5), first_bytes=(7, None)), thread)
+    clock = new_clocks(rule_of(distances="jemalloc", seeds=(5, 5), first_bytes=(7, None)))[thread]
     clock.start(PERIOD)
     assert clock.until_bytes == (7, distances_of("jemalloc", 5).draw(PERIOD))[thread]
 
@@ -233,7 +233,7 @@ rules_before_one_byte = st.builds(
 
 @given(rules | rules_before_one_byte, sizes)
 def test_a_clock_agrees_with_looking_at_each_byte(rule: SamplingRule, sizes: list[int]) -> None:
-    clock = new_clock(rule, 0)
+    clock = new_clocks(rule)[0]
     clock.start(PERIOD)
     assert [offsets(clock.count(size, PERIOD)) for size in sizes] == byte_by_byte(rule, sizes)
 

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import struct
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -14,6 +15,7 @@ from fuzz.oracles.distances import (
     Dotnet,
     Geometric,
     Gperftools,
+    Hotspot,
     Jemalloc,
     Tcmalloc,
     distances_of,
@@ -122,6 +124,20 @@ def test_gperftools_draws_the_bytes_before_an_exponential_one(seed: int) -> None
             assert least.exp() < chance <= most.exp()
 
 
+@pytest.mark.parametrize("seed", [1, 0x7F3A_9C00, 2**48 - 1])
+@pytest.mark.parametrize("period_bytes", [1, 4096, 2**19, 2**31 - 1])
+def test_hotspot_draws_by_the_middle_of_a_part_of_an_octave(seed: int, period_bytes: int) -> None:
+    """By the bits of a floating-point number, as the machine does it."""
+    distances = Hotspot(seed)
+    for _ in range(200):
+        seed = (seed * 0x5DEECE66D + 0xB) % 2**48
+        [bits] = struct.unpack("<Q", struct.pack("<d", seed // 2**22 + 1))
+        octave, part = (bits >> 52) - 1023, bits >> 42 & 1023
+        log2 = octave + round(math.log(1 + (part + 0.5) / 1024) / math.log(2), 15)
+        expected = min(0, log2 - 26) * (-math.log(2) * period_bytes) + 1
+        assert distances.draw(period_bytes) == int(expected)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_tcmalloc_draws_one_byte_less_than_gperftools_but_not_below_0(seed: int) -> None:
     gperftools, tcmalloc = (drawn(each(seed), 4, 100) for each in (Gperftools, Tcmalloc))
@@ -163,6 +179,7 @@ def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
         ("geometric", PERIOD),
         ("dotnet", PERIOD - 1),
         ("gperftools", PERIOD - 0.5),
+        ("hotspot", PERIOD + 0.5),
         ("tcmalloc", PERIOD - 1.5),
     ],
 )

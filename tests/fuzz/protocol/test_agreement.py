@@ -16,7 +16,7 @@ from fuzz.protocol.actions import (
     SetCallback,
 )
 from fuzz.protocol.agreement import BLOCK_FIELDS, RULE_FIELDS, disagreement
-from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, SamplingRule
+from fuzz.protocol.contract import Buffers, Contract, KindLayout, Prebuilt, SamplingRule
 from fuzz.protocol.trace import VERSION, Header, Trace
 
 OTHER: dict[str, Any] = {
@@ -27,6 +27,8 @@ OTHER: dict[str, Any] = {
     "context_bytes": 64,
     "paused": "counting",
     "distances": "tcmalloc",
+    "enabling": "keeps",
+    "generators": "shared",
     "seeds": (1, 2, 4),
     "initial_period_bytes": 200,
     "first_bytes": (50, 60, 71),
@@ -131,6 +133,13 @@ def test_what_a_kind_costs_matters_where_there_are_objects_of_it(
     assert problem is not None
     assert f"with {kind} " in problem
     assert disagreement(made_under(contract, Free(0)), changed) is None
+
+
+def test_buffers_matter_where_sampling_is_on(blocks: Contract) -> None:
+    other = attrs.evolve(blocks, buffers=Buffers(64, 64, 16, 8, 8, "ahead"))
+    problem = disagreement(made_under(blocks, Malloc(9)), other)
+    assert problem is not None
+    assert "with buffers " in problem
 
 
 def test_what_is_prebuilt_always_matters(contract: Contract) -> None:

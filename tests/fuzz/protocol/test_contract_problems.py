@@ -8,6 +8,7 @@ import pytest
 
 from fuzz.protocol.contract import (
     NO_SAMPLING,
+    Buffers,
     Contract,
     KindLayout,
     Layout,
@@ -548,3 +549,82 @@ def test_a_number_that_no_target_could_mean_is_told(contract: Contract, number: 
     problems = problems_with(contract, nursery_bytes=number, layout=layout, settings=settings)
     told = {problem.split()[0] for problem in problems if "is too far from 0" in problem}
     assert told == {"nursery_bytes", "object_bytes_max", "minimum", "maximum"}
+
+
+BUFFERS = Buffers(64, 64, 16, 8, 8, "allocated")
+IN_BUFFERS: dict[str, Any] = {
+    "observes": ("samples", "minors", "at"),
+    "actions": ("allocate_node", "enable_sampling"),
+    "buffers": BUFFERS,
+}
+
+
+def in_buffers(contract: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+    sampling = {
+        "samples_per_allocation": "one",
+        "surplus": "dropped",
+        "distances": "hotspot",
+        "enabling": "keeps",
+        "first_bytes": (8,),
+        "generators": "shared",
+        **rule,
+    }
+    layout = layout_with(contract, nonmovable="ignored", object_bytes_max=64, large_object_bytes=65)
+    changed = attrs.evolve(contract, layout=layout, nursery_bytes=512, **IN_BUFFERS)
+    return attrs.evolve(changed, sampling=rule_with(contract, **sampling))
+
+
+def test_a_contract_with_buffers_has_no_problem(contract: Contract) -> None:
+    assert list(problems_of(in_buffers(contract))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"nursery_bytes": 56}, "buffers mean nothing where an object may be larger than the"),
+        ({"observes": ("samples", "minors")}, "buffers mean nothing without at in observes"),
+        (
+            {"observes": (*IN_BUFFERS["observes"], "offsets")},
+            "limit, offsets and weights mean nothing with buffers",
+        ),
+        (
+            {"buffers": attrs.evolve(BUFFERS, waste_bytes=4)},
+            "waste_bytes is 4; it must be a multiple of word_bytes, and at least 0",
+        ),
+        (
+            {"actions": (*IN_BUFFERS["actions"], "set_callback")},
+            "set_callback means nothing with buffers",
+        ),
+    ],
+)
+def test_where_each_object_lies_must_follow_from_its_buffers(
+    changes: dict[str, Any], problem: str, contract: Contract
+) -> None:
+    problems = problems_with(in_buffers(contract), **changes)
+    assert any(each.startswith(problem) for each in problems), problems
+
+
+@pytest.mark.parametrize("changes", [{"nonmovable": "outside"}, {"large_object_bytes": 64}])
+def test_beside_buffers_no_object_lies_outside_the_nursery(
+    changes: dict[str, Any], contract: Contract
+) -> None:
+    right = in_buffers(contract)
+    problems = problems_with(right, layout=layout_with(right, **changes))
+    assert problems == ["buffers mean nothing where an object may lie outside the nursery"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ({"samples_per_allocation": "all"}, "buffers mean nothing unless distances are drawn, for"),
+        ({"distances": "period", "first_bytes": ()}, "enabling is keeps, but first_bytes does not"),
+        ({"enabling": "draws"}, "buffers mean nothing unless enabling is keeps, paused stopped"),
+        ({"first_bytes": (None,)}, "enabling is keeps, but first_bytes does not say what"),
+        ({"seeds": (1, 2), "first_bytes": (8, 8)}, "generators is shared, but seeds differ"),
+    ],
+)
+def test_what_is_sampled_in_buffers_must_be_ruled(
+    rule: dict[str, Any], problem: str, contract: Contract
+) -> None:
+    problems = list(problems_of(in_buffers(contract, **rule)))
+    assert any(each.startswith(problem) for each in problems), problems

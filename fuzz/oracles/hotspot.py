@@ -1,0 +1,174 @@
+"""HotSpot's buffers: where each object lies, when eden is collected, and which bytes are charged.
+
+    start      top       end      allocation_end
+      |##########|.........|..............|      the thread's buffer; `end` is its sample point
+                 |<-------->|  until_bytes, in whole words
+
+Nothing of it is told: all follows from the contract, the actions and full collections. What is
+charged ahead (11 to 24) is charged when `end` is put, for bytes that may never be allocated, so
+that a collection, which throws the buffer away, has them counted all the same.
+(OpenJDK, memAllocator.cpp, threadLocalAllocBuffer.cpp, threadHeapSampler.cpp.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+from typing_extensions import override
+
+from fuzz.oracles.clock import NONE, Clock, DrawnOnceClock, ExpectedSample, Place, new_distances
+from fuzz.oracles.distances import Distances
+from fuzz.protocol.contract import Buffers, Contract, SamplingRule
+
+WORD_BYTES = 8
+
+
+@attrs.define
+class Eden:
+    """Where all threads take their buffers: the bytes that are taken, and who takes them."""
+
+    size_bytes: int
+    taken_bytes: int = 0
+    clocks: list[BufferClock] = attrs.Factory(list)
+    """Of all threads."""
+
+    @property
+    def free_bytes(self) -> int:
+        """What is left."""
+        return self.size_bytes - self.taken_bytes
+
+    def take(self, size_bytes: int) -> int:
+        """Take so many bytes; returns where they begin."""
+        at = self.taken_bytes
+        self.taken_bytes += size_bytes
+        return at
+
+    def collect(self) -> None:
+        """Nothing is left in it, and nobody has a buffer."""
+        self.taken_bytes = 0
+        for clock in self.clocks:
+            clock.retire()
+
+
+class BufferClock(DrawnOnceClock):
+    """A thread's, which allocates in buffers. Offsets are from the start of eden."""
+
+    def __init__(
+        self, rule: SamplingRule, thread: int, distances: Distances, buffers: Buffers, eden: Eden
+    ) -> None:
+        super().__init__(rule, thread, distances)
+        self._buffers = buffers
+        self._eden = eden
+        eden.clocks.append(self)
+        self._top = self._end = self._allocation_end = 0
+        self._waste_limit_bytes = 0
+        self._charged_bytes = 0
+        self._was_slow = self._is_outside = self._is_new = False
+
+    @override
+    def end_context(self) -> None:
+        """A collection ends that of all threads, and leaves eden empty."""
+        self._eden.collect()
+
+    def retire(self) -> None:
+        """The thread has no buffer."""
+        self._top = self._end = self._allocation_end = self.room_bytes = 0
+
+    @override
+    def allocate(
+        self, size_bytes: int, outside: bool, period_bytes: int
+    ) -> Sequence[ExpectedSample]:
+        eden = self._eden
+        self._is_new = False
+        self._was_slow = not self._fits(size_bytes)
+        self._is_outside = self._was_slow and not self._makes_room(size_bytes, period_bytes > 0)
+        collected = self._is_outside and eden.free_bytes < size_bytes
+        if collected:
+            eden.collect()
+        if self._is_outside:
+            self.place = Place("outside", eden.take(size_bytes), collected, eden.taken_bytes)
+        else:
+            where: Literal["buffer", "new buffer"] = "new buffer" if self._is_new else "buffer"
+            self.place = Place(where, self._top, collected, eden.taken_bytes)
+            self._top += size_bytes
+        if self._buffers.charges == "ahead":
+            hits = self._charge_ahead(size_bytes, period_bytes)
+        else:
+            hits = self._charge_allocated(size_bytes, period_bytes)
+        self.room_bytes = self._allocation_end - self._top
+        return hits
+
+    # Where it lies.
+
+    def _fits(self, size_bytes: int) -> bool:
+        return size_bytes <= self._end - self._top
+
+    def _makes_room(self, size_bytes: int, is_on: bool) -> bool:
+        """Whether an object has room in the thread's buffer after all, or in a new one."""
+        buffers, eden = self._buffers, self._eden
+        if is_on:
+            self._end = self._allocation_end
+            if self._fits(size_bytes):
+                return True
+        if self._end - self._top > self._waste_limit_bytes:
+            self._waste_limit_bytes += buffers.waste_increment_bytes
+            return False
+        self.retire()
+        wanted_bytes = min(eden.free_bytes, buffers.desired_bytes + size_bytes)
+        if wanted_bytes < max(buffers.least_bytes, size_bytes + buffers.reserve_bytes):
+            return False
+        self._is_new = True
+        self._waste_limit_bytes = buffers.waste_bytes
+        self._top = eden.take(wanted_bytes)
+        self._end = self._allocation_end = self._top + wanted_bytes - buffers.reserve_bytes
+        return True
+
+    # What counts.
+
+    def _charge_ahead(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        if not (period_bytes and self._was_slow):
+            return NONE
+        charged_bytes = 0 if self._is_outside else self._charged_bytes
+        hits = self.count(charged_bytes + size_bytes, period_bytes)
+        if charged_bytes:
+            self._charged_bytes = 0
+        left_bytes = self._end - self._top
+        if left_bytes > self._whole_until_bytes:
+            self._end = self._top + self._whole_until_bytes
+            self._charged_bytes += self.until_bytes
+        else:
+            self._charged_bytes += left_bytes
+        return hits
+
+    def _charge_allocated(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        if not period_bytes:
+            self.until_bytes -= size_bytes
+            return NONE
+        hits = self.count(size_bytes, period_bytes)
+        if self._whole_until_bytes <= self._end - self._top:
+            self._end = self._top + self._whole_until_bytes
+        return hits
+
+    @property
+    def _whole_until_bytes(self) -> int:
+        """The words until the next sample."""
+        return max(self.until_bytes, 0) // WORD_BYTES * WORD_BYTES
+
+    @override
+    def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        surplus_bytes = size_bytes - self.until_bytes
+        hits = super()._take(size_bytes, period_bytes)
+        if self._rule.surplus == "carried" and self.until_bytes > surplus_bytes:
+            self.until_bytes -= surplus_bytes
+        return hits
+
+
+def buffer_clocks(contract: Contract, buffers: Buffers) -> Sequence[Clock]:
+    """A clock for each thread."""
+    eden = Eden(contract.nursery_bytes)
+    return [
+        BufferClock(contract.sampling, thread, distances, buffers, eden)
+        for thread, distances in enumerate(new_distances(contract.sampling))
+    ]

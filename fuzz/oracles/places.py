@@ -1,0 +1,56 @@
+"""The places oracle: where each object lies, and when an allocation collects, as foretold.
+
+The arithmetic is the clocks' (`hotspot`), which needs both to tell what is sampled: so a mistake in
+it shows at once, and not only at the next sample.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+
+
+class PlacesMismatch(Mismatch):
+    """An object lies elsewhere, or the heap was collected for it, or was not."""
+
+    oracle = "places"
+
+
+class PlacesOracle(Oracle[SamplingFacts]):
+    """Compares what the sampling oracle was told of buffers with where objects are."""
+
+    judges = ("minors", "at")
+    relies_on = (SamplingOracle,)
+    told_by = SamplingOracle
+
+    @classmethod
+    @override
+    def can_judge(cls, contract: Contract) -> bool:
+        return contract.buffers is not None
+
+    @classmethod
+    @override
+    def concerns(cls, action: type[Action]) -> bool:
+        return action.allocates
+
+    @override
+    def check(self, action: Action, observation: Observation, facts: SamplingFacts) -> None:
+        """Compare with what the target said. Raises PlacesMismatch."""
+        place = facts.place
+        if place is None:
+            return
+        if observation.minors != place.collected:
+            why = f"of the nursery {place.nursery_used_bytes} bytes are taken then"
+            raise PlacesMismatch("minors", int(place.collected), observation.minors, why)
+        if observation.at != place.at:
+            why = (
+                "outside the thread's buffer"
+                if place.where == "outside"
+                else f"in its {place.where}"
+            )
+            raise PlacesMismatch("at", place.at, observation.at, why)

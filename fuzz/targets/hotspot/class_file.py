@@ -1,0 +1,38 @@
+"""The class of nodes, as a class file made by hand, so that no compiler is needed.
+
+(The Java Virtual JavaMachine Specification, chapter 4.)
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import count
+
+NODE = "gcfuzz/Node"
+OBJECT = "java/lang/Object"
+NUMBER, PREV, NEXT = ("number", "J"), ("prev", f"L{OBJECT};"), ("next", f"L{OBJECT};")
+"""Its fields: names and descriptors."""
+MAGIC, MAJOR_VERSION = 0xCAFEBABE, 52
+UTF8, CLASS = 1, 7
+PUBLIC_SUPER = 0x21
+
+
+def class_file(
+    name: str = NODE, fields: tuple[tuple[str, str], ...] = (NUMBER, PREV, NEXT)
+) -> bytes:
+    """A public class of these fields, and no methods: objects are made without a constructor."""
+    texts = [name, OBJECT, *(text for field in fields for text in field)]
+    pool = [struct.pack(">BH", UTF8, len(text)) + text.encode() for text in texts]
+    pool += [struct.pack(">BH", CLASS, index) for index in (1, 2)]
+    own, parent = len(pool) - 1, len(pool)
+    places = count(3)
+    rows = [struct.pack(">4H", 0, next(places), next(places), 0) for _ in fields]
+    return b"".join(
+        (
+            struct.pack(">IHHH", MAGIC, 0, MAJOR_VERSION, len(pool) + 1),
+            *pool,
+            struct.pack(">5H", PUBLIC_SUPER, own, parent, 0, len(rows)),
+            *rows,
+            struct.pack(">2H", 0, 0),
+        )
+    )

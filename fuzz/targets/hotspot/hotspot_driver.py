@@ -1,0 +1,329 @@
+"""The program that is the target `hotspot`, on its side of the pipe.
+
+`python -m fuzz.targets.hotspot.hotspot_driver LIBJVM` makes a virtual machine in its own process,
+and has it carry out the actions. Invariant: at a header eden is emptied and the samplers are set,
+so that a trace says the same wherever it stands in a session; after that none of it is read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import ClassVar
+
+from fuzz.problems import BadInputError
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action, name_of
+from fuzz.protocol.contract import (
+    Buffers,
+    Contract,
+    KindLayout,
+    Layout,
+    Range,
+    SamplingRule,
+    Setting,
+    chosen_settings,
+)
+from fuzz.protocol.observation import Observation
+from fuzz.targets.hotspot.hotspot_command import HOTSPOT
+from fuzz.targets.hotspot.hotspot_state import Samplers, SerialEden
+from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread, address_of
+from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
+from fuzz.targets.process.serve import serve
+from fuzz.targets.process.threads import Threads
+
+BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 4
+FLAGS = (
+    *("-XX:+UseSerialGC", "-Xms24m", "-Xmx24m", "-Xmn640k"),
+    *("-XX:-ResizeTLAB", f"-XX:TLABSize={BUFFER_BYTES}", f"-XX:MinTLABSize={BUFFER_BYTES}"),
+    f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
+    f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
+    # No thread is born by itself.
+    *("-XX:-UseDynamicNumberOfCompilerThreads", "-XX:-UseDynamicNumberOfGCThreads"),
+    # No file is left, no signal taken, and nothing said but in answers.
+    *("-XX:-UsePerfData", "-XX:+ErrorFileToStderr", "-XX:+DisplayVMOutputToStderr", "-Xrs"),
+)
+"""Eden is the least in which the machine can begin. Buffers have one size for good."""
+KINDS = {
+    "node": KindLayout(type_index=1, fixed_bytes=32),
+    "string": KindLayout(type_index=2, fixed_bytes=16, item_bytes=1),
+    "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=4),
+}
+"""With references and class pointers of 4 bytes. A string is an array of bytes."""
+NODE, STRING, ARRAY = (kind.type_index for kind in KINDS.values())
+NODE_REFERENCES = 2
+PERIODS = Range(1, 2**31 - 1)
+COLLECTIONS_MAX = 100
+"""After so many it is no chance that others allocate."""
+SETTINGS = (
+    Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
+    Setting("first_bytes", 4096, Range(1, 2**20)),
+    Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
+)
+"""What the generator begins from, and what each thread has left until its first sample."""
+OBSERVES = ("samples", "minors", "size", "at", "value", "identity", "graph")
+
+
+def contract_under(chosen: Mapping[str, int], eden_bytes: int, buffers: Buffers) -> Contract:
+    """What HotSpot does as it is built, with the serial collector."""
+    threads = chosen["threads"]
+    return Contract(
+        nursery_bytes=eden_bytes,
+        layout=Layout(
+            kinds=KINDS,
+            large_object_bytes=eden_bytes,
+            word_bytes=WORD_BYTES,
+            object_bytes_max=eden_bytes // 2,
+            nonmovable="ignored",
+        ),
+        actions=tuple(map(name_of, HotspotTarget.CARRY_OUT)),
+        observes=OBSERVES,
+        sampling=SamplingRule(
+            period_bytes=PERIODS,
+            crosses="at",
+            surplus="dropped",
+            samples_per_allocation="one",
+            disabling=("drop",),
+            enabling="keeps",
+            distances="hotspot",
+            generators="shared",
+            seeds=(chosen["sampler_seed"],) * threads,
+            first_bytes=(chosen["first_bytes"],) * threads,
+        ),
+        buffers=buffers,
+        settings=SETTINGS,
+    )
+
+
+class HotspotTarget:
+    """See Target."""
+
+    name = HOTSPOT
+
+    def __init__(self, library: str) -> None:
+        self._library = library
+        self._roots: list[int] = []
+        self._threads = Threads()
+        self._attached: list[JavaThread] = []
+        self._identities: dict[int, int] = {}
+        self._threads_now = 0
+
+    @cached_property
+    def _machine(self) -> JavaMachine:
+        """Made at the first header, whose answer can say why it cannot be. Raises BadInputError."""
+        try:
+            library = ctypes.CDLL(self._library)
+        except OSError as problem:
+            raise BadInputError(f"{problem}; --java names a JVM's folder") from problem
+        structs = Structs(library)
+        machine = JavaMachine(library, FLAGS)
+        self._eden, self._samplers = SerialEden(structs), Samplers(structs, self._library)
+        self._attached.append(machine.attach())
+        return machine
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        """Raises BadInputError also if the library is no JVM that is known."""
+        chosen = chosen_settings(configuration, SETTINGS)
+        self._machine.tell_samples(is_on=False)
+        for root in self._roots:
+            self._attached[0].free(root)
+        self._roots, self._identities = [], {}
+        self._threads_now = chosen["threads"]
+        self._samplers.find_generator(self._attach)
+        while len(self._attached) < self._threads_now:
+            self._attach()
+        self._empty_eden()
+        self._samplers.begin(chosen["sampler_seed"])
+        for thread in self._attached:
+            self._samplers.begin_thread(thread.address, chosen["first_bytes"])
+        return contract_under(chosen, self._eden.eden_bytes, self._buffers())
+
+    def _attach(self) -> int:
+        """Make one more thread; returns the machine's own address for it."""
+        self._attached.append(self._threads.run(len(self._attached), self._machine.attach))
+        return self._attached[-1].address
+
+    def _empty_eden(self) -> None:
+        """What is alive is old then, eden empty, and no thread has a buffer.
+
+        Raises RuntimeError if somebody else goes on allocating.
+        """
+        for _ in range(COLLECTIONS_MAX):
+            self._machine.collect()
+            if self._eden.is_empty:
+                return
+        raise RuntimeError("eden is not empty after full collections")
+
+    def _buffers(self) -> Buffers:
+        desired_bytes = self._samplers.buffer_bytes(self._attached[0].address)
+        return Buffers(
+            desired_bytes=desired_bytes,
+            least_bytes=BUFFER_BYTES,
+            reserve_bytes=self._eden.reserve_bytes,
+            waste_bytes=desired_bytes // WORD_BYTES // WASTE_SHARE * WORD_BYTES,
+            waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
+            charges="ahead" if self._samplers.charges_ahead else "allocated",
+        )
+
+    def perform(self, action: Action) -> Observation:
+        """Nothing that goes wrong ends the process, whoever is to blame."""
+        try:
+            return self._run(action)
+        except Exception as problem:  # noqa: BLE001 - also what nobody thought of is an answer
+            return Observation(error=f"{type(problem).__name__}: {problem}")
+
+    def _run(self, action: Action) -> Observation:
+        if action.thread not in range(self._threads_now):
+            raise ValueError(f"there is no thread {action.thread}")
+        carry_out = self.CARRY_OUT.get(type(action))
+        if carry_out is None:
+            raise ValueError(f"{self.name} carries out no {name_of(type(action))}")
+        thread = self._attached[action.thread]
+        said = Observation()
+        samples, collections = self._machine.samples, self._eden.collections
+        self._threads.run(action.thread, partial(carry_out, self, thread, action, said))
+        said.samples = self._machine.samples - samples
+        said.minors = self._eden.collections - collections
+        if said.minors:
+            said.graph = self._graph(self._attached[0])
+        return said
+
+    # Each action, by a thread, and what is said of it.
+
+    def _allocate_node(
+        self, thread: JavaThread, action: actions.AllocateNode, said: Observation
+    ) -> None:
+        self._placed(thread.new_node(), said)
+        thread.set_number(self._roots[-1], action.number)
+
+    def _allocate_string(
+        self, thread: JavaThread, action: actions.AllocateString, said: Observation
+    ) -> None:
+        self._placed(thread.new_bytes(action.length), said)
+
+    def _allocate_array(
+        self, thread: JavaThread, action: actions.AllocateArray, said: Observation
+    ) -> None:
+        self._placed(thread.new_array(action.length), said)
+
+    def _placed(self, reference: int, said: Observation) -> None:
+        self._roots.append(reference)
+        said.size = self._machine.size_bytes(reference)
+        said.at = address_of(reference) - self._eden.bottom
+
+    def _free(self, thread: JavaThread, action: actions.Free, said: Observation) -> None:
+        thread.free(self._roots.pop(action.root))
+
+    def _read(self, thread: JavaThread, action: actions.Read, said: Observation) -> None:
+        found = thread.read(self._roots[action.root], action.field)
+        if found is not None:
+            self._roots.append(thread.kept(found))
+            addresses = list(map(address_of, self._roots))
+            said.value = addresses.index(addresses[-1])
+
+    def _read_number(
+        self, thread: JavaThread, action: actions.ReadNumber, said: Observation
+    ) -> None:
+        said.value = _number(thread, self._roots[action.root])
+
+    def _write(self, thread: JavaThread, action: actions.Write, said: Observation) -> None:
+        value = None if action.value is None else self._roots[action.value]
+        thread.write(self._roots[action.root], action.field, value)
+
+    def _write_number(
+        self, thread: JavaThread, action: actions.WriteNumber, said: Observation
+    ) -> None:
+        thread.set_number(self._roots[action.root], action.number)
+
+    def _copy_array(self, thread: JavaThread, action: actions.CopyArray, said: Observation) -> None:
+        source, dest = self._roots[action.source], self._roots[action.dest]
+        thread.copy(source, action.source_start, dest, action.dest_start, action.length)
+
+    def _take_identity(
+        self, thread: JavaThread, action: actions.TakeIdentity, said: Observation
+    ) -> None:
+        code = self._machine.hash_code(self._roots[action.root])
+        said.identity = self._identities.setdefault(code, len(self._identities) + 1)
+
+    def _collect_full(
+        self, thread: JavaThread, action: actions.CollectFull, said: Observation
+    ) -> None:
+        self._machine.collect()
+
+    def _check_heap(self, thread: JavaThread, action: actions.CheckHeap, said: Observation) -> None:
+        said.graph = self._graph(thread)
+
+    def _enable(
+        self, thread: JavaThread, action: actions.EnableSampling, said: Observation
+    ) -> None:
+        self._machine.set_interval(action.period_bytes)
+        self._machine.tell_samples(is_on=True)
+
+    def _disable(
+        self, thread: JavaThread, action: actions.DisableSampling, said: Observation
+    ) -> None:
+        self._machine.tell_samples(is_on=False)
+
+    def _set_period(self, thread: JavaThread, action: actions.SetPeriod, said: Observation) -> None:
+        self._machine.set_interval(action.period_bytes)
+
+    CARRY_OUT: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
+        actions.AllocateNode: _allocate_node,
+        actions.AllocateString: _allocate_string,
+        actions.AllocateArray: _allocate_array,
+        actions.Free: _free,
+        actions.Read: _read,
+        actions.ReadNumber: _read_number,
+        actions.Write: _write,
+        actions.WriteNumber: _write_number,
+        actions.CopyArray: _copy_array,
+        actions.TakeIdentity: _take_identity,
+        actions.CollectFull: _collect_full,
+        actions.CheckHeap: _check_heap,
+        actions.EnableSampling: _enable,
+        actions.DisableSampling: _disable,
+        actions.SetPeriod: _set_period,
+    }
+
+    def _graph(self, thread: JavaThread) -> list[list[int]]:
+        """What a walk from the roots finds. Nobody allocates meanwhile, so that nothing moves."""
+        queue: list[int] = []
+        rows: dict[int, int] = {}
+        with thread.frame():
+            for root in self._roots:
+                _discover(root, queue, rows)
+            return [_row(thread, each, queue, rows) for each in queue]  # It grows meanwhile.
+
+
+def _discover(reference: int, queue: list[int], rows: dict[int, int]) -> int:
+    """The row of an object, which is a new one if it is met for the first time."""
+    address = address_of(reference)
+    if address not in rows:
+        rows[address] = len(queue)
+        queue.append(reference)
+    return rows[address]
+
+
+def _row(thread: JavaThread, reference: int, queue: list[int], rows: dict[int, int]) -> list[int]:
+    number = _number(thread, reference)
+    if thread.is_bytes(reference):
+        return [STRING, number]
+    is_node = thread.is_node(reference)
+    row = [NODE if is_node else ARRAY, number]
+    for field in range(NODE_REFERENCES if is_node else number):
+        found = thread.read(reference, field)
+        if found is not None:
+            row += (field, _discover(found, queue, rows))
+    return row
+
+
+def _number(thread: JavaThread, reference: int) -> int:
+    """A node's number, or a length."""
+    is_node = thread.is_node(reference)
+    return thread.number(reference) if is_node else thread.length(reference)
+
+
+if __name__ == "__main__":
+    serve(HotspotTarget(sys.argv[1]), sys.stdin, sys.stdout)

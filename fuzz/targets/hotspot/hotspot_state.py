@@ -1,0 +1,131 @@
+"""What the machine keeps of its samplers and its heap, where the target reads and sets it.
+
+At a trace's start only: from then on nothing is read but the number of collections. (Sources:
+src/hotspot/share/runtime/threadHeapSampler.cpp, gc/shared/threadLocalAllocBuffer.hpp.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ctypes import c_uint32, string_at
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, set_word, word
+
+MULTIPLIER, INCREMENT, BITS = 0x5DEECE66D, 0xB, 48
+"""Of the generator, which is found by what it makes of a number that is known."""
+OLD_REFILLS_OFFSET = 72
+"""Of a buffer's count of refills; where bytes are charged ahead, which needs a word for them."""
+CHARGED_OFFSET = 64
+"""Of that word, which is not in the table."""
+
+
+class Samplers:
+    """Each thread's sampler, and the generator that they share."""
+
+    def __init__(self, structs: Structs, library: str) -> None:
+        self._tlab = structs.place("_tlab", "Thread")
+        self._sampler = structs.place("_allocated_bytes", "Thread") + WORD_BYTES
+        self._desired = self._tlab + structs.place("_desired_size", "ThreadLocalAllocBuffer")
+        refills = structs.place("_number_of_refills", "ThreadLocalAllocBuffer")
+        self.charges_ahead = refills == OLD_REFILLS_OFFSET
+        """Whether the rule is that of versions 11 to 24; fixes are ported back, so that the version
+        does not tell."""
+        self._library = library
+        self._generator: int | None = None
+
+    def find_generator(self, attach: Callable[[], int]) -> None:
+        """Find it by a new thread, which `attach` makes: its sampler's address is the seed.
+
+        Raises BadInputError.
+        """
+        if self._generator is not None:
+            return
+        seed = (attach() + self._sampler) % 2**32 or 1
+        state = (seed * MULTIPLIER + INCREMENT) % 2**BITS
+        found = list(_places_of(state.to_bytes(8, "little"), self._library))
+        if len(found) != 1:
+            raise BadInputError(
+                f"{self._library}: the generator of samples is at {len(found)} places, not at one"
+            )
+        [self._generator] = found
+
+    def buffer_bytes(self, thread: int) -> int:
+        """How large its buffers are wanted, which is settled where they are not resized."""
+        return WORD_BYTES * word(thread + self._desired)
+
+    def begin(self, seed: int) -> None:
+        """Set the generator's state."""
+        assert self._generator is not None
+        set_word(self._generator, seed)
+
+    def begin_thread(self, thread: int, first_bytes: int) -> None:
+        """Nothing is counted yet, and so many bytes are left until the thread's next sample."""
+        sampler = thread + self._sampler
+        set_word(sampler, first_bytes)
+        if self.charges_ahead:
+            set_word(thread + self._tlab + CHARGED_OFFSET, 0)
+        else:
+            for place in (1, 2, 3):  # where the count began; bytes in buffers, and outside
+                set_word(sampler + WORD_BYTES * place, 0)
+
+
+def _places_of(wanted: bytes, library: str) -> Iterator[int]:
+    """Where these bytes are in the data that the library may write."""
+    is_of_library = False
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        area, rights, *_, path = (*line.split(maxsplit=5), "")[:6]
+        # What begins as zeros comes behind, without a name.
+        is_of_library = path == library or (is_of_library and not path)
+        if not is_of_library or not rights.startswith("rw"):
+            continue
+        begin, end = (int(each, 16) for each in area.split("-"))
+        data = string_at(begin, end - begin)
+        at = data.find(wanted)
+        while at >= 0:
+            yield begin + at
+            at = data.find(wanted, at + 1)
+
+
+class SerialEden:
+    """The serial collector's heap."""
+
+    def __init__(self, structs: Structs) -> None:
+        self._heap = word(structs.place("_collectedHeap", "Universe"))
+        young = structs.place("_young_gen", "SerialHeap", "GenCollectedHeap")
+        self._eden = word(
+            word(self._heap + young) + structs.place("_eden_space", "DefNewGeneration")
+        )
+        self._collections = structs.place("_total_collections", "CollectedHeap")
+        self._bottom, self._end, self._top = (
+            structs.place(field, "ContiguousSpace", "Space")
+            for field in ("_bottom", "_end", "_top")
+        )
+        self._reserve = structs.place("_reserve_for_allocation_prefetch", "ThreadLocalAllocBuffer")
+
+    @property
+    def collections(self) -> int:
+        """How many there were."""
+        return c_uint32.from_address(self._heap + self._collections).value
+
+    @property
+    def bottom(self) -> int:
+        """Where eden begins."""
+        return word(self._eden + self._bottom)
+
+    @property
+    def eden_bytes(self) -> int:
+        """How large eden is."""
+        return word(self._eden + self._end) - self.bottom
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies in eden."""
+        return word(self._eden + self._top) == self.bottom
+
+    @property
+    def reserve_bytes(self) -> int:
+        """What a buffer keeps free behind its end."""
+        words = c_uint32.from_address(self._reserve).value
+        return WORD_BYTES * max(2, words)

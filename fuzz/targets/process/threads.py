@@ -1,0 +1,27 @@
+"""Threads of a target's own process, which take turns as the mutator's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+class Threads:
+    """Threads that take turns; the first is the one that makes the others.
+
+    To hand a call over costs as much as all the rest.
+    """
+
+    def __init__(self) -> None:
+        self._others: list[ThreadPoolExecutor] = []
+
+    def run(self, thread: int, work: Callable[[], Result]) -> Result:
+        """What comes of some work in a thread, which is begun if it is new."""
+        if thread == 0:
+            return work()
+        while len(self._others) < thread:
+            self._others.append(ThreadPoolExecutor(max_workers=1))
+        return self._others[thread - 1].submit(work).result()

@@ -1,0 +1,49 @@
+"""HotSpot as it is, under a contract with one mistake in it, which the command line names."""
+
+import sys
+from collections.abc import Mapping
+
+import attrs
+
+from fuzz.protocol.contract import Buffers, Contract
+from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
+from fuzz.targets.process.serve import serve
+
+OF_SAMPLING = {
+    "overshoot": {"surplus": "carried"},
+    "beyond": {"crosses": "beyond"},
+    "each": {"generators": "each"},
+    "exact": {"distances": "gperftools"},
+    "late": {"first_bytes": (4104,)},
+}
+
+
+class MistakenTarget(HotspotTarget):
+    def __init__(self, library: str, mistake: str) -> None:
+        super().__init__(library)
+        self._mistake = mistake
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        threads = 2 if self._mistake == "each" else 1
+        known = {"first_bytes": 4096, "threads": threads}
+        contract = super().start({**configuration, **known})
+        changes = OF_SAMPLING.get(self._mistake, {})
+        buffers = contract.buffers
+        assert buffers is not None
+        changes_of_buffers = self.of_buffers(buffers).get(self._mistake, {})
+        return attrs.evolve(
+            contract,
+            sampling=attrs.evolve(contract.sampling, **changes),
+            buffers=attrs.evolve(buffers, **changes_of_buffers),
+        )
+
+    def of_buffers(self, right: Buffers) -> dict[str, dict[str, object]]:
+        return {
+            "phantoms": {"charges": "ahead" if right.charges == "allocated" else "allocated"},
+            "larger": {"desired_bytes": right.desired_bytes + 8},
+            "stubborn": {"waste_increment_bytes": 0},
+        }
+
+
+if __name__ == "__main__":
+    serve(MistakenTarget(*sys.argv[1:]), sys.stdin, sys.stdout)

