@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from fuzz.oracles.distances import Distances, distances_of
 from fuzz.protocol.contract import DRAWN, SamplingRule
+from fuzz.protocol.observation import Observation
 
 
 @attrs.frozen
@@ -63,8 +64,8 @@ class Place:
     """Where the object of an allocation must lie."""
 
     where: Literal["buffer", "new buffer", "outside"]
-    at: int
-    """Its offset from the start of the nursery."""
+    at: int | None
+    """Its offset from the start of the nursery, or of its buffer; None outside of that."""
     collected: bool
     """Whether the nursery had no room for it, so that a collection came first."""
     nursery_used_bytes: int
@@ -121,6 +122,9 @@ class Clock(ABC):
             return self.count(size_bytes, period_bytes)
         hits = self._take(size_bytes, period_bytes)
         return hits[:1] if self._rule.samples_per_allocation == "one" else hits
+
+    def hear(self, observation: Observation) -> None:  # noqa: B027 - most foretell everything
+        """What the target said of the allocation that comes next, where not all is foretold."""
 
     def uncount(self, size_bytes: int) -> None:
         """So many bytes that were counted are allocated later; their samples stay taken."""

@@ -4,9 +4,10 @@
       |##########|.........|..............|      the thread's buffer; `end` is its sample point
                  |<-------->|  until_bytes, in whole words
 
-Nothing of it is told: all follows from the contract, the actions and full collections. What is
-charged ahead (11 to 24) is charged when `end` is put, for bytes that may never be allocated, so
-that a collection, which throws the buffer away, has them counted all the same.
+All follows from the contract, the actions and full collections, but for new buffers that are taken
+anywhere: then it is told how large they are, and when that collects. What is charged ahead (11 to
+24) is charged when `end` is put, for bytes that may never be allocated, so that a collection, which
+throws the buffer away, has them counted all the same.
 (OpenJDK, memAllocator.cpp, threadLocalAllocBuffer.cpp, threadHeapSampler.cpp.)
 """
 
@@ -21,6 +22,7 @@ from typing_extensions import override
 from fuzz.oracles.clock import NONE, Clock, DrawnOnceClock, ExpectedSample, Place, new_distances
 from fuzz.oracles.distances import Distances
 from fuzz.protocol.contract import Buffers, Contract, SamplingRule
+from fuzz.protocol.observation import Observation
 
 WORD_BYTES = 8
 
@@ -53,7 +55,10 @@ class Eden:
 
 
 class BufferClock(DrawnOnceClock):
-    """A thread's, which allocates in buffers. Offsets are from the start of eden."""
+    """A thread's, which allocates in buffers.
+
+    Offsets are from the start of eden, or of a buffer that lies anywhere.
+    """
 
     def __init__(
         self, rule: SamplingRule, thread: int, distances: Distances, buffers: Buffers, eden: Eden
@@ -66,6 +71,7 @@ class BufferClock(DrawnOnceClock):
         self._waste_limit_bytes = 0
         self._charged_bytes = 0
         self._was_slow = self._is_outside = self._is_new = False
+        self._heard: Observation | None = None
 
     @override
     def end_context(self) -> None:
@@ -77,22 +83,20 @@ class BufferClock(DrawnOnceClock):
         self._top = self._end = self._allocation_end = self.room_bytes = 0
 
     @override
+    def hear(self, observation: Observation) -> None:
+        if self._buffers.taken == "anywhere":
+            self._heard = observation
+
+    @override
     def allocate(
         self, size_bytes: int, outside: bool, period_bytes: int
     ) -> Sequence[ExpectedSample]:
-        eden = self._eden
         self._is_new = False
         self._was_slow = not self._fits(size_bytes)
         self._is_outside = self._was_slow and not self._makes_room(size_bytes, period_bytes > 0)
-        collected = self._is_outside and eden.free_bytes < size_bytes
-        if collected:
-            eden.collect()
-        if self._is_outside:
-            self.place = Place("outside", eden.take(size_bytes), collected, eden.taken_bytes)
-        else:
-            where: Literal["buffer", "new buffer"] = "new buffer" if self._is_new else "buffer"
-            self.place = Place(where, self._top, collected, eden.taken_bytes)
-            self._top += size_bytes
+        place = self._place_outside if self._is_outside else self._place
+        self.place = place(size_bytes)
+        self._heard = None
         if self._buffers.charges == "ahead":
             hits = self._charge_ahead(size_bytes, period_bytes)
         else:
@@ -101,6 +105,21 @@ class BufferClock(DrawnOnceClock):
         return hits
 
     # Where it lies.
+
+    def _place(self, size_bytes: int) -> Place:
+        where: Literal["buffer", "new buffer"] = "new buffer" if self._is_new else "buffer"
+        at = self._top
+        self._top += size_bytes
+        collected = self._is_new and self._heard is not None and self._heard.minors > 0
+        return Place(where, at, collected, self._eden.taken_bytes)
+
+    def _place_outside(self, size_bytes: int) -> Place:
+        eden, heard = self._eden, self._heard
+        collected = eden.free_bytes < size_bytes if heard is None else heard.minors > 0
+        if collected:
+            eden.collect()
+        at = eden.take(size_bytes)
+        return Place("outside", at if heard is None else None, collected, eden.taken_bytes)
 
     def _fits(self, size_bytes: int) -> bool:
         return size_bytes <= self._end - self._top
@@ -116,14 +135,28 @@ class BufferClock(DrawnOnceClock):
             self._waste_limit_bytes += buffers.waste_increment_bytes
             return False
         self.retire()
+        if self._heard is not None:
+            return self._hears_of_buffer(self._heard)
         wanted_bytes = min(eden.free_bytes, buffers.desired_bytes + size_bytes)
         if wanted_bytes < max(buffers.least_bytes, size_bytes + buffers.reserve_bytes):
             return False
-        self._is_new = True
-        self._waste_limit_bytes = buffers.waste_bytes
-        self._top = eden.take(wanted_bytes)
-        self._end = self._allocation_end = self._top + wanted_bytes - buffers.reserve_bytes
+        start = eden.take(wanted_bytes)
+        self._begin_buffer(start, start + wanted_bytes - buffers.reserve_bytes)
         return True
+
+    def _hears_of_buffer(self, observation: Observation) -> bool:
+        if observation.buffer is None:
+            return False
+        if observation.minors:
+            self._eden.collect()
+        self._begin_buffer(0, observation.buffer)
+        self._eden.take(observation.buffer)
+        return True
+
+    def _begin_buffer(self, start: int, end: int) -> None:
+        self._is_new = True
+        self._waste_limit_bytes = self._buffers.waste_bytes
+        self._top, self._end, self._allocation_end = start, end, end
 
     # What counts.
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing_extensions import override
 
+from fuzz.mutator.shadow import Shadow
+from fuzz.oracles.clock import Place
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
 from fuzz.protocol.actions import Action
@@ -24,9 +26,13 @@ class PlacesMismatch(Mismatch):
 class PlacesOracle(Oracle[SamplingFacts]):
     """Compares what the sampling oracle was told of buffers with where objects are."""
 
-    judges = ("minors", "at")
+    judges = ("minors", "at", "buffer")
     relies_on = (SamplingOracle,)
     told_by = SamplingOracle
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
+        self._is_told = "buffer" in contract.observes
 
     @classmethod
     @override
@@ -47,6 +53,7 @@ class PlacesOracle(Oracle[SamplingFacts]):
         if observation.minors != place.collected:
             why = f"of the nursery {place.nursery_used_bytes} bytes are taken then"
             raise PlacesMismatch("minors", int(place.collected), observation.minors, why)
+        self._check_buffer(place, observation.buffer)
         if observation.at != place.at:
             why = (
                 "outside the thread's buffer"
@@ -54,3 +61,9 @@ class PlacesOracle(Oracle[SamplingFacts]):
                 else f"in its {place.where}"
             )
             raise PlacesMismatch("at", place.at, observation.at, why)
+
+    def _check_buffer(self, place: Place, got: int | None) -> None:
+        """Of a new one it is said how large it is, if that is not foretold, and of no other."""
+        if got is None or (place.where == "new buffer" and self._is_told):
+            return
+        raise PlacesMismatch("buffer", None, got, "no new one was needed")

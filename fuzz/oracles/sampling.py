@@ -141,6 +141,8 @@ class SamplingOracle(Oracle[None]):
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
         before = self.facts
+        if action.allocates:
+            self._clocks[action.thread].hear(observation)
         expected = self.follow(action, observation)
         if action.allocates or isinstance(action, Realloc):
             self._check_cost(action, observation)

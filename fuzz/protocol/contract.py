@@ -331,6 +331,13 @@ class Buffers:
         whether it is allocated or not (HotSpot 11 to 24).
     allocated: what is allocated, also while sampling is off (25).
     """
+    taken: Literal["in order", "anywhere"] = "in order"
+    """Where a new one lies, and an object outside.
+
+    in order: behind all that was taken of the nursery since the last collection.
+    anywhere: an observation's `buffer` says how large the new one is, and nothing is foretold of
+        where an object outside lies, nor of collections; the first three figures mean nothing.
+    """
 
 
 @attrs.frozen

@@ -261,7 +261,8 @@ def _problems_of_buffers(contract: Contract) -> Iterator[str]:
         yield "buffers mean nothing where an object may lie outside the nursery"
     if layout.object_bytes_max > contract.nursery_bytes:
         yield "buffers mean nothing where an object may be larger than the nursery"
-    for field in ("samples", "minors", "at"):
+    told = () if contract.buffers.taken == "in order" else ("buffer",)
+    for field in ("samples", "minors", "at", *told):
         if field not in observes:
             yield f"buffers mean nothing without {field} in observes"
     if not {"limit", "offsets", "weights"}.isdisjoint(observes):

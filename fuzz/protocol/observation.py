@@ -44,7 +44,10 @@ class Observation:
     """The bytes counted for the object just allocated, or those that the block has room for."""
     outside: bool | None = None
     at: int | None = None
-    """The offset of the object just allocated from the start of the nursery."""
+    """The offset of the object just allocated from the start of the nursery; or, where its thread
+    has a buffer that lies anywhere, from the start of that, if it lies in it."""
+    buffer: int | None = None
+    """The bytes of the buffer that the object's thread has just begun."""
     value: int | None = None
     alive: bool | None = None
     identity: int | None = None

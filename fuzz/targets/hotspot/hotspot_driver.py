@@ -1,8 +1,9 @@
 """The program that is the target `hotspot`, on its side of the pipe.
 
-`python -m fuzz.targets.hotspot.hotspot_driver LIBJVM` makes a virtual machine in its own process,
-and has it carry out the actions. Invariant: at a header eden is emptied and the samplers are set,
-so that a trace says the same wherever it stands in a session; after that none of it is read.
+`python -m fuzz.targets.hotspot.hotspot_driver LIBJVM COLLECTOR` makes a virtual machine in its own
+process, and has it carry out the actions. Invariant: at a header the heap is emptied and the
+samplers are set, so that a trace says the same wherever it stands in a session; after that none of
+it is read, but where a buffer begins and ends that is new.
 """
 
 from __future__ import annotations
@@ -27,25 +28,22 @@ from fuzz.protocol.contract import (
     chosen_settings,
 )
 from fuzz.protocol.observation import Observation
+from fuzz.targets.hotspot.collectors import (
+    BUFFER_BYTES,
+    COLLECTOR,
+    COLLECTORS,
+    SERIAL,
+    WASTE_INCREMENT_WORDS,
+    WASTE_SHARE,
+    flags_for,
+)
 from fuzz.targets.hotspot.hotspot_command import HOTSPOT
-from fuzz.targets.hotspot.hotspot_state import Samplers, SerialEden
+from fuzz.targets.hotspot.hotspot_state import JavaHeap, Samplers, SerialEden
 from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread, address_of
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 from fuzz.targets.process.serve import serve
 from fuzz.targets.process.threads import Threads
 
-BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 4
-FLAGS = (
-    *("-XX:+UseSerialGC", "-Xms24m", "-Xmx24m", "-Xmn640k"),
-    *("-XX:-ResizeTLAB", f"-XX:TLABSize={BUFFER_BYTES}", f"-XX:MinTLABSize={BUFFER_BYTES}"),
-    f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
-    f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
-    # No thread is born by itself.
-    *("-XX:-UseDynamicNumberOfCompilerThreads", "-XX:-UseDynamicNumberOfGCThreads"),
-    # No file is left, no signal taken, and nothing said but in answers.
-    *("-XX:-UsePerfData", "-XX:+ErrorFileToStderr", "-XX:+DisplayVMOutputToStderr", "-Xrs"),
-)
-"""Eden is the least in which the machine can begin. Buffers have one size for good."""
 KINDS = {
     "node": KindLayout(type_index=1, fixed_bytes=32),
     "string": KindLayout(type_index=2, fixed_bytes=16, item_bytes=1),
@@ -54,32 +52,37 @@ KINDS = {
 """With references and class pointers of 4 bytes. A string is an array of bytes."""
 NODE, STRING, ARRAY = (kind.type_index for kind in KINDS.values())
 NODE_REFERENCES = 2
+OBJECT_BYTES_MAX = 2**18
+"""Less than half a region of G1's."""
 PERIODS = Range(1, 2**31 - 1)
 COLLECTIONS_MAX = 100
 """After so many it is no chance that others allocate."""
 SETTINGS = (
+    Setting(COLLECTOR, 0, Range(0, len(COLLECTORS) - 1), choices=(*range(len(COLLECTORS)),)),
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
     Setting("first_bytes", 4096, Range(1, 2**20)),
     Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
 )
-"""What the generator begins from, and what each thread has left until its first sample."""
+"""The collector, by its number; what the generator begins from, and what each thread has left until
+its first sample."""
 OBSERVES = ("samples", "minors", "size", "at", "value", "identity", "graph")
+TOLD = (*OBSERVES, "buffer")
 
 
-def contract_under(chosen: Mapping[str, int], eden_bytes: int, buffers: Buffers) -> Contract:
-    """What HotSpot does as it is built, with the serial collector."""
+def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffers) -> Contract:
+    """What HotSpot does as it is built."""
     threads = chosen["threads"]
     return Contract(
-        nursery_bytes=eden_bytes,
+        nursery_bytes=nursery_bytes,
         layout=Layout(
             kinds=KINDS,
-            large_object_bytes=eden_bytes,
+            large_object_bytes=OBJECT_BYTES_MAX + 1,
             word_bytes=WORD_BYTES,
-            object_bytes_max=eden_bytes // 2,
+            object_bytes_max=OBJECT_BYTES_MAX,
             nonmovable="ignored",
         ),
         actions=tuple(map(name_of, HotspotTarget.CARRY_OUT)),
-        observes=OBSERVES,
+        observes=OBSERVES if buffers.taken == "in order" else TOLD,
         sampling=SamplingRule(
             period_bytes=PERIODS,
             crosses="at",
@@ -102,8 +105,10 @@ class HotspotTarget:
 
     name = HOTSPOT
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, collector: str = SERIAL) -> None:
         self._library = library
+        self._collector = collector
+        self._is_serial = collector == SERIAL
         self._roots: list[int] = []
         self._threads = Threads()
         self._attached: list[JavaThread] = []
@@ -118,8 +123,9 @@ class HotspotTarget:
         except OSError as problem:
             raise BadInputError(f"{problem}; --java names a JVM's folder") from problem
         structs = Structs(library)
-        machine = JavaMachine(library, FLAGS)
-        self._eden, self._samplers = SerialEden(structs), Samplers(structs, self._library)
+        machine = JavaMachine(library, flags_for(self._collector))
+        self._heap = SerialEden(structs) if self._is_serial else JavaHeap(structs)
+        self._samplers = Samplers(structs, self._library)
         self._attached.append(machine.attach())
         return machine
 
@@ -134,25 +140,25 @@ class HotspotTarget:
         self._samplers.find_generator(self._attach)
         while len(self._attached) < self._threads_now:
             self._attach()
-        self._empty_eden()
+        self._empty_heap()
         self._samplers.begin(chosen["sampler_seed"])
         for thread in self._attached:
             self._samplers.begin_thread(thread.address, chosen["first_bytes"])
-        return contract_under(chosen, self._eden.eden_bytes, self._buffers())
+        return contract_under(chosen, self._heap.nursery_bytes, self._buffers())
 
     def _attach(self) -> int:
         """Make one more thread; returns the machine's own address for it."""
         self._attached.append(self._threads.run(len(self._attached), self._machine.attach))
         return self._attached[-1].address
 
-    def _empty_eden(self) -> None:
+    def _empty_heap(self) -> None:
         """What is alive is old then, eden empty, and no thread has a buffer.
 
         Raises RuntimeError if somebody else goes on allocating.
         """
         for _ in range(COLLECTIONS_MAX):
             self._machine.collect()
-            if self._eden.is_empty:
+            if self._heap.is_empty:
                 return
         raise RuntimeError("eden is not empty after full collections")
 
@@ -161,10 +167,11 @@ class HotspotTarget:
         return Buffers(
             desired_bytes=desired_bytes,
             least_bytes=BUFFER_BYTES,
-            reserve_bytes=self._eden.reserve_bytes,
+            reserve_bytes=self._heap.reserve_bytes,
             waste_bytes=desired_bytes // WORD_BYTES // WASTE_SHARE * WORD_BYTES,
             waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
             charges="ahead" if self._samplers.charges_ahead else "allocated",
+            taken="in order" if self._is_serial else "anywhere",
         )
 
     def perform(self, action: Action) -> Observation:
@@ -182,13 +189,29 @@ class HotspotTarget:
             raise ValueError(f"{self.name} carries out no {name_of(type(action))}")
         thread = self._attached[action.thread]
         said = Observation()
-        samples, collections = self._machine.samples, self._eden.collections
+        samples, collections = self._machine.samples, self._heap.collections
+        buffer_start = 0 if self._is_serial else self._heap.buffer_start(thread.address)
         self._threads.run(action.thread, partial(carry_out, self, thread, action, said))
         said.samples = self._machine.samples - samples
-        said.minors = self._eden.collections - collections
+        said.minors = self._heap.collections - collections
+        if action.allocates and not self._is_serial:
+            self._tell_buffer(thread, buffer_start, said)
         if said.minors:
             said.graph = self._graph(self._attached[0])
         return said
+
+    def _tell_buffer(self, thread: JavaThread, before: int, said: Observation) -> None:
+        """Where in its thread's buffer the object lies, and how large that is if it is new.
+
+        A collection ends the one before, and the new one may begin where that did.
+        """
+        start = self._heap.buffer_start(thread.address)
+        buffer_bytes = self._heap.buffer_end(thread.address) - start
+        assert said.at is not None
+        at = said.at + self._heap.start - start
+        said.at = at if 0 <= at < buffer_bytes else None
+        if start and (start != before or said.minors):
+            said.buffer = buffer_bytes
 
     # Each action, by a thread, and what is said of it.
 
@@ -211,7 +234,7 @@ class HotspotTarget:
     def _placed(self, reference: int, said: Observation) -> None:
         self._roots.append(reference)
         said.size = self._machine.size_bytes(reference)
-        said.at = address_of(reference) - self._eden.bottom
+        said.at = address_of(reference) - self._heap.start
 
     def _free(self, thread: JavaThread, action: actions.Free, said: Observation) -> None:
         thread.free(self._roots.pop(action.root))
@@ -326,4 +349,4 @@ def _number(thread: JavaThread, reference: int) -> int:
 
 
 if __name__ == "__main__":
-    serve(HotspotTarget(sys.argv[1]), sys.stdin, sys.stdout)
+    serve(HotspotTarget(*sys.argv[1:]), sys.stdin, sys.stdout)

@@ -19,6 +19,9 @@ OLD_REFILLS_OFFSET = 72
 """Of a buffer's count of refills; where bytes are charged ahead, which needs a word for them."""
 CHARGED_OFFSET = 64
 """Of that word, which is not in the table."""
+TRUE_END_OFFSET = 32
+"""Of a buffer's end without regard to sampling, which is not there either."""
+NURSERY_BYTES = 2**20
 
 
 class Samplers:
@@ -88,21 +91,20 @@ def _places_of(wanted: bytes, library: str) -> Iterator[int]:
             at = data.find(wanted, at + 1)
 
 
-class SerialEden:
-    """The serial collector's heap."""
+class JavaHeap:
+    """Any collector's heap."""
+
+    nursery_bytes = NURSERY_BYTES
+    """About so much is allocated from collection to collection."""
+    is_empty = True
+    """Whether nothing lies where buffers are taken, as far as anybody knows."""
 
     def __init__(self, structs: Structs) -> None:
         self._heap = word(structs.place("_collectedHeap", "Universe"))
-        young = structs.place("_young_gen", "SerialHeap", "GenCollectedHeap")
-        self._eden = word(
-            word(self._heap + young) + structs.place("_eden_space", "DefNewGeneration")
-        )
+        self.start = word(self._heap + structs.place("_reserved", "CollectedHeap"))
         self._collections = structs.place("_total_collections", "CollectedHeap")
-        self._bottom, self._end, self._top = (
-            structs.place(field, "ContiguousSpace", "Space")
-            for field in ("_bottom", "_end", "_top")
-        )
         self._reserve = structs.place("_reserve_for_allocation_prefetch", "ThreadLocalAllocBuffer")
+        self._tlab = structs.place("_tlab", "Thread")
 
     @property
     def collections(self) -> int:
@@ -110,22 +112,37 @@ class SerialEden:
         return c_uint32.from_address(self._heap + self._collections).value
 
     @property
-    def bottom(self) -> int:
-        """Where eden begins."""
-        return word(self._eden + self._bottom)
-
-    @property
-    def eden_bytes(self) -> int:
-        """How large eden is."""
-        return word(self._eden + self._end) - self.bottom
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing lies in eden."""
-        return word(self._eden + self._top) == self.bottom
-
-    @property
     def reserve_bytes(self) -> int:
         """What a buffer keeps free behind its end."""
         words = c_uint32.from_address(self._reserve).value
         return WORD_BYTES * max(2, words)
+
+    def buffer_start(self, thread: int) -> int:
+        """Where a thread's buffer begins; 0 if it has none."""
+        return word(thread + self._tlab)
+
+    def buffer_end(self, thread: int) -> int:
+        """Where it truly ends, whatever the sample point."""
+        return word(thread + self._tlab + TRUE_END_OFFSET)
+
+
+class SerialEden(JavaHeap):
+    """The serial collector's, where all lies in eden, from its start on."""
+
+    def __init__(self, structs: Structs) -> None:
+        super().__init__(structs)
+        young = structs.place("_young_gen", "SerialHeap", "GenCollectedHeap")
+        self._eden = word(
+            word(self._heap + young) + structs.place("_eden_space", "DefNewGeneration")
+        )
+        self._bottom, self._end, self._top = (
+            structs.place(field, "ContiguousSpace", "Space")
+            for field in ("_bottom", "_end", "_top")
+        )
+        self.start = word(self._eden + self._bottom)
+        self.nursery_bytes = word(self._eden + self._end) - self.start
+
+    @property
+    def is_empty(self) -> bool:  # type: ignore[override]
+        """Whether nothing lies in eden."""
+        return word(self._eden + self._top) == self.start

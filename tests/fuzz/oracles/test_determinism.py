@@ -17,7 +17,7 @@ from fuzz.protocol.actions import (
     Pin,
     SetCallback,
 )
-from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract import Buffers, Contract
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import Target
 from fuzz.run import run_actions
@@ -120,3 +120,11 @@ def test_an_error_that_comes_only_the_second_time_is_found() -> None:
     assert failure is not None
     assert failure.identity == ("determinism", "error", "collect_minor", "HeapError")
     assert failure.actions == actions[:2]
+
+
+def test_where_buffers_may_be_of_another_size_nothing_is_the_same(contract: Contract) -> None:
+    buffers = Buffers(64, 64, 16, 8, 8, "ahead")
+    in_order = attrs.evolve(contract, buffers=buffers)
+    assert ORACLE.configuration(in_order, {}, [EnableSampling(8)]) == {}
+    anywhere = attrs.evolve(contract, buffers=attrs.evolve(buffers, taken="anywhere"))
+    assert ORACLE.configuration(anywhere, {}, [EnableSampling(8)]) is None

@@ -584,6 +584,10 @@ def test_a_contract_with_buffers_has_no_problem(contract: Contract) -> None:
         ({"nursery_bytes": 56}, "buffers mean nothing where an object may be larger than the"),
         ({"observes": ("samples", "minors")}, "buffers mean nothing without at in observes"),
         (
+            {"buffers": attrs.evolve(BUFFERS, taken="anywhere")},
+            "buffers mean nothing without buffer in observes",
+        ),
+        (
             {"observes": (*IN_BUFFERS["observes"], "offsets")},
             "limit, offsets and weights mean nothing with buffers",
         ),

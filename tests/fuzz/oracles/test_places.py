@@ -1,0 +1,231 @@
+"""Buffers by hand: where objects lie, what collects, and which bytes count."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.oracles import Bench
+from fuzz.oracles.distances import Hotspot
+from fuzz.oracles.places import PlacesMismatch
+from fuzz.oracles.sampling import SamplingMismatch
+from fuzz.protocol.actions import (
+    Action,
+    AllocateString,
+    CollectFull,
+    DisableSampling,
+    EnableSampling,
+)
+from fuzz.protocol.contract import Buffers, Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.observation import Observation
+
+EDEN_BYTES, DESIRED_BYTES, RESERVE_BYTES, WASTE_BYTES = 1024, 128, 16, 32
+ON = EnableSampling(1000)
+"""With the seed 1 the first distance that is drawn is longer than anything here."""
+NEVER = 10_000
+CHARGES = ("ahead", "allocated")
+
+
+def contract_of(
+    charges: str = "ahead", taken: str = "in order", threads: int = 1, first_bytes: int = NEVER
+) -> Contract:
+    told = ("buffer",) if taken == "anywhere" else ()
+    contract = Contract(
+        nursery_bytes=EDEN_BYTES,
+        layout=Layout(
+            kinds={"string": KindLayout(2, fixed_bytes=0, item_bytes=1)},
+            large_object_bytes=EDEN_BYTES + 1,
+            word_bytes=8,
+            object_bytes_max=EDEN_BYTES,
+            nonmovable="ignored",
+        ),
+        actions=("allocate_string", "collect_full", "enable_sampling", "disable_sampling"),
+        observes=("samples", "minors", "size", "at", *told),
+        sampling=SamplingRule(
+            period_bytes=Range(1, 2**20),
+            crosses="at",
+            surplus="dropped",
+            samples_per_allocation="one",
+            disabling=("drop",),
+            enabling="keeps",
+            generators="shared",
+            distances="hotspot",
+            seeds=(1,) * threads,
+            first_bytes=(first_bytes,) * threads,
+        ),
+        buffers=Buffers(
+            DESIRED_BYTES, 64, RESERVE_BYTES, WASTE_BYTES, 8, charges=charges, taken=taken
+        ),
+    )
+    assert list(problems_of(contract)) == []
+    return contract
+
+
+def judge(bench: Bench, action: Action, **said: Any) -> None:  # noqa: ANN401
+    size = {"size": action.length} if isinstance(action, AllocateString) else {}
+    bench.judge(action, Observation(**{**size, **said}))
+
+
+def allocated(bench: Bench, *sizes: int) -> list[tuple[str, int | None]]:
+    """Where objects of so many bytes lie, one after another, if nothing is wrong."""
+    places = []
+    for size_bytes in sizes:
+        bench.foresee(AllocateString(size_bytes), minors=0)
+        place = bench.sampling.place
+        assert place is not None
+        places.append((place.where, place.at))
+    return places
+
+
+def samples(bench: Bench, *sizes: int) -> list[int]:
+    return [bench.foresee(AllocateString(size_bytes), minors=0) for size_bytes in sizes]
+
+
+# Where objects lie.
+
+
+def test_the_first_object_begins_a_buffer_and_others_follow_it() -> None:
+    places = allocated(Bench(contract_of()), 8, 24, 16)
+    assert places == [("new buffer", 0), ("buffer", 8), ("buffer", 32)]
+
+
+def test_what_does_not_fit_lies_behind_the_buffer_if_much_is_left_of_that() -> None:
+    # Of 8 + 128 bytes 16 are kept in reserve, and 120 - 8 - 72 are 40.
+    places = allocated(Bench(contract_of()), 8, 72, 48, 8)
+    assert places[2:] == [("outside", DESIRED_BYTES + 8), ("buffer", 80)]
+
+
+def test_what_does_not_fit_begins_a_new_buffer_if_little_is_left() -> None:
+    places = allocated(Bench(contract_of()), 8, 80, 48)
+    assert places[2:] == [("new buffer", DESIRED_BYTES + 8)]
+
+
+def test_each_object_outside_raises_the_limit() -> None:
+    places = allocated(Bench(contract_of()), 8, 72, 48, 48)
+    assert [where for where, _ in places[2:]] == ["outside", "new buffer"]
+
+
+def test_each_thread_has_a_buffer_of_its_own() -> None:
+    bench = Bench(contract_of(threads=2))
+    judge(bench, AllocateString(8), at=0)
+    judge(bench, AllocateString(8, thread=1), at=DESIRED_BYTES + 8)
+    judge(bench, AllocateString(8), at=8)
+
+
+def test_what_has_no_room_in_eden_collects_it_and_ends_all_buffers() -> None:
+    bench = Bench(contract_of(threads=2))
+    judge(bench, AllocateString(8, thread=1), at=0)
+    judge(bench, AllocateString(800), at=136)
+    judge(bench, AllocateString(200), at=0, minors=1)
+    judge(bench, AllocateString(8, thread=1), at=200)
+
+
+def test_a_full_collection_leaves_eden_empty() -> None:
+    bench = Bench(contract_of())
+    judge(bench, AllocateString(8), at=0)
+    judge(bench, CollectFull(), minors=1)
+    judge(bench, AllocateString(8), at=0)
+
+
+@pytest.mark.parametrize("said", [{"at": 8}, {"at": None}, {"at": 0, "minors": 1}])
+def test_an_object_elsewhere_or_a_collection_for_it_is_wrong(said: dict[str, Any]) -> None:
+    with pytest.raises(PlacesMismatch):
+        judge(Bench(contract_of()), AllocateString(8), **said)
+
+
+# Buffers anywhere.
+
+
+def test_where_buffers_lie_anywhere_it_is_told_how_large_they_are() -> None:
+    bench = Bench(contract_of(taken="anywhere"))
+    judge(bench, AllocateString(8), buffer=64, at=0)
+    judge(bench, AllocateString(56), at=8)
+    judge(bench, AllocateString(8), buffer=80, at=0, minors=1)
+    judge(bench, AllocateString(200), at=None)
+
+
+@pytest.mark.parametrize("said", [{"buffer": 64, "at": 8}, {"at": 8, "minors": 1}, {"at": None}])
+def test_what_fits_begins_no_buffer_and_collects_nothing(said: dict[str, Any]) -> None:
+    bench = Bench(contract_of(taken="anywhere"))
+    judge(bench, AllocateString(8), buffer=64, at=0)
+    with pytest.raises(PlacesMismatch):
+        judge(bench, AllocateString(8), **said)
+
+
+# What counts.
+
+
+@pytest.mark.parametrize(
+    ("charges", "expected"), [("ahead", [0, 0, 0, 1]), ("allocated", [0, 0, 1, 0])]
+)
+def test_what_ends_at_the_sample_point_fits_so_that_the_next_is_sampled_if_charged_ahead(
+    charges: str, expected: list[int]
+) -> None:
+    bench = Bench(contract_of(charges, first_bytes=40))
+    bench.foresee(ON, minors=0)
+    assert samples(bench, 24, 8, 8, 8) == expected
+
+
+@pytest.mark.parametrize(("charges", "expected"), [("ahead", [1, 0]), ("allocated", [0, 0])])
+def test_what_a_collection_throws_away_is_charged_ahead(charges: str, expected: list[int]) -> None:
+    bench = Bench(contract_of(charges, first_bytes=100))
+    bench.foresee(ON, minors=0)
+    assert samples(bench, 8) == [0]
+    bench.foresee(CollectFull(), minors=1)
+    # Of the 92 bytes that were left all are charged, and 8 more are enough.
+    assert samples(bench, 8, 8) == expected
+
+
+@pytest.mark.parametrize(("charges", "expected"), [("ahead", 0), ("allocated", 1)])
+def test_what_is_allocated_while_off_counts_only_where_it_is_no_charge(
+    charges: str, expected: int
+) -> None:
+    bench = Bench(contract_of(charges, first_bytes=64))
+    assert samples(bench, 8, 56, 8) == [0, 0, 0]
+    bench.foresee(ON, minors=0)
+    assert samples(bench, 8) == [expected]
+
+
+def test_disabling_leaves_the_end_at_the_sample_point() -> None:
+    bench = Bench(contract_of(first_bytes=64))
+    bench.foresee(ON, minors=0)
+    allocated(bench, 8)
+    bench.foresee(DisableSampling(), minors=0)
+    # There are 112 bytes, and the sample point is after 56.
+    assert allocated(bench, 32, 32) == [("buffer", 8), ("new buffer", DESIRED_BYTES + 8)]
+
+
+@pytest.mark.parametrize("charges", CHARGES)
+def test_enabling_again_draws_nothing(charges: str) -> None:
+    bench = Bench(contract_of(charges, first_bytes=48))
+    for _ in range(3):
+        bench.foresee(ON, minors=0)
+        bench.foresee(DisableSampling(), minors=0)
+    bench.foresee(ON, minors=0)
+    assert samples(bench, 40, 16) == [0, 1]
+
+
+def test_all_threads_draw_from_one_generator() -> None:
+    bench = Bench(contract_of("allocated", threads=2, first_bytes=1))
+    bench.foresee(ON, minors=0)
+    distances = Hotspot(1)
+    for thread in (0, 1):
+        assert bench.foresee(AllocateString(8, thread=thread), minors=0) == 1
+        assert bench.sampling.until_bytes[thread] == distances.draw(ON.period_bytes)
+
+
+def test_an_overshoot_that_is_carried_shortens_the_next_distance() -> None:
+    contract = contract_of("allocated", first_bytes=8)
+    rule = attrs.evolve(contract.sampling, surplus="carried")
+    bench = Bench(attrs.evolve(contract, sampling=rule))
+    bench.foresee(ON, minors=0)
+    assert samples(bench, 40) == [1]
+    assert bench.sampling.bytes_until_sample() == Hotspot(1).draw(ON.period_bytes) - 32
+
+
+def test_a_sample_too_many_is_wrong() -> None:
+    bench = Bench(contract_of())
+    bench.foresee(ON, minors=0)
+    with pytest.raises(SamplingMismatch):
+        judge(bench, AllocateString(8), at=0, samples=1)
