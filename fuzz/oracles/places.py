@@ -27,6 +27,7 @@ class PlacesOracle(Oracle[SamplingFacts]):
     """Compares what the sampling oracle was told of buffers with where objects are."""
 
     judges = ("minors", "at", "buffer")
+    events = frozenset({"minors"})
     relies_on = (SamplingOracle,)
     told_by = SamplingOracle
 
@@ -49,6 +50,8 @@ class PlacesOracle(Oracle[SamplingFacts]):
         """Compare with what the target said. Raises PlacesMismatch."""
         place = facts.place
         if place is None:
+            if observation.minors and action.collects == "never":
+                raise PlacesMismatch("minors", 0, observation.minors, "nothing was allocated")
             return
         if observation.minors != place.collected:
             why = f"of the nursery {place.nursery_used_bytes} bytes are taken then"

@@ -43,9 +43,6 @@ class TransparencyOracle(RerunOracle):
         instead = {self.instead(action) for action in actions if _only_switches(action)}
         if not instead or (CollectMinor() in instead and "collect_minor" not in contract.actions):
             return None
-        # Where the sample point was once, a buffer ends sooner, and the next one begins.
-        if contract.buffers:
-            return None
         return dict(configuration)
 
     @override

@@ -134,6 +134,12 @@ def test_an_object_elsewhere_or_a_collection_for_it_is_wrong(said: dict[str, Any
         judge(Bench(contract_of()), AllocateString(8), **said)
 
 
+@pytest.mark.parametrize("taken", ["in order", "anywhere"])
+def test_where_nothing_is_allocated_nothing_collects(taken: str) -> None:
+    with pytest.raises(PlacesMismatch, match="nothing was allocated"):
+        judge(Bench(contract_of(taken=taken)), ON, minors=1)
+
+
 # Buffers anywhere.
 
 

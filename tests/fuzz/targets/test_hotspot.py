@@ -345,7 +345,7 @@ def test_a_session_foretells_every_sample_and_every_place(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "actions"), [("random", "30000"), ("machine", "4000")])
+@pytest.mark.parametrize(("engine", "actions"), [("random", "15000"), ("machine", "2000")])
 def test_long_sessions_find_nothing(engine: str, actions: str, java: Path, tmp_path: Path) -> None:
     words = ["--engine", engine, "--seed", "1", "--actions", actions, "--corpus", str(tmp_path)]
     words += ["--target", "hotspot", "--java", str(java)]
