@@ -22,14 +22,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import attrs
-from estimates_by_type import bytes_by_type
 from exact_heap import ExactHeap
 
 from fuzz.profiling.programs import ProgramSource
 from gcmodel.collector.heap import Heap
-from gcmodel.estimation.intervals import Interval
 from gcmodel.memory.configuration import PERIOD_BYTES_MAX
 from gcmodel.profiling.cost import Cost, cost_of
+from gcmodel.profiling.estimates import Bounds, estimates
 from gcmodel.profiling.recording import RecordingWriter, read
 from gcmodel.profiling.sampled_run import PROFILED, Program
 
@@ -205,7 +204,7 @@ class Estimated:
     period_bytes: int
     true_bytes: int
     estimated_bytes: int
-    bounds: Interval | None
+    bounds: Bounds | None
     """None for fixed distances, which have none."""
 
     @property
@@ -239,8 +238,8 @@ def estimates_of(workload: Workload, seeds: int, pool: Executor) -> Iterator[Est
         for index, period_bytes in enumerate(ESTIMATED_PERIODS_BYTES)
         for seed in range(index * seeds, (index + 1) * seeds)
     ]
-    for estimates in pool.map(_estimated, sources, repeat(heap.bytes_by_type)):
-        yield from estimates
+    for each in pool.map(_estimated, sources, repeat(heap.bytes_by_type)):
+        yield from each
 
 
 def _estimated(source: ProgramSource, true_bytes: Counter[str]) -> list[Estimated]:
@@ -249,18 +248,16 @@ def _estimated(source: ProgramSource, true_bytes: Counter[str]) -> list[Estimate
         path = Path(folder) / "recording"
         _record(source, path)
         profile = read(path)
-    estimates = bytes_by_type(profile, CONFIDENCE) if source.is_random else {}
-    weights: Counter[str] = Counter()
-    for sample in profile.samples:
-        weights[sample.type] += sample.weight_bytes
+    by_type = ((each.type, each) for each in profile.samples)
+    found = estimates(profile, by_type, CONFIDENCE, true_bytes)
     return [
         Estimated(
             workload=source.name,
             type=each,
             period_bytes=source.period_bytes,
             true_bytes=true_bytes[each],
-            estimated_bytes=weights[each],
-            bounds=estimates[each].bounds if source.is_random else None,
+            estimated_bytes=found[each].bytes,
+            bounds=found[each].bounds,
         )
         for each in true_bytes
     ]

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
+import attrs
 from rich.console import Console
 from rich.filesize import decimal
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.plain import PLAIN_SECONDS, counted, short
+from fuzz.plain import PLAIN_SECONDS, counted, cut, short
 from fuzz.profiling.outputs import format_of
 from fuzz.profiling.profiled import Profiled
+from gcmodel.estimation.samples import Site
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.profile import Fate, Profile
+from gcmodel.profiling.estimates import CONFIDENCE, Estimate, estimates
+from gcmodel.profiling.profile import Profile
 from gcmodel.profiling.recorder import Recorder
+from gcmodel.profiling.text_formats import with_sites
 
 LIVE_SECONDS = 0.25
-TYPES_SHOWN = 8
-OUTSIDE = "outside"
-"""Of the nursery."""
-SHARES = *Fate, OUTSIDE
-SHARES_IF_NARROW = 1
-WIDE = 72
+SITES_SHOWN = 8
+BOUNDS = f"low ({CONFIDENCE:.0%})", f"high ({CONFIDENCE:.0%})"
+FIGURES_COLUMNS = 34
+"""What the figures take of a line."""
+NAME_COLUMNS_MIN = 20
 MICROSECONDS_PER_SECOND = 1e6
 
 
@@ -101,19 +104,16 @@ def print_costs(
 
 
 def print_profile(console: Console, profile: Profile) -> None:
-    """The totals of a profile, and its types."""
+    """How a profile was sampled, and what its samples stand for."""
     header = profile.header
     console.print(header.program, style="bold", end="", soft_wrap=True)
-    samples, weight = counted(profile.hits, "sample"), decimal(profile.weight_bytes)
+    samples = counted(profile.hits, "sample")
     collections = counted(len(profile.minor_collections), "minor collection")
-    console.print(
-        f": {samples}, {_distances(profile)} bytes apart, stand for {weight}; {collections}",
-        soft_wrap=True,
-    )
+    console.print(f": {samples}, {_distances(profile)} bytes apart; {collections}", soft_wrap=True)
     if header.time_period_us is not None:
         console.print(f"{counted(len(profile.time_samples), 'sample')} by time")
     if profile.samples:
-        console.print(_types(profile, console.width))
+        _print_figures(console, profile)
     else:
         console.print("no object was sampled; a shorter --period may hit one", style="yellow")
     if not profile.is_complete:
@@ -131,27 +131,45 @@ def _distances(profile: Profile) -> str:
     return f"{how} {first:,}" if first == last else f"{how} {first:,} to {last:,}"
 
 
-def _types(profile: Profile, width: int) -> Table:
-    """A row a type, the largest first. In a narrow terminal only the first columns are there."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("type", no_wrap=True)
-    for column in ("bytes", "share"):
-        table.add_column(column, justify="right", no_wrap=True)
-    columns = SHARES if width >= WIDE else SHARES[:SHARES_IF_NARROW]
-    for column in columns:
-        # The heading may be broken between its words.
-        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
-    by_type: Counter[str] = Counter()
-    by_column: Counter[tuple[str, str]] = Counter()
-    for sample in profile.samples:
-        by_type[sample.type] += sample.weight_bytes
-        by_column[sample.type, sample.fate] += sample.weight_bytes
-        by_column[sample.type, OUTSIDE] += sample.weight_bytes if sample.is_outside else 0
-    total = by_type.total()
-    for name, weight in by_type.most_common(TYPES_SHOWN):
-        shares = (f"{by_column[name, column] / weight:.0%}" for column in columns)
-        table.add_row(name, decimal(weight), f"{weight / total:.1%}", *shares)
-    return table
+def _print_figures(console: Console, profile: Profile) -> None:
+    """What the samples stand for: all of them, each type and fate, and the sites with most."""
+    sites = [*with_sites(profile)]
+    total, by_type, by_site = (
+        estimates(profile, ((site[:frames], sample) for site, sample in sites))
+        for frames in (0, 1, 2)
+    )
+    largest = dict(islice(by_site.items(), SITES_SHOWN))
+    sections = {
+        "type and fate": {("all samples",): total[()], **by_type},
+        f"site, {len(largest)} of {len(by_site)}": largest,
+    }
+    _print_table(console, "stand for", sections, _bytes)
+
+
+def _print_table(
+    console: Console,
+    heading: str,
+    sections: dict[str, dict[Site, Estimate]],
+    show: Callable[[int], str],
+) -> None:
+    """A row for each site, with its figure and the bounds of that, if it has any."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    for _ in (heading, *BOUNDS):
+        table.add_column(justify="right", no_wrap=True)
+    columns = max(console.width - FIGURES_COLUMNS, NAME_COLUMNS_MIN)
+    for name, rows in sections.items():
+        has_bounds = any(each.bounds for each in rows.values())
+        table.add_row(name, heading, *(BOUNDS if has_bounds else ()), style="bold")
+        for site, estimate in rows.items():
+            bounds = () if estimate.bounds is None else attrs.astuple(estimate.bounds)
+            figures = map(show, (estimate.bytes, *bounds))
+            table.add_row(cut(" in ".join(map(str, site)), columns), *figures)
+    console.print(table)
+
+
+def _bytes(figure: int) -> str:
+    return decimal(figure, precision=2)
 
 
 def print_written(console: Console, paths: Sequence[Path]) -> None:

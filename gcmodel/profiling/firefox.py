@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gcmodel.profiling import firefox_look as look
+from gcmodel.profiling.estimates import CONFIDENCE, estimates
 from gcmodel.profiling.firefox_look import Json
 from gcmodel.profiling.profile import CollectionMark, Fate, Phase, Profile
 
@@ -148,11 +149,21 @@ def _recording_entries(profile: Profile) -> list[Json]:
         ("Sampled objects", "integer", len(profile.samples)),
         ("Samples", "integer", profile.hits),
         ("Allocated bytes that they stand for", "bytes", profile.weight_bytes),
+        (f"With {CONFIDENCE:.0%} confidence", "string", _bounds(profile)),
         ("Nursery", "bytes", header.nursery_bytes),
         ("Python", "string", header.python),
         ("Came to its end", "string", "yes" if profile.is_complete else "no"),
     ]
     return [{"label": label, "format": kind, "value": value} for label, kind, value in entries]
+
+
+def _bounds(profile: Profile) -> str:
+    """Of the bytes that all samples stand for."""
+    everything = (((), sample) for sample in profile.samples)
+    bounds = estimates(profile, everything, CONFIDENCE, [()])[()].bounds
+    if bounds is None:
+        return "no bounds: the distances are equal"
+    return f"{bounds.low_bytes:,} to {bounds.high_bytes:,} bytes"
 
 
 # Markers.

@@ -33,7 +33,7 @@ def write_collapsed(profile: Profile, path: Path) -> None:
     Flame graph tools read that, speedscope among them. Raises OSError.
     """
     weights: Counter[Site] = Counter()
-    for site, sample in _with_sites(profile):
+    for site, sample in with_sites(profile):
         weights[site] += sample.weight_bytes
     lines = [f"{';'.join(map(str, reversed(site)))} {weights[site]}\n" for site in sorted(weights)]
     path.write_text("".join(lines), encoding="utf-8")
@@ -48,7 +48,7 @@ def write_heap_dump(profile: Profile, path: Path) -> None:
     """
     live: defaultdict[Site, Totals] = defaultdict(Totals)
     allocated: defaultdict[Site, Totals] = defaultdict(Totals)
-    for site, sample in _with_sites(profile):
+    for site, sample in with_sites(profile):
         allocated[site] += stands_for(sample)
         if sample.fate is not Fate.DIED_YOUNG:
             live[site] += stands_for(sample)
@@ -63,7 +63,8 @@ def stands_for(sample: ProfileSample) -> Totals:
     return Totals(sample.weight_bytes / sample.counted_bytes, sample.weight_bytes)
 
 
-def _with_sites(profile: Profile) -> Iterator[tuple[Site, ProfileSample]]:
+def with_sites(profile: Profile) -> Iterator[tuple[Site, ProfileSample]]:
+    """Each sample, and its site as it is named in all text formats and to people."""
     files = profile.short_files()
     names = {frame: _name_of(frame, files[frame.file]) for frame in profile.frames}
 

@@ -205,7 +205,8 @@ def test_time_is_sampled_beside_it(profiled: Profiled) -> None:
 
 def test_period_and_samples_are_told_at_the_end(script: str, profiled: Profiled) -> None:
     printed = profiled(script, "--period", "64", "--fixed", "-o", "out.collapsed")
-    assert "2,499 samples, exactly 64 bytes apart, stand for 159.9 kB" in printed
+    assert "2,499 samples, exactly 64 bytes apart; 3 minor collections" in printed
+    assert re.search(r"^all samples +159\.94 kB *$", printed, re.MULTILINE)
     assert re.search(r"^allocated 160\.0 kB; [\d.]+ kB recorded$", printed, re.MULTILINE)
 
 
@@ -216,7 +217,26 @@ def test_a_period_that_hits_nothing_is_told(script: str, profiled: Profiled) -> 
 
 def test_types_are_told_with_their_fates(script: str, profiled: Profiled) -> None:
     printed = profiled(script, "--period", "64", "-o", "out.collapsed")
-    assert re.search(r"^node +\d+\.\d kB +100\.0% +100% +0% +0% +0%$", printed, re.MULTILINE)
+    assert re.search(r"^node \[died young\]  .* 1\d\d\.\d\d kB", printed, re.MULTILINE)
+
+
+def test_every_figure_that_chance_decides_has_its_bounds(script: str, profiled: Profiled) -> None:
+    printed = profiled(script, "--period", "64", "-o", "out.collapsed")
+    figures = r"(\d+\.\d+) kB +(\d+\.\d+) kB +(\d+\.\d+) kB$"
+    for name in ("all samples", r"node \[died young\]", r"node \[died young\] in make nodes.py:3"):
+        found = re.search(rf"^{name} +{figures}", printed, re.MULTILINE)
+        assert found is not None, printed
+        stands_for, low, high = map(float, found.groups())
+        assert low < stands_for < high < 1.2 * low
+        assert low < ALLOCATED_BYTES / 1000 < high
+
+
+def test_the_largest_sites_are_told_even_with_a_long_name(profiled: Profiled) -> None:
+    long = "make_" + "very_" * 20 + "long"
+    Path("nodes.py").write_text(SCRIPT.replace("make", long))
+    printed = profiled("nodes.py", "-o", "out.collapsed")
+    (site,) = re.findall(r"^node \[died young\] in .*…\w+ nodes\.py:3  .*$", printed, re.MULTILINE)
+    assert len(site) <= 80
 
 
 def test_the_recording_is_removed_when_all_is_written(script: str, profiled: Profiled) -> None:
@@ -536,7 +556,7 @@ def test_a_process_that_a_script_forks_is_not_recorded(
     printed = profiled("nodes.py", "--period", "8", "--fixed", "-o", "out.collapsed")
     # The last of its four sample points is reached and not passed.
     assert sum(collapsed().values()) == 32 - 8
-    assert printed.count("stand for") == 1
+    assert printed.count("all samples") == 1
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])

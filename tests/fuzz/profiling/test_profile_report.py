@@ -122,7 +122,7 @@ def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -
     child = in_a_terminal(tmp_path, "allocate")
     child.expect("allocate: once without a recorder")
     child.expect(r"\d+% · \d+ s · \d+k? samples of [^\r\n]* recorded")
-    child.expect(r"stand for [\d.]+ MB")
+    child.expect(r"all samples +[\d.]+ MB")
     _, _, after_the_last_line = child.before.rpartition(" recorded")
     assert SHOW_CURSOR in after_the_last_line
     assert ERASE_LINE in after_the_last_line
@@ -136,5 +136,5 @@ def test_a_terminal_is_left_to_a_program_that_prints(tmp_path: Path) -> None:
     (tmp_path / "nodes.py").write_text(LONG + "    print('nodes:', end=' '); print('done')\n")
     child = in_a_terminal(tmp_path, "nodes.py")
     child.expect_exact("nodes.py: once without a recorder\r\nnodes: done\r\nnodes: done\r\n")
-    child.expect(r"stand for [\d.]+ kB")
+    child.expect(r"all samples +[\d.]+ kB")
     child.close()

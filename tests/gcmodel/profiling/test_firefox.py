@@ -134,6 +134,12 @@ def test_an_object_that_was_sampled_twice_is_one_object_and_two_samples(data: Js
     assert (told["Sampled objects"], told["Samples"]) == (5, 8)
 
 
+def test_what_all_samples_stand_for_has_its_bounds(profile: Profile, read: Read) -> None:
+    random = attrs.evolve(profile, header=attrs.evolve(profile.header, is_random=True))
+    told = [told_of(read(each))["With 95% confidence"] for each in (profile, random)]
+    assert told == ["no bounds: the distances are equal", "17,125 to 59,307 bytes"]
+
+
 def told_of(data: Json) -> dict[str, Json]:
     (recording,) = data["meta"]["extra"]
     return {entry["label"]: entry["value"] for entry in recording["entries"]}
