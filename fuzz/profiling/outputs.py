@@ -16,7 +16,7 @@ import attrs
 
 from fuzz.files import check_writable, reading, replacing, writing
 from fuzz.problems import BadInputError
-from gcmodel.profiling import firefox, recording, text_formats
+from gcmodel.profiling import firefox, pprof, recording, text_formats
 from gcmodel.profiling.profile import Profile
 
 
@@ -37,6 +37,7 @@ _OURSELVES = "the recording, of which `gcfuzz profile` makes the other formats"
 FORMATS = {
     ".json": Format(_IN_FIREFOX, firefox.write, has_time=True),
     ".json.gz": Format(_IN_FIREFOX, firefox.write, has_time=True),
+    ".pb.gz": Format("open it with `go tool pprof`", pprof.write, has_time=False),
     ".heap": Format("read it with `jeprof --text`", text_formats.write_heap_dump, has_time=False),
     ".collapsed": Format(_IN_FLAMES, text_formats.write_collapsed, has_time=False),
     RECORDING_SUFFIX: Format(_OURSELVES, None, has_time=True),

@@ -355,7 +355,8 @@ def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -
     required=True,
     multiple=True,
     type=FILE,
-    help="A file to write: .json or .json.gz for the Firefox Profiler, .heap for jeprof, "
+    help="A file to write: .json or .json.gz for the Firefox Profiler, .pb.gz for pprof, "
+    ".heap for jeprof, "
     ".collapsed for flame graphs, .jsonl for the recording itself; several if given again.",
 )
 @click.option(

@@ -1,6 +1,6 @@
 """Allocation profiles of the reference collector: recorded, read, exported for people to look at.
 
-    heap ─events─► recorder ─lines─► recording ─read─► profile ─► firefox, text_formats
+    heap ─events─► recorder ─lines─► recording ─read─► profile ─► firefox, pprof, text_formats
 
 It imports all of gcmodel but blocks and workloads. A newcomer begins with the lines of `recording`,
 then reads `recorder`, which writes them, and `sampled_run`, which runs a program for it.

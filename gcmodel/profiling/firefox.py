@@ -19,12 +19,11 @@ import json
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
 
 from gcmodel.profiling import firefox_look as look
 from gcmodel.profiling.estimates import CONFIDENCE, estimates
 from gcmodel.profiling.firefox_look import Json
-from gcmodel.profiling.profile import CollectionMark, Fate, Phase, Profile
+from gcmodel.profiling.profile import CollectionMark, Fate, Numbers, Phase, Profile
 
 VERSION = 63
 GECKO_VERSION = 33
@@ -43,21 +42,12 @@ INTERVAL_PHASE = 1
 NO_RESOURCE = -1
 NO_ADDRESS = -1
 
-T = TypeVar("T")
 Kind = tuple[str, Fate]
 """A type and a fate."""
 Mark = tuple[CollectionMark | Phase, str, Json]
 """A collection, its name, and what is said of it."""
 Function = tuple[str, int, str, int]
 """Name, resource, file and line; the file is empty and the line 0 where there is none."""
-
-
-class _Numbers(dict[T, int]):
-    """Things with their numbers, from 0 on, in the order in which they are first asked for."""
-
-    def __missing__(self, thing: T) -> int:
-        number = self[thing] = len(self)
-        return number
 
 
 def write(profile: Profile, path: Path) -> None:
@@ -69,9 +59,9 @@ def write(profile: Profile, path: Path) -> None:
 
 def processed(profile: Profile) -> Json:
     """The profile in the viewer's processed format, as JSON would be parsed."""
-    strings: _Numbers[str] = _Numbers()
+    strings: Numbers[str] = Numbers()
     # The stacks that were sampled, each with what is on top of it.
-    tops: _Numbers[tuple[int, Kind]] = _Numbers()
+    tops: Numbers[tuple[int, Kind]] = Numbers()
     threads = [_allocation_thread(profile, tops, strings)]
     if profile.time_samples:
         threads.append(_time_thread(profile, strings))
@@ -169,7 +159,7 @@ def _bounds(profile: Profile) -> str:
 # Markers.
 
 
-def _markers(marks: list[Mark], strings: _Numbers[str]) -> Json:
+def _markers(marks: list[Mark], strings: Numbers[str]) -> Json:
     return _table(
         len(marks),
         data=[data for _, _, data in marks],
@@ -232,7 +222,7 @@ def _thread(profile: Profile, number: int, name: str, tables: Json) -> Json:
 
 
 def _allocation_thread(
-    profile: Profile, tops: _Numbers[tuple[int, Kind]], strings: _Numbers[str]
+    profile: Profile, tops: Numbers[tuple[int, Kind]], strings: Numbers[str]
 ) -> Json:
     samples = profile.samples
     first = len(profile.stacks)
@@ -251,7 +241,7 @@ def _allocation_thread(
     return _thread(profile, 0, "Allocations", tables)
 
 
-def _time_thread(profile: Profile, strings: _Numbers[str]) -> Json:
+def _time_thread(profile: Profile, strings: Numbers[str]) -> Json:
     samples = profile.time_samples
     stacks, times_us = [each.stack for each in samples], [each.at_us for each in samples]
     tables: Json = {
@@ -316,12 +306,12 @@ def _counter(profile: Profile, number: int, track: look.Track) -> Json:
 # Stacks, frames, functions and files.
 
 
-def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: _Numbers[str]) -> Json:
-    kinds: _Numbers[Kind] = _Numbers()
+def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: Numbers[str]) -> Json:
+    kinds: Numbers[Kind] = Numbers()
     stack_table = _stack_table(profile, tops, kinds)
-    functions: _Numbers[Function] = _Numbers()
+    functions: Numbers[Function] = Numbers()
     frame_table = _frame_table(profile, kinds, functions)
-    files: _Numbers[str] = _Numbers()
+    files: Numbers[str] = Numbers()
     return {
         "stackTable": stack_table,
         "frameTable": frame_table,
@@ -342,7 +332,7 @@ def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: _Numbers[st
     }
 
 
-def _stack_table(profile: Profile, tops: list[tuple[int, Kind]], kinds: _Numbers[Kind]) -> Json:
+def _stack_table(profile: Profile, tops: list[tuple[int, Kind]], kinds: Numbers[Kind]) -> Json:
     frames = [each.frame for each in profile.stacks]
     callers = [each.caller for each in profile.stacks]
     return _table(
@@ -352,7 +342,7 @@ def _stack_table(profile: Profile, tops: list[tuple[int, Kind]], kinds: _Numbers
     )
 
 
-def _frame_table(profile: Profile, kinds: _Numbers[Kind], functions: _Numbers[Function]) -> Json:
+def _frame_table(profile: Profile, kinds: Numbers[Kind], functions: Numbers[Function]) -> Json:
     """The lines at which the program was, and each kind: a type, from the resource of its fate.
 
     The viewer's rows have their function's line, which is its first one, and no frame's. So what
@@ -386,9 +376,7 @@ def _frame_table(profile: Profile, kinds: _Numbers[Kind], functions: _Numbers[Fu
     )
 
 
-def _func_table(
-    functions: _Numbers[Function], files: _Numbers[str], strings: _Numbers[str]
-) -> Json:
+def _func_table(functions: Numbers[Function], files: Numbers[str], strings: Numbers[str]) -> Json:
     return _table(
         len(functions),
         name=[strings[name] for name, _, _, _ in functions],

@@ -11,10 +11,10 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import PurePath
-from typing import Self
+from typing import Self, TypeVar
 
 import attrs
 
@@ -22,6 +22,8 @@ from gcmodel.memory.layout import Kind
 
 TYPES = "", *(kind.name.lower() for kind in sorted(Kind))
 """The names of the types, by type id. No type has the first."""
+
+T = TypeVar("T")
 
 NUMBERS = 2**52
 """All figures are below this one, so that a floating-point number carries each of them exactly."""
@@ -36,6 +38,14 @@ class Fate(StrEnum):
     DIED_YOUNG = "died young"
     SURVIVED = "survived"
     UNKNOWN = "fate not known yet"
+
+
+class Numbers(dict[T, int]):
+    """Things with their numbers, in the order in which they are first asked for: 0, 1, 2, …"""
+
+    def __missing__(self, thing: T) -> int:
+        number = self[thing] = len(self)
+        return number
 
 
 def _figure(least: int) -> Callable[[object, attrs.Attribute[int], int], object]:
@@ -198,9 +208,11 @@ class Profile:
 
     def frames_of(self, stack: int) -> list[Frame]:
         """The frames of a stack, the innermost first."""
-        found = []
+        return [self.frames[number] for number in self.frame_numbers_of(stack)]
+
+    def frame_numbers_of(self, stack: int) -> Iterator[int]:
+        """The same, as numbers."""
         number: int | None = stack
         while number is not None:
-            found.append(self.frames[self.stacks[number].frame])
+            yield self.stacks[number].frame
             number = self.stacks[number].caller
-        return found

@@ -258,10 +258,10 @@ def test_the_recording_stays_where_it_is_asked_for(script: str, profiled: Profil
 
 
 def test_several_files_are_written_of_one_run(script: str, profiled: Profiled) -> None:
-    names = ["a.json", "b.json.gz", "c.heap", "d.collapsed", "e.jsonl"]
+    names = ["a.json", "b.json.gz", "c.heap", "d.collapsed", "e.jsonl", "f.pb.gz"]
     printed = profiled(script, *(word for name in names for word in ("-o", name)))
     assert all(Path(name).stat().st_size for name in names)
-    assert [line.partition(":")[0] for line in printed.splitlines()[-5:]] == names
+    assert [line.partition(":")[0] for line in printed.splitlines()[-6:]] == names
 
 
 # Mistakes.
@@ -383,7 +383,7 @@ def test_a_file_named_twice_is_refused(script: str, complaint: Complaint) -> Non
     assert "a.heap: is named twice" in line
 
 
-@pytest.mark.parametrize("name", [".json", ".json.gz", ".heap", ".collapsed", ".jsonl"])
+@pytest.mark.parametrize("name", [".json", ".json.gz", ".pb.gz", ".heap", ".collapsed", ".jsonl"])
 def test_a_name_that_is_only_an_ending_is_refused(
     script: str, complaint: Complaint, name: str
 ) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import attrs
 import pytest
 from heap_v2_reading import read
+from two_versions import AFTER, BEFORE, MORE_BYTES
 
 from gcmodel import Heap
 from gcmodel.profiling.profile import Fate, Frame, Profile
-from gcmodel.profiling.sampled_run import Program
 from gcmodel.profiling.text_formats import stands_for, write_heap_dump
 
 Recorded = Callable[..., Profile]
@@ -32,13 +32,6 @@ def jeprof(path: Path, *options: str) -> tuple[int, dict[str, int]]:
     row = r"^\s*(-?\d+)\s+\S+%\s+\S+%\s+(-?\d+)\s+\S+%\s+(.*?)\s*$"
     rows = re.findall(row, ran.stdout, re.MULTILINE)
     return int(total[1]), {name: int(of["--cum" in options]) for *of, name in rows}
-
-
-def program_of(source: str) -> Program:
-    """The function `main` of a program's source."""
-    names: dict[str, Program] = {}
-    exec(compile(source, "server.py", "exec"), names)
-    return names["main"]
 
 
 def weights_of(profile: Profile) -> dict[str, int]:
@@ -115,27 +108,17 @@ def test_jeprof_reads_whatever_a_function_is_called(profile: Profile, tmp_path: 
     assert total == profile.weight_bytes
 
 
-BEFORE = """
-def answer(heap): heap.allocate_string(200)
-def remember(heap): heap.allocate_node(1)
-def main(heap):
-    for _ in range(500): answer(heap); remember(heap)
-"""
-AFTER = BEFORE.replace("heap.allocate_string(200)", "also(heap); heap.allocate_string(200)")
-AFTER += "def also(heap): heap.allocate_array(9)\n"
-
-
 @needs_jeprof
 def test_jeprof_subtracts_one_version_of_a_program_from_another(
     recorded: Recorded, tmp_path: Path
 ) -> None:
     """Every word is sampled. The new function comes first, so each name has another rank."""
-    for name, source in (("before", BEFORE), ("after", AFTER)):
-        write_heap_dump(recorded(program_of(source), 8), tmp_path / name)
+    for name, program in (("before", BEFORE), ("after", AFTER)):
+        write_heap_dump(recorded(program, 8), tmp_path / name)
     base = f"--base={tmp_path / 'before'}"
     total, by_name = jeprof(tmp_path / "after", "--show_bytes", "--alloc_space", "--cum", base)
     # The last sample point of each run may not have been passed.
-    assert total == pytest.approx(500 * 88, abs=8)
+    assert total == pytest.approx(MORE_BYTES, abs=8)
     changed = {name.split()[0] for name, figure in by_name.items() if abs(figure) > 8}
     assert changed == {"a", "main", "answer", "also", "array"}
 

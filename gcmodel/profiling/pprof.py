@@ -1,0 +1,120 @@
+"""A profile as pprof reads it: what was allocated, survived and is in use, as objects and bytes.
+
+    go tool pprof -sample_index=survived_space FILE.pb.gz
+
+A sample's labels are its type, its fate, and whether it lay in the nursery or outside. Invariant:
+bytes are sums and objects are rounded sums of what samples stand for, so that all formats have the
+same totals; and what pprof goes by is names and lines, so that `-diff_base` subtracts like from
+like.
+
+(google/pprof, `proto/profile.proto`, whose messages are a dozen fields of two kinds: no package
+has them, and to declare them to a library takes more than to write them.)
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from gcmodel.profiling.profile import Fate, Numbers, Profile
+from gcmodel.profiling.text_formats import stands_for
+
+KINDS = {
+    "alloc": frozenset(Fate),
+    "survived": frozenset({Fate.SURVIVED}),
+    "inuse": frozenset(Fate) - {Fate.DIED_YOUNG},
+}
+"""The fates that count. What is in use has survived its first collection, or nobody knows."""
+UNITS = {"objects": "count", "space": "bytes"}
+VARINT, LENGTH_DELIMITED = 0, 2
+"""The wire types of numbers, and of texts and messages."""
+VARINT_BITS = 7
+
+
+def write(profile: Profile, path: Path) -> None:
+    """Write a profile, compressed. Raises OSError."""
+    path.write_bytes(gzip.compress(encoded(profile), mtime=0))
+
+
+def encoded(profile: Profile) -> bytes:
+    """The profile as a message."""
+    header = profile.header
+    strings = Numbers({"": 0})
+    types = [
+        (strings[f"{kind}_{what}"], strings[unit]) for kind in KINDS for what, unit in UNITS.items()
+    ]
+    return _message(
+        *((1, _message((1, name), (2, unit))) for name, unit in types),
+        *((2, sample) for sample in _samples(profile, strings)),
+        *_places(profile, strings),
+        (9, header.began_unix_ms * 10**6),
+        (10, profile.ended_us * 1000),
+        (11, _message((1, strings["space"]), (2, strings["bytes"]))),
+        (12, header.period_bytes),
+        (14, strings["alloc_space"]),
+        *((6, text.encode(errors="replace")) for text in strings),
+    )
+
+
+def _samples(profile: Profile, strings: Numbers[str]) -> list[bytes]:
+    """One for each stack and its labels."""
+    objects: defaultdict[tuple[int, str, Fate, str], float] = defaultdict(float)
+    sizes: Counter[tuple[int, str, Fate, str]] = Counter()
+    for each in profile.samples:
+        place = {None: "unknown", True: "outside", False: "nursery"}[each.is_outside]
+        key = each.stack, each.type, each.fate, place
+        objects[key] += stands_for(each).objects
+        sizes[key] += each.weight_bytes
+    messages = []
+    for key, size_bytes in sizes.items():
+        stack, *labels = key
+        amounts = round(objects[key]), size_bytes
+        values = [n * (key[2] in fates) for fates in KINDS.values() for n in amounts]
+        messages.append(
+            _message(
+                *((1, frame + 1) for frame in profile.frame_numbers_of(stack)),
+                *((2, value) for value in values),
+                *(
+                    (3, _message((1, strings[name]), (2, strings[label])))
+                    for name, label in zip(("type", "fate", "place"), labels, strict=True)
+                ),
+            )
+        )
+    return messages
+
+
+def _places(profile: Profile, strings: Numbers[str]) -> list[tuple[int, bytes]]:
+    """Lines, one for each frame, and the functions that they are of."""
+    functions: Numbers[tuple[str, str, int]] = Numbers()
+    files = profile.short_files()
+    fields = []
+    for number, frame in enumerate(profile.frames, 1):
+        function = functions[frame.function, files[frame.file], frame.first_line] + 1
+        line = _message((1, function), (2, frame.line))
+        fields.append((4, _message((1, number), (4, line))))
+    for (name, file, first_line), number in functions.items():
+        of = (1, number + 1), (2, strings[name]), (4, strings[file]), (5, first_line)
+        fields.append((5, _message(*of)))
+    return fields
+
+
+def _message(*fields: tuple[int, int | bytes]) -> bytes:
+    """A message of numbered fields, none of which is negative."""
+    parts = []
+    for number, value in fields:
+        if isinstance(value, int):
+            parts += [_varint(number << 3 | VARINT), _varint(value)]
+        else:
+            parts += [_varint(number << 3 | LENGTH_DELIMITED), _varint(len(value)), value]
+    return b"".join(parts)
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; each but the last has its highest bit set."""
+    encoded = bytearray()
+    while value >= 1 << VARINT_BITS:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= VARINT_BITS
+    encoded.append(value)
+    return bytes(encoded)
