@@ -26,40 +26,49 @@ from gcmodel.profiling.recorder import Listener, Recorder
 
 
 def make_profile(
-    profiled: Profiled, outputs: Sequence[Path], max_bytes: int, console: Console
+    profiled: Profiled,
+    outputs: Sequence[Path],
+    max_bytes: int,
+    console: Console,
+    before: Path | None = None,
 ) -> bool:
     """Run it, record it and write the files; whether it came to its end.
 
-    Raises BadInputError.
+    It is shown beside the recording `before`, if there is one. Raises BadInputError.
     """
+    profile_before = None if before is None else _read(before, console)
     with recording_place(outputs) as path:
         with screen.first_run(console, profiled):
             cost = profiled.cost()
         with screen.ProfilingProgress(console, profiled, cost) as progress, writing(path):
             is_whole = _record(profiled, cost, path, max_bytes, progress)
         with keeping(path):
-            profile = _read_and_show(path, console)
+            profile = _read(path, console)
+            screen.print_profile(console, profile, profile_before)
             screen.print_costs(console, profile, cost, path.stat().st_size, is_whole=is_whole)
             _export(profile, outputs, console)
     screen.print_written(console, outputs)
     return is_whole
 
 
-def export_recording(path: Path, outputs: Sequence[Path], console: Console) -> None:
+def export_recording(
+    path: Path, outputs: Sequence[Path], console: Console, before: Path | None = None
+) -> None:
     """Write the files that a recording tells, and run nothing. Raises BadInputError."""
     check_exports(path, outputs)
-    _export(_read_and_show(path, console), outputs, console)
+    profile = _read(path, console)
+    profile_before = None if before is None else _read(before, console)
+    screen.print_profile(console, profile, profile_before)
+    _export(profile, outputs, console)
     screen.print_written(console, outputs)
 
 
-def _read_and_show(path: Path, console: Console) -> Profile:
+def _read(path: Path, console: Console) -> Profile:
     with console.status("reading the recording"), reading(path):
         try:
-            profile = recording.read(path)
+            return recording.read(path)
         except RecordingError as problem:
             raise BadInputError(str(problem)) from problem
-    screen.print_profile(console, profile)
-    return profile
 
 
 def _export(profile: Profile, outputs: Sequence[Path], console: Console) -> None:

@@ -103,8 +103,20 @@ def print_costs(
     console.print(f"allocated {allocated}; {recorded} recorded", soft_wrap=True)
 
 
-def print_profile(console: Console, profile: Profile) -> None:
-    """How a profile was sampled, and what its samples stand for."""
+def print_profile(console: Console, profile: Profile, before: Profile | None) -> None:
+    """How a profile was sampled, and what it stands for, or how far that is from `before`."""
+    _print_heading(console, profile)
+    if before is not None:
+        console.print("against ", end="")
+        _print_heading(console, before)
+        _print_differences(console, profile, before)
+    elif profile.samples:
+        _print_figures(console, profile)
+    else:
+        console.print("no object was sampled; a shorter --period may hit one", style="yellow")
+
+
+def _print_heading(console: Console, profile: Profile) -> None:
     header = profile.header
     console.print(header.program, style="bold", end="", soft_wrap=True)
     samples = counted(profile.hits, "sample")
@@ -112,10 +124,6 @@ def print_profile(console: Console, profile: Profile) -> None:
     console.print(f": {samples}, {_distances(profile)} bytes apart; {collections}", soft_wrap=True)
     if header.time_period_us is not None:
         console.print(f"{counted(len(profile.time_samples), 'sample')} by time")
-    if profile.samples:
-        _print_figures(console, profile)
-    else:
-        console.print("no object was sampled; a shorter --period may hit one", style="yellow")
     if not profile.is_complete:
         console.print(
             "the recording ends early: it was interrupted, killed or full", style="yellow"
@@ -146,6 +154,35 @@ def _print_figures(console: Console, profile: Profile) -> None:
     _print_table(console, "stand for", sections, _bytes)
 
 
+def _print_differences(console: Console, after: Profile, before: Profile) -> None:
+    """The sites whose difference is more than chance, the largest first; lines may have moved.
+
+    All bounds together hold with the confidence, so each has its share of what that leaves.
+    """
+    pairs = [
+        [(site[:2], sample) for site, sample in with_sites(profile, with_lines=False)]
+        for profile in (after, before)
+    ]
+    sites = {site for each in pairs for site, _ in each}
+    confidence = 1 - (1 - CONFIDENCE) / max(len(sites), 1)
+    new, old = (
+        estimates(profile, each, confidence, sites)
+        for profile, each in zip((after, before), pairs, strict=True)
+    )
+    changes = {site: new[site].minus(old[site]) for site in sites}
+    changed = sorted(
+        (site for site in sites if changes[site].is_not_zero),
+        key=lambda site: (-abs(changes[site].bytes), site),
+    )
+    heading = f"site, {min(SITES_SHOWN, len(changed))} of {len(changed)} that differ"
+    shown = {site: changes[site] for site in changed[:SITES_SHOWN]}
+    if shown:
+        _print_table(console, "differ by", {heading: shown}, _signed_bytes)
+    has_bounds = after.header.is_random and before.header.is_random
+    how = "the same" + (", or as far apart as chance may have them" if has_bounds else "")
+    console.print(f"{counted(len(sites) - len(changed), 'site')}: {how}")
+
+
 def _print_table(
     console: Console,
     heading: str,
@@ -166,6 +203,10 @@ def _print_table(
             figures = map(show, (estimate.bytes, *bounds))
             table.add_row(cut(" in ".join(map(str, site)), columns), *figures)
     console.print(table)
+
+
+def _signed_bytes(figure: int) -> str:
+    return ("-" if figure < 0 else "+") + _bytes(abs(figure))
 
 
 def _bytes(figure: int) -> str:

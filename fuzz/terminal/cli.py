@@ -352,7 +352,6 @@ def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -
     "--output",
     "outputs",
     metavar="FILE",
-    required=True,
     multiple=True,
     type=FILE,
     help="A file to write: .json or .json.gz for the Firefox Profiler, .pb.gz for pprof, "
@@ -384,9 +383,17 @@ def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -
     type=ByteSize(),
     help="How large the recording may become.  [default: 100M]",
 )
+@click.option(
+    "--diff",
+    "before",
+    metavar="RECORDING",
+    type=FILE,
+    help="Show how it differs from this recording, by more than chance.",
+)
 def profile_command(
     what: Path,
     outputs: tuple[Path, ...],
+    before: Path | None,
     **recording: Any,  # noqa: ANN401 - the options that are RecordingOptions
 ) -> int:
     """Profile what allocates, on the reference collector, for people to look at.
@@ -404,9 +411,11 @@ def profile_command(
         _check_other(output, what)
     profiled = to_profile(what, options)
     if profiled is None:
-        export_recording(what, outputs, Screen().console)
+        export_recording(what, outputs, Screen().console, before)
         return CLEAN
-    is_whole = make_profile(profiled, outputs, options.recording_bytes, Screen().console)
+    if not outputs:
+        raise BadInputError(f"{what}: is no recording yet; name a file for it: -o FILE.jsonl")
+    is_whole = make_profile(profiled, outputs, options.recording_bytes, Screen().console, before)
     return CLEAN if is_whole else INCONCLUSIVE
 
 

@@ -44,6 +44,12 @@ class Estimate:
     bytes: int
     bounds: Bounds | None
 
+    @property
+    def is_not_zero(self) -> bool:
+        """Whether zero lies outside of the bounds; without any, whether it is not these bytes."""
+        bounds = self.bounds or Bounds(self.bytes, self.bytes)
+        return not bounds.low_bytes <= 0 <= bounds.high_bytes
+
     def minus(self, before: Estimate) -> Estimate:
         """The difference, with bounds at as many deviations as those of both, in squares.
 

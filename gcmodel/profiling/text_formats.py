@@ -63,10 +63,14 @@ def stands_for(sample: ProfileSample) -> Totals:
     return Totals(sample.weight_bytes / sample.counted_bytes, sample.weight_bytes)
 
 
-def with_sites(profile: Profile) -> Iterator[tuple[Site, ProfileSample]]:
+def with_sites(
+    profile: Profile, *, with_lines: bool = True
+) -> Iterator[tuple[Site, ProfileSample]]:
     """Each sample, and its site as it is named in all text formats and to people."""
     files = profile.short_files()
-    names = {frame: _name_of(frame, files[frame.file]) for frame in profile.frames}
+    names = {
+        frame: _name_of(frame, files[frame.file], with_lines=with_lines) for frame in profile.frames
+    }
 
     @cache
     def names_of(stack: int) -> Site:
@@ -77,9 +81,10 @@ def with_sites(profile: Profile) -> Iterator[tuple[Site, ProfileSample]]:
         yield (top, *names_of(sample.stack)), sample
 
 
-def _name_of(frame: Frame, file: str) -> str:
+def _name_of(frame: Frame, file: str, *, with_lines: bool) -> str:
     """A frame as one name: function, file and line, if it has these."""
-    return _carried(f"{frame.function} {file}:{frame.line}" if file else frame.function)
+    line = f":{frame.line}" if with_lines else ""
+    return _carried(f"{frame.function} {file}{line}" if file else frame.function)
 
 
 def _carried(name: str) -> str:

@@ -264,7 +264,65 @@ def test_several_files_are_written_of_one_run(script: str, profiled: Profiled) -
     assert [line.partition(":")[0] for line in printed.splitlines()[-6:]] == names
 
 
+# What has changed.
+
+
+CHANGED = (
+    f"import sys  # So all lines have moved.\n{SCRIPT}        if number % 5 == 0: also(heap)\n"
+)
+CHANGED += "def also(heap):\n    heap.allocate_array(9)\n    heap.free(len(heap.roots) - 1)\n"
+
+
+def test_a_change_of_a_program_is_shown_and_nothing_else(script: str, profiled: Profiled) -> None:
+    profiled(script, "--period", "64", "-o", "before.jsonl")
+    Path(script).write_text(CHANGED)
+    profiled(script, "--period", "64", "--seed", "7", "-o", "after.jsonl")
+    printed = profiled("after.jsonl", "--diff", "before.jsonl")
+    row = r"^array \[died young\] in also nodes.py +\+\S+ kB +\+(\S+) kB +\+(\S+) kB$"
+    found = re.search(row, printed, re.MULTILINE)
+    assert found is not None, printed
+    # A thousand arrays, some of which may have survived: in the table that is another site.
+    assert float(found[1]) < 88 < float(found[2])
+    assert "1 of 1 that differ" in printed
+    assert re.search(
+        "^[12] sites?: the same, or as far apart as chance may have them$", printed, re.MULTILINE
+    )
+
+
+def test_what_chance_alone_has_changed_is_not_shown(script: str, profiled: Profiled) -> None:
+    profiled(script, "--period", "64", "-o", "before.jsonl")
+    printed = profiled(
+        script, "--period", "64", "--seed", "7", "--diff", "before.jsonl", "-o", "after.jsonl"
+    )
+    assert "that differ" not in printed
+    assert "1 site: the same, or as far apart as chance may have them" in printed
+
+
+def test_at_fixed_distances_all_that_differs_is_shown_without_bounds(
+    script: str, profiled: Profiled
+) -> None:
+    profiled(script, "--period", "64", "--fixed", "-o", "before.jsonl")
+    Path(script).write_text(SCRIPT.replace("5000", "4000"))
+    printed = profiled(
+        script, "--period", "64", "--fixed", "--diff", "before.jsonl", "-o", "after.jsonl"
+    )
+    assert re.search(
+        r"^node \[died young\] in make nodes.py +-32.00 kB *$", printed, re.MULTILINE
+    ), printed
+    assert printed.count("the same\n") == 1
+
+
 # Mistakes.
+
+
+def test_a_program_needs_a_file_for_its_recording(script: str, complaint: Complaint) -> None:
+    assert "nodes.py: is no recording yet; name a file for it: -o FILE.jsonl" in complaint(script)
+
+
+def test_a_program_is_compared_with_recordings_only(script: str, complaint: Complaint) -> None:
+    line = complaint(script, "--diff", script, "-o", "out.jsonl")
+    assert "nodes.py:1: a recording begins with a header line" in line
+    assert not Path("out.jsonl").exists()
 
 
 @pytest.mark.parametrize("period", ["12", "0", str(2**64), "7", "1"])
