@@ -20,6 +20,7 @@ from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import reruns
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import RerunOracle
+from fuzz.oracles.oracle import UNPROMISED
 from fuzz.protocol.actions import Action
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract, problem_of_configuration
@@ -138,11 +139,16 @@ def _difference(failure: Failure, change: str) -> Difference:
 
 
 def _observable(before: Run, after: Run) -> Iterator[Difference]:
-    """Each field that both tell of, where they first differ in it."""
+    """Each field that both tell of, where they first differ in it.
+
+    What depends on when collections come is no change where they come whenever they like.
+    """
+    contracts = before.contract, after.contract
+    ignored = () if all("collections" in each.promises for each in contracts) else UNPROMISED
     fields = [
         each
         for each in COMPARED
-        if each in {*before.contract.observes} & {*after.contract.observes}
+        if all(each in contract.observes for contract in contracts) and each not in ignored
     ]
     answers = zip(before.answers, after.answers, strict=False)
     for number, (then, now) in enumerate(answers, 1):

@@ -15,11 +15,12 @@ from fuzz.protocol.actions import (
     Action,
     AllocateNode,
     AllocateString,
+    CollectFull,
     CollectMinor,
     EnableSampling,
     TakeIdentity,
 )
-from fuzz.protocol.contract import Contract, KindLayout, Prebuilt
+from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import BROKE, MENDED, OBSERVABLE, STILL_FAILS, Failure, run_actions, run_through
@@ -155,6 +156,20 @@ def test_an_order_is_told_only_of_the_same_events(
 
     actions = (EnableSampling(8), AllocateNode(0), CollectMinor())
     found = compared(reference, Changed(answer=ordered), *actions)
+    assert [each.field for each in found] == fields
+
+
+@pytest.mark.parametrize(("promises", "fields"), [(("collections",), ["minors"]), ((), [])])
+def test_when_collections_come_is_compared_only_where_both_promise_it(
+    promises: tuple[Promise, ...], fields: list[str], reference: Target
+) -> None:
+    def collects_more(action: Action, observation: Observation) -> None:
+        if isinstance(action, CollectFull):
+            observation.minors += 1
+            observation.order += "M"
+
+    newer = Changed(lambda contract: attrs.evolve(contract, promises=promises), collects_more)
+    found = compared(reference, newer, AllocateNode(0), CollectFull())
     assert [each.field for each in found] == fields
 
 
