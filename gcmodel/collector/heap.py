@@ -323,7 +323,7 @@ class Heap:
         the object found there.
         """
         found = list(dict.fromkeys(self.roots + self.prebuilt))
-        numbers = dict(zip(found, range(len(found)), strict=True))
+        numbers = {obj: number for number, obj in enumerate(found)}
         places = OUTSIDE, self.nursery.filling
         graph: list[list[int]] = []
         for obj in found:
