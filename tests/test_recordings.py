@@ -624,6 +624,7 @@ def contract_of(setup: JsonObject) -> Contract:
         settings=(),
         actions=(),
         observes=OBSERVED,
+        promises=("collections",),
     )
 
 
