@@ -213,7 +213,7 @@ def save_reduced(
 ) -> Find:
     """Reduce a failure until that is over, run it once more, and save what failed again.
 
-    What does not come back in a program may have hung on what the process had kept of other traces,
+    What does not come back in a program may depend on what the process had kept of other traces,
     or of other candidates: then it is tried with a process for each.
     """
     failure = raw.failure

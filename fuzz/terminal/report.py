@@ -125,7 +125,7 @@ def print_find(
         alone = ", in a process of its own" if find.trace.header.fresh_process else ""
         screen.print(f"  found     by the {found.engine} engine{was}{alone}")
     if not find.reproduced and find.trace.header.target in PROGRAMS and options.keeps_processes:
-        screen.print("  perhaps   it hangs on earlier traces; with --fresh-process there are none")
+        screen.print("  perhaps   it needs earlier traces; with --fresh-process there are none")
     pages = [f"docs/findings/{page}.md" for page in pages_like(find)]
     if pages:
         screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)

@@ -131,7 +131,7 @@ def test_what_needs_an_earlier_trace_is_said_not_to_be_reproduced(
     assert session("later") == INCONCLUSIVE
     printed = capsys.readouterr().out
     assert "(seen once, NOT reproduced)" in printed
-    assert "it hangs on earlier traces; with --fresh-process there are none" in printed
+    assert "it needs earlier traces; with --fresh-process there are none" in printed
 
 
 @pytest.mark.slow
