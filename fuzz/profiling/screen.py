@@ -22,7 +22,7 @@ from fuzz.profiling.profiled import Profiled
 from gcmodel.estimation.samples import Site
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.estimates import CONFIDENCE, Estimate, estimates
-from gcmodel.profiling.profile import Profile
+from gcmodel.profiling.profile import Profile, ProfileSample
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.text_formats import with_sites
 
@@ -140,7 +140,17 @@ def _distances(profile: Profile) -> str:
 
 
 def _print_figures(console: Console, profile: Profile) -> None:
-    """What the samples stand for: all of them, each type and fate, and the sites with most."""
+    """What the samples stand for: all, what was live, each type and fate, the largest sites."""
+    peak_us = profile.peak_us()
+    collections = sum(each.ended_us <= peak_us for each in profile.minor_collections)
+    moments = {
+        f"live at most, after {counted(collections, 'collection')}": profile.live(peak_us),
+        "live at the end": profile.live(profile.ended_us),
+    }
+    live: dict[Site, Estimate] = {}
+    for name, samples in moments.items():
+        keyed: list[tuple[Site, ProfileSample]] = [((name,), sample) for sample in samples]
+        live |= estimates(profile, keyed, keys=[(name,)])
     sites = [*with_sites(profile)]
     total, by_type, by_site = (
         estimates(profile, ((site[:frames], sample) for site, sample in sites))
@@ -148,7 +158,7 @@ def _print_figures(console: Console, profile: Profile) -> None:
     )
     largest = dict(islice(by_site.items(), SITES_SHOWN))
     sections = {
-        "type and fate": {("all samples",): total[()], **by_type},
+        "type and fate": {("all samples",): total[()], **live, **by_type},
         f"site, {len(largest)} of {len(by_site)}": largest,
     }
     _print_table(console, "stand for", sections, _bytes)

@@ -3,7 +3,8 @@
     heap ─events─► recorder ─lines─► recording ─read─► profile ─► firefox, pprof, text_formats
 
 It imports all of gcmodel but blocks and workloads. A newcomer begins with the lines of `recording`,
-then reads `recorder`, which writes them, and `sampled_run`, which runs a program for it.
+then reads `recorder`, which writes them, `following`, which tells it what is freed, and
+`sampled_run`, which runs a program for it.
 
 Invariant: the recorder is told plain data and has no heap, so it can neither allocate in it nor
 change it. All formats are made of the recording, whenever somebody asks for one, also when the

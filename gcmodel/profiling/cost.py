@@ -29,8 +29,9 @@ STACK_BYTES = 1024
 """What the first sample at a site, or of a moment, may take, with all frames of its stack."""
 STACKS_BYTES = 2**16
 """What the stacks of a program that has only so many may take, about."""
-# What is taken at most, in most recordings, by the line of a sample, by the entry of each hit, by
-# the lines of a minor collection with a step of a major one, and by that of a moment.
+# What is taken at most, in most recordings, by the line of a sample with its number when it is
+# freed, by the entry of each hit, by the lines of a minor collection with a step of a major one,
+# and by that of a moment.
 SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
 PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
 

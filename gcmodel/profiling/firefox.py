@@ -258,14 +258,14 @@ def _samples(stacks: list[int], times_us: list[int]) -> Json:
 def _native_allocations(profile: Profile, stacks: list[int]) -> Json:
     """What came and what went, for the view of what is retained.
 
-    An object that died young is gone when its fate is known, with the stack that made it, since no
-    frame of the program frees objects. One that survived is never heard of again, and so retained.
+    An object is gone when a collection has told so, with the stack that made it, since no frame of
+    the program frees objects.
     """
     rows = []
     for address, (sample, stack) in enumerate(zip(profile.samples, stacks, strict=True)):
         rows.append((sample.at_us, sample.weight_bytes, stack, address))
-        if sample.fate is Fate.DIED_YOUNG and sample.judged_at_us is not None:
-            rows.append((sample.judged_at_us, -sample.weight_bytes, stack, address))
+        if sample.died_at_us is not None:
+            rows.append((sample.died_at_us, -sample.weight_bytes, stack, address))
     # The sort is stable, so an object that dies in the microsecond of its birth dies after it.
     rows.sort(key=itemgetter(0))
     times_us, weights, row_stacks, addresses = map(list, zip(*rows, strict=True))

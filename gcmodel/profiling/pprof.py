@@ -14,18 +14,21 @@ has them, and to declare them to a library takes more than to write them.)
 from __future__ import annotations
 
 import gzip
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
-from gcmodel.profiling.profile import Fate, Numbers, Profile
+from gcmodel.estimation.unbiased import Totals
+from gcmodel.profiling.profile import Fate, Numbers, Profile, ProfileSample
 from gcmodel.profiling.text_formats import stands_for
 
-KINDS = {
-    "alloc": frozenset(Fate),
-    "survived": frozenset({Fate.SURVIVED}),
-    "inuse": frozenset(Fate) - {Fate.DIED_YOUNG},
+KINDS: dict[str, Callable[[ProfileSample], bool]] = {
+    "alloc": lambda _: True,
+    "survived": lambda sample: sample.fate is Fate.SURVIVED,
+    "inuse": lambda sample: sample.died_at_us is None,
 }
-"""The fates that count. What is in use has survived its first collection, or nobody knows."""
+"""Which samples count. What is in use, no collection has told to be dead."""
+LABELS = "type", "fate", "place"
 UNITS = {"objects": "count", "space": "bytes"}
 VARINT, LENGTH_DELIMITED = 0, 2
 """The wire types of numbers, and of texts and messages."""
@@ -59,28 +62,24 @@ def encoded(profile: Profile) -> bytes:
 
 def _samples(profile: Profile, strings: Numbers[str]) -> list[bytes]:
     """One for each stack and its labels."""
-    objects: defaultdict[tuple[int, str, Fate, str], float] = defaultdict(float)
-    sizes: Counter[tuple[int, str, Fate, str]] = Counter()
+    sums: defaultdict[tuple[int, str, str, str], dict[str, Totals]] = defaultdict(
+        lambda: dict.fromkeys(KINDS, Totals())
+    )
     for each in profile.samples:
         place = {None: "unknown", True: "outside", False: "nursery"}[each.is_outside]
-        key = each.stack, each.type, each.fate, place
-        objects[key] += stands_for(each).objects
-        sizes[key] += each.weight_bytes
+        of = sums[each.stack, each.type, each.fate, place]
+        for kind, counts in KINDS.items():
+            if counts(each):
+                of[kind] += stands_for(each)
     messages = []
-    for key, size_bytes in sizes.items():
-        stack, *labels = key
-        amounts = round(objects[key]), size_bytes
-        values = [n * (key[2] in fates) for fates in KINDS.values() for n in amounts]
-        messages.append(
-            _message(
-                *((1, frame + 1) for frame in profile.frame_numbers_of(stack)),
-                *((2, value) for value in values),
-                *(
-                    (3, _message((1, strings[name]), (2, strings[label])))
-                    for name, label in zip(("type", "fate", "place"), labels, strict=True)
-                ),
-            )
-        )
+    for (stack, *labels), of in sums.items():
+        frames = [(1, number + 1) for number in profile.frame_numbers_of(stack)]
+        values = [(2, round(n)) for each in of.values() for n in (each.objects, each.bytes)]
+        named = [
+            (3, _message((1, strings[name]), (2, strings[label])))
+            for name, label in zip(LABELS, labels, strict=True)
+        ]
+        messages.append(_message(*frames, *values, *named))
     return messages
 
 

@@ -13,6 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import accumulate
+from operator import neg
 from pathlib import PurePath
 from typing import Self, TypeVar
 
@@ -132,6 +134,18 @@ class ProfileSample:
         default=attrs.Factory(lambda self: self.hits * self.period_bytes, takes_self=True)
     )
     """The allocated bytes that it stands for: where distances are random, by its chance."""
+    freed_at_us: int | None = None
+    """When a major collection freed it, if it survived and one has."""
+
+    @property
+    def may_live_old(self) -> bool:
+        """Whether it has survived, and no major collection has freed it."""
+        return self.fate is Fate.SURVIVED and self.freed_at_us is None
+
+    @property
+    def died_at_us(self) -> int | None:
+        """When a collection, minor or major, has told that it is dead; None if none has."""
+        return self.judged_at_us if self.fate is Fate.DIED_YOUNG else self.freed_at_us
 
 
 @attrs.frozen
@@ -191,6 +205,25 @@ class Profile:
     def weight_bytes(self) -> int:
         """The allocated bytes that all samples stand for."""
         return sum(sample.weight_bytes for sample in self.samples)
+
+    def live(self, at_us: int) -> list[ProfileSample]:
+        """The samples of objects that were there then, and not told to be dead."""
+        return [
+            each
+            for each in self.samples
+            if each.at_us <= at_us and (each.died_at_us is None or at_us < each.died_at_us)
+        ]
+
+    def peak_us(self) -> int:
+        """The first moment at which what was live stood for most bytes."""
+        changes = Counter[int]()
+        for each in self.samples:
+            changes[each.at_us] += each.weight_bytes
+            if each.died_at_us is not None:
+                changes[each.died_at_us] -= each.weight_bytes
+        moments = sorted(changes)
+        live_bytes = accumulate(changes[at_us] for at_us in moments)
+        return max(zip(live_bytes, map(neg, moments), strict=True), default=(0, 0))[1] * -1
 
     def short_files(self) -> dict[str, str]:
         """The end of each file's path, long enough to tell it from the others'."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import psutil
 
+from gcmodel.collector.major import State
 from gcmodel.memory.events import ContextSample, Events, Report
 from gcmodel.profiling.recording import RecordingWriter
 
@@ -43,6 +44,8 @@ class Recorder(Events):
         self._collection_began_us = 0
         self._step_began_us = 0
         self._phase = 0
+        self.has_swept = False
+        """Whether a major collection has freed objects of which `freed` may not have told yet."""
 
     @property
     def now_us(self) -> int:
@@ -69,6 +72,11 @@ class Recorder(Events):
         with self._hearing:
             self._line("dropped")
 
+    def freed(self, numbers: list[int]) -> None:
+        """Sampled objects are freed, each told by how many were sampled before it."""
+        with self._hearing:
+            self.writer.line(f'["freed",{self.now_us},[{",".join(map(str, numbers))}]]')
+
     def minor_collection_ended(
         self, memory_used_bytes: int, arena_bytes: int, major_state: int
     ) -> None:
@@ -84,6 +92,7 @@ class Recorder(Events):
         self._step_began_us, self._phase = self.now_us, state
 
     def major_step_ended(self, state: int) -> None:
+        self.has_swept |= self._phase == State.SWEEPING
         with self._hearing:
             self._line("step", self._step_began_us, self._phase, state)
 

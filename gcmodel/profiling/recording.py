@@ -6,6 +6,7 @@
     ["sample", at_us, stack, hits, period_bytes, counted_bytes]   an object is pending from here on
     ["report", at_us, [entries]]                                  what was pending, the newest first
     ["dropped", at_us]                                            it will never be reported
+    ["freed", at_us, [samples]]                                   what a major collection has freed
     ["minor", at_us, began_us, memory_used_bytes, arena_bytes, resident_bytes]
     ["step", at_us, began_us, phase, next_phase]                  a step of a major collection
     ["time", at_us, stack]                                        what ran at that moment
@@ -220,6 +221,8 @@ class _Reading:
                 self._sample(ProfileSample(self._at(at), self._stack(stack), hits, period, counted))
             case ["report", int(at), [*entries]] if all(type(each) is int for each in entries):
                 self._report(self._at(at), entries)
+            case ["freed", int(at), [*numbers]] if all(type(each) is int for each in numbers):
+                self._freed(self._at(at), numbers)
             case ["dropped", int(at)]:
                 self._at(at)
                 self._pending.clear()
@@ -301,6 +304,13 @@ class _Reading:
             sample.fate = Fate.SURVIVED if entry & REPORT_SURVIVED else Fate.DIED_YOUNG
             sample.judged_at_us = at_us
         self._pending.clear()
+
+    def _freed(self, at_us: int, numbers: list[int]) -> None:
+        samples = self.profile.samples
+        for number in numbers:
+            if number >= len(samples) or not samples[number].may_live_old:
+                raise ValueError(f"sample {number} is of no object that survived and may live")
+            samples[number].freed_at_us = at_us
 
     def _step(self, began_us: int, ended_us: int, phase: State, after: State) -> None:
         steps, collecting_us = 1, ended_us - began_us

@@ -18,7 +18,7 @@ from pathlib import Path
 from gcmodel.estimation.heap_v2 import DumpedStack, write_with_names
 from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
-from gcmodel.profiling.profile import Fate, Frame, Profile, ProfileSample
+from gcmodel.profiling.profile import Frame, Profile, ProfileSample
 
 NO_NAME = "[no name]"
 SEPARATORS = str.maketrans("()<>;", "[][]:")
@@ -42,15 +42,15 @@ def write_collapsed(profile: Profile, path: Path) -> None:
 def write_heap_dump(profile: Profile, path: Path) -> None:
     """Write a heap_v2 dump with names, which `jeprof FILE` reads without a program.
 
-    What is live in it has survived its first minor collection, or its fate is not known; what was
-    allocated is all. The dump says a period of one byte, since its figures are unbiased already: so
-    jeprof shows them as they are, where it would multiply others, and round them. Raises OSError.
+    What is live in it no collection has told to be dead; what was allocated is all. The dump says
+    a period of one byte, since its figures are unbiased already: so jeprof shows them as they are,
+    where it would multiply others, and round them. Raises OSError.
     """
     live: defaultdict[Site, Totals] = defaultdict(Totals)
     allocated: defaultdict[Site, Totals] = defaultdict(Totals)
     for site, sample in with_sites(profile):
         allocated[site] += stands_for(sample)
-        if sample.fate is not Fate.DIED_YOUNG:
+        if sample.died_at_us is None:
             live[site] += stands_for(sample)
     stacks = {
         site: DumpedStack(live=live[site], allocated=totals) for site, totals in allocated.items()

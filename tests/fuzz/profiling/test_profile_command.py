@@ -231,6 +231,21 @@ def test_every_figure_that_chance_decides_has_its_bounds(script: str, profiled: 
         assert low < ALLOCATED_BYTES / 1000 < high
 
 
+def test_what_was_live_is_told(profiled: Profiled) -> None:
+    Path("nodes.py").write_text(
+        "def main(heap):\n"
+        "    for _ in range(100): heap.allocate_array(100)\n"
+        "    heap.collect_full()\n"
+        "    del heap.roots[:60]\n"
+        "    heap.collect_full()\n"
+    )
+    printed = profiled("nodes.py", "--period", "8", "--fixed", "-o", "out.jsonl")
+    assert re.search(r"^live at most, after 1 collection +81\.59 kB *$", printed, re.MULTILINE), (
+        printed
+    )
+    assert re.search(r"^live at the end +32\.64 kB *$", printed, re.MULTILINE)
+
+
 def test_the_largest_sites_are_told_even_with_a_long_name(profiled: Profiled) -> None:
     long = "make_" + "very_" * 20 + "long"
     Path("nodes.py").write_text(SCRIPT.replace("make", long))

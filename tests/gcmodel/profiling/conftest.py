@@ -80,7 +80,7 @@ def recorded(tmp_path: Path) -> Recorded:
         header = ProfileHeader.of_now(
             "a program",
             period_bytes=period_bytes,
-            is_random=False,
+            is_random=options.get("configuration", PROFILED).random_periods,
             nursery_bytes=PROFILED.nursery_bytes,
             time_period_us=time_period_us,
         )

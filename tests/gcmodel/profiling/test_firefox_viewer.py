@@ -186,12 +186,13 @@ def test_the_viewer_s_bytes_of_each_type_and_fate_are_the_samples(
     assert shown == sampled
 
 
-def test_the_viewer_retains_all_but_what_died_young(ask: Ask, counted: Counted) -> None:
-    retained = sum(
-        sample.weight_bytes
-        for sample in counted.profile.samples
-        if sample.fate is not Fate.DIED_YOUNG
-    )
+def test_the_viewer_retains_what_no_collection_has_told_to_be_dead(
+    ask: Ask, counted: Counted
+) -> None:
+    profile = counted.profile
+    retained = sum(each.weight_bytes for each in profile.live(profile.ended_us))
+    survived = (each for each in profile.samples if each.fate is Fate.SURVIVED)
+    assert retained < sum(each.weight_bytes for each in survived)
     assert total_bytes(ask, "native-retained-allocations") == retained > 0
 
 
