@@ -31,7 +31,7 @@ SITES_SHOWN = 8
 BOUNDS = f"low ({CONFIDENCE:.0%})", f"high ({CONFIDENCE:.0%})"
 FIGURES_COLUMNS = 34
 """What the figures take of a line."""
-NAME_COLUMNS_MIN = 20
+NAME_COLUMNS_MIN = 6
 MICROSECONDS_PER_SECOND = 1e6
 
 

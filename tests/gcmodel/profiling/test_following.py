@@ -5,14 +5,17 @@ from pathlib import Path
 
 import attrs
 import pytest
+from heap_v2_reading import read as read_dump
 
 from gcmodel import Heap
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.profiling.estimates import estimates
+from gcmodel.profiling.firefox import processed
 from gcmodel.profiling.pprof import KINDS
 from gcmodel.profiling.profile import Fate, Profile, ProfileSample
 from gcmodel.profiling.recording import RecordingWriter, read
 from gcmodel.profiling.sampled_run import PROFILED
+from gcmodel.profiling.text_formats import write_heap_dump
 
 Recorded = Callable[..., Profile]
 
@@ -93,6 +96,16 @@ def test_what_is_freed_is_no_longer_in_use(recorded: Recorded) -> None:
     profile = recorded(come_and_go, WORD_BYTES)
     in_use = [each for each in profile.samples if KINDS["inuse"](each)]
     assert in_use == profile.live(profile.ended_us)
+
+
+def test_every_format_has_the_same_live_bytes(recorded: Recorded, tmp_path: Path) -> None:
+    configuration = attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(1,))
+    profile = recorded(come_and_go, 512, configuration=configuration)
+    live_bytes = bytes_of(profile.live(profile.ended_us))
+    write_heap_dump(profile, tmp_path / "live.heap")
+    dump = read_dump((tmp_path / "live.heap").read_text().partition("--- heap\n")[2])
+    retained = processed(profile)["threads"][0]["nativeAllocations"]["weight"]
+    assert dump.head.live.bytes == sum(retained) == live_bytes > 0
 
 
 @pytest.mark.parametrize("line", ['["freed", 9, [1]]', '["freed", 9, [0, 0]]', '["freed", 9, [2]]'])
