@@ -41,7 +41,6 @@ class MistakenTarget(HotspotTarget):
         return {
             "phantoms": {"charges": "ahead" if right.charges == "allocated" else "allocated"},
             "larger": {"desired_bytes": right.desired_bytes + 8},
-            "stubborn": {"waste_increment_bytes": 0},
         }
 
 
