@@ -244,8 +244,8 @@ def _words_of(program: str | None) -> tuple[str, ...]:
 before_option = click.option(
     "--before",
     metavar="OLD",
-    help="Run the same traces on two: a --command, --source or --library of the --target, or, "
-    "without one, a target.",
+    help="Run the same traces on two: a --command, --source, --library or --java of the --target, "
+    "or, without one, a target.",
 )
 after_option = click.option(
     "--after", metavar="NEW", help="The other of the two: a failure is what only this one has."
