@@ -56,6 +56,7 @@ def failures_of(slices: Sequence[Slice]) -> set[str]:
     return {failure.message for each in slices for failure in each.failures}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["random", "machine"])
 def test_a_session_is_clean(engine: str) -> None:
     slices = [*slices_of(make_engine(engine, Whimsical(), "1"), ACTIONS, ProbeCounter())]

@@ -178,12 +178,14 @@ def test_the_same_seed_samples_the_same(script: str, profiled: Profiled) -> None
     assert collapsed("one.collapsed") == collapsed("two.collapsed")
 
 
+@pytest.mark.slow
 def test_another_seed_samples_otherwise(script: str, profiled: Profiled) -> None:
     for seed in ("7", "8"):
         profiled(script, "--period", "64", "--seed", seed, "-o", f"{seed}.collapsed")
     assert collapsed("7.collapsed") != collapsed("8.collapsed")
 
 
+@pytest.mark.slow
 def test_a_program_can_be_repeated(script: str, profiled: Profiled) -> None:
     profiled(script, "--period", "64", "--fixed", "--repeat", "3", "-o", "out.collapsed")
     assert sum(collapsed().values()) == 3 * ALLOCATED_BYTES - 64
@@ -288,6 +290,7 @@ CHANGED = (
 CHANGED += "def also(heap):\n    heap.allocate_array(9)\n    heap.free(len(heap.roots) - 1)\n"
 
 
+@pytest.mark.slow
 def test_a_change_of_a_program_is_shown_and_nothing_else(script: str, profiled: Profiled) -> None:
     profiled(script, "--period", "64", "-o", "before.jsonl")
     Path(script).write_text(CHANGED)
@@ -576,6 +579,7 @@ def test_a_scripts_module_can_be_imported_while_it_runs(profiled: Profiled) -> N
     assert collapsed()
 
 
+@pytest.mark.slow
 def test_files_of_one_name_are_told_apart(profiled: Profiled) -> None:
     for name in ("one", "two"):
         Path(name).mkdir()
@@ -618,6 +622,7 @@ def main(heap):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "code"), [("return", 0), ("raise SystemExit(7)", 7), ("os._exit(9)", 9), ("1 / 0", 1)]
 )
@@ -696,6 +701,7 @@ def test_a_program_whose_stack_is_full_goes_on_without_a_recorder(complaint: Com
     assert read(Path("out.jsonl")).weight_bytes > 0
 
 
+@pytest.mark.slow
 def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
     script: str, complaint: Complaint, profiled: Profiled
 ) -> None:
@@ -713,6 +719,7 @@ def test_a_size_in_which_nothing_fits_says_so(script: str, complaint: Complaint)
     assert "raise --max-size" in line
 
 
+@pytest.mark.slow
 def test_a_recording_that_outgrows_its_forecast_ends_there_and_can_be_shown(
     complaint: Complaint, profiled: Profiled
 ) -> None:
@@ -876,6 +883,7 @@ def endless(unmeasured: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_a_recording_that_exports(
     endless: subprocess.Popen[bytes], profiled: Profiled
 ) -> None:
@@ -886,6 +894,7 @@ def test_a_kill_leaves_a_recording_that_exports(
     assert sum(collapsed("late.collapsed").values()) > 50_000
 
 
+@pytest.mark.slow
 def test_an_interrupt_writes_what_was_recorded(endless: subprocess.Popen[bytes]) -> None:
     endless.send_signal(signal.SIGINT)
     assert endless.wait() == INCONCLUSIVE

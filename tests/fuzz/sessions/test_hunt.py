@@ -75,6 +75,7 @@ def test_each_hunt_is_told() -> None:
     assert [len(each.hunts) for each in records] == [2]
 
 
+@pytest.mark.slow
 def test_the_figures_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["bugs", BUG, "--seeds", "2", "--workers", "1", "--json"]) == CLEAN
     [row] = json.loads(capsys.readouterr().out)["bugs"]
@@ -86,6 +87,7 @@ def test_the_figures_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> 
     assert row["reduced"] >= row["shortest"] == 1
 
 
+@pytest.mark.slow
 def test_in_a_pipe_the_table_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
     run_command_line(["bugs", BUG, "--seeds", "1", "--workers", "1"])
     printed = capsys.readouterr()
@@ -93,6 +95,7 @@ def test_in_a_pipe_the_table_is_plain_text(capsys: pytest.CaptureFixture[str]) -
     assert "\x1b" not in printed.out + printed.err
 
 
+@pytest.mark.slow
 def test_the_reduced_trace_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     run_command_line(["bugs", BUG, "--seeds", "1", "--workers", "1", "--trace"])
     assert "← the culprit" in capsys.readouterr().out

@@ -150,6 +150,7 @@ def samples_of(target: FullTarget, actions: list[Action]) -> list[int]:
     return [each.samples for each in said]
 
 
+@pytest.mark.slow
 def test_a_sample_is_taken_where_the_distance_ends(target: FullTarget) -> None:
     target.start({"first_bytes": 80})
     assert samples_of(target, [EnableSampling(PERIOD), AllocateString(56)]) == [0, 0]
@@ -250,6 +251,7 @@ def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
     assert target.perform(AllocateNode(0)).error is None
 
 
+@pytest.mark.slow
 def test_the_program_ends_as_a_machine_does(java: Path) -> None:
     words = [sys.executable, "-m", KEEPER, str(java / LIBRARY)]
     pipe = subprocess.PIPE
@@ -384,6 +386,7 @@ def test_a_mistake_in_the_contract_ends_a_run_as_a_find(java: Path, tmp_path: Pa
     assert run_command_line(["run", "-x", *words]) == MISMATCH
 
 
+@pytest.mark.slow
 def test_a_table_with_another_rounding_is_found(
     target: FullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_what_broke_is_a_failure_like_any_other(capsys: pytest.CaptureFixture[st
     assert (replay(RIGHT), replay(WRONG)) == (CLEAN, MISMATCH)
 
 
+@pytest.mark.slow
 def test_what_is_mended_is_no_failure_and_stays_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(WRONG, RIGHT, "--summary", "summary.json") == CLEAN
     printed = capsys.readouterr().out

@@ -108,6 +108,7 @@ def test_what_is_found_is_reduced_and_saved(suite: Suite) -> None:
     assert find.header.target == "mine+of+mine"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_saved_is_shown(suite: Suite) -> None:
     suite.folder.write_text("no folder")
     problem = suite.problem(planted)
@@ -120,6 +121,7 @@ def test_default_settings_find_the_readme_s_bug(suite: Suite) -> None:
     assert "FAILURE 1: pointers / limit / " in suite.problem(lambda: planted(README_S))
 
 
+@pytest.mark.slow
 def test_a_failure_comes_again_from_the_user_s_database(suite: Suite) -> None:
     own = {"derandomize": False, "database": InMemoryExampleDatabase()}
     assert suite.problem(planted, **own)
