@@ -1,6 +1,6 @@
 """The class of nodes, as a class file made by hand, so that no compiler is needed.
 
-(The Java Virtual JavaMachine Specification, chapter 4.)
+(The Java Virtual Machine Specification, chapter 4.)
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ class Keeper:
                 _end_like(process)
             answers.write(answer)
             answers.flush()
+        for process in self._processes.values():
+            process.communicate()
 
     def _process_for(self, configuration: dict[str, int]) -> Process:
         """One that is not known is the first one's to refuse."""

@@ -6,6 +6,7 @@ openjdk-17-jdk-headless`.
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -26,27 +27,35 @@ from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
 from fuzz.oracles.distances import Hotspot
 from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     NAMES,
     Action,
     AllocateArray,
     AllocateNode,
     AllocateString,
+    CheckHeap,
     CollectFull,
     CollectMinor,
     CopyArray,
+    DisableSampling,
     EnableSampling,
     Free,
     Read,
+    ReadNumber,
+    SetPeriod,
+    TakeIdentity,
     Write,
+    WriteNumber,
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
+from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Run
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot import hotspot_command
-from fuzz.targets.hotspot.collectors import COLLECTORS
+from fuzz.targets.hotspot.collectors import COLLECTORS, G1, SERIAL
 from fuzz.targets.hotspot.hotspot_command import DEBIANS, LIBRARY, WHEEL, find_library
 from fuzz.terminal.cli import run_command_line
 
@@ -249,6 +258,28 @@ def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
     assert "there is no thread 2" in errors[2]
     assert "IndexError" in errors[3]
     assert target.perform(AllocateNode(0)).error is None
+
+
+EACH_ACTION: list[Action] = [
+    *(SetPeriod(64), EnableSampling(64)),
+    *(AllocateArray(4), AllocateNode(7), AllocateString(3000, thread=1), AllocateArray(4)),
+    *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
+    *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectFull(), TakeIdentity(1)),
+    *(Free(1), AllocateString(500_000), DisableSampling(), AllocateNode(9), CheckHeap()),
+]
+"""Read makes one more root."""
+
+
+@pytest.mark.parametrize("collector", [SERIAL, G1])
+def test_a_trace_alone_is_answered_to_its_end(collector: str, java: Path) -> None:
+    header = Header(VERSION, "hotspot", {"threads": 2, "collector": COLLECTORS.index(collector)})
+    words = [sys.executable, "-m", KEEPER, str(java / LIBRARY)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    trace = traces.dumps(Trace(header, EACH_ACTION)).encode()
+    done = subprocess.run(words, input=trace, stdout=subprocess.PIPE, check=True, env=environment)
+    said = done.stdout.splitlines()
+    assert len(said) == 1 + len(EACH_ACTION)
+    assert [line for line in said if b"error" in line] == []
 
 
 @pytest.mark.slow
