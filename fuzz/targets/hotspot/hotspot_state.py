@@ -45,14 +45,22 @@ class Samplers:
         """
         if self._generator is not None:
             return
-        seed = (attach() + self._sampler) % 2**32 or 1
-        state = (seed * MULTIPLIER + INCREMENT) % 2**BITS
-        found = list(_places_of(state.to_bytes(8, "little"), self._library))
+        wanted = self._state_after(attach()).to_bytes(WORD_BYTES, "little")
+        found = list(_places_of(wanted, self._library))
+        # A copy, `wanted` itself perhaps, stays as it is when one more thread is born.
+        if len(found) > 1:
+            state = self._state_after(attach())
+            found = [place for place in found if word(place) == state]
         if len(found) != 1:
             raise BadInputError(
                 f"{self._library}: the generator of samples is at {len(found)} places, not at one"
             )
         [self._generator] = found
+
+    def _state_after(self, birth: int) -> int:
+        """What the generator's state is after the birth of the thread that lies there."""
+        seed = (birth + self._sampler) % 2**32 or 1
+        return (seed * MULTIPLIER + INCREMENT) % (1 << BITS)
 
     def buffer_bytes(self, thread: int) -> int:
         """How large its buffers are wanted, which is settled where they are not resized."""

@@ -334,6 +334,23 @@ def test_after_a_traces_start_nothing_is_read_but_where_new_buffers_are(
     subprocess.run(words, env={"PYTHONPATH": str(ROOT)}, check=True)
 
 
+COPYING = """
+import ctypes, sys
+from fuzz.targets.hotspot import hotspot_state
+from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
+def places_of(wanted, library, places_of=hotspot_state._places_of):
+    places_of.copy = ctypes.create_string_buffer(wanted)
+    return [ctypes.addressof(places_of.copy), *places_of(wanted, library)]
+hotspot_state._places_of = places_of
+HotspotTarget(sys.argv[1]).start({})
+"""
+
+
+def test_a_copy_of_the_generators_state_is_told_from_the_generator(java: Path) -> None:
+    words = [sys.executable, "-c", COPYING, str(java / LIBRARY)]
+    subprocess.run(words, env={"PYTHONPATH": str(ROOT)}, check=True)
+
+
 def test_nothing_is_observed_of_samplers_and_buffers(target: FullTarget) -> None:
     told = {"samples", "minors", "size", "at", "value", "identity", "graph"}
     assert {*target.start({}).observes} == told
