@@ -6,8 +6,10 @@ sum. It is foretold from the samples, but for rounding each of them to whole obj
 Of distances at random, of which nothing is stated, only the number can be judged: of a kind of
 object, and of those of one size, the samples must be as many as the bytes let expect. Each byte is
 drawn apart from all others, so that s samples where m are expected have a probability of at most
-exp(-(s ln(s/m) - s + m)), to either side (Chernoff). Less than exp(-40) is no chance: of 10^12
-comparisons, one right target in a hundred thousand would be blamed.
+exp(-(s ln(s/m) - s + m)), to either side (Chernoff). Where each of n allocations is sampled once at
+most, it is exp(-(s ln(s/m) + f ln(f/(n - m)))), with f = n - s that are not: a large object that
+goes by says as much as many small ones. Less than exp(-40) is no chance: of 10^12 comparisons, one
+right target in a hundred thousand would be blamed.
 """
 
 from __future__ import annotations
@@ -52,6 +54,9 @@ class EstimateOracle(Oracle[SamplingFacts]):
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
         self._samples: Counter[str] = Counter()
         self._expected: defaultdict[str, float] = defaultdict(float)
+        # Allocations that are not sampled, where one takes one sample at most.
+        self._missed: Counter[str] = Counter()
+        self._expected_missed: defaultdict[str, float] = defaultdict(float)
         # After the period was set, a distance that was drawn before goes on.
         self._is_of_one_period = True
 
@@ -129,19 +134,27 @@ class EstimateOracle(Oracle[SamplingFacts]):
         if not period_bytes or beside_callback or not self._is_of_one_period:
             return
         samples, expected = observation.samples, size_bytes / period_bytes
+        missed, expected_missed = 0, 0.0
         if self._rule.samples_per_allocation == "one":
-            expected = 1 - (1 - 1 / period_bytes) ** size_bytes
+            missed, expected_missed = int(not samples), (1 - 1 / period_bytes) ** size_bytes
+            expected = 1 - expected_missed
         for like in (obj.kind, f"{obj.kind} of {size_bytes} bytes"):
             self._samples[like] += samples
             self._expected[like] += expected
+            self._missed[like] += missed
+            self._expected_missed[like] += expected_missed
             taken, wanted = self._samples[like], self._expected[like]
-            if improbability(taken, wanted) > IMPROBABLE:
+            of_missed = improbability(self._missed[like], self._expected_missed[like])
+            if improbability(taken, wanted) + of_missed > IMPROBABLE:
                 why = f"of every {like}; of so many bytes {wanted:.3g} are to be expected"
                 raise EstimateMismatch("samples", round(wanted), taken, why)
 
 
-def improbability(samples: int, expected: float) -> float:
-    """How improbable so many samples are, at least: the negative logarithm of a bound."""
-    if samples and not expected:
+def improbability(times: int, expected: float) -> float:
+    """How improbable it is to be met so often, at least: the negative logarithm of a bound.
+
+    Added to that of not being met, where each time it is the one or the other, it is a bound too.
+    """
+    if times and not expected:
         return math.inf
-    return (samples * math.log(samples / expected) if samples else 0.0) - samples + expected
+    return (times * math.log(times / expected) if times else 0.0) - times + expected

@@ -120,7 +120,7 @@ def pages_like(find: Find) -> list[str]:
         and known.header.found.oracle == oracle
         and {*map(type, known.actions)} == {*map(type, find.failure.actions)}
     ]
-    return [page for page in pages if any(name.startswith(page) for name in like)]
+    return [page for page in pages if any(name.startswith(Path(page).name) for name in like)]
 
 
 def stem_of(failure: Failure) -> str:

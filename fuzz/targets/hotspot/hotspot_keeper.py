@@ -4,7 +4,7 @@ A process can make one virtual machine, whose collector is settled then. So at a
 on to the process with that collector, which is begun if there is none; it answers until the next.
 Invariant: what is read and written is what such a process reads and writes.
 
-`python -m fuzz.targets.hotspot.hotspot_keeper LIBJVM` is what the harness starts.
+`python -m fuzz.targets.hotspot.hotspot_keeper LIBJVM [NAME]` is what the harness starts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import IO
 
 from fuzz.protocol import lines as wire
 from fuzz.targets.hotspot.collectors import COLLECTOR, COLLECTORS
+from fuzz.targets.hotspot.hotspot_command import HOTSPOT
 
 Process = subprocess.Popen[bytes]
 
@@ -25,8 +26,9 @@ Process = subprocess.Popen[bytes]
 class Keeper:
     """The processes by their collectors."""
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, target_name: str = HOTSPOT) -> None:
         self._library = library
+        self._target_name = target_name
         self._processes: dict[str, Process] = {}
 
     def relay(self, lines: Iterable[bytes], answers: IO[bytes]) -> None:
@@ -54,7 +56,7 @@ class Keeper:
         name = names.get(configuration.get(COLLECTOR, 0), COLLECTORS[0])
         if name not in self._processes:
             module = f"{__package__}.hotspot_driver"
-            words = [sys.executable, "-m", module, self._library, name]
+            words = [sys.executable, "-m", module, self._library, name, self._target_name]
             pipe = subprocess.PIPE
             self._processes[name] = subprocess.Popen(words, stdin=pipe, stdout=pipe)  # noqa: S603
         return self._processes[name]
@@ -77,4 +79,4 @@ def _end_like(process: Process) -> None:
 
 
 if __name__ == "__main__":
-    Keeper(sys.argv[1]).relay(sys.stdin.buffer, sys.stdout.buffer)
+    Keeper(*sys.argv[1:]).relay(sys.stdin.buffer, sys.stdout.buffer)

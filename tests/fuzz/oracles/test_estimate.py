@@ -369,6 +369,17 @@ def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocatio
             judge.hear(Free(0))
 
 
+def test_a_large_object_that_goes_by_is_found_where_one_sample_is_all_that_one_takes(
+    contract: Contract,
+) -> None:
+    """With a period of 8, 280 bytes take no sample with a chance of exp(-37), 336 of exp(-45)."""
+    judge = Judge(at_random(contract, **ONE))
+    judge.hear(EnableSampling(8), AllocateString(280 - 25))
+    other = Judge(at_random(contract, **ONE))
+    other.hear(EnableSampling(8))
+    assert mismatch_of(other, AllocateString(336 - 25)).direction == "less"
+
+
 def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -> None:
     """What is requested counts, and each block has room for much more."""
     rule = {"counts": "requested", "first_bytes": (), "initial_period_bytes": 1000}
@@ -462,3 +473,5 @@ def test_the_bound_is_above_the_probability_of_each_number(trials: int, chance: 
     for samples in range(trials + 1):
         tail = sum(masses[samples:] if samples > expected else masses[: samples + 1])
         assert tail <= math.exp(-improbability(samples, expected)) * (1 + 1e-9)
+        of_missed = improbability(trials - samples, trials - expected)
+        assert tail <= math.exp(-improbability(samples, expected) - of_missed) * (1 + 1e-9)

@@ -7,6 +7,7 @@ openjdk-17-jdk-headless`.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -52,7 +53,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import Run
+from fuzz.run import Run, replay, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot import hotspot_command
 from fuzz.targets.hotspot.collectors import COLLECTORS, G1, SERIAL
@@ -73,6 +74,9 @@ EACH_COLLECTOR = [
 ]
 KEEPER = "fuzz.targets.hotspot.hotspot_keeper"
 PERIOD = 4096
+AS_DOCUMENTED = "hotspot-as-documented"
+FINDS = sorted((ROOT / "corpus" / "hotspot").glob("*.jsonl"))
+PAGES = ROOT / "docs" / "findings" / "hotspot"
 
 
 def folder_of(version: str) -> Path | None:
@@ -93,6 +97,11 @@ def java(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="module")
 def target(java: Path) -> FullTarget:
     return full(make_target("hotspot", TargetOptions(java=java)))
+
+
+@pytest.fixture(scope="module")
+def as_documented(java: Path) -> FullTarget:
+    return full(make_target(AS_DOCUMENTED, TargetOptions(java=java)))
 
 
 # The library.
@@ -406,13 +415,53 @@ def test_long_sessions_find_nothing(engine: str, actions: str, java: Path, tmp_p
     assert run_command_line(["run", *words]) == CLEAN
 
 
+# The finds.
+
+
+def shown_in(path: Path) -> str:
+    """The versions that break the promise under the target, by the finding's page."""
+    pages = "".join(page.read_text("utf-8") for page in PAGES.glob("[a-z]*.md"))
+    [versions] = re.findall(rf"corpus/hotspot/{path.name}\)\s+in\s+([\d, ]+)\b", pages)
+    return str(versions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
+def test_a_find_is_one_where_its_page_says_so(
+    path: Path, java: Path, as_documented: FullTarget
+) -> None:
+    trace = traces.read(path)
+    assert trace.header.found is not None
+    failure = replay(as_documented, trace, path.name)
+    breaks = (AHEAD if java == folder_of(AHEAD) else ALLOCATED) in shown_in(path).split(", ")
+    assert (failure and failure.message) == (trace.header.found.message if breaks else None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
+def test_a_find_passes_under_what_is_built(path: Path, target: FullTarget) -> None:
+    assert run_actions(target, {}, traces.read(path).actions) is None
+
+
+@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
+def test_a_finds_name_ends_in_the_digest_of_its_content(path: Path) -> None:
+    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
+
+
+@pytest.mark.slow
+def test_a_session_under_what_is_documented_finds_17_alone(
+    java: Path, as_documented: FullTarget
+) -> None:
+    assert finds(as_documented, 3000, seed="3") is (java == folder_of(AHEAD))
+
+
 # A mistake in the contract.
 
 
-def finds(target: FullTarget, actions: int) -> bool:
+def finds(target: FullTarget, actions: int, seed: str = "1") -> bool:
     """Whether anything is found in a session of at most so many actions."""
     return any(
-        done.failures for done in slices_of(RandomEngine(target, "1"), actions, ProbeCounter())
+        done.failures for done in slices_of(RandomEngine(target, seed), actions, ProbeCounter())
     )
 
 
