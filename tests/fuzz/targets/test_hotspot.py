@@ -75,8 +75,9 @@ EACH_COLLECTOR = [
 KEEPER = "fuzz.targets.hotspot.hotspot_keeper"
 PERIOD = 4096
 AS_DOCUMENTED = "hotspot-as-documented"
-FINDS = sorted((ROOT / "corpus" / "hotspot").glob("*.jsonl"))
-PAGES = ROOT / "docs" / "findings" / "hotspot"
+REPOSITORY = Path(__file__).parents[3]
+FINDS = sorted((REPOSITORY / "corpus" / "hotspot").glob("*.jsonl"))
+PAGES = REPOSITORY / "docs" / "findings" / "hotspot"
 
 
 def folder_of(version: str) -> Path | None:
