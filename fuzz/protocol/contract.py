@@ -371,6 +371,8 @@ class Contract:
     """None if threads have none."""
     fresh_process: bool = False
     """Whether each trace is to have a process of its own, since a header does not undo all."""
+    version: str = ""
+    """What runs, for people: "OpenJDK 17.0.15". It is judged by nobody."""
 
     @property
     def samples(self) -> bool:

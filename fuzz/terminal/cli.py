@@ -500,11 +500,16 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
 
 
 @cli.command("targets")
-def targets_command() -> int:
+@click.option(
+    "--available",
+    is_flag=True,
+    help="List the real ones that can be run here, each with its version, and what others need.",
+)
+def targets_command(available: bool) -> int:
     """List the targets, their settings, and the bugs that can be planted."""
-    from fuzz.terminal.tables import print_targets
+    from fuzz.terminal.tables import print_available, print_targets
 
-    print_targets(Screen().console)
+    (print_available if available else print_targets)(Screen().console)
     return CLEAN
 
 

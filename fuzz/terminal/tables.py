@@ -15,11 +15,13 @@ from rich.text import Text
 from typing_extensions import override
 
 from fuzz.plain import LINE_MAX, counted, plain
+from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract, Setting
+from fuzz.protocol.target import contract_of
 from fuzz.run import Reaching
 from fuzz.sessions.hunt import Record
 from fuzz.sessions.reach import Reached
-from fuzz.targets import REFERENCE, make_target
+from fuzz.targets import PROCESS, REFERENCE, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.targets.references.kin import REFERENCES
 from fuzz.terminal.report import describe_action, describe_configuration, print_failure
@@ -176,6 +178,22 @@ def print_targets(console: Console) -> None:
         console.print(f"{bug.host}+{bug.id}")
         for line in (bug.what, f"{bug.seen_in}; caught by {' or '.join(bug.oracles)}"):
             console.print(Padding(line, (0, 0, 0, 4)))
+
+
+def print_available(console: Console) -> None:
+    """Which of the targets that are somebody else's can be run here, and what the rest need."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("target", "version", "what to install"):
+        table.add_column(name, overflow="fold")
+    for names in OTHER_TARGETS:
+        name, *_ = names.split(", ")
+        if name == PROCESS:
+            continue
+        try:
+            table.add_row(name, contract_of(make_target(name)).version)
+        except BadInputError as problem:
+            table.add_row(name, Text("none", "red"), str(problem))
+    console.print(table)
 
 
 def _print_entry(console: Console, name: str, what: str) -> None:

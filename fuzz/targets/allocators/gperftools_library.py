@@ -105,6 +105,8 @@ class Library(Allocator):
         try:
             super().__init__(library, "tc_", "tc_malloc_size")
             self._period = ctypes.c_int64.in_dll(library, FLAG)
+            version = declared(library, "tc_version", ctypes.c_char_p, *[pointer] * 3)
+            self.version = version(None, None, None).decode()
             self._class = declared(library, "tc_nallocx", size, size, ctypes.c_int)
             self._init = declared(
                 library, "_ZN8tcmalloc7Sampler4InitEm", None, pointer, ctypes.c_uint64

@@ -60,9 +60,10 @@ class JemallocLibrary(Allocator):
         self._is_active = bool(self._get("prof.active", c_bool))
 
     def _check(self) -> None:
-        version = (self._get("version", c_char_p) or b"").decode()
-        if not version.startswith(f"{VERSION}-"):
-            raise _unknown_build(f"is jemalloc {version}")
+        version, *_commit = (self._get("version", c_char_p) or b"").decode().split("-")
+        self.version = f"jemalloc {version}"
+        if version != VERSION:
+            raise _unknown_build(f"is {self.version}")
         if not self._get("opt.prof", c_bool) or self._get("opt.tcache", c_bool):
             wanted = JEMALLOC_ENVIRONMENT["MALLOC_CONF"]
             raise BadInputError(f"{LIBRARY} must be loaded under MALLOC_CONF={wanted}")

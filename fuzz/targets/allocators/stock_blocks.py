@@ -94,7 +94,7 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
         self._threads_now = chosen["threads"]
         for thread in range(len(self.samplers), self._threads_now):
             self.samplers.append(self.threads.run(thread, self.find_sampler))
-        return self.begin(chosen)
+        return attrs.evolve(self.begin(chosen), version=self.library.version)
 
     @abstractmethod
     def load(self) -> AnyLibrary:

@@ -49,6 +49,9 @@ def there(address: int | None) -> int:
 class Allocator:
     """What a program calls, under the names that the library gives it. Addresses are integers."""
 
+    version: str
+    """What this is, for people."""
+
     def __init__(self, library: ctypes.CDLL, prefix: str, usable: str) -> None:
         """Raises AttributeError if a function is missing."""
         self._malloc = declared(library, f"{prefix}malloc", c_void_p, c_size_t)

@@ -16,6 +16,8 @@ from itertools import repeat
 from random import Random
 from typing import ClassVar
 
+import attrs
+
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of
@@ -180,13 +182,15 @@ class HotspotTarget:
         self._empty_heap()
         if is_built:
             self._begin(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
-            return contract_under(chosen, self._heap.nursery_bytes, self._buffers())
-        random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
-        first_bytes = (
-            int(random.expovariate(1 / chosen["period_bytes"])) + 1 for _ in self._attached
-        )
-        self._begin(random.getrandbits(48), first_bytes)
-        return contract_as_documented(chosen, self._heap.nursery_bytes)
+            contract = contract_under(chosen, self._heap.nursery_bytes, self._buffers())
+        else:
+            random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
+            first_bytes = (
+                int(random.expovariate(1 / chosen["period_bytes"])) + 1 for _ in self._attached
+            )
+            self._begin(random.getrandbits(48), first_bytes)
+            contract = contract_as_documented(chosen, self._heap.nursery_bytes)
+        return attrs.evolve(contract, version=self._machine.version)
 
     def _begin(self, generator: int, first_bytes: Iterable[int]) -> None:
         """Set the samplers: the generator's state, and each thread's first distance."""

@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import PYFUNCTYPE, c_int32, c_int64, c_uint8, c_void_p
+from functools import cached_property
 from typing import Any, ClassVar
 
 from fuzz.problems import BadInputError
@@ -57,6 +58,7 @@ JVMTI = {
     "SetEventNotificationMode": (1, INT, INT, INT, REF),
     "GetObjectHashCode": (57, INT, REF, REF),
     "ForceGarbageCollection": (107, INT),
+    "GetSystemProperty": (130, INT, TEXT, REF),
     "SetEventCallbacks": (121, INT, REF, INT),
     "AddCapabilities": (141, INT, REF),
     "GetObjectSize": (153, INT, REF, REF),
@@ -174,6 +176,18 @@ class JavaMachine:
         _check("AttachCurrentThread", attach(self._java, ctypes.addressof(pointer), None))
         assert pointer.value is not None
         return JavaThread(self, pointer.value)
+
+    @cached_property
+    def version(self) -> str:
+        """What this is, for people."""
+        names = ("java.vm.name", "java.vm.version")
+        return " ".join(map(self._property, names))
+
+    def _property(self, name: str) -> str:
+        text = ctypes.c_char_p()  # The machine's own, and kept.
+        call = self._jvmti.GetSystemProperty
+        _check("GetSystemProperty", call(self._tools, name.encode(), ctypes.addressof(text)))
+        return (text.value or b"").decode()
 
     def size_bytes(self, reference: int) -> int:
         """What the object takes."""

@@ -50,6 +50,7 @@ from rpython.memory.gctypelayout import (
 from rpython.rtyper.lltypesystem import llarena, llmemory, lltype
 
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
+VERSION = "which samples" if HAS_SAMPLING else "which does not sample"
 HAS_COLLECT_STEP = "collect_step" in vars(IncrementalMiniMarkGC)
 PRESSURE_TAKES_ADDRESS = (
     "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
@@ -158,6 +159,7 @@ def contract_of(config):
         + [{"kind": "array", "length": PREBUILT_ARRAY_LENGTH}] * config["prebuilt_arrays"],
         "pins_max": pins_max(config["nursery_bytes"], config["large_object_bytes"]),
         "promises": PROMISES,
+        "version": VERSION,
         "old_space": dict(
             ARENAS if config["paged_arenas"] else {},
             card_items=config["card_items"],

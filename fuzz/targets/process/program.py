@@ -137,6 +137,9 @@ class ProcessTarget(FullTarget):
             self._break_off()
             if isinstance(problem, NotStartedError):
                 raise BadInputError(f"{self._command[0]}: {problem}") from problem
+            _, is_told, why = str(problem).partition("refused: BadInputError: ")
+            if is_told:
+                raise BadInputError(f"the target {self.name}: {why}") from problem
             command = " ".join(self._command)
             raise BadInputError(
                 f"{command}: does not answer a header with a contract (docs/protocol.md): {problem}"

@@ -281,6 +281,12 @@ def test_what_does_not_speak_the_protocol_at_all_is_bad_input(
         ProcessTarget("process", command, PATIENT_SECONDS).start({})
 
 
+def test_what_a_driver_of_this_package_lacks_is_told_in_its_own_words() -> None:
+    options = TargetOptions(library=Path("/nonexistent/libjemalloc.so.2"))
+    with pytest.raises(BadInputError, match=r"^the target jemalloc: .*; apt install libjemalloc2$"):
+        make_target("jemalloc", options).start({})
+
+
 @pytest.mark.slow
 def test_what_never_answers_its_first_header_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.targets.process.conversation.START_SECONDS", SECONDS)

@@ -492,6 +492,20 @@ def test_targets_lists_every_bug_with_its_source(capsys: pytest.CaptureFixture[s
     assert [bug.id for bug in bugs if f"{bug.id} {bug.what} {bug.seen_in}" not in words] == []
 
 
+@pytest.mark.slow
+def test_what_is_available_is_told_with_its_version_or_with_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run_command_line(["targets", "--available"]) == CLEAN
+    _, *rows = capsys.readouterr().out.splitlines()
+    told = dict(row.split(maxsplit=1) for row in rows)
+    assert re.fullmatch("none .* install --target DIR .*", told.pop("incminimark").strip())
+    assert "hotspot" in told
+    for rest in told.values():
+        assert re.fullmatch(r"\S.* \d+\.\d+\S*|none .*(apt|pip) install .*", rest.strip())
+
+
 @pytest.mark.parametrize("command", ["run", "replay", "profile", "bugs", "probes"])
 def test_no_default_is_in_parentheses(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_command_line([command, "--help"])
