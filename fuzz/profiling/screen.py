@@ -21,8 +21,8 @@ from fuzz.profiling.outputs import format_of
 from fuzz.profiling.profiled import Profiled
 from gcmodel.estimation.samples import Site
 from gcmodel.profiling.cost import Cost
-from gcmodel.profiling.estimates import CONFIDENCE, Estimate, estimates
-from gcmodel.profiling.profile import Profile, ProfileSample
+from gcmodel.profiling.estimates import CONFIDENCE, Estimate, estimates, peak_estimate
+from gcmodel.profiling.profile import LIFETIMES, Profile
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.text_formats import with_sites
 
@@ -143,22 +143,22 @@ def _print_figures(console: Console, profile: Profile) -> None:
     """What the samples stand for: all, what was live, each type and fate, the largest sites."""
     peak_us = profile.peak_us()
     collections = sum(each.ended_us <= peak_us for each in profile.minor_collections)
-    moments = {
-        f"live at most, after {counted(collections, 'collection')}": profile.live(peak_us),
-        "live at the end": profile.live(profile.ended_us),
-    }
-    live: dict[Site, Estimate] = {}
-    for name, samples in moments.items():
-        keyed: list[tuple[Site, ProfileSample]] = [((name,), sample) for sample in samples]
-        live |= estimates(profile, keyed, keys=[(name,)])
+    at_the_end = (((), sample) for sample in profile.live(profile.ended_us))
     sites = [*with_sites(profile)]
     total, by_type, by_site = (
         estimates(profile, ((site[:frames], sample) for site, sample in sites))
         for frames in (0, 1, 2)
     )
+    lifetimes = estimates(profile, (((sample.lifetime,), sample) for _, sample in sites))
     largest = dict(islice(by_site.items(), SITES_SHOWN))
-    sections = {
-        "type and fate": {("all samples",): total[()], **live, **by_type},
+    sections: dict[str, dict[Site, Estimate]] = {
+        "type and fate": {
+            ("all samples",): total[()],
+            (f"live at most, after {counted(collections, 'collection')}",): peak_estimate(profile),
+            ("live at the end",): estimates(profile, at_the_end, keys=[()])[()],
+            **by_type,
+        },
+        "lifetime": {(name,): lifetimes[name,] for name in LIFETIMES if (name,) in lifetimes},
         f"site, {len(largest)} of {len(by_site)}": largest,
     }
     _print_table(console, "stand for", sections, _bytes)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, repeat
 
 import attrs
 
@@ -21,13 +23,16 @@ from fuzz.run import Step, replay_steps
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import ReferenceTarget
 from fuzz.targets.references.kin import REFERENCES
-from gcmodel import Events, Report
+from gcmodel import Configuration, Events, Heap, Parts, Report
 from gcmodel.memory.events import ContextSample
 from gcmodel.profiling.cost import Cost
+from gcmodel.profiling.following import followed_heap
 from gcmodel.profiling.profile import Frame, ProfileHeader
 from gcmodel.profiling.recorder import Listener, Recorder
 from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import StackTable
+
+MakeHeap = Callable[[Configuration, Parts], Heap]
 
 
 class HeardRecorder(Recorder):
@@ -56,7 +61,7 @@ class TraceSource:
     def cost(self) -> Cost:
         bytes_by_size: Counter[int] = Counter()
         collections = 0
-        for step in self._steps(Events):
+        for step in self._steps(Heap):
             size_bytes = step.observation.size or 0
             bytes_by_size[size_bytes] += size_bytes
             collections += step.observation.minors
@@ -86,8 +91,12 @@ class TraceSource:
 
         recorder = HeardRecorder(writer, of_allocation, listener)
         # What some oracles run once more at the end is not recorded.
-        hears = iter([recorder])
-        steps = self._steps(lambda: next(hears, None) or Events())
+        makers: Iterator[MakeHeap] = chain([partial(followed_heap, recorder)], repeat(Heap))
+
+        def make_heap(configuration: Configuration, parts: Parts) -> Heap:
+            return next(makers)(configuration, parts)
+
+        steps = self._steps(make_heap)
         for action in self.trace.actions:
             rule = NAMES[type(action)]
             next(steps)
@@ -116,9 +125,9 @@ class TraceSource:
             raise BadInputError(f"{self.name}: never enables sampling; give a --period")
         return target
 
-    def _steps(self, make_events: Callable[[], Events]) -> Iterator[Step]:
+    def _steps(self, make_heap: MakeHeap) -> Iterator[Step]:
         target = self._target()
-        target.make_events = make_events
+        target.make_heap = make_heap
         for step in replay_steps(target, self.trace, self.name):
             if step.failure is not None:
                 raise BadInputError(

@@ -97,6 +97,24 @@ def estimates(
     }
 
 
+def peak_estimate(profile: Profile, confidence: float = CONFIDENCE) -> Estimate:
+    """What was live at most, at the moment for which the samples tell most.
+
+    The moment is chosen, so the lower bound holds for all of which one could have been: what is
+    live becomes less in collections alone. Where the true peak is no sample chooses, so the upper
+    bound is as ever.
+    """
+    of_peak = [((), sample) for sample in profile.live(profile.peak_us())]
+    moments = len(profile.minor_collections) + 1
+    low, high = (
+        estimates(profile, of_peak, each, [()])[()]
+        for each in (1 - (1 - confidence) / moments, confidence)
+    )
+    if low.bounds is None or high.bounds is None:
+        return high
+    return Estimate(high.bytes, Bounds(low.bounds.low_bytes, high.bounds.high_bytes))
+
+
 def _chance_to_be_missed(sample: ProfileSample) -> float:
     return 1 - chance_per_byte(sample.counted_bytes, sample.period_bytes)
 

@@ -1,7 +1,8 @@
 """How the Firefox Profiler is told to show a profile: colours, marks and tracks, as plain data.
 
 Invariant: what looks different has different numbers here, and each fate has a colour of its own:
-green for what died young and red for what survived, as in the paper's figure 1. An outermost frame
+green for what died young and red for what survived, as in the paper's figure 1,
+a lighter red if it died later on. An outermost frame
 has a category; any other has one too, or its caller's.
 (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine.)
 """
@@ -25,6 +26,7 @@ COLOURS = {
     "Garbage collector": "orange",
     "Sampling": "purple",
     Fate.DIED_YOUNG.capitalize(): "green",
+    Fate.DIED_OLD.capitalize(): "lightred",
     Fate.SURVIVED.capitalize(): "red",
     Fate.UNKNOWN.capitalize(): "lightblue",
 }

@@ -10,12 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
+
+from gcmodel.collector.heap import Heap, Parts
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import Events
 from gcmodel.memory.nursery import Nursery
 from gcmodel.memory.objects import FREED, OUTSIDE, Object
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.sampling.sample_point import Sampling
+
+ALL = Parts()
+
+
+def followed_heap(recorder: Recorder, configuration: Configuration, parts: Parts = ALL) -> Heap:
+    """A heap whose sampled objects are followed, of these parts otherwise."""
+    return Heap(configuration, attrs.evolve(parts, sampling=FollowedSampling), recorder)
 
 
 class FollowedSampling(Sampling):

@@ -2,10 +2,10 @@
 
     go tool pprof -sample_index=survived_space FILE.pb.gz
 
-A sample's labels are its type, its fate, and whether it lay in the nursery or outside. Invariant:
-bytes are sums and objects are rounded sums of what samples stand for, so that all formats have the
-same totals; and what pprof goes by is names and lines, so that `-diff_base` subtracts like from
-like.
+A sample's labels are its type, its fate, whether it lay in the nursery or outside, and how long it
+lived. Invariant: bytes are sums and objects are rounded sums of what samples stand for, so that all
+formats have the same totals; and what pprof goes by is names and lines, so that `-diff_base`
+subtracts like from like.
 
 (google/pprof, `proto/profile.proto`, whose messages are a dozen fields of two kinds: no package
 has them, and to declare them to a library takes more than to write them.)
@@ -24,11 +24,11 @@ from gcmodel.profiling.text_formats import stands_for
 
 KINDS: dict[str, Callable[[ProfileSample], bool]] = {
     "alloc": lambda _: True,
-    "survived": lambda sample: sample.fate is Fate.SURVIVED,
+    "survived": lambda sample: sample.fate in (Fate.SURVIVED, Fate.DIED_OLD),
     "inuse": lambda sample: sample.died_at_us is None,
 }
 """Which samples count. What is in use, no collection has told to be dead."""
-LABELS = "type", "fate", "place"
+LABELS = "type", "fate", "place", "lifetime"
 UNITS = {"objects": "count", "space": "bytes"}
 VARINT, LENGTH_DELIMITED = 0, 2
 """The wire types of numbers, and of texts and messages."""
@@ -62,12 +62,12 @@ def encoded(profile: Profile) -> bytes:
 
 def _samples(profile: Profile, strings: Numbers[str]) -> list[bytes]:
     """One for each stack and its labels."""
-    sums: defaultdict[tuple[int, str, str, str], dict[str, Totals]] = defaultdict(
+    sums: defaultdict[tuple[int, str, str, str, str], dict[str, Totals]] = defaultdict(
         lambda: dict.fromkeys(KINDS, Totals())
     )
     for each in profile.samples:
         place = {None: "unknown", True: "outside", False: "nursery"}[each.is_outside]
-        of = sums[each.stack, each.type, each.fate, place]
+        of = sums[each.stack, each.type, each.fate, place, each.lifetime]
         for kind, counts in KINDS.items():
             if counts(each):
                 of[kind] += stands_for(each)

@@ -30,14 +30,24 @@ T = TypeVar("T")
 NUMBERS = 2**52
 """All figures are below this one, so that a floating-point number carries each of them exactly."""
 
+NO_END = "no end told"
+LIFETIMES = (
+    "0 collections",
+    "1 collection",
+    *(f"{1 << bits:,} to {(2 << bits) - 1:,} collections" for bits in range(1, 52)),
+    NO_END,
+)
+"""The names of lifetimes: so many minor collections, in powers of two; the last has no end yet."""
+
 UNKNOWN_TYPE = "unknown type"
 """The type of an object that no minor collection has reported: its header tells, not its sample."""
 
 
 class Fate(StrEnum):
-    """What became of a sampled object at the next minor collection. (Section 3.5.)"""
+    """What became of a sampled object at the next minor collection (section 3.5), and later on."""
 
     DIED_YOUNG = "died young"
+    DIED_OLD = "died old"
     SURVIVED = "survived"
     UNKNOWN = "fate not known yet"
 
@@ -129,23 +139,29 @@ class ProfileSample:
     """Whether it lay outside the nursery; None as long as its fate is unknown."""
     fate: Fate = Fate.UNKNOWN
     judged_at_us: int | None = None
-    """When its fate became known."""
+    """When it became known whether it survived."""
     weight_bytes: int = attrs.field(
         default=attrs.Factory(lambda self: self.hits * self.period_bytes, takes_self=True)
     )
     """The allocated bytes that it stands for: where distances are random, by its chance."""
+    collections_before: int = 0
+    """How many minor collections there were when it was allocated."""
     freed_at_us: int | None = None
-    """When a major collection freed it, if it survived and one has."""
-
-    @property
-    def may_live_old(self) -> bool:
-        """Whether it has survived, and no major collection has freed it."""
-        return self.fate is Fate.SURVIVED and self.freed_at_us is None
+    """When a collection told that a major one had freed it, if it survived and one has."""
+    lived_collections: int | None = None
+    """How many minor collections it had lived through then."""
 
     @property
     def died_at_us(self) -> int | None:
         """When a collection, minor or major, has told that it is dead; None if none has."""
         return self.judged_at_us if self.fate is Fate.DIED_YOUNG else self.freed_at_us
+
+    @property
+    def lifetime(self) -> str:
+        """How many minor collections it lived through, from a power of two to below the next."""
+        if self.died_at_us is None:
+            return NO_END
+        return LIFETIMES[(self.lived_collections or 0).bit_length()]
 
 
 @attrs.frozen

@@ -271,6 +271,7 @@ class _Reading:
         if min(sample.hits, sample.period_bytes, sample.counted_bytes) < 1:
             raise ValueError("a sample's hits, period and size are 1 or more")
         self._hit_bytes += sample.hits * sample.period_bytes
+        sample.collections_before = len(self.profile.minor_collections)
         if self.profile.header.is_random:
             sample.weight_bytes = self._weight_bytes(sample)
         self.profile.samples.append(sample)
@@ -308,9 +309,11 @@ class _Reading:
     def _freed(self, at_us: int, numbers: list[int]) -> None:
         samples = self.profile.samples
         for number in numbers:
-            if number >= len(samples) or not samples[number].may_live_old:
+            if number >= len(samples) or samples[number].fate is not Fate.SURVIVED:
                 raise ValueError(f"sample {number} is of no object that survived and may live")
-            samples[number].freed_at_us = at_us
+            freed, collections = samples[number], len(self.profile.minor_collections)
+            freed.fate, freed.freed_at_us = Fate.DIED_OLD, at_us
+            freed.lived_collections = collections - freed.collections_before
 
     def _step(self, began_us: int, ended_us: int, phase: State, after: State) -> None:
         steps, collecting_us = 1, ended_us - began_us

@@ -19,9 +19,9 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 
-from gcmodel.collector.heap import Heap, Parts
+from gcmodel.collector.heap import Heap
 from gcmodel.memory.configuration import Configuration
-from gcmodel.profiling.following import FollowedSampling
+from gcmodel.profiling.following import followed_heap
 from gcmodel.profiling.recorder import Listener, Recorder
 from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import PythonStacks
@@ -83,7 +83,7 @@ def record(
     header = writer.header
     stacks = PythonStacks(writer.line, header.program)
     recorder = Recorder(writer, stacks.of_allocation, listener)
-    heap = Heap(configuration, Parts(sampling=FollowedSampling), recorder)
+    heap = followed_heap(recorder, configuration)
     heap.enable_sampling(header.period_bytes)
     period_us = header.time_period_us
     timed = nullcontext() if period_us is None else sampling_time(recorder, stacks, period_us)

@@ -26,7 +26,7 @@ from fuzz.protocol.contract import (
     chosen_settings,
 )
 from fuzz.protocol.observation import Observation, Report
-from gcmodel import Configuration, Events, Heap, HeapError, Parts
+from gcmodel import Configuration, Heap, HeapError, Parts
 from gcmodel.collector.invariants import check_invariants
 from gcmodel.sampling.sample_point import Sampling
 
@@ -124,8 +124,8 @@ class ReferenceTarget:
 
     settings: tuple[Setting, ...] = SETTINGS
     carry_out = CARRY_OUT
-    make_events: Callable[[], Events] = Events
-    """Who hears what the next heap does, and keeps it until it is told."""
+    make_heap: Callable[[Configuration, Parts], Heap] = Heap
+    """Makes the heap of each trace; its events are told."""
 
     def __init__(self, name: str, parts: Parts, without: Collection[str] = ()) -> None:
         self.name = name
@@ -142,7 +142,7 @@ class ReferenceTarget:
         chosen = chosen_settings(configuration, self.settings)
         # Its parts refer to it, and it to them: a search for cycles costs more than to let go here.
         vars(self._heap).clear()
-        self._heap = Heap(self.configuration_of(chosen), self._parts, self.make_events())
+        self._heap = self.make_heap(self.configuration_of(chosen), self._parts)
         return self.contract_of(chosen).without(self._without)
 
     def configuration_of(self, chosen: Mapping[str, Any]) -> Configuration:

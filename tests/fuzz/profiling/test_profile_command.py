@@ -123,6 +123,27 @@ def test_a_trace_is_profiled_by_its_rules(profiled: Profiled) -> None:
     }
 
 
+def test_what_a_trace_allocates_is_followed_until_it_is_freed(profiled: Profiled) -> None:
+    lines = [
+        {"gcfuzz": 1, "target": "reference"},
+        {"do": "enable_sampling", "period_bytes": 8},
+        {"do": "allocate_string", "length": 30},
+        {"do": "allocate_string", "length": 31},
+        {"do": "collect_full"},
+        {"do": "free", "root": 0},
+        {"do": "collect_full"},
+        {"do": "collect_minor"},
+    ]
+    Path("trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    printed = profiled("trace.jsonl", "-o", "out.collapsed")
+    assert collapsed() == {
+        "trace.jsonl;allocate_string;string [survived]": 56,
+        "trace.jsonl;allocate_string;string [died old]": 48,
+    }
+    for name, figure in {"live at the end": 56, "8 to 15 collections": 48}.items():
+        assert re.search(rf"^{name} +{figure} bytes", printed, re.MULTILINE), printed
+
+
 def test_a_trace_can_be_sampled_with_a_period_of_ones_own(profiled: Profiled) -> None:
     lines = [
         {"gcfuzz": 1, "target": "reference"},
@@ -246,6 +267,25 @@ def test_what_was_live_is_told(profiled: Profiled) -> None:
         printed
     )
     assert re.search(r"^live at the end +32\.64 kB *$", printed, re.MULTILINE)
+
+
+def test_lifetimes_are_told_in_minor_collections(profiled: Profiled) -> None:
+    Path("nodes.py").write_text(
+        "def main(heap):\n"
+        "    for _ in range(100): heap.allocate_node(1)\n"
+        "    del heap.roots[:10]\n"
+        "    heap.collect_full()\n"
+        "    del heap.roots[:60]\n"
+        "    for _ in range(2): heap.collect_full()\n"
+    )
+    printed = profiled("nodes.py", "--period", "8", "--fixed", "-o", "out.jsonl")
+    told = printed.partition("lifetime  ")[2].partition("\nsite,")[0].splitlines()[1:]
+    figures = dict(re.split(r"  +", line.strip(), maxsplit=1) for line in told)
+    assert figures == {
+        "0 collections": "312 bytes",
+        "4 to 7 collections": "1.92 kB",
+        "no end told": "960 bytes",
+    }
 
 
 def test_the_largest_sites_are_told_even_with_a_long_name(profiled: Profiled) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from gcmodel import Heap
 from gcmodel.profiling.profile import (
     CollectionMark,
     Fate,
@@ -90,3 +92,37 @@ def recorded(tmp_path: Path) -> Recorded:
         return read(path)
 
     return record_and_read
+
+
+def leave_some(heap: Heap) -> None:
+    """Strings die young, nodes stay, and of ten arrays outside of the nursery four die later."""
+    for number in range(3000):
+        heap.allocate_node(number)
+        heap.allocate_string(number % 500)
+        heap.free(len(heap.roots) - 1)
+    for _ in range(10):
+        heap.allocate_array(2000)
+    heap.collect_full()
+    del heap.roots[-4:]
+    heap.collect_full()
+
+
+@pytest.fixture
+def real(recorded: Recorded) -> Profile:
+    """What `leave_some` allocates, sampled at random."""
+    configuration = attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(1,))
+    return recorded(leave_some, 200, configuration=configuration)
+
+
+@pytest.fixture
+def counted(real: Profile) -> dict[str, int]:
+    """The bytes that every format must have, of all samples, of survivors and of what is live."""
+    dead = Fate.DIED_YOUNG, Fate.DIED_OLD
+    return {
+        kind: sum(each.weight_bytes for each in real.samples if counts(each))
+        for kind, counts in {
+            "alloc": lambda _: True,
+            "survived": lambda each: each.fate is not Fate.DIED_YOUNG,
+            "live": lambda each: each.fate not in dead,
+        }.items()
+    }

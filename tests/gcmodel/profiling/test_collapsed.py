@@ -1,5 +1,6 @@
 """Collapsed stacks: a line a site, the outermost frame first, and the bytes that it stands for."""
 
+from collections import Counter
 from pathlib import Path
 
 import attrs
@@ -27,6 +28,23 @@ def test_every_site_and_fate_is_one_line(lines: list[str]) -> None:
 def test_the_lines_stand_for_all_samples(profile: Profile, lines: list[str]) -> None:
     total = sum(int(line.rpartition(" ")[2]) for line in lines)
     assert total == profile.weight_bytes
+
+
+def test_the_lines_have_the_bytes_that_the_recorder_counted(
+    real: Profile, counted: dict[str, int], tmp_path: Path
+) -> None:
+    write_collapsed(real, tmp_path / "real.collapsed")
+    figures: Counter[str] = Counter()
+    for line in (tmp_path / "real.collapsed").read_text().splitlines():
+        site, _, figure = line.rpartition(" ")
+        figures[site.partition("[")[2]] += int(figure)
+    young, later = figures["died young]"], figures["died old]"]
+    assert young > 0 < later
+    assert counted == {
+        "alloc": figures.total(),
+        "survived": figures.total() - young,
+        "live": figures.total() - young - later,
+    }
 
 
 def test_what_is_not_known_yet_says_so(lines: list[str]) -> None:

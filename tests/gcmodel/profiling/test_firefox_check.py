@@ -107,15 +107,15 @@ INDICES = [
     (put("meta.initialSelectedThreads.0", 2), "meta.initialSelectedThreads[0]: 2 leads nowhere"),
     (put("shared.stackTable.frame.0", 99), "shared.stackTable.frame[0]: 99 leads nowhere"),
     (put("shared.frameTable.func.1", 99), "shared.frameTable.func[1]: 99 leads nowhere"),
-    (put("shared.frameTable.category.1", 8), "shared.frameTable.category[1]: 8 leads nowhere"),
+    (put("shared.frameTable.category.1", 9), "shared.frameTable.category[1]: 9 leads nowhere"),
     (put("shared.funcTable.name.0", 99), "shared.funcTable.name[0]: 99 leads nowhere"),
     (put("shared.funcTable.source.1", 2), "shared.funcTable.source[1]: 2 leads nowhere"),
-    (put("shared.funcTable.resource.0", 3), "shared.funcTable.resource[0]: 3 leads nowhere"),
+    (put("shared.funcTable.resource.0", 4), "shared.funcTable.resource[0]: 4 leads nowhere"),
     (put("shared.resourceTable.lib.0", 0), "shared.resourceTable.lib[0]: 0 leads nowhere"),
     (put("shared.sources.filename.0", 99), "shared.sources.filename[0]: 99 leads nowhere"),
     (put("threads.1.samples.stack.1", 8), "threads[1].samples.stack[1]: 8 leads nowhere"),
     (put("threads.0.markers.name.0", 99), "threads[0].markers.name[0]: 99 leads nowhere"),
-    (put("threads.0.markers.category.0", 8), "threads[0].markers.category[0]: 8 leads nowhere"),
+    (put("threads.0.markers.category.0", 9), "threads[0].markers.category[0]: 9 leads nowhere"),
     (put("counters.0.mainThreadIndex", 2), "counters[0].mainThreadIndex: there is no such thread"),
 ]
 

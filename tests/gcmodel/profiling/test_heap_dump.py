@@ -12,7 +12,6 @@ import pytest
 from heap_v2_reading import read
 from two_versions import AFTER, BEFORE, MORE_BYTES
 
-from gcmodel import Heap
 from gcmodel.profiling.profile import Fate, Frame, Profile
 from gcmodel.profiling.text_formats import stands_for, write_heap_dump
 
@@ -42,58 +41,46 @@ def weights_of(profile: Profile) -> dict[str, int]:
     return weights
 
 
-def leave_some(heap: Heap) -> None:
-    """Strings die, and nodes stay."""
-    for number in range(3000):
-        heap.allocate_node(number)
-        heap.allocate_string(number % 500)
-        heap.free(len(heap.roots) - 1)
-
-
 @pytest.fixture
-def real(recorded: Recorded, tmp_path: Path) -> tuple[Profile, Path]:
-    profile = recorded(leave_some, 200)
-    write_heap_dump(profile, tmp_path / "real.heap")
-    return profile, tmp_path / "real.heap"
+def path(real: Profile, tmp_path: Path) -> Path:
+    write_heap_dump(real, tmp_path / "real.heap")
+    return tmp_path / "real.heap"
 
 
 @needs_jeprof
-def test_jeprof_prints_the_bytes_that_the_recorder_counted(real: tuple[Profile, Path]) -> None:
-    profile, path = real
-    total, by_name = jeprof(path, "--show_bytes", "--alloc_space")
-    assert total == profile.weight_bytes
-    assert {name: figure for name, figure in by_name.items() if figure} == weights_of(profile)
+def test_jeprof_prints_the_bytes_that_the_recorder_counted(
+    path: Path, counted: dict[str, int]
+) -> None:
+    allocated, by_name = jeprof(path, "--show_bytes", "--alloc_space")
+    survived = sum(figure for name, figure in by_name.items() if "[died young]" not in name)
+    in_use, _ = jeprof(path, "--show_bytes", "--inuse_space")
+    assert {"alloc": allocated, "survived": survived, "live": in_use} == counted
 
 
 @needs_jeprof
-def test_what_jeprof_calls_in_use_has_survived(real: tuple[Profile, Path]) -> None:
-    profile, path = real
-    survived = sum(each.weight_bytes for each in profile.samples if each.fate is Fate.SURVIVED)
-    total, _ = jeprof(path, "--show_bytes", "--inuse_space")
-    assert 0 < total == survived < profile.weight_bytes
+def test_jeprof_prints_the_bytes_of_each_type_and_fate(real: Profile, path: Path) -> None:
+    _, by_name = jeprof(path, "--show_bytes", "--alloc_space")
+    assert {name: figure for name, figure in by_name.items() if figure} == weights_of(real)
 
 
 @needs_jeprof
-def test_jeprof_prints_the_objects_that_samples_stand_for(real: tuple[Profile, Path]) -> None:
-    profile, path = real
+def test_jeprof_prints_the_objects_that_samples_stand_for(real: Profile, path: Path) -> None:
     total, by_name = jeprof(path, "--alloc_objects")
-    nodes = weights_of(profile)["node [survived]"] / 32
+    nodes = weights_of(real)["node [survived]"] / 32
     assert by_name["node [survived]"] == pytest.approx(nodes, abs=2)
     assert total == sum(by_name.values())
 
 
 @needs_jeprof
-def test_jeprof_shows_functions_by_their_names(real: tuple[Profile, Path]) -> None:
-    _, path = real
+def test_jeprof_shows_functions_by_their_names(path: Path) -> None:
     _, by_name = jeprof(path, "--show_bytes", "--alloc_space", "--cum")
-    assert [name for name in by_name if name.startswith("leave_some test_heap_dump.py:")]
+    assert [name for name in by_name if name.startswith("leave_some conftest.py:")]
 
 
 @needs_jeprof
-def test_jeprof_shows_fates_and_the_names_of_lambdas(real: tuple[Profile, Path]) -> None:
-    profile, path = real
-    frames = [attrs.evolve(profile.frames[0], function="main.<locals>.<lambda>")]
-    write_heap_dump(attrs.evolve(profile, frames=[*frames, *profile.frames[1:]]), path)
+def test_jeprof_shows_fates_and_the_names_of_lambdas(real: Profile, path: Path) -> None:
+    frames = [attrs.evolve(real.frames[0], function="main.<locals>.<lambda>")]
+    write_heap_dump(attrs.evolve(real, frames=[*frames, *real.frames[1:]]), path)
     _, by_name = jeprof(path, "--show_bytes", "--alloc_space", "--cum")
     assert {"main.[locals].[lambda]", "node [survived]", "string [died young]"} <= by_name.keys()
 

@@ -11,9 +11,8 @@ import attrs
 import pytest
 from two_versions import AFTER, AFTER_MOVED, BEFORE, MORE_BYTES
 
-from gcmodel import Heap
 from gcmodel.profiling.pprof import write
-from gcmodel.profiling.profile import Fate, Frame, Profile
+from gcmodel.profiling.profile import Frame, Profile
 from gcmodel.profiling.sampled_run import Program
 from gcmodel.profiling.text_formats import write_collapsed
 
@@ -37,55 +36,40 @@ def top(path: Path, *options: str) -> dict[str, int]:
     return {name: int(figure) for figure, name in rows}
 
 
-def leave_some(heap: Heap) -> None:
-    """Strings die, nodes stay, and so do arrays, outside of the nursery."""
-    for number in range(3000):
-        heap.allocate_node(number)
-        heap.allocate_string(number % 500)
-        heap.free(len(heap.roots) - 1)
-    heap.allocate_array(2000)
-
-
 @pytest.fixture
-def real(recorded: Recorded, tmp_path: Path) -> tuple[Profile, Path]:
-    profile = recorded(leave_some, 200)
-    write(profile, tmp_path / "real.pb.gz")
-    return profile, tmp_path / "real.pb.gz"
+def path(real: Profile, tmp_path: Path) -> Path:
+    write(real, tmp_path / "real.pb.gz")
+    return tmp_path / "real.pb.gz"
 
 
 @needs_go
-@pytest.mark.parametrize(
-    ("kind", "fates"),
-    [("alloc", {*Fate}), ("survived", {Fate.SURVIVED}), ("inuse", {Fate.SURVIVED, Fate.UNKNOWN})],
-)
 def test_pprof_prints_the_bytes_that_the_recorder_counted(
-    kind: str, fates: set[Fate], real: tuple[Profile, Path]
+    path: Path, counted: dict[str, int]
 ) -> None:
-    profile, path = real
-    counted = sum(each.weight_bytes for each in profile.samples if each.fate in fates)
-    assert top(path, f"-sample_index={kind}_space")["a program"] == counted > 0
+    names = {"alloc": "alloc", "survived": "survived", "live": "inuse"}
+    printed = {
+        kind: top(path, f"-sample_index={name}_space")["a program"] for kind, name in names.items()
+    }
+    assert printed == counted
 
 
 @needs_go
-def test_pprof_shows_what_was_allocated_unless_it_is_asked(real: tuple[Profile, Path]) -> None:
-    profile, path = real
-    assert top(path)["leave_some"] == profile.weight_bytes
+def test_pprof_shows_what_was_allocated_unless_it_is_asked(real: Profile, path: Path) -> None:
+    assert top(path)["leave_some"] == real.weight_bytes
 
 
 @needs_go
-def test_pprof_prints_the_objects_that_samples_stand_for(real: tuple[Profile, Path]) -> None:
-    profile, path = real
-    nodes = sum(each.weight_bytes / 32 for each in profile.samples if each.type == "node")
+def test_pprof_prints_the_objects_that_samples_stand_for(real: Profile, path: Path) -> None:
+    nodes = sum(each.weight_bytes / 32 for each in real.samples if each.type == "node")
     shown = top(path, "-sample_index=alloc_objects", "-tagfocus=type=node")
     assert shown["a program"] == round(nodes)
 
 
 @needs_go
 def test_pprof_has_all_formats_bytes_of_each_line(
-    real: tuple[Profile, Path], tmp_path: Path
+    real: Profile, path: Path, tmp_path: Path
 ) -> None:
-    profile, path = real
-    write_collapsed(profile, tmp_path / "collapsed")
+    write_collapsed(real, tmp_path / "collapsed")
     lines: Counter[str] = Counter()
     for row in (tmp_path / "collapsed").read_text().splitlines():
         site, _, figure = row.rpartition(" ")
@@ -95,11 +79,11 @@ def test_pprof_has_all_formats_bytes_of_each_line(
 
 
 @needs_go
-def test_pprof_tells_types_fates_and_what_lay_outside(real: tuple[Profile, Path]) -> None:
-    profile, path = real
+def test_pprof_tells_types_fates_lifetimes_and_what_lay_outside(real: Profile, path: Path) -> None:
     labels: Counter[str] = Counter()
-    for each in profile.samples:
-        for label in (each.type, each.fate, "outside" if each.is_outside else "nursery"):
+    for each in real.samples:
+        place = "outside" if each.is_outside else "nursery"
+        for label in (each.type, each.fate, each.lifetime, place):
             labels[label] += each.weight_bytes
     rows = re.findall(r"^ +(\d+)\.0B \( *\S+%\): (.*)$", pprof(path, "-tags"), re.MULTILINE)
     assert {name: int(figure) for figure, name in rows} == labels
