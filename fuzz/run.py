@@ -20,7 +20,7 @@ from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import NAMES, Action, SetCallback
+from fuzz.protocol.actions import NAMES, Action, BeginThread, SetCallback
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -369,10 +369,10 @@ def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[s
         return ()
     if target == trace.header.target and contract == made_under:
         return ALL
-    has_callbacks = any(isinstance(action, SetCallback) for action in trace.actions)
+    by_chance = any(isinstance(action, SetCallback | BeginThread) for action in trace.actions)
     # Where a context ends depends on when a collection comes.
     is_stated = contract.sampling.is_stated and not contract.sampling.context_bytes
-    fields = DETERMINED_WITHOUT_CALLBACKS if is_stated and not has_callbacks else DETERMINED
+    fields = DETERMINED_WITHOUT_CALLBACKS if is_stated and not by_chance else DETERMINED
     observed = {"error", *contract.observes} & {"error", *made_under.observes}
     return tuple(field for field in fields if field in observed)
 

@@ -90,7 +90,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
         return None
     # The thread comes first, since what a story draws leans on that thread's sampler.
     if situation.contract.threads > 1:
-        situation.thread = choices.below(situation.contract.threads)
+        situation.take_turn(choices)
     action = next_of(situation.story)
     if action is None or why_illegal(action, situation.contract, situation.bench.shadow):
         situation.story = None

@@ -86,6 +86,11 @@ class Situation:
     thread: int = 0
     """Who takes the next action."""
 
+    def take_turn(self, choices: Choices) -> None:
+        """One of the threads that are there takes the next action."""
+        drawn = choices.below(self.contract.threads)
+        self.thread = 0 if drawn in self.bench.shadow.ended_threads else drawn
+
     @property
     def roots(self) -> list[ShadowObject]:
         """The mutator's root slots."""
@@ -125,8 +130,9 @@ class Rule:
         """Draw an action upon one of the subjects, by one of the threads."""
         if situation.contract.threads == 1:
             return self.draw(situation, choices, subjects)
-        situation.thread = choices.below(situation.contract.threads)
-        return attrs.evolve(self.draw(situation, choices, subjects), thread=situation.thread)
+        situation.take_turn(choices)
+        action = self.draw(situation, choices, subjects)
+        return action if action.thread else attrs.evolve(action, thread=situation.thread)
 
 
 # Subjects.
@@ -141,6 +147,15 @@ def _the_heap(situation: Situation) -> Sequence[int]:
 
 def _the_heap_if_room(situation: Situation) -> Sequence[int]:
     return THE_HEAP if situation.has_room() else NOTHING
+
+
+def _threads_but_the_first(situation: Situation) -> Sequence[int]:
+    ended = situation.bench.shadow.ended_threads
+    return [each for each in range(1, situation.contract.threads) if each not in ended]
+
+
+def _ended_threads(situation: Situation) -> Sequence[int]:
+    return sorted(situation.bench.shadow.ended_threads)
 
 
 def _the_heap_if_nothing_pinned(situation: Situation) -> Sequence[int]:
@@ -383,6 +398,17 @@ def _disable_sampling(situation: Situation, choices: Choices, _: Sequence[int]) 
     return actions.DisableSampling(choices.pick(situation.contract.sampling.disabling) == "report")
 
 
+# Threads.
+
+
+def _end_thread(situation: Situation, choices: Choices, threads: Sequence[int]) -> Action:
+    return actions.EndThread(thread=choices.pick(threads))
+
+
+def _begin_thread(situation: Situation, choices: Choices, threads: Sequence[int]) -> Action:
+    return actions.BeginThread(thread=choices.pick(threads))
+
+
 # Access.
 
 
@@ -510,6 +536,8 @@ RULES: tuple[Rule, ...] = (
     _rule_on(actions.Unpin, 6, _pinned),
     Rule(actions.SetCallback, 2, _the_heap_if_nothing_pinned, _set_callback),
     Rule(actions.AddMemoryPressure, 2, _the_heap, _add_memory_pressure),
+    Rule(actions.EndThread, 4, _threads_but_the_first, _end_thread),
+    Rule(actions.BeginThread, 24, _ended_threads, _begin_thread),
     _rule(actions.CheckHeap, 1),
 )
 

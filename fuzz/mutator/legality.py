@@ -16,9 +16,11 @@ from fuzz.protocol.actions import (
     NAMES,
     SLOT_FIELDS,
     Action,
+    BeginThread,
     BlockBytes,
     Bound,
     DisableSampling,
+    EndThread,
     ItemOf,
     LengthOf,
     PeriodBytes,
@@ -46,8 +48,11 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
     kind = type(action)
     if NAMES[kind] not in contract.actions:
         return f"the target does not carry out {NAMES[kind]}"
-    if action.thread and not 0 < action.thread < contract.threads:
-        return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
+    if action.thread:
+        if not 0 < action.thread < contract.threads:
+            return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
+        if action.thread in shadow.ended_threads and kind is not BeginThread:
+            return f"thread {action.thread} has ended"
     for check in _CHECKS[kind]:
         problem = check(action, contract, shadow)
         if problem:
@@ -207,10 +212,21 @@ def _why_no_callback(action: SetCallback, contract: Contract, shadow: Shadow) ->
     return None
 
 
+def _why_not_ended(action: EndThread, contract: Contract, shadow: Shadow) -> Why:
+    return None if action.thread else "the first thread does not end"
+
+
+def _why_not_born(action: BeginThread, contract: Contract, shadow: Shadow) -> Why:
+    is_there = action.thread not in shadow.ended_threads
+    return f"thread {action.thread} has not ended" if is_there else None
+
+
 _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     DisableSampling: _why_not_disabled,
     Pin: _why_not_pinned,
     Unpin: _why_not_unpinned,
+    EndThread: _why_not_ended,
+    BeginThread: _why_not_born,
     SetCallback: _why_no_callback,
 }
 

@@ -103,6 +103,7 @@ class Shadow:
         self._written: list[ShadowObject] = []
         self._graph: list[list[int]] | None = None
         self.weak_targets: list[ShadowObject] = []
+        self.ended_threads: set[int] = set()
 
     def _immortal(self, kind: str, length: int) -> ShadowObject:
         references = NODE_REFERENCES if kind == "node" else length
@@ -128,6 +129,7 @@ class Shadow:
         elif action.sampling:
             self._switch_sampling(action)
         elif action.collects == "full":
+            self.ended_threads.discard(action.thread)  # Only if it begins here.
             self._collect_full()
         else:
             effect = self._EFFECTS.get(type(action))
@@ -178,6 +180,9 @@ class Shadow:
                 self.sampling_bytes = action.period_bytes
             case "sets period" if self.paused_bytes:
                 self.paused_bytes = action.period_bytes
+
+    def _end_thread(self, action: actions.EndThread) -> None:
+        self.ended_threads.add(action.thread)
 
     def _reallocate(self, action: actions.Realloc) -> None:
         self.roots[action.root].number = action.size_bytes
@@ -230,6 +235,7 @@ class Shadow:
 
     # Each of these by a function of its own.
     _EFFECTS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
+        actions.EndThread: _end_thread,
         actions.Realloc: _reallocate,
         actions.Pin: _pin,
         actions.Unpin: _unpin,

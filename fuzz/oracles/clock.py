@@ -104,6 +104,13 @@ class Clock(ABC):
         elif self._rule.enabling == "draws":
             self.until_bytes = self._distances.draw(period_bytes)
 
+    def begin_thread(self, seed: int | None, period_bytes: int) -> None:
+        """The thread is a new one. No seed: nothing was said of it. No period: none was set."""
+        if seed is not None and self._rule.births == "reseeds":
+            self._distances.reseed(seed)
+        if period_bytes:
+            self._draw(period_bytes)
+
     def allocate(
         self, size_bytes: int, outside: bool, period_bytes: int
     ) -> Sequence[ExpectedSample]:

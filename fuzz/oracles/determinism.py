@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import override
 
 from fuzz.oracles.oracle import Mismatch, RerunOracle
-from fuzz.protocol.actions import Action
+from fuzz.protocol.actions import Action, BeginThread
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import FIELDS, Observation
 
@@ -31,9 +31,11 @@ class DeterminismOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # Buffers that lie anywhere may be of another size the next time.
-        is_foretold = contract.buffers is None or contract.buffers.taken == "in order"
-        return dict(configuration) if is_foretold else None
+        # Buffers that lie anywhere may be of another size the next time; births may seed otherwise.
+        is_anywhere = contract.buffers is not None and contract.buffers.taken == "anywhere"
+        if is_anywhere or any(isinstance(action, BeginThread) for action in actions):
+            return None
+        return dict(configuration)
 
     @override
     def check(self, first: Observation, second: Observation) -> None:

@@ -41,6 +41,10 @@ class Distances(Protocol):
     def draw(self, period_bytes: int) -> int:
         """The next distance, in bytes."""
 
+    def reseed(self, seed: int) -> None:
+        """Begin anew, as all sequences do that are drawn."""
+        self.__init__(seed)  # type: ignore[misc]
+
 
 class Fixed(Distances):
     """The period itself, each time."""

@@ -83,6 +83,13 @@ class BufferClock(DrawnOnceClock):
         self._top = self._end = self._allocation_end = self.room_bytes = 0
 
     @override
+    def begin_thread(self, seed: int | None, period_bytes: int) -> None:
+        super().begin_thread(seed, period_bytes)
+        self._charged_bytes = 0
+        if self._buffers.charges == "allocated":
+            self.until_bytes -= self._buffers.birth_bytes
+
+    @override
     def hear(self, observation: Observation) -> None:
         if self._buffers.taken == "anywhere":
             self._heard = observation

@@ -20,10 +20,11 @@ from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Place, Untold, all_o
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.hotspot import buffer_clocks
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.protocol.actions import Action, Realloc
+from fuzz.protocol.actions import Action, BeginThread, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
+SETTING = ("starts", "sets period")
 PAUSING = ("pauses", "resumes")
 _UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
 
@@ -77,7 +78,7 @@ class SamplingFacts(NamedTuple):
 class SamplingOracle(Oracle[None]):
     """Tells the clocks what is allocated, and the other oracles what they say."""
 
-    judges = ("samples", "size", "outside", "offsets", "weights")
+    judges = ("samples", "size", "outside", "offsets", "weights", "seed")
     events = frozenset({"minors", "samples", "offsets", "weights", "reports"})
     relies_on = (HeapOracle,)
     facts: SamplingFacts
@@ -102,6 +103,7 @@ class SamplingOracle(Oracle[None]):
         )
         self._no_rooms = (0,) * contract.threads
         self._period_bytes = 0
+        self._last_period_bytes = self._rule.resting_period_bytes
         self._nursery_used_bytes = 0
         self._was_enabled = False
         self._forget_last_action()
@@ -135,7 +137,7 @@ class SamplingOracle(Oracle[None]):
     @classmethod
     @override
     def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates or action.sampling is not None or action is Realloc
+        return action.allocates or action.sampling is not None or action in (Realloc, BeginThread)
 
     @override
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
@@ -143,6 +145,8 @@ class SamplingOracle(Oracle[None]):
         before = self.facts
         if action.allocates:
             self._clocks[action.thread].hear(observation)
+        if isinstance(action, BeginThread):
+            self._check_birth(observation)
         expected = self.follow(action, observation)
         if action.allocates or isinstance(action, Realloc):
             self._check_cost(action, observation)
@@ -168,7 +172,9 @@ class SamplingOracle(Oracle[None]):
             samples = self._allocated(action, observation)
         elif isinstance(action, Realloc):
             samples = self._reallocated(action, observation)
-        elif action.sampling == "starts" or self._shadow.sampling_bytes != self._period_bytes:
+        elif isinstance(action, BeginThread):
+            self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
+        elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action)
         if observation.minors and self._has_contexts:
             self._end_contexts(action)
@@ -176,6 +182,10 @@ class SamplingOracle(Oracle[None]):
         return samples
 
     # What is compared.
+
+    def _check_birth(self, observation: Observation) -> None:
+        if self._rule.births == "reseeds" and observation.seed is None:
+            raise SamplingMismatch("seed", "a number", None, "of a thread that begins")
 
     def _check_cost(self, action: Action, observation: Observation) -> None:
         """What the new object cost is what the layout says."""
@@ -283,6 +293,7 @@ class SamplingOracle(Oracle[None]):
 
     def _toggled(self, action: Action) -> None:
         """Enabled or disabled; what goes on counting for another period, or unheard, goes on."""
+        self._last_period_bytes = getattr(action, "period_bytes", self._last_period_bytes)
         goes_on = action.sampling in PAUSING and self._rule.paused != "stopped"
         if action.sampling == "sets period" or goes_on or not self._shadow.sampling_bytes:
             self._period_bytes = self._shadow.sampling_bytes

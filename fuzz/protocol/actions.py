@@ -381,6 +381,22 @@ class Fork(Action):
 
 
 @attrs.frozen
+class EndThread(Action):
+    """The thread ends, which is not the first one, until one of that number begins."""
+
+
+@attrs.frozen
+class BeginThread(Action):
+    """A thread begins, with the number of one that has ended; then a full collection.
+
+    So nobody need know where that lies which it allocates before its first action.
+    """
+
+    collects: ClassVar = "full"
+    answer: ClassVar = "seed"
+
+
+@attrs.frozen
 class CheckHeap(Action):
     """Walk all that is reachable."""
 

@@ -217,6 +217,14 @@ class SamplingRule:
     each: every thread has its own.
     shared: all threads have the first one's (HotSpot).
     """
+    births: Literal["draws", "reseeds"] = "draws"
+    """What a thread does that begins, for the period that was set last, also while sampling is off.
+
+    draws: a distance begins.
+    reseeds: before that, the generator begins anew, from the observation's `seed` (HotSpot).
+    """
+    resting_period_bytes: int = 0
+    """The period that is thought to be set last before any is."""
     distances: Distances = "period"
     seeds: tuple[int, ...] = (0,)
     """What each thread's generator begins from at the header; there are as many threads."""
@@ -331,6 +339,8 @@ class Buffers:
         whether it is allocated or not (HotSpot 11 to 24).
     allocated: what is allocated, also while sampling is off (25).
     """
+    birth_bytes: int = 0
+    """What a thread that begins allocates by itself, while nothing is sampled."""
     taken: Literal["in order", "anywhere"] = "in order"
     """Where a new one lies, and an object outside.
 

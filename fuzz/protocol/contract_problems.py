@@ -312,6 +312,8 @@ def _problems_of_threads(contract: Contract) -> Iterator[str]:
     rule = contract.sampling
     if "limit" in contract.observes and (contract.threads > 1 or rule.context_bytes):
         yield "limit means nothing where threads, or contexts, have their own"
+    if rule.births == "reseeds" and "seed" not in contract.observes:
+        yield "births is reseeds, which nobody can judge without seed in observes"
     if "set_callback" in contract.actions and (rule.paused != "stopped" or rule.context_bytes):
         yield "set_callback means nothing where pausing goes on counting, or with context_bytes"
 

@@ -48,6 +48,8 @@ class Observation:
     has a buffer that lies anywhere, from the start of that, if it lies in it."""
     buffer: int | None = None
     """The bytes of the buffer that the object's thread has just begun."""
+    seed: int | None = None
+    """What a thread that begins has seeded the generator with that all share."""
     value: int | None = None
     alive: bool | None = None
     identity: int | None = None

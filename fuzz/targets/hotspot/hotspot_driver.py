@@ -66,6 +66,10 @@ LAYOUT = Layout(
     nonmovable="ignored",
 )
 PERIODS = Range(1, 2**31 - 1)
+RESTING_PERIOD_BYTES = 2**19
+"""Until another is set."""
+BIRTHS = 2
+"""So many are tried until it is known what each allocates."""
 COLLECTIONS_MAX = 100
 """After so many it is no chance that others allocate."""
 PROMISED_PERIODS = Range(16, 2**16)
@@ -85,7 +89,7 @@ SETTINGS_AS_DOCUMENTED = (
 """What is left until the first samples is drawn, from the seed, for the only period that there is:
 another one is not promised to count before the next sample."""
 PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
-OBSERVES = (*PROMISED, "at")
+OBSERVES = (*PROMISED, "at", "seed")
 TOLD = (*OBSERVES, "buffer")
 
 
@@ -104,6 +108,8 @@ def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffe
             samples_per_allocation="one",
             disabling=("drop",),
             enabling="keeps",
+            births="reseeds",
+            resting_period_bytes=RESTING_PERIOD_BYTES,
             distances="hotspot",
             generators="shared",
             seeds=(chosen["sampler_seed"],) * threads,
@@ -135,7 +141,7 @@ def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Con
             seeds=(0,) * chosen["threads"],
         ),
         settings=SETTINGS_AS_DOCUMENTED,
-    ).without(("set_period",))
+    ).without(("set_period", "end_thread", "begin_thread"))
 
 
 class HotspotTarget:
@@ -148,9 +154,10 @@ class HotspotTarget:
         self._is_serial = collector == SERIAL
         self._roots: list[int] = []
         self._threads = Threads()
-        self._attached: list[JavaThread] = []
+        self._attached: dict[int, JavaThread] = {}
         self._identities: dict[int, int] = {}
         self._threads_now = 0
+        self._is_on = False
 
     @cached_property
     def _machine(self) -> JavaMachine:
@@ -163,26 +170,40 @@ class HotspotTarget:
         machine = JavaMachine(library, flags_for(self._collector))
         self._heap = SerialEden(structs) if self._is_serial else JavaHeap(structs)
         self._samplers = Samplers(structs, self._library)
-        self._attached.append(machine.attach())
+        self._attached[0] = machine.attach()
         return machine
+
+    @cached_property
+    def _birth_bytes(self) -> int:
+        """What a thread allocates by itself when it begins; the first ones make what is kept."""
+        for _ in range(BIRTHS):
+            number = len(self._attached)
+            self._attach(number)
+            self._machine.collect()
+            birth_bytes = self._samplers.allocated_bytes(self._attached[number].address)
+            self._detach(number)
+        return birth_bytes
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if the library is no JVM that is known."""
         is_built = self.name == HOTSPOT
         settings = SETTINGS if is_built else SETTINGS_AS_DOCUMENTED
         chosen = chosen_settings(configuration, settings)
-        self._machine.tell_samples(is_on=False)
+        self._tell_samples(is_on=False)
+        self._machine.set_interval(RESTING_PERIOD_BYTES)
         for root in self._roots:
             self._attached[0].free(root)
         self._roots, self._identities = [], {}
         self._threads_now = chosen["threads"]
-        self._samplers.find_generator(self._attach)
-        while len(self._attached) < self._threads_now:
-            self._attach()
+        for number in range(self._threads_now):
+            if number not in self._attached:
+                self._attach(number)
+        self._samplers.find_generator(lambda: self._attach(len(self._attached)))
+        birth_bytes = self._birth_bytes
         self._empty_heap()
         if is_built:
             self._begin(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
-            contract = contract_under(chosen, self._heap.nursery_bytes, self._buffers())
+            contract = contract_under(chosen, self._heap.nursery_bytes, self._buffers(birth_bytes))
         else:
             random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
             first_bytes = (
@@ -195,13 +216,23 @@ class HotspotTarget:
     def _begin(self, generator: int, first_bytes: Iterable[int]) -> None:
         """Set the samplers: the generator's state, and each thread's first distance."""
         self._samplers.begin(generator)
-        for thread, until_bytes in zip(self._attached, first_bytes, strict=False):
+        attached = (thread for _, thread in sorted(self._attached.items()))
+        for thread, until_bytes in zip(attached, first_bytes, strict=False):
             self._samplers.begin_thread(thread.address, until_bytes)
 
-    def _attach(self) -> int:
-        """Make one more thread; returns the machine's own address for it."""
-        self._attached.append(self._threads.run(len(self._attached), self._machine.attach))
-        return self._attached[-1].address
+    def _attach(self, number: int) -> int:
+        """Make a thread of that number; returns the machine's own address for it."""
+        self._attached[number] = self._threads.run(number, self._machine.attach)
+        return self._attached[number].address
+
+    def _detach(self, number: int) -> None:
+        self._threads.run(number, self._machine.detach)
+        self._threads.end(number)
+        del self._attached[number]
+
+    def _tell_samples(self, is_on: bool) -> None:
+        self._machine.tell_samples(is_on)
+        self._is_on = is_on
 
     def _empty_heap(self) -> None:
         """What is alive is old then, eden empty, and no thread has a buffer.
@@ -214,7 +245,7 @@ class HotspotTarget:
                 return
         raise RuntimeError("eden is not empty after full collections")
 
-    def _buffers(self) -> Buffers:
+    def _buffers(self, birth_bytes: int) -> Buffers:
         desired_bytes = self._samplers.buffer_bytes(self._attached[0].address)
         return Buffers(
             desired_bytes=desired_bytes,
@@ -222,6 +253,7 @@ class HotspotTarget:
             reserve_bytes=self._heap.reserve_bytes,
             waste_bytes=desired_bytes // WORD_BYTES // WASTE_SHARE * WORD_BYTES,
             waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
+            birth_bytes=birth_bytes,
             charges="ahead" if self._samplers.charges_ahead else "allocated",
             taken="in order" if self._is_serial else "anywhere",
         )
@@ -239,8 +271,11 @@ class HotspotTarget:
         carry_out = self.CARRY_OUT.get(type(action))
         if carry_out is None:
             raise ValueError(f"{self.name} carries out no {name_of(type(action))}")
-        thread = self._attached[action.thread]
         said = Observation()
+        if isinstance(action, actions.BeginThread | actions.EndThread):
+            carry_out(self, action, said)
+            return said
+        thread = self._attached[action.thread]
         samples, collections = self._machine.samples, self._heap.collections
         buffer_start = 0 if self._is_serial else self._heap.buffer_start(thread.address)
         self._threads.run(action.thread, partial(carry_out, self, thread, action, said))
@@ -336,15 +371,32 @@ class HotspotTarget:
         self, thread: JavaThread, action: actions.EnableSampling, said: Observation
     ) -> None:
         self._machine.set_interval(action.period_bytes)
-        self._machine.tell_samples(is_on=True)
+        self._tell_samples(is_on=True)
 
     def _disable(
         self, thread: JavaThread, action: actions.DisableSampling, said: Observation
     ) -> None:
-        self._machine.tell_samples(is_on=False)
+        self._tell_samples(is_on=False)
 
     def _set_period(self, thread: JavaThread, action: actions.SetPeriod, said: Observation) -> None:
         self._machine.set_interval(action.period_bytes)
+
+    def _end_thread(self, action: actions.EndThread, said: Observation) -> None:
+        if action.thread == 0:
+            raise ValueError("the first thread does not end")
+        self._detach(action.thread)
+
+    def _begin_thread(self, action: actions.BeginThread, said: Observation) -> None:
+        """What the machine allocates for it is neither sampled nor in the way of what follows."""
+        if action.thread in self._attached:
+            raise ValueError(f"thread {action.thread} has not ended")
+        collections = self._heap.collections
+        self._machine.tell_samples(is_on=False)
+        said.seed = self._samplers.seed_of(self._attach(action.thread))
+        self._machine.collect()
+        self._machine.tell_samples(self._is_on)
+        said.minors = self._heap.collections - collections
+        said.graph = self._graph(self._attached[0])
 
     CARRY_OUT: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
         actions.AllocateNode: _allocate_node,
@@ -362,6 +414,8 @@ class HotspotTarget:
         actions.EnableSampling: _enable,
         actions.DisableSampling: _disable,
         actions.SetPeriod: _set_period,
+        actions.EndThread: _end_thread,
+        actions.BeginThread: _begin_thread,
     }
 
     def _graph(self, thread: JavaThread) -> list[list[int]]:

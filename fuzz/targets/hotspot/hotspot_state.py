@@ -59,12 +59,19 @@ class Samplers:
 
     def _state_after(self, birth: int) -> int:
         """What the generator's state is after the birth of the thread that lies there."""
-        seed = (birth + self._sampler) % 2**32 or 1
-        return (seed * MULTIPLIER + INCREMENT) % (1 << BITS)
+        return (self.seed_of(birth) * MULTIPLIER + INCREMENT) % (1 << BITS)
 
     def buffer_bytes(self, thread: int) -> int:
         """How large its buffers are wanted, which is settled where they are not resized."""
         return WORD_BYTES * word(thread + self._desired)
+
+    def allocated_bytes(self, thread: int) -> int:
+        """What it has allocated, but for what lies in its buffer."""
+        return word(thread + self._sampler - WORD_BYTES)
+
+    def seed_of(self, birth: int) -> int:
+        """What the generator is seeded with by the birth of the thread that lies there."""
+        return (birth + self._sampler) % 2**32 or 1
 
     def begin(self, seed: int) -> None:
         """Set the generator's state."""

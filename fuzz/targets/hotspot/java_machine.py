@@ -64,7 +64,11 @@ JVMTI = {
     "GetObjectSize": (153, INT, REF, REF),
     "SetHeapSamplingInterval": (155, INT, INT),
 }
-INVOCATION = {"AttachCurrentThreadAsDaemon": (7, INT, REF, REF), "GetEnv": (6, INT, REF, INT)}
+INVOCATION = {
+    "DetachCurrentThread": (5, INT),
+    "GetEnv": (6, INT, REF, INT),
+    "AttachCurrentThreadAsDaemon": (7, INT, REF, REF),
+}
 Sampled = PYFUNCTYPE(None, REF, REF, REF, REF, REF, LONG)
 
 
@@ -83,6 +87,12 @@ class Arguments(ctypes.Structure):
         ("options", ctypes.POINTER(Option)),
         ("ignore_unrecognized", c_uint8),
     ]
+
+
+class Newcomer(ctypes.Structure):
+    """JavaVMAttachArgs. A thread without a name would be given one, of some length."""
+
+    _fields_: ClassVar = [("version", INT), ("name", TEXT), ("group", REF)]
 
 
 class JavaError(Exception):
@@ -172,8 +182,10 @@ class JavaMachine:
     def attach(self) -> JavaThread:
         """Make the thread that calls one of the machine's."""
         pointer = c_void_p()
+        newcomer = Newcomer(JNI_VERSION, b"mutator", None)
         attach = self._invocation.AttachCurrentThreadAsDaemon
-        _check("AttachCurrentThread", attach(self._java, ctypes.addressof(pointer), None))
+        places = ctypes.addressof(pointer), ctypes.addressof(newcomer)
+        _check("AttachCurrentThread", attach(self._java, *places))
         assert pointer.value is not None
         return JavaThread(self, pointer.value)
 
@@ -188,6 +200,10 @@ class JavaMachine:
         call = self._jvmti.GetSystemProperty
         _check("GetSystemProperty", call(self._tools, name.encode(), ctypes.addressof(text)))
         return (text.value or b"").decode()
+
+    def detach(self) -> None:
+        """The thread that calls is none of the machine's any more."""
+        _check("DetachCurrentThread", self._invocation.DetachCurrentThread(self._java))
 
     def size_bytes(self, reference: int) -> int:
         """What the object takes."""

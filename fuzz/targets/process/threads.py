@@ -25,3 +25,8 @@ class Threads:
         while len(self._others) < thread:
             self._others.append(ThreadPoolExecutor(max_workers=1))
         return self._others[thread - 1].submit(work).result()
+
+    def end(self, thread: int) -> None:
+        """End a thread that is not the first; what it is to do next, a new one does."""
+        self._others[thread - 1].shutdown()
+        self._others[thread - 1] = ThreadPoolExecutor(max_workers=1)

@@ -16,6 +16,7 @@ from fuzz.protocol.actions import (
     AllocateOldString,
     AllocateString,
     AllocateWeakref,
+    BeginThread,
     Calloc,
     CheckHeap,
     CollectFull,
@@ -25,6 +26,7 @@ from fuzz.protocol.actions import (
     CopyArray,
     DisableSampling,
     EnableSampling,
+    EndThread,
     Fork,
     Free,
     LoadPrebuilt,
@@ -195,7 +197,38 @@ def test_an_action_that_is_legal_beside_a_pinned_object_has_no_problem(
 def test_every_kind_of_action_can_be_legal() -> None:
     of_blocks = {Malloc, Calloc, Realloc, SetPeriod, ReadProfile}
     legal = {type(action) for action in LEGAL + LEGAL_BESIDE_A_PIN}
-    assert legal == {*ACTIONS.values()} - of_blocks
+    of_threads = {EndThread, BeginThread}
+    assert legal == {*ACTIONS.values()} - of_blocks - of_threads
+
+
+@pytest.mark.parametrize(
+    ("ended", "action", "problem"),
+    [
+        (False, EndThread(thread=1), None),
+        (False, EndThread(), "the first thread does not end"),
+        (False, EndThread(thread=2), "thread is 2; there are 2, from 0 up"),
+        (False, BeginThread(thread=1), "thread 1 has not ended"),
+        (True, BeginThread(thread=1), None),
+        (True, EndThread(thread=1), "thread 1 has ended"),
+        (True, AllocateNode(0, thread=1), "thread 1 has ended"),
+        (True, AllocateNode(0), None),
+    ],
+)
+def test_of_a_thread_that_has_ended_no_action_is(
+    contract: Contract, ended: bool, action: Action, problem: str | None
+) -> None:
+    contract = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, seeds=(0, 0)))
+    shadow = Shadow(contract)
+    if ended:
+        follow(shadow, EndThread(thread=1))
+    assert why_illegal(action, contract, shadow) == problem
+
+
+def test_a_thread_that_has_begun_may_act_again(contract: Contract) -> None:
+    contract = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, seeds=(0, 0)))
+    shadow = Shadow(contract)
+    follow(shadow, EndThread(thread=1), BeginThread(thread=1))
+    assert why_illegal(AllocateNode(0, thread=1), contract, shadow) is None
 
 
 @pytest.mark.parametrize(("action", "reason"), ILLEGAL, ids=str)

@@ -216,7 +216,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "state": (None, 0, 3),
     "memory": (None, [0], [8, 8]),
     "error": ("Wrong: it is",),
-    **dict.fromkeys(("size", "at", "value", "identity"), (None, 8)),
+    **dict.fromkeys(("size", "at", "seed", "value", "identity"), (None, 8)),
     **dict.fromkeys(("free", "limit", "top", "sample_point"), (None, 8)),
 }
 """What a target may say instead, by field."""

@@ -345,3 +345,20 @@ def test_however_long_contexts_are_an_object_is_sampled_as_often(context_bytes: 
     chance = 1 - (1 - 1 / PERIOD) ** 24
     # Five standard deviations.
     assert abs(sampled - 20_000 * chance) < 5 * (20_000 * chance * (1 - chance)) ** 0.5
+
+
+# Threads that begin.
+
+
+@pytest.mark.parametrize(("births", "seed"), [("reseeds", 77), ("draws", 5)])
+def test_a_thread_that_begins_draws_and_may_reseed_what_all_draw_from(
+    births: str, seed: int
+) -> None:
+    of_two = {"seeds": (5, 5), "first_bytes": (10, 10), "generators": "shared"}
+    rule = rule_of(distances="hotspot", enabling="keeps", births=births, **of_two, **ONE)
+    old, new = new_clocks(rule)
+    new.begin_thread(77, PERIOD)
+    drawn = distances_of("hotspot", seed)
+    assert new.until_bytes == drawn.draw(PERIOD)
+    old.count(11, 2 * PERIOD)
+    assert old.until_bytes == drawn.draw(2 * PERIOD)

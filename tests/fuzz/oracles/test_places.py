@@ -7,6 +7,7 @@ import pytest
 
 from fuzz.oracles import Bench
 from fuzz.oracles.distances import Hotspot
+from fuzz.oracles.hotspot import buffer_clocks
 from fuzz.oracles.places import PlacesMismatch
 from fuzz.oracles.sampling import SamplingMismatch
 from fuzz.protocol.actions import (
@@ -235,3 +236,15 @@ def test_a_sample_too_many_is_wrong() -> None:
     bench.foresee(ON, minors=0)
     with pytest.raises(SamplingMismatch):
         judge(bench, AllocateString(8), at=0, samples=1)
+
+
+@pytest.mark.parametrize(("charges", "counted_bytes"), [("ahead", 0), ("allocated", 40)])
+def test_what_a_thread_allocates_by_itself_counts_like_anything_else(
+    charges: str, counted_bytes: int
+) -> None:
+    contract = contract_of(charges, threads=2)
+    assert contract.buffers is not None
+    buffers = attrs.evolve(contract.buffers, birth_bytes=40)
+    clock = buffer_clocks(contract, buffers)[1]
+    clock.begin_thread(None, 500)
+    assert clock.until_bytes == Hotspot(1).draw(500) - counted_bytes

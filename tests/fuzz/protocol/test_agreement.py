@@ -29,6 +29,8 @@ OTHER: dict[str, Any] = {
     "distances": "tcmalloc",
     "enabling": "keeps",
     "generators": "shared",
+    "births": "reseeds",
+    "resting_period_bytes": 400,
     "seeds": (1, 2, 4),
     "initial_period_bytes": 200,
     "first_bytes": (50, 60, 71),

@@ -15,6 +15,7 @@ OF_SAMPLING = {
     "each": {"generators": "each"},
     "exact": {"distances": "gperftools"},
     "late": {"first_bytes": (4104,)},
+    "births": {"births": "draws"},
 }
 
 
@@ -24,7 +25,7 @@ class MistakenTarget(HotspotTarget):
         self._mistake = mistake
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        threads = 2 if self._mistake == "each" else 1
+        threads = 2 if self._mistake in ("each", "births") else 1
         known = {"first_bytes": 4096, "threads": threads}
         contract = super().start({**configuration, **known})
         changes = OF_SAMPLING.get(self._mistake, {})

@@ -35,12 +35,14 @@ from fuzz.protocol.actions import (
     AllocateArray,
     AllocateNode,
     AllocateString,
+    BeginThread,
     CheckHeap,
     CollectFull,
     CollectMinor,
     CopyArray,
     DisableSampling,
     EnableSampling,
+    EndThread,
     Free,
     Read,
     ReadNumber,
@@ -67,7 +69,7 @@ DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
 AHEAD, ALLOCATED = "17", "25"
 """By what they charge, the virtual machines that are tried."""
 HOW = {AHEAD: "apt install openjdk-17-jdk-headless", ALLOCATED: f"pip install {WHEEL}"}
-MISTAKES = ("overshoot", "beyond", "each", "exact", "late", "phantoms", "larger")
+MISTAKES = ("overshoot", "beyond", "each", "exact", "late", "births", "phantoms", "larger")
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=name)
     for number, name in enumerate(COLLECTORS)
@@ -245,6 +247,14 @@ def test_threads_draw_from_one_generator(target: FullTarget) -> None:
     assert contract.sampling.generators == "shared"
 
 
+def test_what_follows_from_a_threads_birth_is_foretold(target: FullTarget) -> None:
+    run = Run(target, {"threads": 2})
+    objects = [AllocateString(48, thread=thread) for _ in range(40) for thread in (1, 0)]
+    births = [EndThread(thread=1), BeginThread(thread=1)]
+    actions = [EnableSampling(256), *births, *objects, DisableSampling(), SetPeriod(1024), *births]
+    assert sum(run.step(action).samples for action in [*actions, EnableSampling(64), *objects]) > 20
+
+
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
@@ -262,11 +272,14 @@ def test_an_illegal_configuration_is_bad_input(
 def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
     target.start({"threads": 2})
     actions = [AllocateString(2**30), CollectMinor(), AllocateNode(0, thread=2), Free(7)]
+    actions += [EndThread(), BeginThread(thread=1)]
     errors = [str(target.perform(action).error) for action in actions]
     assert "no memory left" in errors[0]
     assert "carries out no collect_minor" in errors[1]
     assert "there is no thread 2" in errors[2]
     assert "IndexError" in errors[3]
+    assert "the first thread does not end" in errors[4]
+    assert "thread 1 has not ended" in errors[5]
     assert target.perform(AllocateNode(0)).error is None
 
 
@@ -275,6 +288,7 @@ EACH_ACTION: list[Action] = [
     *(AllocateArray(4), AllocateNode(7), AllocateString(3000, thread=1), AllocateArray(4)),
     *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
     *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectFull(), TakeIdentity(1)),
+    *(EndThread(thread=1), BeginThread(thread=1), AllocateNode(3, thread=1), Free(5)),
     *(Free(1), AllocateString(500_000), DisableSampling(), AllocateNode(9), CheckHeap()),
 ]
 """Read makes one more root."""
@@ -330,7 +344,7 @@ actions = [EnableSampling(256), AllocateString(900), AllocateArray(5, thread=1),
 said = [target.perform(action) for action in actions * 30]
 assert [each.error for each in said] == [None] * len(said), said
 assert sum(each.samples for each in said) > 20
-buffers = [thread.address + target._heap._tlab for thread in target._attached]
+buffers = [thread.address + target._heap._tlab for thread in map(target._attached.get, (0, 1))]
 bounds = {start + offset for start in buffers for offset in (0, hotspot_state.TRUE_END_OFFSET)}
 assert {*read} == (set() if sys.argv[2] == "serial" else bounds), read
 """
@@ -362,7 +376,7 @@ def test_a_copy_of_the_generators_state_is_told_from_the_generator(java: Path) -
 
 
 def test_nothing_is_observed_of_samplers_and_buffers(target: FullTarget) -> None:
-    told = {"samples", "minors", "size", "at", "value", "identity", "graph"}
+    told = {"samples", "minors", "size", "at", "seed", "value", "identity", "graph"}
     assert {*target.start({}).observes} == told
     assert {*target.start({"collector": 1}).observes} == told | {"buffer"}
 
@@ -489,4 +503,4 @@ def test_a_table_with_another_rounding_is_found(
     target: FullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Hotspot, "TABLE", [round(entry, 3) for entry in Hotspot.TABLE])
-    assert finds(target, 5000)
+    assert finds(target, 20_000)
