@@ -44,7 +44,8 @@ MODULES = {
     "memory.layout memory.nursery memory.objects sampling.slow_path",
     "reference reference-geometric": "sampling.sample_point",
     "reference reference-dotnet": "sampling.sampler",
-    "reference-dotnet": "sampling.contexts",
+    "reference-dotnet reference-dotnet-document": "sampling.contexts",
+    "reference-dotnet": "sampling.shipped_contexts",
     "reference reference-geometric reference-dotnet reference-jemalloc reference-tcmalloc "
     "reference-gperftools": "sampling.distances",
     "reference-geometric reference-dotnet reference-jemalloc reference-tcmalloc "

@@ -17,9 +17,11 @@ from gcmodel.memory.errors import (
 from gcmodel.memory.events import Events, Report
 from gcmodel.memory.layout import Kind
 from gcmodel.sampling.contexts import ContextAllocation, ContextNursery, ContextSampling
+from gcmodel.sampling.shipped_contexts import ShippedAllocation, ShippedSampling
 
 __all__ = [
     "CONTEXTS",
+    "SHIPPED_CONTEXTS",
     "Configuration",
     "ConfigurationError",
     "DanglingReferenceError",
@@ -34,4 +36,8 @@ __all__ = [
 ]
 
 CONTEXTS = Parts(nursery=ContextNursery, allocation=ContextAllocation, sampling=ContextSampling)
-"""The parts of a heap whose threads allocate in contexts."""
+"""The parts of a heap whose threads allocate in contexts, by the design document of .NET's."""
+SHIPPED_CONTEXTS = Parts(
+    nursery=ContextNursery, allocation=ShippedAllocation, sampling=ShippedSampling
+)
+"""The same as .NET 10 ships it."""

@@ -66,10 +66,10 @@ class Place:
     where: Literal["buffer", "new buffer", "outside"]
     at: int | None
     """Its offset from the start of the nursery, or of its buffer; None outside of that."""
-    collected: bool
-    """Whether the nursery had no room for it, so that a collection came first."""
-    nursery_used_bytes: int
-    """What is taken of the nursery then, by buffers too."""
+    collections: int
+    """How many came first, because the nursery had no room for it."""
+    nursery_used_bytes: int | None
+    """What is taken of the nursery then, by buffers too; None if nobody can tell."""
 
 
 class Clock(ABC):
@@ -88,7 +88,7 @@ class Clock(ABC):
         self.room_bytes = 0
         # Where the last allocation's object lies, if that is foretold.
         self.place: Place | None = None
-        if rule.enabling == "keeps":
+        if rule.enabling == "keeps" and self._first_bytes is not None:
             self._begin()
 
     def _begin(self) -> None:
@@ -194,35 +194,70 @@ class DrawnOnceClock(Clock):
 
 
 class ContextClock(DrawnOnceClock):
-    """A thread that allocates in contexts: what was drawn ends where its context does."""
+    """A thread that allocates in contexts: what was drawn ends where its context does.
+
+    Where it ends behind that, no byte of the context is sampled.
+    """
+
+    def __init__(self, rule: SamplingRule, thread: int, distances: Distances) -> None:
+        super().__init__(rule, thread, distances)
+        self._is_told = rule.contexts == "told"
+        self._heard: Observation | None = None
+        # Where in its context the thread allocates next.
+        self._at = 0
+
+    @override
+    def hear(self, observation: Observation) -> None:
+        self._heard = observation
 
     @override
     def allocate(
         self, size_bytes: int, outside: bool, period_bytes: int
     ) -> Sequence[ExpectedSample]:
-        if outside:
-            return self._allocate_outside(size_bytes, period_bytes) if period_bytes else NONE
         left_bytes = self.room_bytes
-        if size_bytes <= left_bytes:
+        fits = size_bytes <= left_bytes and not outside
+        self.place = self._place(size_bytes, fits, outside) if self._is_told else None
+        if outside and self._rule.outside == "apart":
+            return self._judge(size_bytes, period_bytes, 0, 0) if period_bytes else NONE
+        if not outside:
+            self.room_bytes = left_bytes if fits else self._new_room_bytes(size_bytes)
             self.room_bytes -= size_bytes
-            return super().allocate(size_bytes, outside, period_bytes)
-        self.room_bytes = max(self._rule.context_bytes, size_bytes) - size_bytes
-        return self._overflow(left_bytes, size_bytes, period_bytes) if period_bytes else NONE
+        if fits and size_bytes <= self.until_bytes:
+            self.until_bytes -= size_bytes
+            return NONE
+        hits: Sequence[ExpectedSample] = NONE
+        if period_bytes:
+            hits = self._judge(size_bytes, period_bytes, left_bytes, self.until_bytes)
+            self._draw(period_bytes)
+        else:
+            self.until_bytes = self.room_bytes
+        return hits
 
-    def _allocate_outside(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
-        """A large object lies outside all contexts, and has a distance of its own."""
-        drawn_bytes = self._distances.draw(period_bytes)
-        return [ExpectedSample(drawn_bytes)] if drawn_bytes < size_bytes else NONE
-
-    def _overflow(
-        self, left_bytes: int, size_bytes: int, period_bytes: int
+    def _judge(
+        self, size_bytes: int, period_bytes: int, left_bytes: int, until_bytes: int
     ) -> Sequence[ExpectedSample]:
         """The old distance decides about what was left of its context, a new one about the rest."""
-        offset = self.until_bytes
+        offset = until_bytes
         if offset >= left_bytes:
+            if size_bytes <= left_bytes:
+                return NONE
             offset = left_bytes + self._distances.draw(period_bytes)
-        self._draw(period_bytes)
         return [ExpectedSample(offset)] if offset < size_bytes else NONE
+
+    def _new_room_bytes(self, size_bytes: int) -> int:
+        """What there is from an object on that does not fit in the present context."""
+        if not self._is_told:
+            return max(self._rule.context_bytes, size_bytes)
+        return (self._heard and self._heard.buffer) or size_bytes
+
+    def _place(self, size_bytes: int, fits: bool, outside: bool) -> Place:
+        """Where the object lies: in its context, or it begins one."""
+        collections = self._heard.minors if self._heard else 0
+        if outside:
+            return Place("outside", None, collections, None)
+        at = self._at if fits else 0
+        self._at = at + size_bytes
+        return Place("buffer" if fits else "new buffer", at, collections, None)
 
 
 def new_distances(rule: SamplingRule) -> list[Distances]:

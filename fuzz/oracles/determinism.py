@@ -31,9 +31,12 @@ class DeterminismOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # Buffers that lie anywhere may be of another size the next time; births may seed otherwise.
+        # Buffers that lie anywhere, and contexts of which is told, may be of another size the next
+        # time; births may seed otherwise.
         is_anywhere = contract.buffers is not None and contract.buffers.taken == "anywhere"
-        if is_anywhere or any(isinstance(action, BeginThread) for action in actions):
+        if is_anywhere or contract.sampling.contexts == "told":
+            return None
+        if any(isinstance(action, BeginThread) for action in actions):
             return None
         return dict(configuration)
 

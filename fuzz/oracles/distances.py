@@ -14,7 +14,11 @@ each is foretold. Invariant: a sequence is a matter of its seed and of the perio
     hotspot      gperftools' generator, from the state itself, and log2 by a table of 1024 entries,
                  each at the middle of its interval: floor(min(log2 q - 26, 0) * -ln 2 * period + 1)
                  (OpenJDK 11 to 25, threadHeapSampler.cpp)
-    dotnet       the subtractive generator of System.Random, u = its number / (2^31 - 1):
+    dotnet       xoshiro128++, from its state, whose lowest 32 bits are the first word; u = its
+                 number / 2^32: floor(-ln(1-u) * period), the bytes before
+                 (.NET 10, gcheaputilities.h and xoshiro128pp.c)
+    dotnet_document
+                 the subtractive generator of System.Random, u = its number / (2^31 - 1):
                  floor(ln(1-u) / ln(1 - 1/period)), the bytes before
                  (Nasarre and Falk, Randomized Allocation Sampling)
     geometric    splitmix64, u = its upper 53 bits / 2^53: floor(ln(1-u) / ln(1 - 1/period)) + 1
@@ -30,6 +34,7 @@ from typing_extensions import override
 
 BITS_64 = 2**64 - 1
 BITS_48 = 2**48 - 1
+BITS_32 = 2**32 - 1
 LN_2 = math.log(2)
 GPERFTOOLS_PLACEHOLDER_BYTES = 16 << 20
 """Its distance for a period of 0, with which nothing is sampled and nothing drawn."""
@@ -116,7 +121,27 @@ class Hotspot(Distances):
 
 
 class Dotnet(Distances):
-    """.NET's, from the seed of System.Random: Knuth's subtractive generator, lags 55 and 21."""
+    """.NET 10's, from the state of a thread's generator."""
+
+    def __init__(self, seed: int) -> None:
+        self._words = [seed >> bits & BITS_32 for bits in (0, 32, 64, 96)]
+
+    @staticmethod
+    def _rotated(word: int, bits: int) -> int:
+        return (word << bits | word >> 32 - bits) & BITS_32
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        a, b, c, d = self._words
+        number = (self._rotated((a + d) & BITS_32, 7) + a) & BITS_32
+        c ^= a
+        d ^= b
+        self._words = [a ^ d, b ^ c, c ^ (b << 9 & BITS_32), self._rotated(d, 11)]
+        return int(-math.log(1 - number / 2**32) * period_bytes)
+
+
+class DotnetDocument(Distances):
+    """The design document's, from the seed of System.Random: Knuth's generator, lags 55 and 21."""
 
     _TOP = 2**31 - 1
     _GOLDEN = 161803398
@@ -183,6 +208,7 @@ class Geometric(Distances):
 SEQUENCES: dict[str, Callable[[int], Distances]] = {
     "geometric": Geometric,
     "dotnet": Dotnet,
+    "dotnet_document": DotnetDocument,
     "jemalloc": Jemalloc,
     "tcmalloc": Tcmalloc,
     "gperftools": Gperftools,

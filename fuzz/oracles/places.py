@@ -38,7 +38,7 @@ class PlacesOracle(Oracle[SamplingFacts]):
     @classmethod
     @override
     def can_judge(cls, contract: Contract) -> bool:
-        return contract.buffers is not None
+        return contract.buffers is not None or contract.sampling.contexts == "told"
 
     @classmethod
     @override
@@ -53,9 +53,9 @@ class PlacesOracle(Oracle[SamplingFacts]):
             if observation.minors and action.collects == "never":
                 raise PlacesMismatch("minors", 0, observation.minors, "nothing was allocated")
             return
-        if observation.minors != place.collected:
+        if observation.minors != place.collections:
             why = f"of the nursery {place.nursery_used_bytes} bytes are taken then"
-            raise PlacesMismatch("minors", int(place.collected), observation.minors, why)
+            raise PlacesMismatch("minors", int(place.collections), observation.minors, why)
         self._check_buffer(place, observation.buffer)
         if observation.at != place.at:
             why = (

@@ -227,7 +227,7 @@ class SamplingOracle(Oracle[None]):
         else:
             self._hits = self._count(clock, obj.size_bytes, obj.outside)
         self._place = clock.place
-        if self._place:
+        if self._place and self._place.nursery_used_bytes is not None:
             self._nursery_used_bytes = self._place.nursery_used_bytes
         return len(self._hits)
 

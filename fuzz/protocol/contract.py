@@ -21,13 +21,17 @@ Distances = Literal[
     "random",
     "geometric",
     "dotnet",
+    "dotnet_document",
     "jemalloc",
     "tcmalloc",
     "gperftools",
     "hotspot",
 ]
 Promise = Literal["collections", "memory", "progress", "pressure"]
-DRAWN = ("geometric", "dotnet", "jemalloc", "tcmalloc", "gperftools", "hotspot")
+DRAWN = (
+    *("geometric", "dotnet", "dotnet_document", "jemalloc", "tcmalloc", "gperftools"),
+    "hotspot",
+)
 """The distances that are drawn at random, and can be foretold."""
 
 
@@ -179,6 +183,19 @@ class SamplingRule:
     context_bytes: int = 0
     """If not 0: the threads allocate in contexts of so many bytes, and a distance that was drawn
     ends where its context does (.NET)."""
+    contexts: Literal["sized", "told"] = "sized"
+    """How large a new context is.
+
+    sized: `context_bytes`, or the object for which it is begun, if that is larger.
+    told: about as much; an observation's `buffer` says how much from that object on (.NET 10).
+    """
+    outside: Literal["apart", "in_turn"] = "apart"
+    """Which distance decides about an object outside, where threads allocate in contexts.
+
+    apart: one of its own, which leaves the context's alone.
+    in_turn: the context's, as if the object did not fit there; behind it another is drawn for what
+        the context has left (.NET 10).
+    """
     weights: Literal["none", "passed"] = "none"
     """What a sample is said to stand for.
 
@@ -209,7 +226,8 @@ class SamplingRule:
     """What enabling does, each time.
 
     draws: a distance begins.
-    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`.
+    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`. In a
+        context there is none before one is drawn, nor once it was passed unsampled (.NET 10).
     """
     generators: Literal["each", "shared"] = "each"
     """Whose generator it is from which distances are drawn.

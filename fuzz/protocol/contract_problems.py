@@ -49,8 +49,8 @@ KEYS_OF_SEEDS = ("seeds", "reseeds")
 THREADS_MAX = 64
 DRAWN_PERIOD_MAX = 2**53
 """Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
-ZERO_FOR_ONE = ("dotnet", "tcmalloc")
-"""Distances that are 0 for a period of 1: an allocation would be sampled without end."""
+ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc")
+"""Distances that may be 0 for a period of 1: an allocation would be sampled without end."""
 SAMPLES_MAX = 2**20
 """So many distances may be drawn for one object, which takes a second."""
 NUMBERS_MAX = 2**16
@@ -219,7 +219,8 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
         yield f"first_bytes and reseeds mean nothing where distances is {rule.distances}"
     if rule.generators == "shared" and len(set(rule.seeds)) > 1:
         yield "generators is shared, but seeds differ"
-    if rule.enabling == "keeps" and (not rule.first_bytes or None in rule.first_bytes):
+    is_first_known = rule.first_bytes and None not in rule.first_bytes
+    if rule.enabling == "keeps" and not (is_first_known or rule.context_bytes):
         yield "enabling is keeps, but first_bytes does not say what"
     least = int(rule.crosses == "at")
     if any(first_bytes is not None and first_bytes < least for first_bytes in rule.first_bytes):
@@ -233,14 +234,19 @@ def _problems_of_distances(contract: Contract) -> Iterator[str]:
     if rule.distances in DRAWN and longest > DRAWN_PERIOD_MAX:
         yield f"period_bytes is up to {longest}; {rule.distances} is drawn up to {DRAWN_PERIOD_MAX}"
     if rule.distances in ZERO_FOR_ONE and 1 in rule.period_bytes and not _samples_once(rule):
-        yield f"distances is {rule.distances}, which is 0 for a period of 1: {ONE_DRAW}"
+        yield f"distances is {rule.distances}, which may be 0 for a period of 1: {ONE_DRAW}"
 
 
 def _problems_of_contexts(contract: Contract) -> Iterator[str]:
     """A distance ends with its context: only the rule of the system that has them says how."""
     rule = contract.sampling
     if not rule.context_bytes:
+        if (rule.contexts, rule.outside) != ("sized", "apart"):
+            yield "contexts and outside mean nothing without context_bytes"
         return
+    for field in ("samples", "minors", "at", "buffer") if rule.contexts == "told" else ():
+        if field not in contract.observes:
+            yield f"contexts is told, which means nothing without {field} in observes"
     if not (_samples_once(rule) and rule.crosses == "beyond" and rule.distances in DRAWN):
         yield f"context_bytes means nothing unless distances are drawn: {BEFORE_ONE_BYTE}"
     if (rule.paused, rule.weights) != ("stopped", "none"):

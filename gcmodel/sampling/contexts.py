@@ -33,7 +33,7 @@ from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import ContextSample, Events
 from gcmodel.memory.nursery import Nursery
 from gcmodel.memory.objects import Object
-from gcmodel.sampling.distances import Dotnet
+from gcmodel.sampling.distances import Distances, DotnetDocument
 from gcmodel.sampling.sampler import Sampler
 from gcmodel.sampling.slow_path import Allocation
 
@@ -87,12 +87,14 @@ class ContextNursery(Nursery):
 class ContextSampling(Sampler):
     """The sampler of all threads, each with a generator of its own."""
 
+    make_distances: Callable[[int], Distances] = DotnetDocument
+
     def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
         super().__init__(configuration, nursery, events)
         assert isinstance(nursery, ContextNursery)
         nursery.serve(len(configuration.sampler_seeds))
         self._threads = nursery
-        self._distances = [Dotnet(seed) for seed in configuration.sampler_seeds]
+        self._distances = [self.make_distances(seed) for seed in configuration.sampler_seeds]
 
     def begin(self) -> None:
         """Every thread draws at once, in the middle of its context."""

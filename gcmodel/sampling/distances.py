@@ -17,6 +17,7 @@ from gcmodel.sampling.generators import (
     Rand48Generator,
     SplitMix64,
     SubtractiveGenerator,
+    Xoshiro128,
 )
 
 
@@ -59,6 +60,19 @@ class Geometric:
 
 
 class Dotnet:
+    """0 or more: an exponential distribution, rounded down.
+
+    (.NET 10, ComputeGeometricRandom; the period is 102,400 there.)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = Xoshiro128(seed)
+
+    def draw(self, period_bytes: int) -> int:
+        return int(-math.log(1.0 - self._generator.bits_32() * 2.0**-32) * period_bytes)
+
+
+class DotnetDocument:
     """The bytes that fail before one succeeds: 0 or more, on average the period less one.
 
     (Nasarre and Falk, Randomized Allocation Sampling; the period is 102,400 there.)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gcmodel.memory.errors import ConfigurationError
 
+MASK_32 = 2**32 - 1
 MASK_48 = 2**48 - 1
 MASK_64 = 2**64 - 1
 
@@ -87,6 +88,33 @@ class SubtractiveGenerator:
         index = self._index
         self._index = (index + 1) % self.SIZE
         return self._subtract(index, (index + self.LAG) % self.SIZE) * (1.0 / self.MODULUS)
+
+
+class Xoshiro128:
+    """Blackman and Vigna's xoshiro128++, from its state of 128 bits, the first word the lowest.
+
+    (Scrambled Linear Pseudorandom Number Generators; .NET 10, xoshiro128pp.c.)
+    """
+
+    def __init__(self, state: int) -> None:
+        self._state = [state >> bits & MASK_32 for bits in (0, 32, 64, 96)]
+
+    def bits_32(self) -> int:
+        state = self._state
+        number = _rotated_left((state[0] + state[3]) & MASK_32, 7) + state[0]
+        shifted = state[1] << 9 & MASK_32
+        state[2] ^= state[0]
+        state[3] ^= state[1]
+        state[1] ^= state[2]
+        state[0] ^= state[3]
+        state[2] ^= shifted
+        state[3] = _rotated_left(state[3], 11)
+        return number & MASK_32
+
+
+def _rotated_left(word: int, bits: int) -> int:
+    """A word of 32 bits."""
+    return (word << bits | word >> 32 - bits) & MASK_32
 
 
 class SplitMix64:

@@ -6,19 +6,21 @@ Like those of known_bugs, each is a small change to one part of gcmodel.
 from __future__ import annotations
 
 from fuzz.targets.bugs.known_bug import Host
-from gcmodel import CONTEXTS, Parts
+from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, Parts
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import Events
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.nursery import Nursery
 from gcmodel.memory.objects import Object
 from gcmodel.sampling.contexts import ContextSampling
-from gcmodel.sampling.distances import Dotnet
+from gcmodel.sampling.distances import DotnetDocument
 from gcmodel.sampling.sample_point import Sampling
+from gcmodel.sampling.shipped_contexts import ShippedSampling
 
 GEOMETRIC = Host("reference-geometric", Parts())
 RANDOM = Host("reference-random", Parts())
-DOTNET = Host("reference-dotnet", CONTEXTS)
+DOTNET = Host("reference-dotnet", SHIPPED_CONTEXTS)
+DOTNET_DOCUMENT = Host("reference-dotnet-document", CONTEXTS)
 
 # Distances at random.
 
@@ -76,7 +78,9 @@ class FixedStride(Sampling):
 # Allocation contexts.
 
 
-@DOTNET.bug("outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling",), 4)
+@DOTNET_DOCUMENT.bug(
+    "outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling",), 4
+)
 class OutsideDesync(ContextSampling):
     """An object outside the thread's buffer moves one of two variables that say when to sample."""
 
@@ -89,7 +93,7 @@ class OutsideDesync(ContextSampling):
             context.combined_limit = limit
 
 
-@DOTNET.bug("flush-only-at-refill", "OpenJ9 issue 7740, fixed by 9745", ("sampling",), 3)
+@DOTNET_DOCUMENT.bug("flush-only-at-refill", "OpenJ9 issue 7740, fixed by 9745", ("sampling",), 3)
 class FlushOnlyAtRefill(ContextSampling):
     """A thread samples only when its buffer is refilled."""
 
@@ -111,7 +115,7 @@ class FlushOnlyAtRefill(ContextSampling):
         return super().judge(size_bytes)
 
 
-@DOTNET.bug("deaf-after-enable", "HotSpot 17 and 21, measured", ("sampling",), 3)
+@DOTNET_DOCUMENT.bug("deaf-after-enable", "HotSpot 17 and 21, measured", ("sampling",), 3)
 class DeafAfterEnable(ContextSampling):
     """After sampling is enabled nothing is sampled until the thread's buffer is used up."""
 
@@ -120,7 +124,7 @@ class DeafAfterEnable(ContextSampling):
         self.end()  # Correct: nothing more. What was drawn ends in the middle of a context.
 
 
-@DOTNET.bug("stale-bytes-after-enable", "HotSpot 25.0.2, measured", ("sampling",), 4)
+@DOTNET_DOCUMENT.bug("stale-bytes-after-enable", "HotSpot 25.0.2, measured", ("sampling",), 4)
 class StaleBytesAfterEnable(ContextSampling):
     """What was allocated while sampling was off is charged to the first object after it."""
 
@@ -139,7 +143,7 @@ class StaleBytesAfterEnable(ContextSampling):
         self._counted_from[thread] = self._threads.contexts[thread].alloc_ptr
 
 
-@DOTNET.bug("retired-buffer-charged", "HotSpot 17 and 21, measured", ("sampling",), 4)
+@DOTNET_DOCUMENT.bug("retired-buffer-charged", "HotSpot 17 and 21, measured", ("sampling",), 4)
 class RetiredBufferCharged(ContextSampling):
     """A collection retires a thread's buffer and charges what was left of it to the next object."""
 
@@ -156,7 +160,7 @@ class RetiredBufferCharged(ContextSampling):
         return max(super()._draw(thread) - charged_bytes, 0)
 
 
-@DOTNET.bug("shared-generator-reseeded", "HotSpot 17 to 25, measured", ("sampling",), 2)
+@DOTNET_DOCUMENT.bug("shared-generator-reseeded", "HotSpot 17 to 25, measured", ("sampling",), 2)
 class SharedGeneratorReseeded(ContextSampling):
     """A thread that begins seeds the one generator of all threads anew: distances repeat."""
 
@@ -170,11 +174,11 @@ class SharedGeneratorReseeded(ContextSampling):
         if thread not in self._begun:
             self._begun.add(thread)
             # Correct: nothing. Each thread has a generator of its own, seeded once.
-            self._distances = [Dotnet(self._seeds[thread])] * len(self._seeds)
+            self._distances = [DotnetDocument(self._seeds[thread])] * len(self._seeds)
         return super().judge(size_bytes)
 
 
-@DOTNET.bug("only-starting-thread", "memray, review of pull request 94", ("sampling",), 3)
+@DOTNET_DOCUMENT.bug("only-starting-thread", "memray, review of pull request 94", ("sampling",), 3)
 class OnlyStartingThread(ContextSampling):
     """Only the thread that enables sampling draws a distance, that of all others is 0."""
 
@@ -183,3 +187,26 @@ class OnlyStartingThread(ContextSampling):
         for thread, context in enumerate(self._threads.contexts):
             if thread != self._threads.thread:
                 context.combined_limit = context.alloc_ptr  # Correct: what each has drawn.
+
+
+# Allocation contexts, as they ship.
+
+
+@DOTNET.bug("outside-drawn-apart", ".NET's design document", ("sampling",), 3)
+class OutsideDrawnApart(ShippedSampling):
+    """An object outside is judged by a distance of its own, whatever its context has left."""
+
+    def judge_outside(self, size_bytes: int) -> None:
+        # Correct: the distance of the context judges what that has left first.
+        drawn = self._draw(self._threads.thread) if self.period_bytes else size_bytes
+        self.samples_outside = self.succeed(size_bytes, drawn)
+
+
+@DOTNET.bug("enabling-draws", ".NET's design document", ("sampling",), 3)
+class EnablingDraws(ShippedSampling):
+    """Enabling draws a distance for each thread, in the middle of its context."""
+
+    def begin(self) -> None:
+        super().begin()
+        for thread in range(len(self._distances)):
+            self.draw_limit(thread)  # Correct: nothing.

@@ -1,13 +1,14 @@
-"""The target `reference-dotnet`: the collector with several threads, as .NET samples them.
+"""The targets `reference-dotnet` and `-document`: the collector with several threads, as in .NET.
 
 Each thread allocates in contexts of its own and is sampled on its own; an object is sampled once
-at most, and a sample names the byte that was drawn. (Nasarre and Falk, Randomized Allocation
-Sampling.)
+at most, and a sample names the byte that was drawn. The one follows what .NET 10 ships, the other
+the design document. (Nasarre and Falk, Randomized Allocation Sampling.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 
 import attrs
 from typing_extensions import override
@@ -39,14 +40,14 @@ OBSERVES = (
 PROMISES: tuple[Promise, ...] = ("collections", "memory", "progress")
 
 
-class DotnetTarget(ReferenceTarget):
+class DotnetDocumentTarget(ReferenceTarget):
     """Several threads in contexts of their own. The seeds of the threads follow each other."""
 
     settings = DOTNET_SETTINGS
 
     @override
     def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
-        return attrs.evolve(super().configuration_of(chosen), sampler_seeds=_seeds(chosen))
+        return attrs.evolve(super().configuration_of(chosen), sampler_seeds=self._seeds(chosen))
 
     @override
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:
@@ -62,9 +63,13 @@ class DotnetTarget(ReferenceTarget):
             surplus="dropped",
             samples_per_allocation="one",
             context_bytes=chosen["context_bytes"],
-            distances="dotnet",
-            seeds=_seeds(chosen),
+            distances="dotnet_document",
+            seeds=self._seeds(chosen),
         )
+
+    def _seeds(self, chosen: Mapping[str, int]) -> tuple[int, ...]:
+        first = chosen["sampler_seed"]
+        return tuple(range(first, first + chosen["threads"]))
 
     def _tell_events(self, observation: Observation) -> None:
         super()._tell_events(observation)
@@ -74,6 +79,16 @@ class DotnetTarget(ReferenceTarget):
         observation.state = self._heap.major.state
 
 
-def _seeds(chosen: Mapping[str, int]) -> tuple[int, ...]:
-    first = chosen["sampler_seed"]
-    return tuple(range(first, first + chosen["threads"]))
+class DotnetTarget(DotnetDocumentTarget):
+    """What ships. Each thread's generator begins from a state that looks like any other."""
+
+    @override
+    def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
+        return attrs.evolve(
+            super().rule_of(chosen), enabling="keeps", outside="in_turn", distances="dotnet"
+        )
+
+    @override
+    def _seeds(self, chosen: Mapping[str, int]) -> tuple[int, ...]:
+        random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
+        return tuple(random.getrandbits(64) for _ in range(chosen["threads"]))

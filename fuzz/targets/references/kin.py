@@ -15,9 +15,9 @@ from fuzz.protocol.target import Target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS, planted_parts
 from fuzz.targets.references.allocators import GperftoolsTarget, JemallocTarget, TcmallocTarget
 from fuzz.targets.references.collector import ReferenceTarget
-from fuzz.targets.references.dotnet import DotnetTarget
+from fuzz.targets.references.dotnet import DotnetDocumentTarget, DotnetTarget
 from fuzz.targets.references.geometric import GeometricTarget, RandomTarget
-from gcmodel import CONTEXTS, Parts
+from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, Parts
 from gcmodel.blocks.block_heap import GPERFTOOLS, JEMALLOC, TCMALLOC
 
 
@@ -33,7 +33,8 @@ REFERENCES = {
     "reference": Reference(ReferenceTarget, Parts()),
     "reference-geometric": Reference(GeometricTarget, Parts()),
     "reference-random": Reference(RandomTarget, Parts()),
-    "reference-dotnet": Reference(DotnetTarget, CONTEXTS),
+    "reference-dotnet": Reference(DotnetTarget, SHIPPED_CONTEXTS),
+    "reference-dotnet-document": Reference(DotnetDocumentTarget, CONTEXTS),
     "reference-jemalloc": Reference(JemallocTarget, JEMALLOC),
     "reference-tcmalloc": Reference(TcmallocTarget, TCMALLOC),
     "reference-gperftools": Reference(GperftoolsTarget, GPERFTOOLS),

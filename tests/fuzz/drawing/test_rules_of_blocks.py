@@ -289,7 +289,7 @@ def collector(contract: Contract) -> Contract:
         contract.sampling,
         surplus="dropped",
         samples_per_allocation="one",
-        distances="dotnet",
+        distances="dotnet_document",
         context_bytes=64,
         seeds=(1, 2, 3),
     )

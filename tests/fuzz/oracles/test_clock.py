@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, new_clocks
+from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, Place, new_clocks
 from fuzz.oracles.distances import distances_of
 from fuzz.protocol.contract import Range, SamplingRule
+from fuzz.protocol.observation import Observation
 
 PERIOD = 100
 DRAWS = (128, 169, 145, 81, 22)
 """What System.Random(0) draws for a period of 100 bytes."""
 ONE = {"surplus": "dropped", "samples_per_allocation": "one"}
-CONTEXT = {"context_bytes": 64, "distances": "dotnet", **ONE}
+CONTEXT = {"context_bytes": 64, "distances": "dotnet_document", **ONE}
 
 
 def rule_of(**fields: Any) -> SamplingRule:  # noqa: ANN401 - any of its fields
@@ -227,7 +228,7 @@ rules_before_one_byte = st.builds(
     rule_of,
     surplus=st.just("dropped"),
     samples_per_allocation=st.just("one"),
-    distances=st.sampled_from(["dotnet", "tcmalloc", "gperftools"]),
+    distances=st.sampled_from(["dotnet_document", "tcmalloc", "gperftools"]),
 )
 
 
@@ -298,9 +299,69 @@ def test_while_sampling_is_off_contexts_go_on_and_nothing_is_drawn() -> None:
     clock = context_of(40, 24)
     assert not clock.allocate(24, False, 0)
     assert not clock.allocate(24, False, 0)
-    assert (clock.room_bytes, clock.until_bytes) == (64 - 24, 24)
+    assert clock.room_bytes == 64 - 24
     clock.start(PERIOD)
     assert clock.until_bytes == DRAWS[0]
+
+
+# Contexts as .NET 10 ships them; the distances are the same here.
+
+SHIPPED = {**CONTEXT, "enabling": "keeps", "outside": "in_turn"}
+
+
+def shipped_of(room_bytes: int, until_bytes: int, **fields: str) -> Clock:
+    clock = new_clocks(rule_of(**{**SHIPPED, **fields}))[0]
+    clock.room_bytes, clock.until_bytes = room_bytes, until_bytes
+    return clock
+
+
+def test_enabling_draws_nothing_and_what_is_left_of_the_context_goes_unsampled() -> None:
+    clock = shipped_of(0, 0)
+    assert not clock.allocate(24, False, 0)
+    clock.start(PERIOD)
+    assert judged(clock, 40) == ([], 0, 0)
+    assert judged(clock, DRAWS[0] + 1) == ([DRAWS[0]], 0, DRAWS[1])
+
+
+def test_what_was_drawn_outlives_sampling_unless_it_is_passed() -> None:
+    clock = shipped_of(40, 20)
+    clock.allocate(16, False, 0)
+    assert judged(clock, 8) == ([4], 16, DRAWS[0])
+    clock = shipped_of(40, 20)
+    clock.allocate(24, False, 0)
+    assert judged(clock, 16)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("until_bytes", "hits", "drawn"),
+    [(39, [39], 1), (40, [], 2), (99, [], 2)],
+    ids=["what its context had left", "a new distance", "a new distance, too"],
+)
+def test_an_object_outside_is_judged_by_what_its_context_had_left(
+    until_bytes: int, hits: list[int], drawn: int
+) -> None:
+    clock = shipped_of(40, until_bytes)
+    assert offsets(clock.allocate(40 + DRAWS[0], True, PERIOD)) == hits
+    assert (clock.room_bytes, clock.until_bytes) == (40, DRAWS[drawn - 1])
+
+
+def test_an_object_outside_that_would_have_fit_draws_for_the_context_alone() -> None:
+    clock = shipped_of(40, 40)
+    assert not clock.allocate(40, True, PERIOD)
+    assert (clock.room_bytes, clock.until_bytes) == (40, DRAWS[0])
+
+
+def test_how_large_a_context_is_may_be_told() -> None:
+    clock = shipped_of(16, 16, contexts="told")
+    clock.hear(Observation(buffer=4096))
+    clock.allocate(24, False, PERIOD)
+    assert (clock.room_bytes, clock.place) == (4072, Place("new buffer", 0, 0, None))
+    clock.hear(Observation())
+    clock.allocate(16, False, PERIOD)
+    assert (clock.room_bytes, clock.place) == (4056, Place("buffer", 24, 0, None))
+    clock.hear(Observation(minors=1))
+    clock.allocate(10_000, True, PERIOD)
+    assert (clock.room_bytes, clock.place) == (4056, Place("outside", None, 1, None))
 
 
 def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]]:
@@ -310,7 +371,7 @@ def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]
     context: at its first byte, which may lie in the middle of an object for which the context was
     too small; then the object's end is no place where one begins, but the rest of the context is.
     """
-    drawn = distances_of("dotnet", 0)
+    drawn = distances_of("dotnet_document", 0)
     left, room, answers = drawn.draw(PERIOD), 0, []
     for size in sizes:
         hit: list[int] = []

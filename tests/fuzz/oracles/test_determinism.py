@@ -128,3 +128,5 @@ def test_where_buffers_may_be_of_another_size_nothing_is_the_same(contract: Cont
     assert ORACLE.configuration(in_order, {}, [EnableSampling(8)]) == {}
     anywhere = attrs.evolve(contract, buffers=attrs.evolve(buffers, taken="anywhere"))
     assert ORACLE.configuration(anywhere, {}, [EnableSampling(8)]) is None
+    told = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, contexts="told"))
+    assert ORACLE.configuration(told, {}, [EnableSampling(8)]) is None

@@ -13,6 +13,7 @@ from fuzz.oracles.distances import (
     SEQUENCES,
     Distances,
     Dotnet,
+    DotnetDocument,
     Geometric,
     Gperftools,
     Hotspot,
@@ -59,6 +60,10 @@ def is_trial(distance: int, chance: Fraction, period_bytes: int) -> bool:
 
 # Each system's own numbers.
 
+STATE_1234 = 4 << 96 | 3 << 64 | 2 << 32 | 1
+XOSHIRO_1234 = [641, 1573767, 3222811527, 3517856514, 836907274, 4247214768, 3867114732, 1355841295]
+"""What xoshiro128++ makes of the state 1, 2, 3, 4 (rand_xoshiro's tests)."""
+
 
 def test_tcmalloc_draws_what_its_source_draws() -> None:
     assert drawn(Tcmalloc(1), 2 * MIB, 7) == [
@@ -66,12 +71,19 @@ def test_tcmalloc_draws_what_its_source_draws() -> None:
     ]
 
 
-def test_dotnet_draws_by_the_numbers_of_system_random() -> None:
+def test_dotnets_document_draws_by_the_numbers_of_system_random() -> None:
     # A period so long that one in a thousand million is seen in the distance.
     period_bytes = 2**40
     ln_q = math.log(1 - 1 / period_bytes)
     expected = [math.floor(math.log(1 - u) / ln_q) for u in DOUBLES_OF_SYSTEM_RANDOM_0]
-    assert drawn(Dotnet(0), period_bytes, 5) == expected
+    assert drawn(DotnetDocument(0), period_bytes, 5) == expected
+
+
+def test_dotnet_draws_by_the_numbers_of_xoshiro128() -> None:
+    distances = Dotnet(STATE_1234)
+    # The period is so long that all bits of a number can be told from the distance.
+    found = [round((1 - math.exp(-distances.draw(2**52) / 2**52)) * 2**32) for _ in XOSHIRO_1234]
+    assert found == XOSHIRO_1234
 
 
 def test_geometric_distances_are_by_the_numbers_of_splitmix64() -> None:
@@ -105,8 +117,8 @@ def test_where_jemallocs_number_is_0_it_stands_for_1() -> None:
     assert Jemalloc(before_0).draw(2**19) == 1
 
 
-def test_dotnet_draws_the_trials_that_fail() -> None:
-    distances = drawn(Dotnet(0), 100, 5)
+def test_dotnets_document_draws_the_trials_that_fail() -> None:
+    distances = drawn(DotnetDocument(0), 100, 5)
     for distance, uniform in zip(distances, DOUBLES_OF_SYSTEM_RANDOM_0, strict=True):
         assert is_trial(distance + 1, 1 - Fraction(uniform), 100)
 
@@ -149,7 +161,8 @@ def test_tcmalloc_draws_one_byte_less_than_gperftools_but_not_below_0(seed: int)
 
 
 @pytest.mark.parametrize(
-    ("name", "distance"), [("jemalloc", 1), ("geometric", 1), ("tcmalloc", 0), ("dotnet", 0)]
+    ("name", "distance"),
+    [("jemalloc", 1), ("geometric", 1), ("tcmalloc", 0), ("dotnet_document", 0)],
 )
 def test_a_period_of_one_byte_samples_each(name: str, distance: int) -> None:
     assert drawn(distances_of(name, 1), 1, 3) == [distance] * 3
@@ -162,7 +175,7 @@ def test_a_period_of_one_byte_draws_nothing(name: str) -> None:
     assert distances.draw(4096) == distances_of(name, 1).draw(4096)
 
 
-@pytest.mark.parametrize("name", ["geometric", "dotnet", "gperftools"])
+@pytest.mark.parametrize("name", ["geometric", "dotnet", "dotnet_document", "gperftools"])
 def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
     distances = distances_of(name, 1)
     distances.draw(1)
@@ -177,7 +190,8 @@ def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
     [
         ("jemalloc", PERIOD),
         ("geometric", PERIOD),
-        ("dotnet", PERIOD - 1),
+        ("dotnet", PERIOD - 0.5),
+        ("dotnet_document", PERIOD - 1),
         ("gperftools", PERIOD - 0.5),
         ("hotspot", PERIOD + 0.5),
         ("tcmalloc", PERIOD - 1.5),

@@ -387,7 +387,7 @@ def test_where_the_distances_are_unstated_nobody_knows_what_a_callback_takes(
 IN_CONTEXTS = {
     "surplus": "dropped",
     "samples_per_allocation": "one",
-    "distances": "dotnet",
+    "distances": "dotnet_document",
     "context_bytes": 64,
     "seeds": (0, 0),
 }

@@ -27,6 +27,8 @@ OTHER: dict[str, Any] = {
     "context_bytes": 64,
     "paused": "counting",
     "distances": "tcmalloc",
+    "contexts": "told",
+    "outside": "in_turn",
     "enabling": "keeps",
     "generators": "shared",
     "births": "reseeds",

@@ -210,7 +210,7 @@ def test_where_there_are_only_blocks_there_may_be_no_nursery(blocks: Contract) -
 
 
 DRAWN_IN_CONTEXTS = {
-    "distances": "dotnet",
+    "distances": "dotnet_document",
     "surplus": "dropped",
     "samples_per_allocation": "one",
     "context_bytes": 64,
@@ -228,6 +228,8 @@ def without_callbacks(contract: Contract) -> Contract:
 def test_contexts_as_those_of_dotnet_have_no_problem(contract: Contract) -> None:
     rule = rule_with(contract, **DRAWN_IN_CONTEXTS, seeds=(1, 2))
     assert problems_with(without_callbacks(contract), sampling=rule) == []
+    shipped = attrs.evolve(rule, distances="dotnet", enabling="keeps", outside="in_turn")
+    assert problems_with(without_callbacks(contract), sampling=shipped) == []
 
 
 @pytest.mark.parametrize(
@@ -247,6 +249,10 @@ def test_contexts_as_those_of_dotnet_have_no_problem(contract: Contract) -> None
         (
             {"weights": "passed"},
             "context_bytes means nothing unless paused is stopped and weights is none",
+        ),
+        (
+            {"outside": "in_turn", "context_bytes": 0},
+            "contexts and outside mean nothing without context_bytes",
         ),
     ],
     ids=str,
@@ -290,12 +296,12 @@ def test_a_mistake_in_contexts_is_told(
             "period_bytes is up to 9007199254740993; gperftools is drawn up to 9007199254740992",
         ),
         (
-            {"surplus": "carried", "distances": "dotnet"},
-            "distances is dotnet, which is 0 for a period of 1: surplus must be dropped",
+            {"surplus": "carried", "distances": "dotnet_document"},
+            "distances is dotnet_document, which may be 0 for a period of 1: surplus must",
         ),
         (
             {"samples_per_allocation": "all", "distances": "tcmalloc"},
-            "distances is tcmalloc, which is 0 for a period of 1: surplus must be dropped",
+            "distances is tcmalloc, which may be 0 for a period of 1: surplus must be dropped",
         ),
         (
             {"weights": "passed", "distances": "random", "first_bytes": ()},
@@ -445,6 +451,14 @@ def test_a_profile_must_be_ruled_and_observed(blocks: Contract) -> None:
     rule = rule_with(blocks, estimates="probability")
     observes = (*blocks.observes, "profile")
     assert problems_with(asked, observes=observes, sampling=rule) == []
+
+
+def test_contexts_of_which_nothing_is_told_are_a_mistake(contract: Contract) -> None:
+    rule = rule_with(contract, **DRAWN_IN_CONTEXTS, contexts="told")
+    assert problems_with(without_callbacks(contract), sampling=rule) == [
+        f"contexts is told, which means nothing without {field} in observes"
+        for field in ("at", "buffer")
+    ]
 
 
 @pytest.mark.parametrize("changes", [{"seeds": (0, 0)}, DRAWN_IN_CONTEXTS], ids=str)

@@ -119,6 +119,8 @@ TRIGGERS: dict[str, Story] = {
     ),
     "outside-tlab-desync": ({}, [EVERY_8, STRING, AllocateNode(0, True), EMPTY]),
     "flush-only-at-refill": ({}, [EVERY_8, NODE, EMPTY]),
+    "outside-drawn-apart": ({"sampler_seed": 1}, [NODE, EVERY_8, AllocateNode(0, True)]),
+    "enabling-draws": ({}, [NODE, EVERY_8, NODE]),
     "toggle-kills-sampling": ({}, [PAUSE, Malloc(10241), RESUME, Malloc(8193)]),
     "samples-while-suspended": ({}, [PAUSE, Malloc(10241)]),
     "rollback-keeps-threshold": ({}, [Malloc(0), Realloc(0, 10241), Malloc(0)]),
@@ -237,6 +239,10 @@ NEAR_MISSES: dict[str, Story] = {
     "outside-tlab-desync": ({}, [EVERY_8, AllocateNode(0, True), NODE]),
     # Every object refills.
     "flush-only-at-refill": ({"context_bytes": 8}, [EVERY_8, NODE, EMPTY]),
+    # The thread has no context yet.
+    "outside-drawn-apart": ({"sampler_seed": 1}, [EVERY_8, AllocateNode(0, True)]),
+    # Nothing is allocated by what was drawn.
+    "enabling-draws": ({}, [NODE, EVERY_8]),
     # No wait ends while it is off.
     "toggle-kills-sampling": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),
     "samples-while-suspended": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),

@@ -29,7 +29,7 @@ from fuzz.protocol.observation import Observation
 from fuzz.targets import make_target
 from fuzz.targets.references.kin import REFERENCES
 from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes, Sizes, TcmallocSizes
-from gcmodel.sampling.distances import Dotnet, Geometric, Gperftools, Jemalloc
+from gcmodel.sampling.distances import DotnetDocument, Geometric, Gperftools, Jemalloc
 
 BLOCKS = {
     "reference-jemalloc": JemallocSizes(),
@@ -96,7 +96,7 @@ def test_a_bug_of_the_plain_reference_cannot_be_planted_in_another(name: str) ->
         make_target(f"{name}+sample-on-equality")
 
 
-@pytest.mark.parametrize("name", ["reference-dotnet", *BLOCKS])
+@pytest.mark.parametrize("name", ["reference-dotnet-document", *BLOCKS])
 def test_there_are_as_many_threads_as_were_chosen(name: str) -> None:
     contract = contract_of(name, threads=3, sampler_seed=7)
     assert (contract.threads, contract.sampling.seeds) == (3, (7, 8, 9))
@@ -119,34 +119,38 @@ def test_where_nothing_is_stated_of_distances_no_seed_is_either() -> None:
 
 
 def test_a_sample_names_the_byte_that_was_drawn() -> None:
-    seed = next(seed for seed in range(100) if Dotnet(seed).draw(64) < 16)
-    drawn = Dotnet(seed)
+    seed = next(seed for seed in range(100) if DotnetDocument(seed).draw(64) < 16)
+    drawn = DotnetDocument(seed)
     drawn.draw(64)  # When enabled: the thread has no context.
     offset = drawn.draw(64)
-    found = last_told("reference-dotnet", EnableSampling(64), AllocateNode(0), sampler_seed=seed)
+    found = last_told(
+        "reference-dotnet-document", EnableSampling(64), AllocateNode(0), sampler_seed=seed
+    )
     assert found.offsets == ([offset] if offset < 32 else [])
 
 
 def test_threads_have_contexts_of_their_own() -> None:
     actions = [AllocateNode(0, thread=thread) for thread in (0, 1, 0, 1)]
-    places = [each.at for each in told("reference-dotnet", *actions, context_bytes=64)]
+    places = [each.at for each in told("reference-dotnet-document", *actions, context_bytes=64)]
     assert places == [0, 64, 32, 96]
 
 
 def test_a_report_comes_after_contexts_were_collected() -> None:
-    found = last_told("reference-dotnet", EnableSampling(8), AllocateArray(2), CollectMinor())
+    found = last_told(
+        "reference-dotnet-document", EnableSampling(8), AllocateArray(2), CollectMinor()
+    )
     assert found.order == "MR"
 
 
 def test_what_a_thread_allocated_another_can_read() -> None:
     actions = [AllocateNode(5, thread=1), ReadNumber(0), CheckHeap(thread=1)]
-    assert last_told("reference-dotnet", *actions[:2]).value == 5
-    assert last_told("reference-dotnet", *actions).graph is not None
+    assert last_told("reference-dotnet-document", *actions[:2]).value == 5
+    assert last_told("reference-dotnet-document", *actions).graph is not None
 
 
 @pytest.mark.parametrize("action", ["pin", "fork", "set_callback", "add_memory_pressure"])
 def test_the_collector_with_contexts_is_not_asked_for_what_it_cannot(action: str) -> None:
-    assert action not in contract_of("reference-dotnet").actions
+    assert action not in contract_of("reference-dotnet-document").actions
 
 
 # Blocks.

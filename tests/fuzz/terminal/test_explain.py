@@ -25,7 +25,7 @@ OF_PLANTED_BUGS = {name: trace for name, trace in shipped_traces().items() if tr
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
 CULPRIT = "→"
-DOTNET = "reference-dotnet"
+DOTNET = "reference-dotnet-document"
 
 
 def explained(*actions: str, target: str = "reference") -> list[list[str]]:

@@ -8,7 +8,7 @@ import pytest
 from gcmodel import CONTEXTS, Configuration, ConfigurationError, Heap
 from gcmodel.memory.events import ContextSample
 from gcmodel.sampling.contexts import Context, ContextNursery
-from gcmodel.sampling.distances import Dotnet
+from gcmodel.sampling.distances import DotnetDocument
 
 PERIOD_BYTES = 64
 
@@ -35,7 +35,7 @@ def heap() -> Heap:
 
 
 def draws(seed: int, count: int) -> list[int]:
-    distances = Dotnet(seed)
+    distances = DotnetDocument(seed)
     return [distances.draw(PERIOD_BYTES) for _ in range(count)]
 
 

@@ -8,6 +8,7 @@ import pytest
 from gcmodel.sampling.distances import (
     Distances,
     Dotnet,
+    DotnetDocument,
     FixedPeriod,
     Geometric,
     Gperftools,
@@ -15,6 +16,7 @@ from gcmodel.sampling.distances import (
     Tcmalloc,
     failed_trials,
 )
+from gcmodel.sampling.generators import Xoshiro128
 
 TWO_MIB = 2 * 2**20
 
@@ -59,12 +61,20 @@ def test_jemallocs_wait_of_the_number_0_is_1() -> None:
     assert Jemalloc(seed).draw(4096) == 1
 
 
-def test_dotnets_failed_trials_are_its_formula_of_system_random() -> None:
+def test_dotnets_documents_failed_trials_are_its_formula_of_system_random() -> None:
     expected = [
         math.floor(math.log(1 - fraction) / math.log(1 - 1 / 102400))
         for fraction in (0.7262432699679598, 0.8173253595909687)
     ]
-    assert draws(Dotnet(0), 102400, 2) == expected
+    assert draws(DotnetDocument(0), 102400, 2) == expected
+
+
+def test_dotnets_distance_is_its_formula_of_xoshiro128() -> None:
+    generator = Xoshiro128(4 << 96 | 3 << 64 | 2 << 32 | 1)
+    # The first that rand_xoshiro's tests have for the state 1, 2, 3, 4.
+    assert [generator.bits_32() for _ in range(4)] == [641, 1573767, 3222811527, 3517856514]
+    number = Xoshiro128(2**63).bits_32()
+    assert Dotnet(2**63).draw(102400) == int(-math.log(1 - number / 2**32) * 102400)
 
 
 @pytest.mark.parametrize(("fraction", "failed"), [(0.0, 0), (0.49, 0), (0.5, 1), (0.76, 2)])
@@ -81,14 +91,18 @@ def test_the_fixed_period_is_the_period() -> None:
     assert draws(FixedPeriod(), 48, 2) == [48, 48]
 
 
-@pytest.mark.parametrize("kind", [Geometric, Dotnet, Jemalloc, Gperftools, Tcmalloc])
+@pytest.mark.parametrize(
+    "kind", [Geometric, Dotnet, DotnetDocument, Jemalloc, Gperftools, Tcmalloc]
+)
 def test_the_mean_is_the_period(kind: type[Geometric]) -> None:
     # The standard deviation is about the period too, so six sigma of the mean are 6 %.
     mean = statistics.mean(draws(kind(1), 4096, 10_000))
     assert mean == pytest.approx(4096, rel=0.06)
 
 
-@pytest.mark.parametrize("kind", [Geometric, Dotnet, Jemalloc, Gperftools, Tcmalloc])
+@pytest.mark.parametrize(
+    "kind", [Geometric, Dotnet, DotnetDocument, Jemalloc, Gperftools, Tcmalloc]
+)
 def test_the_same_seed_draws_the_same_and_another_seed_another(kind: type[Geometric]) -> None:
     assert draws(kind(1), 4096, 20) == draws(kind(1), 4096, 20)
     assert draws(kind(1), 4096, 20) != draws(kind(2), 4096, 20)
