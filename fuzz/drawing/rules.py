@@ -47,6 +47,8 @@ LENGTHS_MAX = {"string": 2**20, "array": 160}
 LAST_ITEM_SHARE = 4
 """One access in so many is to the last item, beside those by chance."""
 SMALL_BLOCK_BYTES = 128
+SHARE_OBJECTS_MAX = 2**16
+"""A thread makes so many in tens of milliseconds."""
 NONMOVABLE_SHARE = 8
 """One object in so many is asked to be non-movable."""
 
@@ -363,6 +365,12 @@ def _add_memory_pressure(situation: Situation, choices: Choices, _: Sequence[int
     return actions.AddMemoryPressure(PRESSURES.nearest(bytes_drawn))
 
 
+def _run_at_once(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
+    return actions.RunAtOnce(
+        choices.log_between(1, SHARE_OBJECTS_MAX), choices.below(actions.FIRST_NUMBERS.maximum + 1)
+    )
+
+
 # Sampling.
 
 
@@ -538,6 +546,7 @@ RULES: tuple[Rule, ...] = (
     Rule(actions.AddMemoryPressure, 2, _the_heap, _add_memory_pressure),
     Rule(actions.EndThread, 4, _threads_but_the_first, _end_thread),
     Rule(actions.BeginThread, 24, _ended_threads, _begin_thread),
+    Rule(actions.RunAtOnce, 16, _the_heap, _run_at_once),
     _rule(actions.CheckHeap, 1),
 )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import override
 
 from fuzz.oracles.oracle import Mismatch, RerunOracle
-from fuzz.protocol.actions import Action, BeginThread
+from fuzz.protocol.actions import Action, BeginThread, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import FIELDS, Observation
 
@@ -32,11 +32,11 @@ class DeterminismOracle(RerunOracle):
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
         # Buffers that lie anywhere, and contexts of which is told, may be of another size the next
-        # time; births may seed otherwise.
+        # time; births may seed otherwise; who is first of threads that run at once is chance.
         is_anywhere = contract.buffers is not None and contract.buffers.taken == "anywhere"
         if is_anywhere or contract.sampling.contexts == "told":
             return None
-        if any(isinstance(action, BeginThread) for action in actions):
+        if any(isinstance(action, BeginThread | RunAtOnce) for action in actions):
             return None
         return dict(configuration)
 

@@ -20,7 +20,7 @@ from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Place, Untold, all_o
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.hotspot import buffer_clocks
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.protocol.actions import Action, BeginThread, Realloc
+from fuzz.protocol.actions import Action, BeginThread, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -174,6 +174,8 @@ class SamplingOracle(Oracle[None]):
             samples = self._reallocated(action, observation)
         elif isinstance(action, BeginThread):
             self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
+        elif isinstance(action, RunAtOnce):
+            samples = observation.samples if self._period_bytes else 0
         elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action)
         if observation.minors and self._has_contexts:

@@ -67,6 +67,8 @@ class PeriodBytes:
 
 Bound: TypeAlias = SlotOf | ItemOf | LengthOf | BlockBytes | PrebuiltIndex | PeriodBytes | Range
 PRESSURES = Range(1, 2**40)
+SHARES = Range(1, 2**20)
+FIRST_NUMBERS = Range(0, 2**31 - 1)
 Slot = Annotated[int, SlotOf()]
 Block = Annotated[int, SlotOf(("block",))]
 Array = Annotated[int, SlotOf(("array",))]
@@ -394,6 +396,17 @@ class BeginThread(Action):
 
     collects: ClassVar = "full"
     answer: ClassVar = "seed"
+
+
+@attrs.frozen
+class RunAtOnce(Action):
+    """All threads at once: each makes `objects` nodes and strings, and reads each node again."""
+
+    kind: ClassVar = "node"
+    answer: ClassVar = "shares"
+    needs: ClassVar = ("shares", "samples")
+    objects: Annotated[int, SHARES]
+    first: Annotated[int, FIRST_NUMBERS]
 
 
 @attrs.frozen

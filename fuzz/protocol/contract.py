@@ -369,6 +369,22 @@ class Buffers:
 
 
 @attrs.frozen
+class AtOnce:
+    """How many samples threads take that run at once: each as many as chance allows.
+
+    Whatever the order, each byte is as likely to be sampled as any other, with a mean distance of
+    the period, or of a word more, but for these.
+    """
+
+    unseen_bytes: int = 0
+    """So many bytes of a thread's may count for nothing."""
+    phantom_bytes: int = 0
+    """So many that a thread does not allocate may count, and again for each collection."""
+    phantom_percent: int = 0
+    """And so many for a hundred that it allocates."""
+
+
+@attrs.frozen
 class Contract:
     """All that a target promises under one configuration."""
 
@@ -397,6 +413,10 @@ class Contract:
     old_space: OldSpace = OldSpace()
     buffers: Buffers | None = None
     """None if threads have none."""
+    at_once: AtOnce | None = None
+    """None if nothing is promised of it."""
+    made_with: tuple[str, ...] = ()
+    """The options with which the target was started, which a find keeps."""
     fresh_process: bool = False
     """Whether each trace is to have a process of its own, since a header does not undo all."""
     version: str = ""

@@ -15,6 +15,7 @@ from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import (
     DRAWN,
     NO_SAMPLING,
+    AtOnce,
     Contract,
     Layout,
     Range,
@@ -87,6 +88,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_buffers(contract)
     yield from _problems_of_rounding(contract)
     yield from _problems_of_threads(contract)
+    yield from _problems_of_threads_at_once(contract)
     yield from _problems_of_estimates(contract)
     yield from _problems_of_promises(contract)
     yield from _problems_of_settings(contract.settings)
@@ -322,6 +324,25 @@ def _problems_of_threads(contract: Contract) -> Iterator[str]:
         yield "births is reseeds, which nobody can judge without seed in observes"
     if "set_callback" in contract.actions and (rule.paused != "stopped" or rule.context_bytes):
         yield "set_callback means nothing where pausing goes on counting, or with context_bytes"
+
+
+def _problems_of_threads_at_once(contract: Contract) -> Iterator[str]:
+    """After that nobody foretells a thread's next sample, nor what a collection has left."""
+    if "run_at_once" not in contract.actions:
+        return
+    if "string" not in contract.layout.kinds:
+        yield "actions lists run_at_once, but layout has no kind 'string'"
+    if contract.sampling.is_stated or contract.buffers is not None:
+        yield "run_at_once means nothing where the next sample is foretold"
+    if "collections" in contract.promises or "reports" in contract.observes:
+        yield "run_at_once means nothing where collections are promised, or reports observed"
+    if "end_thread" in contract.actions:
+        yield "run_at_once means nothing with end_thread"
+    if contract.at_once is not None and "set_period" in contract.actions:
+        yield "at_once means nothing with set_period"
+    for name, number in attrs.asdict(contract.at_once or AtOnce()).items():
+        if number < 0:
+            yield f"{name} is {number}; it must be at least 0"
 
 
 def _problems_of_estimates(contract: Contract) -> Iterator[str]:

@@ -73,6 +73,9 @@ class Observation:
     """The major collection's, an index into MAJOR_STATES."""
     memory: list[int] | None = None
     """After a full collection: the bytes in use outside the nursery, and those of all arenas."""
+    shares: list[list[int]] | None = None
+    """Of each thread that has run at once with the others: what it has read, how many of its
+    objects were sampled, and their bytes."""
     error: str | None = None
     """The name of an error and what it says, if the target could not carry out the action."""
 

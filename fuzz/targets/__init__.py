@@ -3,7 +3,7 @@
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine, and
-two stock allocators, `jemalloc` and `gperftools`; the second and `hotspot` under either of their
+two stock allocators, `jemalloc` and `gperftools`; the second and `hotspot` under each of their
 contracts. It may import
 these folders (but for `bugs`, which `references` plants), the protocol, problems and plain, and
 imports a folder when one of its targets is made: a target's own process needs no other. A newcomer

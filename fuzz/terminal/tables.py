@@ -142,6 +142,7 @@ OTHER_TARGETS = {
     "--source names the RPython tree, --python the interpreter.",
     "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "
     "as it is and as it is said to be; --java names it.",
+    "hotspot-at-once": "the same, with threads that run at the same time.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",

@@ -26,7 +26,7 @@ from fuzz.protocol.contract import (
 from fuzz.protocol.target import Target
 from fuzz.targets import make_target
 
-OF_BLOCKS = ("malloc", "calloc", "realloc", "set_period", "read_profile")
+OF_OTHERS = ("malloc", "calloc", "realloc", "set_period", "read_profile", "run_at_once")
 
 
 class Same(Choices):
@@ -139,7 +139,7 @@ def contract() -> Contract:
         ),
         sampling=SamplingRule(Range(8, 2**40, 8)),
         settings=(Setting("nursery_bytes", 256, Range(64, 65536, 8)),),
-        actions=tuple(name for name in ACTIONS if name not in OF_BLOCKS),
+        actions=tuple(name for name in ACTIONS if name not in OF_OTHERS),
         observes=("minors", "value", "alive", "identity"),
         prebuilt=(Prebuilt("node"), Prebuilt("array", 4)),
     )

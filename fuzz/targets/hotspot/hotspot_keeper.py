@@ -18,8 +18,11 @@ from typing import IO
 
 from fuzz.protocol import lines as wire
 from fuzz.targets.hotspot.collectors import COLLECTOR, COLLECTORS
-from fuzz.targets.hotspot.hotspot_command import HOTSPOT
+from fuzz.targets.hotspot.hotspot_command import AT_ONCE, HOTSPOT
 
+DRIVER = "hotspot_driver"
+DRIVERS = {AT_ONCE: "at_once_driver"}
+"""Of the targets that have one of their own."""
 Process = subprocess.Popen[bytes]
 
 
@@ -55,7 +58,7 @@ class Keeper:
         names = dict(enumerate(COLLECTORS))
         name = names.get(configuration.get(COLLECTOR, 0), COLLECTORS[0])
         if name not in self._processes:
-            module = f"{__package__}.hotspot_driver"
+            module = f"{__package__}.{DRIVERS.get(self._target_name, DRIVER)}"
             words = [sys.executable, "-m", module, self._library, name, self._target_name]
             pipe = subprocess.PIPE
             self._processes[name] = subprocess.Popen(words, stdin=pipe, stdout=pipe)  # noqa: S603

@@ -170,9 +170,15 @@ class JavaMachine:
         wanted = (1 << CAN_SAMPLE_BIT).to_bytes(CAPABILITIES_BYTES, "little")
         _check("AddCapabilities", self._jvmti.AddCapabilities(self._tools, wanted))
         self._callback = Sampled(self._sampled)  # The machine keeps only its address.
+        callback = ctypes.cast(self._callback, c_void_p).value
+        assert callback is not None
+        self.tell_samples_to(callback)
+
+    def tell_samples_to(self, callback: int) -> None:
+        """Have the function that lies there called for each sample."""
         places = SAMPLED_EVENT - EVENT_MIN + 1
         callbacks = (c_void_p * places)()
-        callbacks[-1] = ctypes.cast(self._callback, c_void_p).value
+        callbacks[-1] = callback
         size = ctypes.sizeof(callbacks)
         _check("SetEventCallbacks", self._jvmti.SetEventCallbacks(self._tools, callbacks, size))
 
@@ -245,7 +251,8 @@ class JavaThread:
     """
 
     def __init__(self, machine: JavaMachine, env: int) -> None:
-        self._env, self._jni, self._names = env, machine.jni, machine.names
+        self.env = self._env = env
+        self._jni, self._names = machine.jni, machine.names
         current = self._jni.CallStaticObjectMethodA(
             env, self._names.thread, self._names.current, None
         )

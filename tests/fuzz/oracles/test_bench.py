@@ -89,6 +89,7 @@ def test_where_none_relies_on_another_the_order_of_the_fields_decides() -> None:
     assert [oracle.__name__ for oracle in ORACLES] == [
         *("HeapOracle", "SamplingOracle", "MajorOracle", "PlacesOracle"),
         *("EstimateOracle", "SurvivalOracle", "PointersOracle", "MemoryOracle"),
+        "AtOnceOracle",
     ]
 
 

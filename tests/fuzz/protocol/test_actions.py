@@ -33,6 +33,7 @@ NAMES_IN_TRACES = {
     *("malloc", "calloc", "realloc", "set_period", "read_profile"),
     *("pin", "unpin", "set_callback", "add_memory_pressure", "allocate_old_string", "check_heap"),
     *("end_thread", "begin_thread"),
+    "run_at_once",
 }
 
 

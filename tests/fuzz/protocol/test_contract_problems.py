@@ -8,6 +8,7 @@ import pytest
 
 from fuzz.protocol.contract import (
     NO_SAMPLING,
+    AtOnce,
     Buffers,
     Contract,
     KindLayout,
@@ -646,3 +647,47 @@ def test_what_is_sampled_in_buffers_must_be_ruled(
 ) -> None:
     problems = list(problems_of(in_buffers(contract, **rule)))
     assert any(each.startswith(problem) for each in problems), problems
+
+
+AT_ONCE = AtOnce(unseen_bytes=8)
+
+
+def at_once(contract: Contract) -> Contract:
+    return attrs.evolve(
+        contract,
+        actions=("allocate_node", "run_at_once", "enable_sampling"),
+        observes=("samples", "minors", "shares"),
+        sampling=rule_with(contract, distances="unstated"),
+        at_once=AT_ONCE,
+    )
+
+
+def test_a_contract_of_threads_at_once_has_no_problem(contract: Contract) -> None:
+    assert problems_with(at_once(contract)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"observes": ("samples", "minors")}, "run_at_once means nothing without shares"),
+        ({"sampling": SamplingRule(Range(8, 2**40, 8))}, "the next sample is foretold"),
+        ({"promises": ("collections",)}, "where collections are promised, or reports observed"),
+        ({"observes": ("samples", "minors", "shares", "reports")}, "or reports observed"),
+        ({"actions": ("run_at_once", "end_thread")}, "run_at_once means nothing with end_thread"),
+        ({"actions": ("run_at_once", "set_period")}, "at_once means nothing with set_period"),
+        ({"at_once": AtOnce(phantom_percent=-1)}, "phantom_percent is -1; it must be at least 0"),
+    ],
+)
+def test_a_mistake_in_a_contract_of_threads_at_once_is_told(
+    changes: dict[str, Any], problem: str, contract: Contract
+) -> None:
+    [told] = problems_with(at_once(contract), **changes)
+    assert problem in told
+
+
+def test_threads_at_once_need_strings(contract: Contract) -> None:
+    kinds = {"node": contract.layout.kinds["node"]}
+    layout = attrs.evolve(contract.layout, kinds=kinds)
+    changes = {"layout": layout, "prebuilt": ()}
+    [told] = problems_with(at_once(contract), **changes)
+    assert told == "actions lists run_at_once, but layout has no kind 'string'"

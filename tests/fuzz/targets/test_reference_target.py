@@ -191,8 +191,8 @@ def test_every_field_that_the_contract_promises_is_filled_by_some_action(referen
 
 def test_the_contract_promises_every_field_but_errors(reference: Target) -> None:
     fields = {field.name for field in attrs.fields(Observation)}
-    of_other_samplers = {"buffer", "offsets", "weights", "profile"}
-    assert {*reference.start({}).observes} == fields - of_other_samplers - {"error"}
+    of_others = {"buffer", "offsets", "weights", "profile", "shares", "seed"}
+    assert {*reference.start({}).observes} == fields - of_others - {"error"}
 
 
 # Pins, callbacks, pressure, old strings, pauses and forks.
@@ -275,8 +275,11 @@ def promise(reference: Target) -> Contract:
 
 
 def test_all_actions_are_carried_out(promise: Contract) -> None:
-    of_blocks = {"malloc", "calloc", "realloc", "set_period", "read_profile"}
-    assert set(promise.actions) == set(ACTIONS) - of_blocks
+    of_others = {
+        *("malloc", "calloc", "realloc", "set_period", "read_profile"),
+        *("run_at_once", "end_thread", "begin_thread"),
+    }
+    assert set(promise.actions) == set(ACTIONS) - of_others
 
 
 @pytest.mark.parametrize(

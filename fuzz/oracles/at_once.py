@@ -1,0 +1,134 @@
+"""The at-once oracle: what holds of threads that run at the same time, whatever their order.
+
+Each reads what it has written, and nothing of another's. A sample is a thread's own, of an object
+of the sizes that it makes, and none is taken while sampling is off. Each thread takes as many as
+chance allows, apart from what its contract says may count for nothing, or besides.
+
+A thread's nodes have the numbers from `first` on, `objects` a thread, and each has a string of 37
+times its number modulo 128 characters. What it has read is the sum, over its nodes, of the number
+times one more than the length, so that neither may be another node's. (docs/protocol.md)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from typing_extensions import override
+
+from fuzz.mutator.shadow import Shadow
+from fuzz.oracles.estimate import IMPROBABLE, improbability
+from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.protocol.actions import Action, RunAtOnce
+from fuzz.protocol.contract import AtOnce, Contract
+from fuzz.protocol.observation import Observation
+
+LENGTH_STEP, LENGTHS = 37, 128
+NUMBERS = 3
+"""In the share of a thread."""
+
+
+class AtOnceMismatch(Mismatch):
+    """A thread has lost something, or was sampled when it should not, or too often or seldom."""
+
+    oracle = "at-once"
+
+
+class AtOnceOracle(Oracle[SamplingFacts]):
+    """Judges each thread's share."""
+
+    judges = ("shares",)
+    relies_on = (SamplingOracle,)
+    told_by = SamplingOracle
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
+        self._rule = contract.sampling
+        self._layout = contract.layout
+        self._threads = contract.threads
+        self._promise = contract.at_once
+
+    @classmethod
+    @override
+    def can_judge(cls, contract: Contract) -> bool:
+        return "run_at_once" in contract.actions
+
+    @classmethod
+    @override
+    def concerns(cls, action: type[Action]) -> bool:
+        return action is RunAtOnce
+
+    @override
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+        """Compare with what the target said. Raises AtOnceMismatch."""
+        assert isinstance(action, RunAtOnce)
+        shares = observation.shares
+        if shares is None or [*map(len, shares)] != [NUMBERS] * self._threads:
+            expected = f"{NUMBERS} numbers for each of {self._threads} threads"
+            raise AtOnceMismatch("shares", expected, shares, "of threads that run at once")
+        for thread, (read, samples, sampled_bytes) in enumerate(shares):
+            first = action.first + thread * action.objects
+            why = f"thread {thread} makes {action.objects} nodes, numbered from {first} on"
+            lengths = _lengths(first, action.objects)
+            expected_read = sum((1 + length) * sum(lengths[length]) for length in lengths)
+            if read != expected_read:
+                raise AtOnceMismatch("read", expected_read, read, why)
+            sizes = self._sizes(lengths)
+            if not min(sizes) * samples <= sampled_bytes <= max(sizes) * samples:
+                expected = f"{samples} times {min(sizes)} to {max(sizes)} bytes"
+                raise AtOnceMismatch("sampled_bytes", expected, sampled_bytes, why)
+            if self._promise and sampling.period_bytes:
+                low, high = self._expected(self._promise, sizes, observation.minors, sampling)
+                wanted = min(max(samples, low), high)
+                if self._improbability(samples, wanted, sizes) > IMPROBABLE:
+                    why += f"; period {sampling.period_bytes}, {observation.minors} collections"
+                    raise AtOnceMismatch("samples", round(wanted), samples, why)
+        total = sum(samples for _, samples, _ in shares)
+        if observation.samples != total:
+            raise AtOnceMismatch("samples", total, observation.samples, "those of all threads")
+
+    def _sizes(self, lengths: Mapping[int, range]) -> Counter[int]:
+        """How many objects a thread makes of each size."""
+        sizes = Counter[int]()
+        for length, numbers in lengths.items():
+            sizes[self._layout.cost("node", 0, nonmovable=False)[0]] += len(numbers)
+            sizes[self._layout.cost("string", length, nonmovable=False)[0]] += len(numbers)
+        return sizes
+
+    def _expected(
+        self, promise: AtOnce, sizes: Counter[int], minors: int, sampling: SamplingFacts
+    ) -> tuple[float, float]:
+        """The least and the most samples of a thread that are to be expected."""
+        period_bytes = sampling.period_bytes
+        least = self._mean(sizes, period_bytes + self._layout.word_bytes)
+        most = self._mean(sizes, period_bytes) * (1 + promise.phantom_percent / 100)
+        phantom_bytes = promise.phantom_bytes * (1 + minors)
+        return (
+            max(least - promise.unseen_bytes / period_bytes, 0),
+            most + phantom_bytes / period_bytes,
+        )
+
+    def _mean(self, sizes: Counter[int], period_bytes: int) -> float:
+        """How many samples are to be expected of objects, of each byte apart from all others."""
+        if self._rule.samples_per_allocation == "all":
+            return sum(size * times for size, times in sizes.items()) / period_bytes
+        return sum((1 - (1 - 1 / period_bytes) ** size) * times for size, times in sizes.items())
+
+    def _improbability(self, samples: int, expected: float, sizes: Counter[int]) -> float:
+        """As the estimate oracle has it: of those that are sampled, and of those that are not."""
+        objects = sizes.total()
+        if self._rule.samples_per_allocation == "all" or expected >= objects:
+            return improbability(samples, expected)
+        return improbability(samples, expected) + improbability(
+            objects - samples, objects - expected
+        )
+
+
+def _lengths(first: int, objects: int) -> dict[int, range]:
+    """The lengths of a thread's strings, each with the numbers of its nodes."""
+    numbers = range(first, first + objects)
+    return {
+        number * LENGTH_STEP % LENGTHS: numbers[at::LENGTHS]
+        for at, number in enumerate(numbers[:LENGTHS])
+    }

@@ -1,0 +1,199 @@
+"""What each thread runs at once with the others: a class file, assembled by hand.
+
+It is a loop in bytecode, since what Python calls with its lock held takes turns. An object is read
+once, when it is let go of: soon, or hardly ever. In Java it is
+
+    static long run(Share[] table, long number, int objects) {
+        long sum = 0;
+        for (; objects > 0; objects--, number++) {
+            Share made = new Share();
+            made.number = number;
+            made.bytes = new byte[(int) number * 37 & 127];
+            long mixed = number * 2654435761L;
+            int place = (int) (mixed >>> 16) & (int) (mixed >>> 32) & 1023;
+            Share older = made.older = table[place];
+            table[place] = made;
+            if (older != null) {
+                sum += read(older.older);
+                older.older = null;
+            }
+        }
+        for (int place = 1023; place >= 0; place--) {
+            Share last = table[place];
+            table[place] = null;
+            if (last != null) sum += read(last) + read(last.older);
+        }
+        return sum;
+    }
+
+    static long read(Share share) {
+        return share == null ? 0 : share.number * (share.bytes.length + 1);
+    }
+
+(The Java Virtual Machine Specification, chapters 4 and 6.) Version 50 needs no stack maps.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from fuzz.targets.hotspot.class_file import CLASS, MAGIC, OBJECT, PUBLIC_SUPER, UTF8
+
+SHARE = "gcfuzz/Share"
+RUN, RUN_TYPE = "run", f"([L{SHARE};JI)J"
+PLACES = 1024
+MAJOR_VERSION = 50
+LONG, FIELD, METHOD, NAME_AND_TYPE = 5, 9, 10, 12
+PUBLIC, STATIC = 0x1, 0x8
+STACK_MAX = LOCALS_MAX = 12
+FIELDS = {"number": "J", "bytes": "[B", "older": f"L{SHARE};"}
+METHODS = {"<init>": "()V", "read": f"(L{SHARE};)J", RUN: RUN_TYPE}
+"""With their types."""
+MEMBERS = {
+    **{name: (FIELD, SHARE, name, kind) for name, kind in FIELDS.items()},
+    **{name: (METHOD, SHARE, name, kind) for name, kind in METHODS.items()},
+    "super": (METHOD, OBJECT, "<init>", "()V"),
+}
+"""What the code calls by a name."""
+BYTE = 8
+"""The type of an array's items, to newarray."""
+OPCODES = {
+    name: (int(opcode, 16), operands)
+    for name, opcode, *operands in map(
+        str.split,
+        """
+        aconst_null 01; iconst_1 04; lconst_0 09; lconst_1 0a; bipush 10 b; sipush 11 h
+        ldc2_w 14 long; iload 15 B; lload 16 B; aload 19 B; aaload 32; istore 36 B; lstore 37 B
+        astore 3a B; aastore 53; dup 59; iadd 60; ladd 61; imul 68; lmul 69; lushr 7d; iand 7e
+        iinc 84 Bb; i2l 85; l2i 88; iflt 9b to; ifle 9e to; goto a7 to; lreturn ad; return b1
+        getfield b4 member; putfield b5 member; invokespecial b7 member; invokestatic b8 member
+        new bb class; newarray bc B; arraylength be; ifnull c6 to
+        """.strip()
+        .replace("\n", ";")
+        .split(";"),
+    )
+}
+"""Each with its operands: as struct packs them, an entry of the pool, or where to go on."""
+CODE = {
+    "<init>": "aload 0; invokespecial super; return",
+    "read": """
+        aload 0; ifnull none
+        aload 0; getfield number; aload 0; getfield bytes; arraylength; iconst_1; iadd
+        i2l; lmul; lreturn
+        none: lconst_0; lreturn
+    """,
+    RUN: f"""
+        lconst_0; lstore 4
+        next: iload 3; ifle drain
+        new {SHARE}; dup; invokespecial <init>; astore 6
+        aload 6; lload 1; putfield number
+        aload 6; lload 1; l2i; bipush 37; imul; bipush 127; iand; newarray {BYTE}; putfield bytes
+        lload 1; ldc2_w 2654435761; lmul; lstore 9
+        lload 9; bipush 16; lushr; l2i; lload 9; bipush 32; lushr; l2i; iand
+        sipush {PLACES - 1}; iand; istore 7
+        aload 6; aload 0; iload 7; aaload; putfield older
+        aload 0; iload 7; aload 6; aastore
+        aload 6; getfield older; astore 8; aload 8; ifnull made
+        lload 4; aload 8; getfield older; invokestatic read; ladd; lstore 4
+        aload 8; aconst_null; putfield older
+        made: iinc 3 -1; lload 1; lconst_1; ladd; lstore 1; goto next
+        drain: sipush {PLACES - 1}; istore 7
+        rest: iload 7; iflt end
+        aload 0; iload 7; aaload; astore 6
+        aload 0; iload 7; aconst_null; aastore
+        iinc 7 -1; aload 6; ifnull rest
+        lload 4; aload 6; invokestatic read; ladd
+        aload 6; getfield older; invokestatic read; ladd; lstore 4; goto rest
+        end: lload 4; lreturn
+    """,
+}
+
+
+class Pool:
+    """The constants of a class, each with its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._next = 1
+
+    def _number(self, entry: bytes, places: int = 1) -> int:
+        if entry not in self._numbers:
+            self._numbers[entry] = self._next
+            self._next += places
+        return self._numbers[entry]
+
+    def text(self, text: str) -> int:
+        """A name or a type."""
+        return self._number(struct.pack(">BH", UTF8, len(text)) + text.encode())
+
+    def kind(self, name: str) -> int:
+        """A class."""
+        return self._number(struct.pack(">BH", CLASS, self.text(name)))
+
+    def long(self, number: int) -> int:
+        """A constant, which takes two places."""
+        return self._number(struct.pack(">Bq", LONG, number), places=2)
+
+    def member(self, tag: int, owner: str, name: str, kind: str) -> int:
+        """A field or a method."""
+        pair = struct.pack(">BHH", NAME_AND_TYPE, self.text(name), self.text(kind))
+        return self._number(struct.pack(">BHH", tag, self.kind(owner), self._number(pair)))
+
+    def packed(self) -> bytes:
+        """All of them, and how many places they take."""
+        return struct.pack(">H", self._next) + b"".join(self._numbers)
+
+
+def share_class(code: Mapping[str, str] = CODE) -> bytes:
+    """The class file, with the code of its methods."""
+    pool = Pool()
+    own, parent, label = pool.kind(SHARE), pool.kind(OBJECT), pool.text("Code")
+    fields = [
+        struct.pack(">4H", 0, pool.text(name), pool.text(kind), 0) for name, kind in FIELDS.items()
+    ]
+    methods = []
+    for name, kind in METHODS.items():
+        steps = _assembled(code[name], pool)
+        rights = PUBLIC if name == "<init>" else PUBLIC | STATIC
+        attribute = struct.pack(">HHI", STACK_MAX, LOCALS_MAX, len(steps)) + steps + bytes(4)
+        head = struct.pack(">4H", rights, pool.text(name), pool.text(kind), 1)
+        methods.append(head + struct.pack(">HI", label, len(attribute)) + attribute)
+    return b"".join(
+        (
+            struct.pack(">IHH", MAGIC, 0, MAJOR_VERSION),
+            pool.packed(),
+            struct.pack(">4H", PUBLIC_SUPER, own, parent, 0),
+            *(struct.pack(">H", len(fields)), *fields),
+            *(struct.pack(">H", len(methods)), *methods),
+            struct.pack(">H", 0),
+        )
+    )
+
+
+def _assembled(code: str, pool: Pool) -> bytes:
+    """A method's instructions; a word with a colon names the place of what follows."""
+    steps, places, jumps = bytearray(), {}, []
+    for line in code.replace("\n", ";").split(";"):
+        words = line.split()
+        if words and words[0].endswith(":"):
+            places[words.pop(0)[:-1]] = len(steps)
+        if not words:
+            continue
+        opcode, operands = OPCODES[words[0]]
+        match operands:
+            case ["to"]:
+                jumps.append((len(steps), words[1]))
+                operand = bytes(2)
+            case ["class"]:
+                operand = struct.pack(">H", pool.kind(words[1]))
+            case ["long"]:
+                operand = struct.pack(">H", pool.long(int(words[1])))
+            case ["member"]:
+                operand = struct.pack(">H", pool.member(*MEMBERS[words[1]]))
+            case _:
+                operand = struct.pack(">" + "".join(operands), *map(int, words[1:]))
+        steps += bytes([opcode]) + operand
+    for start, place in jumps:
+        struct.pack_into(">h", steps, start + 1, places[place] - start)
+    return bytes(steps)
