@@ -46,9 +46,10 @@ MODULES = {
     "reference reference-dotnet": "sampling.sampler",
     "reference-dotnet reference-dotnet-document": "sampling.contexts",
     "reference-dotnet": "sampling.shipped_contexts",
-    "reference reference-geometric reference-dotnet reference-jemalloc reference-tcmalloc "
-    "reference-gperftools": "sampling.distances",
-    "reference-geometric reference-dotnet reference-jemalloc reference-tcmalloc "
+    "reference-hotspot reference-hotspot-17": "sampling.tlab",
+    "reference reference-geometric reference-dotnet reference-hotspot reference-jemalloc "
+    "reference-tcmalloc reference-gperftools": "sampling.distances",
+    "reference-geometric reference-dotnet reference-hotspot reference-jemalloc reference-tcmalloc "
     "reference-gperftools": "sampling.generators",
     "reference-jemalloc reference-tcmalloc reference-gperftools": "blocks.block_heap "
     "blocks.block_sampler blocks.living_samples blocks.size_classes",

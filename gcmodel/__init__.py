@@ -6,7 +6,7 @@ sampling of Jung and Bolz-Tereick folded into the nursery's limit check. It is w
 """
 
 from gcmodel.collector.heap import Heap, Parts
-from gcmodel.memory.configuration import Configuration
+from gcmodel.memory.configuration import Configuration, TlabSizes
 from gcmodel.memory.errors import (
     ConfigurationError,
     DanglingReferenceError,
@@ -18,10 +18,13 @@ from gcmodel.memory.events import Events, Report
 from gcmodel.memory.layout import Kind
 from gcmodel.sampling.contexts import ContextAllocation, ContextNursery, ContextSampling
 from gcmodel.sampling.shipped_contexts import ShippedAllocation, ShippedSampling
+from gcmodel.sampling.tlab import ChargingAhead, CountingAllocated, TlabAllocation, TlabNursery
 
 __all__ = [
     "CONTEXTS",
     "SHIPPED_CONTEXTS",
+    "TLABS",
+    "TLABS_CHARGED_AHEAD",
     "Configuration",
     "ConfigurationError",
     "DanglingReferenceError",
@@ -33,6 +36,7 @@ __all__ = [
     "Parts",
     "PinningError",
     "Report",
+    "TlabSizes",
 ]
 
 CONTEXTS = Parts(nursery=ContextNursery, allocation=ContextAllocation, sampling=ContextSampling)
@@ -41,3 +45,7 @@ SHIPPED_CONTEXTS = Parts(
     nursery=ContextNursery, allocation=ShippedAllocation, sampling=ShippedSampling
 )
 """The same as .NET 10 ships it."""
+TLABS = Parts(nursery=TlabNursery, allocation=TlabAllocation, sampling=CountingAllocated)
+"""Of one whose threads have TLABs, as in HotSpot 25."""
+TLABS_CHARGED_AHEAD = Parts(nursery=TlabNursery, allocation=TlabAllocation, sampling=ChargingAhead)
+"""And as in HotSpot 11 to 24."""

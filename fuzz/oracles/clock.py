@@ -70,6 +70,8 @@ class Place:
     """How many came first, because the nursery had no room for it."""
     nursery_used_bytes: int | None
     """What is taken of the nursery then, by buffers too; None if nobody can tell."""
+    tlab: list[int] | None = None
+    """The thread's buffer; see Observation."""
 
 
 class Clock(ABC):

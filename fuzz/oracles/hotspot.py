@@ -14,7 +14,7 @@ throws the buffer away, has them counted all the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import attrs
 from typing_extensions import override
@@ -25,6 +25,8 @@ from fuzz.protocol.contract import Buffers, Contract, SamplingRule
 from fuzz.protocol.observation import Observation
 
 WORD_BYTES = 8
+Placed: TypeAlias = tuple[Literal["buffer", "new buffer", "outside"], int | None, bool]
+"""How a Place begins."""
 
 
 @attrs.define
@@ -67,7 +69,7 @@ class BufferClock(DrawnOnceClock):
         self._buffers = buffers
         self._eden = eden
         eden.clocks.append(self)
-        self._top = self._end = self._allocation_end = 0
+        self._start = self._top = self._end = self._allocation_end = 0
         self._waste_limit_bytes = 0
         self._charged_bytes = 0
         self._was_slow = self._is_outside = self._is_new = False
@@ -80,7 +82,7 @@ class BufferClock(DrawnOnceClock):
 
     def retire(self) -> None:
         """The thread has no buffer."""
-        self._top = self._end = self._allocation_end = self.room_bytes = 0
+        self._start = self._top = self._end = self._allocation_end = self.room_bytes = 0
 
     @override
     def begin_thread(self, seed: int | None, period_bytes: int) -> None:
@@ -102,31 +104,32 @@ class BufferClock(DrawnOnceClock):
         self._was_slow = not self._fits(size_bytes)
         self._is_outside = self._was_slow and not self._makes_room(size_bytes, period_bytes > 0)
         place = self._place_outside if self._is_outside else self._place
-        self.place = place(size_bytes)
+        where = place(size_bytes)
         self._heard = None
         if self._buffers.charges == "ahead":
             hits = self._charge_ahead(size_bytes, period_bytes)
         else:
             hits = self._charge_allocated(size_bytes, period_bytes)
         self.room_bytes = self._allocation_end - self._top
+        pointers = [self._start, self._top, self._end, self._allocation_end]
+        self.place = Place(*where, self._eden.taken_bytes, pointers if pointers[-1] else None)
         return hits
 
     # Where it lies.
 
-    def _place(self, size_bytes: int) -> Place:
-        where: Literal["buffer", "new buffer"] = "new buffer" if self._is_new else "buffer"
+    def _place(self, size_bytes: int) -> Placed:
         at = self._top
         self._top += size_bytes
         collected = self._is_new and self._heard is not None and self._heard.minors > 0
-        return Place(where, at, collected, self._eden.taken_bytes)
+        return "new buffer" if self._is_new else "buffer", at, collected
 
-    def _place_outside(self, size_bytes: int) -> Place:
+    def _place_outside(self, size_bytes: int) -> Placed:
         eden, heard = self._eden, self._heard
         collected = eden.free_bytes < size_bytes if heard is None else heard.minors > 0
         if collected:
             eden.collect()
         at = eden.take(size_bytes)
-        return Place("outside", at if heard is None else None, collected, eden.taken_bytes)
+        return "outside", at if heard is None else None, collected
 
     def _fits(self, size_bytes: int) -> bool:
         return size_bytes <= self._end - self._top
@@ -163,7 +166,7 @@ class BufferClock(DrawnOnceClock):
     def _begin_buffer(self, start: int, end: int) -> None:
         self._is_new = True
         self._waste_limit_bytes = self._buffers.waste_bytes
-        self._top, self._end, self._allocation_end = start, end, end
+        self._start, self._top, self._end, self._allocation_end = start, start, end, end
 
     # What counts.
 

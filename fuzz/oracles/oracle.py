@@ -27,7 +27,7 @@ _SILENCE = Observation()
 UNPROMISED: dict[str, Any] = {
     field: getattr(_SILENCE, field)
     for field in (
-        *("minors", "order", "at", "alive", "identity", "reports"),
+        *("minors", "order", "at", "tlab", "alive", "identity", "reports"),
         *("free", "limit", "top", "sample_point", "state", "memory"),
     )
 }

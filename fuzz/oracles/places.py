@@ -26,7 +26,7 @@ class PlacesMismatch(Mismatch):
 class PlacesOracle(Oracle[SamplingFacts]):
     """Compares what the sampling oracle was told of buffers with where objects are."""
 
-    judges = ("minors", "at", "buffer")
+    judges = ("minors", "at", "buffer", "tlab")
     events = frozenset({"minors"})
     relies_on = (SamplingOracle,)
     told_by = SamplingOracle
@@ -34,6 +34,7 @@ class PlacesOracle(Oracle[SamplingFacts]):
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._is_told = "buffer" in contract.observes
+        self._shows_buffers = "tlab" in contract.observes
 
     @classmethod
     @override
@@ -64,6 +65,9 @@ class PlacesOracle(Oracle[SamplingFacts]):
                 else f"in its {place.where}"
             )
             raise PlacesMismatch("at", place.at, observation.at, why)
+        if self._shows_buffers and observation.tlab != place.tlab:
+            why = "the buffer's start, what is used of it, its end, and its true end"
+            raise PlacesMismatch("tlab", place.tlab, observation.tlab, why)
 
     def _check_buffer(self, place: Place, got: int | None) -> None:
         """Of a new one it is said how large it is, if that is not foretold, and of no other."""

@@ -86,6 +86,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_distances(contract)
     yield from _problems_of_contexts(contract)
     yield from _problems_of_buffers(contract)
+    yield from _problems_of_shown_buffers(contract)
     yield from _problems_of_rounding(contract)
     yield from _problems_of_threads(contract)
     yield from _problems_of_threads_at_once(contract)
@@ -255,6 +256,13 @@ def _problems_of_contexts(contract: Contract) -> Iterator[str]:
         yield "context_bytes means nothing unless paused is stopped and weights is none"
     if rule.reseeds:
         yield "context_bytes means nothing with reseeds"
+
+
+def _problems_of_shown_buffers(contract: Contract) -> Iterator[str]:
+    """What is shown of a buffer is foretold."""
+    is_foretold = contract.buffers is not None and contract.buffers.taken == "in order"
+    if "tlab" in contract.observes and not is_foretold:
+        yield "tlab means nothing without buffers that are taken in order"
 
 
 def _problems_of_buffers(contract: Contract) -> Iterator[str]:

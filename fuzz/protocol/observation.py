@@ -50,6 +50,9 @@ class Observation:
     """The bytes of the buffer that the object's thread has just begun."""
     seed: int | None = None
     """What a thread that begins has seeded the generator with that all share."""
+    tlab: list[int] | None = None
+    """Of the buffer that the object's thread has then: where it begins, how far it is used, where
+    it ends, and where without regard to sampling, as offsets from the start of the nursery."""
     value: int | None = None
     alive: bool | None = None
     identity: int | None = None

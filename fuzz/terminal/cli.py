@@ -305,14 +305,14 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
 
 
 def _explain(title: str, steps: Iterator[Step]) -> int:
-    from fuzz.terminal.explain import LEGEND, explain_step, shows_pointers
+    from fuzz.terminal.explain import explain_step, legend_for, shows_pointers
 
     screen = Screen()
     screen.print(title)
     code = CLEAN
     for step in steps:
         if step.number == 1 and shows_pointers(step.contract):
-            for line in LEGEND:
+            for line in legend_for(step.contract):
                 screen.print(line)
         code = MISMATCH if step.failure else CLEAN
         for line in explain_step(step):

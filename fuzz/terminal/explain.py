@@ -6,13 +6,14 @@ and stands only where the target shows its pointers:
       |######=====..............................................|
                   F                    L                       T S>
 
+Where threads have buffers (TLABs), it is that of the thread, and begins where that does.
 Invariant: what the picture shows is what the target observed, nothing else.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from fuzz.plain import counted, plain
@@ -28,15 +29,26 @@ WIDTH = 60
 POINTERS = ("free", "limit", "top", "sample_point")
 EVENTS = {"s": "sample", "M": "minor collection", "R": "report"}
 """What the letters of an observation's `order` mean."""
+ALLOCATED = "# allocated  = the object just placed  . free"
 LEGEND = (
-    "# allocated  = the object just placed  . free",
+    ALLOCATED,
     "F nursery_free  L nursery_limit  T nursery_top  S sample_point (S> beyond the top)",
+)
+LEGEND_OF_TLABS = (
+    f"{ALLOCATED}, in the TLAB of the thread",
+    "T top  E end, which is the sample point if that comes before A, allocation_end",
 )
 
 
 def shows_pointers(contract: Contract) -> bool:
     """Whether there is a nursery to draw: the target has one, and promises to show its pointers."""
-    return contract.nursery_bytes > 0 and {*POINTERS} <= {*contract.observes}
+    observes = {*contract.observes}
+    return contract.nursery_bytes > 0 and ({*POINTERS} <= observes or "tlab" in observes)
+
+
+def legend_for(contract: Contract) -> tuple[str, ...]:
+    """What the pictures mean, of a target that shows its pointers."""
+    return LEGEND_OF_TLABS if "tlab" in contract.observes else LEGEND
 
 
 def explain_step(step: Step) -> Iterator[str]:
@@ -65,6 +77,8 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
         place = " outside the nursery" if seen.outside else ""
         if seen.at is not None:
             place = f" in the nursery at {seen.at}"
+            if seen.tlab and not seen.tlab[0] <= seen.at < seen.tlab[1]:
+                place += ", outside the TLAB"
         yield f"{seen.size} bytes{place}"
     yield from _events(seen, contract)
     for name in ("value", "alive", "identity"):
@@ -105,31 +119,45 @@ def _figures(seen: Observation) -> Iterator[str]:
 
 
 def _picture(seen: Observation) -> Iterator[str]:
-    """The nursery to scale and its pointers, where the target shows them."""
+    """The nursery to scale and its pointers, or a TLAB, where the target shows them."""
+    if seen.tlab:
+        start, top, end, allocation_end = seen.tlab
+        yield from _to_scale(seen, start, (("A", allocation_end), ("E", end), ("T", top)))
+        figures = f"start {start}  top {top}  end {end}  allocation_end {allocation_end}"
+        yield f"{INDENT}{figures}"
+        return
     if seen.free is None or seen.limit is None or not seen.top:
         return
-    top = seen.top
+    pointers = (("T", seen.top), ("L", seen.limit), ("S", seen.sample_point), ("F", seen.free))
+    yield from _to_scale(seen, 0, pointers)
+    sample = "off" if seen.sample_point is None else seen.sample_point
+    figures = f"free {seen.free}  limit {seen.limit}  top {seen.top}  sample_point {sample}"
+    yield f"{INDENT}{figures}"
+
+
+def _to_scale(
+    seen: Observation, start: int, pointers: Sequence[tuple[str, int | None]]
+) -> Iterator[str]:
+    """From `start` to the first pointer, filled up to the last, and the letters below it."""
+    top, free = pointers[0][1], pointers[-1][1]
+    assert top is not None
+    assert free is not None
 
     def column(offset: int) -> int:
-        return max(0, min(WIDTH, offset * WIDTH // top))
+        return max(0, min(WIDTH, (offset - start) * WIDTH // (top - start)))
 
     bar = ["."] * WIDTH
-    bar[: column(seen.free)] = "#" * column(seen.free)
-    if seen.at is not None and seen.size is not None:
-        start = min(column(seen.at), WIDTH - 1)
-        stop = max(column(seen.at + seen.size), start + 1)
-        bar[start:stop] = "=" * (stop - start)
+    bar[: column(free)] = "#" * column(free)
+    if seen.at is not None and seen.size is not None and start <= seen.at < top:
+        first = min(column(seen.at), WIDTH - 1)
+        stop = max(column(seen.at + seen.size), first + 1)
+        bar[first:stop] = "=" * (stop - first)
     marks = [" "] * (WIDTH + 1)
-    for letter, offset in (
-        ("T", top),
-        ("L", seen.limit),
-        ("S", seen.sample_point),
-        ("F", seen.free),
-    ):
+    beyond = ""
+    for letter, offset in pointers:
         if offset is not None and offset <= top:
             marks[column(offset)] = letter
-    beyond = " S>" if seen.sample_point is not None and seen.sample_point > top else ""
+        elif offset is not None:
+            beyond = f" {letter}>"
     yield f"{INDENT}|{''.join(bar)}|"
     yield f"{INDENT} {''.join(marks)}{beyond}".rstrip()
-    sample = "off" if seen.sample_point is None else seen.sample_point
-    yield f"{INDENT}free {seen.free}  limit {seen.limit}  top {top}  sample_point {sample}"

@@ -50,6 +50,8 @@ def make_page(title: str, configuration: dict[str, int], steps: Iterable[Step]) 
         # The names of the objects that are there from the start.
         "prebuilt": prebuilt,
         "draws_nursery": contract is None or shows_pointers(contract),
+        # And whether it is that of one thread.
+        "draws_tlabs": contract is not None and "tlab" in contract.observes,
         # If not, there are no ages and references, but blocks that the mutator frees.
         "has_collector": contract is None or contract.nursery_bytes > 0,
     }
@@ -182,13 +184,29 @@ def _page_step(step: Step, ledger: _Ledger) -> Page:
 
 
 def _nursery(seen: Observation, failure: Failure | None) -> Page | None:
-    """The pointers as offsets, in bytes, and where the right one belongs if one is wrong."""
+    """The pointers as offsets, in bytes, and where the right one belongs if one is wrong.
+
+    Of a TLAB, the `free` pointer is the machine's top, the `limit` its end, and the `top` its
+    allocation_end.
+    """
+    if seen.tlab:
+        start, *pointers = seen.tlab
+        page = dict(zip(POINTERS, (*pointers, None), strict=True))
+        return {**page, "start": start, "expected": _expected_of_tlab(seen.tlab, failure)}
     if seen.free is None or seen.limit is None or not seen.top:
         return None
     expected = None
     if failure and failure.field in POINTERS and failure.expected.lstrip("-").isdecimal():
         expected = failure.field, int(failure.expected)
     return {pointer: getattr(seen, pointer) for pointer in POINTERS} | {"expected": expected}
+
+
+def _expected_of_tlab(tlab: list[int], failure: Failure | None) -> tuple[str, int] | None:
+    """The first of its pointers that is wrong."""
+    if not failure or failure.field != "tlab" or failure.expected == str(None):
+        return None
+    pairs = zip(POINTERS, json.loads(failure.expected)[1:], tlab[1:], strict=False)
+    return next(((name, right) for name, right, got in pairs if right != got), None)
 
 
 def _label(obj: ShadowObject) -> str:

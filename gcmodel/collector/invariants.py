@@ -28,6 +28,7 @@ from gcmodel.memory.objects import (
 from gcmodel.sampling.contexts import ContextNursery
 from gcmodel.sampling.sample_point import Sampling
 from gcmodel.sampling.shipped_contexts import ShippedSampling
+from gcmodel.sampling.tlab import TlabNursery
 
 
 def check_invariants(heap: Heap) -> None:
@@ -80,6 +81,15 @@ def _contexts(heap: Heap) -> Iterator[str]:
                 yield f"the pointers of thread {thread} are out of order: {context}"
             if not stops and context.combined_limit != context.alloc_limit:
                 yield f"thread {thread} stops at a sample while sampling is off: {context}"
+
+
+def _tlabs(heap: Heap) -> Iterator[str]:
+    """See tlab."""
+    if isinstance(heap.nursery, TlabNursery):
+        for thread, tlab in enumerate(heap.nursery.tlabs):
+            ends = tlab.end <= tlab.allocation_end <= heap.nursery.nursery_free
+            if not (tlab.start <= tlab.top <= tlab.end and ends):
+                yield f"the pointers of thread {thread} are out of order: {tlab}"
 
 
 def _pending(heap: Heap) -> Iterator[str]:
@@ -203,6 +213,7 @@ def _references(heap: Heap) -> Iterator[str]:
 INVARIANTS: dict[str, Callable[[Heap], Iterator[str]]] = {
     "nursery pointers": _pointers,
     "contexts": _contexts,
+    "TLABs": _tlabs,
     "pending samples": _pending,
     "pinned objects": _pins,
     "spaces": _spaces,

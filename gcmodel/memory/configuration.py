@@ -20,7 +20,7 @@ SMALL_OBJECT_BYTES = 40
 """An old object of at most this rounded size lives in an arena."""
 
 NURSERY_BYTES_MIN = 64
-NURSERY_BYTES_MAX = 65536
+NURSERY_BYTES_MAX = 2**20
 # A weak reference always lies in the nursery, as in incminimark.
 LARGE_OBJECT_BYTES_MIN = WEAKREF_BYTES + 1
 CARD_ITEMS_ALLOWED = (0, 4, 32)
@@ -32,12 +32,40 @@ PREBUILT_MAX = 8
 PREBUILT_ARRAY_LENGTH = 4
 
 
+def _check_words(name: str, value: int, minimum: int, maximum: int, most: str = "{}") -> None:
+    if not minimum <= value <= maximum or value % WORD_BYTES:
+        raise ConfigurationError(
+            f"{name} is {value}; it must be a multiple of {WORD_BYTES} "
+            f"from {minimum} to {most.format(maximum)}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class TlabSizes:
+    """What HotSpot's flags say of thread-local allocation buffers, in whole words."""
+
+    desired_bytes: int = 64
+    """What a thread takes beside the object that asks for it, if eden has so much."""
+    least_bytes: int = 32
+    """What it takes at least (MinTLABSize)."""
+    reserve_bytes: int = 16
+    """What is left free behind its end."""
+    waste_bytes: int = 8
+    """It is kept if it has more left (TLABRefillWasteFraction)."""
+    waste_increment_bytes: int = 8
+    """So much more, after each object that had to lie outside (TLABWasteIncrement)."""
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in attrs.asdict(self).items():
+            _check_words(name, value, 0, NURSERY_BYTES_MAX)
+
+
 @attrs.frozen(kw_only=True)
 class Configuration:
     """One heap's parameters. Raises ConfigurationError when they are outside their ranges."""
 
     nursery_bytes: int = 256
-    """Size of the nursery: whole words, 64 to 65536."""
+    """Size of the nursery: whole words, 64 to 2**20."""
     large_object_bytes: int = 64
     """An object of this unrounded size or more lies outside: 17 up to `nursery_bytes`."""
     card_items: int = 4
@@ -60,6 +88,10 @@ class Configuration:
     context_bytes: int = 64
     """What a thread asks of the nursery at a time, where threads have allocation contexts: whole
     words, 8 up to `nursery_bytes`."""
+    tlab: TlabSizes = TlabSizes()
+    """Where threads have TLABs."""
+    first_bytes: int = 1
+    """And what each of them has left until its first sample: 1 or more."""
     prebuilt_nodes: int = 1
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1
@@ -94,11 +126,3 @@ def check_period(period_bytes: int) -> None:
     mutator's, so the reference answers with a named error instead.
     """
     _check_words("period_bytes", period_bytes, PERIOD_BYTES_MIN, PERIOD_BYTES_MAX)
-
-
-def _check_words(name: str, value: int, minimum: int, maximum: int, most: str = "{}") -> None:
-    if not minimum <= value <= maximum or value % WORD_BYTES:
-        raise ConfigurationError(
-            f"{name} is {value}; it must be a multiple of {WORD_BYTES} "
-            f"from {minimum} to {most.format(maximum)}"
-        )

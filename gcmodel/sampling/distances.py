@@ -128,3 +128,24 @@ class Tcmalloc(Gperftools):
         if period_bytes == 1:
             return 0
         return max(0, super().draw(period_bytes) - 1)
+
+
+class Hotspot:
+    """At least 1: the same distribution by a table of logarithms, rounded up.
+
+    (OpenJDK, threadHeapSampler.cpp: fast_log2 and pick_next_geometric_sample.)
+    """
+
+    TABLE_BITS = 10
+    TABLE = tuple(round(math.log2(1.0 + (part + 0.5) / (1 << 10)), 15) for part in range(1 << 10))
+    """The logarithm of the middle of each part of an octave."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = Rand48Generator(seed, thrown_away=0)
+
+    def draw(self, period_bytes: int) -> int:
+        number = self._generator.bits_26() + 1
+        octave = number.bit_length() - 1
+        part = (number << self.TABLE_BITS >> octave) - (1 << self.TABLE_BITS)
+        logarithm = min(octave + self.TABLE[part] - 26, 0.0)
+        return int(logarithm * (-math.log(2.0) * period_bytes) + 1)

@@ -31,13 +31,13 @@ class JemallocGenerator:
 class Rand48Generator:
     """The linear congruential generator of 48 bits of TCMalloc and gperftools, which is drand48's.
 
-    The first 20 numbers are thrown away, since they resemble the seed. (gperftools 2.10 and
-    google/tcmalloc, sampler.cc.)
+    The first 20 numbers are thrown away, since they resemble the seed, but not by HotSpot, which
+    has it too. (gperftools 2.10 and google/tcmalloc, sampler.cc; OpenJDK, threadHeapSampler.cpp.)
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, thrown_away: int = 20) -> None:
         self._state = seed & MASK_48
-        for _ in range(20):
+        for _ in range(thrown_away):
             self._step()
 
     def _step(self) -> None:

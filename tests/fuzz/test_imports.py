@@ -82,15 +82,10 @@ TWO_MEANINGS = {
     "distances": {"fuzz.oracles.distances", "gcmodel.sampling.distances"},
     **{
         generator: {"fuzz.oracles.distances", "gcmodel.sampling.distances"}
-        for generator in [
-            "Distances",
-            "Geometric",
-            "Dotnet",
-            "DotnetDocument",
-            "Jemalloc",
-            "Gperftools",
-            "Tcmalloc",
-        ]
+        for generator in (
+            *("Distances", "Geometric", "Dotnet", "DotnetDocument", "Jemalloc", "Gperftools"),
+            *("Tcmalloc", "Hotspot"),
+        )
     },
     # What the reference says, and what any target says of the same.
     "Report": {"fuzz.protocol.observation", "gcmodel.memory.events"},

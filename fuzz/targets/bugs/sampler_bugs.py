@@ -6,21 +6,23 @@ Like those of known_bugs, each is a small change to one part of gcmodel.
 from __future__ import annotations
 
 from fuzz.targets.bugs.known_bug import Host
-from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, Parts
+from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, TLABS, TLABS_CHARGED_AHEAD, Parts
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import Events
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.nursery import Nursery
-from gcmodel.memory.objects import Object
 from gcmodel.sampling.contexts import ContextSampling
-from gcmodel.sampling.distances import DotnetDocument
+from gcmodel.sampling.distances import Hotspot
 from gcmodel.sampling.sample_point import Sampling
 from gcmodel.sampling.shipped_contexts import ShippedSampling
+from gcmodel.sampling.tlab import ChargingAhead, CountingAllocated, Placed
 
 GEOMETRIC = Host("reference-geometric", Parts())
 RANDOM = Host("reference-random", Parts())
 DOTNET = Host("reference-dotnet", SHIPPED_CONTEXTS)
 DOTNET_DOCUMENT = Host("reference-dotnet-document", CONTEXTS)
+HOTSPOT = Host("reference-hotspot", TLABS)
+HOTSPOT_17 = Host("reference-hotspot-17", TLABS_CHARGED_AHEAD)
 
 # Distances at random.
 
@@ -78,21 +80,6 @@ class FixedStride(Sampling):
 # Allocation contexts.
 
 
-@DOTNET_DOCUMENT.bug(
-    "outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling",), 4
-)
-class OutsideDesync(ContextSampling):
-    """An object outside the thread's buffer moves one of two variables that say when to sample."""
-
-    def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
-        super().allocated_outside(obj, counted_bytes)
-        context = self._threads.contexts[self._threads.thread]
-        if self.period_bytes and context.combined_limit < context.alloc_limit:
-            # Correct: nothing. A distance of its own has judged the object.
-            limit = max(context.combined_limit - counted_bytes, context.alloc_ptr)
-            context.combined_limit = limit
-
-
 @DOTNET_DOCUMENT.bug("flush-only-at-refill", "OpenJ9 issue 7740, fixed by 9745", ("sampling",), 3)
 class FlushOnlyAtRefill(ContextSampling):
     """A thread samples only when its buffer is refilled."""
@@ -112,69 +99,6 @@ class FlushOnlyAtRefill(ContextSampling):
         context = self._threads.contexts[thread]
         if self.period_bytes and self._sampling_limits[thread] < context.alloc_ptr:
             return self.succeed(size_bytes, 0)
-        return super().judge(size_bytes)
-
-
-@DOTNET_DOCUMENT.bug("deaf-after-enable", "HotSpot 17 and 21, measured", ("sampling",), 3)
-class DeafAfterEnable(ContextSampling):
-    """After sampling is enabled nothing is sampled until the thread's buffer is used up."""
-
-    def begin(self) -> None:
-        super().begin()
-        self.end()  # Correct: nothing more. What was drawn ends in the middle of a context.
-
-
-@DOTNET_DOCUMENT.bug("stale-bytes-after-enable", "HotSpot 25.0.2, measured", ("sampling",), 4)
-class StaleBytesAfterEnable(ContextSampling):
-    """What was allocated while sampling was off is charged to the first object after it."""
-
-    def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
-        super().__init__(configuration, nursery, events)
-        self._counted_from = [0] * len(self._distances)
-
-    def begin(self) -> None:
-        for thread, context in enumerate(self._threads.contexts):
-            # Correct: from alloc_ptr on.
-            sampling_limit = max(self._counted_from[thread] + self._draw(thread), context.alloc_ptr)
-            context.combined_limit = min(sampling_limit, context.alloc_limit)
-
-    def draw_limit(self, thread: int) -> None:
-        super().draw_limit(thread)
-        self._counted_from[thread] = self._threads.contexts[thread].alloc_ptr
-
-
-@DOTNET_DOCUMENT.bug("retired-buffer-charged", "HotSpot 17 and 21, measured", ("sampling",), 4)
-class RetiredBufferCharged(ContextSampling):
-    """A collection retires a thread's buffer and charges what was left of it to the next object."""
-
-    def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
-        super().__init__(configuration, nursery, events)
-        self._charged_bytes = [0] * len(self._distances)
-
-    def before_minor_collection(self) -> None:
-        # Correct: nothing. Nobody has allocated these bytes.
-        self._charged_bytes = [context.left_bytes for context in self._threads.contexts]
-
-    def _draw(self, thread: int) -> int:
-        charged_bytes, self._charged_bytes[thread] = self._charged_bytes[thread], 0
-        return max(super()._draw(thread) - charged_bytes, 0)
-
-
-@DOTNET_DOCUMENT.bug("shared-generator-reseeded", "HotSpot 17 to 25, measured", ("sampling",), 2)
-class SharedGeneratorReseeded(ContextSampling):
-    """A thread that begins seeds the one generator of all threads anew: distances repeat."""
-
-    def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
-        super().__init__(configuration, nursery, events)
-        self._seeds = configuration.sampler_seeds
-        self._begun: set[int] = set()
-
-    def judge(self, size_bytes: int) -> int:
-        thread = self._threads.thread
-        if thread not in self._begun:
-            self._begun.add(thread)
-            # Correct: nothing. Each thread has a generator of its own, seeded once.
-            self._distances = [DotnetDocument(self._seeds[thread])] * len(self._seeds)
         return super().judge(size_bytes)
 
 
@@ -210,3 +134,69 @@ class EnablingDraws(ShippedSampling):
         super().begin()
         for thread in range(len(self._distances)):
             self.draw_limit(thread)  # Correct: nothing.
+
+
+# TLABs. What version 17 does wrong is planted in 25, which has mended it, and the reverse.
+
+
+@HOTSPOT.bug(
+    "outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling", "places"), 4
+)
+class OutsideDesync(CountingAllocated):
+    """With an object outside the TLAB, what is free up to the sample point is charged too early."""
+
+    def notify(self, size_bytes: int, placed: Placed) -> int:
+        count = super().notify(size_bytes, placed)
+        if self.period_bytes and placed == "outside":
+            # Correct: nothing. It counts when it is allocated.
+            self._allocated[self._eden.thread].outside_bytes += self._eden.tlab.free_bytes
+        return count
+
+
+@HOTSPOT.bug(
+    "deaf-after-enable",
+    "HotSpot 17 and 21, measured; OpenJDK JDK-8264411",
+    ("sampling", "places"),
+    3,
+)
+class DeafAfterEnable(CountingAllocated):
+    """After sampling is enabled nothing is sampled until the thread's TLAB is used up."""
+
+    def is_looked_at(self, placed: Placed) -> bool:
+        return placed != "before the end"  # Correct: always. No end was put while it was off.
+
+
+@HOTSPOT.bug("retired-buffer-charged", "HotSpot 17 and 21, measured", ("sampling", "places"), 3)
+class RetiredBufferCharged(CountingAllocated):
+    """A TLAB that is retired charges what is left of it up to its end to the next object."""
+
+    def retire(self, thread: int) -> None:
+        # Correct: nothing. Nobody has allocated these bytes.
+        self._allocated[thread].outside_bytes += self._eden.tlabs[thread].free_bytes
+        super().retire(thread)
+
+
+@HOTSPOT.bug("shared-generator-reseeded", "HotSpot 17 to 25, measured", ("sampling", "places"), 2)
+class SharedGeneratorReseeded(CountingAllocated):
+    """A thread that begins seeds the one generator of all threads anew: distances repeat."""
+
+    def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
+        super().__init__(configuration, nursery, events)
+        self._begun = {0}
+
+    def notify(self, size_bytes: int, placed: Placed) -> int:
+        thread = self._eden.thread
+        if thread not in self._begun:
+            self._begun.add(thread)
+            self._distances = Hotspot(thread)  # Correct: nothing. It was seeded once, for all.
+        return super().notify(size_bytes, placed)
+
+
+@HOTSPOT_17.bug("stale-bytes-after-enable", "HotSpot 25.0.2, measured", ("sampling", "places"), 3)
+class StaleBytesAfterEnable(ChargingAhead):
+    """What was allocated while sampling was off is charged to the first object after it."""
+
+    def notify(self, size_bytes: int, placed: Placed) -> int:
+        if not self.period_bytes:
+            self._charged_bytes[self._eden.thread] += size_bytes  # Correct: nothing.
+        return super().notify(size_bytes, placed)

@@ -17,7 +17,8 @@ from fuzz.targets.references.allocators import GperftoolsTarget, JemallocTarget,
 from fuzz.targets.references.collector import ReferenceTarget
 from fuzz.targets.references.dotnet import DotnetDocumentTarget, DotnetTarget
 from fuzz.targets.references.geometric import GeometricTarget, RandomTarget
-from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, Parts
+from fuzz.targets.references.tlabs import ChargingTarget, TlabTarget
+from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, TLABS, TLABS_CHARGED_AHEAD, Parts
 from gcmodel.blocks.block_heap import GPERFTOOLS, JEMALLOC, TCMALLOC
 
 
@@ -35,6 +36,8 @@ REFERENCES = {
     "reference-random": Reference(RandomTarget, Parts()),
     "reference-dotnet": Reference(DotnetTarget, SHIPPED_CONTEXTS),
     "reference-dotnet-document": Reference(DotnetDocumentTarget, CONTEXTS),
+    "reference-hotspot": Reference(TlabTarget, TLABS),
+    "reference-hotspot-17": Reference(ChargingTarget, TLABS_CHARGED_AHEAD),
     "reference-jemalloc": Reference(JemallocTarget, JEMALLOC),
     "reference-tcmalloc": Reference(TcmallocTarget, TCMALLOC),
     "reference-gperftools": Reference(GperftoolsTarget, GPERFTOOLS),

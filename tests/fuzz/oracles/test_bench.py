@@ -216,6 +216,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "graph": (None, [[1, 0]]),
     "state": (None, 0, 3),
     "memory": (None, [0], [8, 8]),
+    "tlab": (None, [0, 8, 8, 8]),
     "error": ("Wrong: it is",),
     **dict.fromkeys(("size", "at", "seed", "value", "identity"), (None, 8)),
     **dict.fromkeys(("free", "limit", "top", "sample_point"), (None, 8)),
@@ -224,7 +225,9 @@ WRONG: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kin", ["", "-dotnet", "-gperftools", "-jemalloc", "-random", "-tcmalloc"])
+@pytest.mark.parametrize(
+    "kin", ["", "-dotnet", "-gperftools", "-hotspot", "-jemalloc", "-random", "-tcmalloc"]
+)
 def test_nothing_is_lost_where_an_oracle_is_asked_only_about_what_concerns_it(kin: str) -> None:
     source, blamed = random.Random(1), set()
     for contract, answered in traces(f"reference{kin}", 600):

@@ -135,6 +135,15 @@ def test_an_object_elsewhere_or_a_collection_for_it_is_wrong(said: dict[str, Any
         judge(Bench(contract_of()), AllocateString(8), **said)
 
 
+@pytest.mark.parametrize("tlab", [None, [0, 8, 120, 128], [0, 0, 120, 120], [0, 8, 64, 120]])
+def test_a_buffer_that_is_shown_otherwise_is_wrong(tlab: list[int] | None) -> None:
+    contract = contract_of()
+    shown = attrs.evolve(contract, observes=(*contract.observes, "tlab"))
+    judge(Bench(shown), AllocateString(8), at=0, tlab=[0, 8, 120, 120])
+    with pytest.raises(PlacesMismatch, match="the buffer's start"):
+        judge(Bench(shown), AllocateString(8), at=0, tlab=tlab)
+
+
 @pytest.mark.parametrize("taken", ["in order", "anywhere"])
 def test_where_nothing_is_allocated_nothing_collects(taken: str) -> None:
     with pytest.raises(PlacesMismatch, match="nothing was allocated"):

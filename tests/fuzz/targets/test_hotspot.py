@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+import attrs
 import psutil
 import pytest
 from typing_extensions import override
@@ -51,7 +52,7 @@ from fuzz.protocol.actions import (
     Write,
     WriteNumber,
 )
-from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract import Buffers, Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import VERSION, Header, Trace
@@ -428,6 +429,75 @@ def test_long_sessions_find_nothing(engine: str, actions: str, java: Path, tmp_p
     words = ["--engine", engine, "--seed", "1", "--actions", actions, "--corpus", str(tmp_path)]
     words += ["--target", "hotspot", "--java", str(java)]
     assert run_command_line(["run", *words]) == CLEAN
+
+
+# The reference.
+
+OF_SAMPLERS = ("sampler_seed", "first_bytes", "threads")
+
+
+class Lockstep(FullTarget):
+    """The reference with the machine's sizes, and the machine beside it, told the same."""
+
+    name = "hotspot"
+
+    def __init__(self, machine: FullTarget) -> None:
+        self._machine = machine
+        charges_ahead = buffers_of(machine.default_contract()).charges == "ahead"
+        without = ("collect_minor", "allocate_weakref", "load_prebuilt")
+        self._reference = make_target(
+            "reference-hotspot-17" if charges_ahead else "reference-hotspot",
+            TargetOptions(without=without),
+        )
+        self.counts: Counter[str] = Counter()
+
+    @override
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        chosen = {name: configuration[name] for name in OF_SAMPLERS if name in configuration}
+        promised = self._machine.start(chosen)
+        figures = attrs.asdict(buffers_of(promised)) | {"nursery_bytes": promised.nursery_bytes}
+        known = {setting.name for setting in self._reference.start({}).settings}
+        contract = self._reference.start(
+            chosen | {name: figures[name] for name in figures.keys() & known}
+        )
+        longest = promised.layout.object_bytes_max
+        return attrs.evolve(
+            contract, layout=attrs.evolve(contract.layout, object_bytes_max=longest)
+        )
+
+    @override
+    def perform(self, action: Action) -> Observation:
+        said = self._reference.perform(action)
+        told = self._machine.perform(as_large(action))
+        assert (told.error, told.samples) == (None, said.samples)
+        if action.allocates:
+            assert (told.minors, told.at, told.size) == (said.minors, said.at, said.size)
+            self.counts["minors"] += said.minors
+            self.counts["samples"] += said.samples
+        return said
+
+
+def buffers_of(contract: Contract) -> Buffers:
+    assert contract.buffers is not None
+    return contract.buffers
+
+
+def as_large(action: Action) -> Action:
+    """The same action of the machine, whose strings have a shorter header, and references too."""
+    if isinstance(action, AllocateString):
+        return attrs.evolve(action, length=action.length + 9)
+    if isinstance(action, AllocateArray):
+        return attrs.evolve(action, length=2 * action.length)
+    return action
+
+
+@pytest.mark.slow
+def test_the_reference_samples_places_and_collects_as_the_machine_does(target: FullTarget) -> None:
+    lockstep = Lockstep(target)
+    for done in slices_of(RandomEngine(lockstep, "1"), 2000, ProbeCounter()):
+        assert done.failures == []
+    assert lockstep.counts["samples"] > 100
+    assert lockstep.counts["minors"] > 10
 
 
 # The finds.

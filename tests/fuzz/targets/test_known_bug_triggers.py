@@ -68,6 +68,10 @@ SEED_OF_256 = 38
 """The first distance of this seed is a multiple of 256 for a period of 512."""
 SEED_OF_LONG = 234248
 """The first distance of this seed is more than 4.85 periods."""
+OTHER_SEED = {"threads": 2, "sampler_seed": 5}
+TLABS_OF_A_NODE = {"desired_bytes": 16}
+LONG_STRING = AllocateString(767)
+"""It lies outside a TLAB of the default size, in eden."""
 EACH_BYTE = {"period_bytes": 1}
 SAMPLED_BY_8 = {"period_bytes": 8, "sampler_seed": 1}
 
@@ -117,7 +121,7 @@ TRIGGERS: dict[str, Story] = {
         {},
         [EnableSampling(MIB), MIB_STRING, EMPTY, *[MIB_LESS_EMPTY, EMPTY] * 3],
     ),
-    "outside-tlab-desync": ({}, [EVERY_8, STRING, AllocateNode(0, True), EMPTY]),
+    "outside-tlab-desync": ({"first_bytes": 960}, [EVERY_8, NODE, LONG_STRING, NODE]),
     "flush-only-at-refill": ({}, [EVERY_8, NODE, EMPTY]),
     "outside-drawn-apart": ({"sampler_seed": 1}, [NODE, EVERY_8, AllocateNode(0, True)]),
     "enabling-draws": ({}, [NODE, EVERY_8, NODE]),
@@ -138,10 +142,10 @@ TRIGGERS: dict[str, Story] = {
     "dropped-sample-keeps-weight": (EACH_BYTE, [Malloc(0)] * 4),
     "sample-eats-guard-budget": ({}, [EVERY_8, STRING, AllocateString(104)]),
     "recorded-type-unrooted": ({}, [EVERY_8, STRING, Free(0), MINOR]),
-    "deaf-after-enable": ({}, [STRING, EVERY_8, STRING]),
-    "stale-bytes-after-enable": ({}, [STRING, EMPTY, EVERY_8, EMPTY]),
-    "retired-buffer-charged": ({}, [EVERY_8, STRING, MINOR, STRING]),
-    "shared-generator-reseeded": ({}, [EVERY_8, STRING]),
+    "deaf-after-enable": ({}, [NODE, EVERY_8, NODE]),
+    "stale-bytes-after-enable": (TLABS_OF_A_NODE, [NODE, EVERY_8, NODE]),
+    "retired-buffer-charged": ({"first_bytes": 72}, [EVERY_8, NODE, MINOR, NODE]),
+    "shared-generator-reseeded": (OTHER_SEED, [EVERY_8, AllocateString(39, thread=1)]),
     "only-starting-thread": ({}, [STRING, EnableSampling(MIB, thread=1), STRING]),
     "uninitialised-thread-sampled": ({}, [Malloc(0)]),
     "marker-size": (EACH_BYTE, [Malloc(96)]),
@@ -235,8 +239,8 @@ NEAR_MISSES: dict[str, Story] = {
     "trigger-below-start": ({}, [EVERY_8, NODE]),
     # The program is not in step with the stride.
     "fixed-stride-bias": ({}, [EnableSampling(MIB), *[MIB_LESS_EMPTY] * 8]),
-    # The thread has no context yet.
-    "outside-tlab-desync": ({}, [EVERY_8, AllocateNode(0, True), NODE]),
+    # The thread has no TLAB.
+    "outside-tlab-desync": ({"first_bytes": 960}, [EVERY_8, LONG_STRING, NODE, NODE]),
     # Every object refills.
     "flush-only-at-refill": ({"context_bytes": 8}, [EVERY_8, NODE, EMPTY]),
     # The thread has no context yet.
@@ -270,14 +274,17 @@ NEAR_MISSES: dict[str, Story] = {
     "sample-eats-guard-budget": ({}, [EnableSampling(MIB), STRING, AllocateString(104)]),
     # It survives.
     "recorded-type-unrooted": ({}, [EVERY_8, STRING, MINOR]),
-    # The thread has no context yet.
-    "deaf-after-enable": ({}, [EVERY_8, STRING, STRING]),
-    # Nothing was allocated in the context since it was asked for.
-    "stale-bytes-after-enable": ({}, [STRING, EVERY_8, EMPTY]),
-    # The context was used up.
-    "retired-buffer-charged": ({}, [EVERY_8, STRING, STRING, MINOR, STRING]),
-    # There is one thread, which begins before anything is drawn.
-    "shared-generator-reseeded": ({"threads": 1}, [STRING, EVERY_8, STRING]),
+    # The object has another TLAB.
+    "deaf-after-enable": ({}, [EVERY_8, AllocateString(39), NODE, AllocateString(103)]),
+    # It lies outside the TLAB.
+    "stale-bytes-after-enable": ({"desired_bytes": 8}, [NODE, EVERY_8, NODE]),
+    # The TLAB was used up.
+    "retired-buffer-charged": (
+        {"first_bytes": 72, **TLABS_OF_A_NODE},
+        [EVERY_8, NODE, MINOR, NODE],
+    ),
+    # The thread was there from the start.
+    "shared-generator-reseeded": (OTHER_SEED, [EVERY_8, AllocateString(39)]),
     # It is the thread that enables which allocates.
     "only-starting-thread": ({}, [STRING, EnableSampling(MIB), STRING]),
     # It is sampled as it should be.

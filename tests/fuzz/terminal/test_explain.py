@@ -128,6 +128,36 @@ def test_memory_is_told_in_words() -> None:
     assert "memory of 32 bytes and 512 arena bytes" in said(node, full, target="reference")
 
 
+# TLABs.
+
+TLAB = "reference-hotspot"
+IN_TLAB = ('{"do": "enable_sampling", "period_bytes": 8}', NODE)
+
+
+def test_of_a_thread_with_a_tlab_that_is_drawn_with_its_sample_point() -> None:
+    lines = explained(*IN_TLAB, target=TLAB)[1]
+    bar, marks = picture(lines)
+    assert bar == "=" * (WIDTH * 32 // 144) + "." * (WIDTH - WIDTH * 32 // 144)
+    assert (marks.index("T"), marks.index("E")) == (WIDTH * 32 // 144, WIDTH * 64 // 144)
+    assert marks.index("A") == WIDTH
+    assert lines[-1].split("  ")[-4:] == ["start 0", "top 32", "end 64", "allocation_end 144"]
+
+
+def test_what_lies_outside_the_tlab_says_so_and_is_not_in_the_picture() -> None:
+    lines = explained(*IN_TLAB, '{"do": "allocate_string", "length": 767}', target=TLAB)[2]
+    assert any("792 bytes in the nursery at 160, outside the TLAB, 1 sample" in x for x in lines)
+    assert "=" not in picture(lines)[0]
+
+
+def test_the_legend_of_tlabs_names_the_machines_pointers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(f'{{"gcfuzz": 1, "target": "{TLAB}"}}\n{NODE}\n')
+    run_command_line(["explain", str(path)])
+    assert "A, allocation_end" in capsys.readouterr().out
+
+
 # Targets without a nursery, or that do not show it.
 
 BLOCK_SAMPLED = '{"do": "malloc", "size_bytes": 100000}'

@@ -60,6 +60,12 @@ def write(root: int, field: int, value: int | None) -> str:
     return json.dumps({"do": "write", "root": root, "field": field, "value": value})
 
 
+DEAF = (
+    '{"do": "allocate_array", "length": 1}',
+    '{"do": "enable_sampling", "period_bytes": 8}',
+    '{"do": "allocate_array", "length": 0}',
+)
+"""Where deaf-after-enable is planted, the end is not put where the sample is due."""
 MALLOC = '{"do": "malloc", "size_bytes": 10, "thread": 1}'
 BLOCKS = "reference-jemalloc"
 
@@ -187,6 +193,13 @@ def test_a_step_has_the_pointers_and_where_the_object_lies() -> None:
     )
     assert pointers == (64, 128, TOP, 128)
     assert step["placed"] == (32, 32)
+
+
+def test_a_tlab_has_its_pointers_and_where_the_wrong_one_belongs() -> None:
+    page = page_of(*DEAF, target="reference-hotspot+deaf-after-enable")
+    assert page["draws_tlabs"]
+    pointers = {"start": 0, "free": 40, "limit": 136, "top": 136, "sample_point": None}
+    assert page["steps"][-1]["nursery"] == {**pointers, "expected": ("limit", 64)}
 
 
 def test_a_target_without_pointers_has_no_nursery_to_draw(contract: Contract) -> None:
@@ -606,6 +619,15 @@ def test_the_nursery_is_drawn_to_scale(viewer: Viewer) -> None:
     assert viewer.span("allocated") == pytest.approx((0, 96))
     assert viewer.span("placed") == pytest.approx((64, 96))
     assert viewer.span("free") == pytest.approx((96, TOP))
+
+
+@pytest.mark.slow
+def test_a_tlab_is_drawn_with_the_machines_pointers(viewer: Viewer) -> None:
+    viewer.open(page_of(*DEAF, target="reference-hotspot+deaf-after-enable"))
+    assert viewer.find("#place").text.lower() == "tlab"
+    assert viewer.span("placed") == pytest.approx((TOP * 24 / 136, TOP * 40 / 136))
+    words = viewer.texts(".nursery .marker text")
+    assert words == ["allocation end 136", "end 136", "top 40", "expected end 64"]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from gcmodel import Configuration, ConfigurationError, Heap, HeapError
 from gcmodel.memory.configuration import check_period
 
 
-@pytest.mark.parametrize("nursery_bytes", [0, 56, 260, 65544])
+@pytest.mark.parametrize("nursery_bytes", [0, 56, 260, 2**20 + 8])
 def test_a_nursery_that_is_too_small_too_large_or_no_whole_words_is_refused(
     nursery_bytes: int,
 ) -> None:
@@ -15,7 +15,7 @@ def test_a_nursery_that_is_too_small_too_large_or_no_whole_words_is_refused(
         Configuration(nursery_bytes=nursery_bytes, large_object_bytes=17)
 
 
-@pytest.mark.parametrize("nursery_bytes", [64, 65536])
+@pytest.mark.parametrize("nursery_bytes", [64, 2**20])
 def test_the_smallest_and_the_largest_nursery_can_run(nursery_bytes: int) -> None:
     heap = Heap(Configuration(nursery_bytes=nursery_bytes))
     for number in range(nursery_bytes // 32 + 1):

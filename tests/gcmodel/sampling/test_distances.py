@@ -12,6 +12,7 @@ from gcmodel.sampling.distances import (
     FixedPeriod,
     Geometric,
     Gperftools,
+    Hotspot,
     Jemalloc,
     Tcmalloc,
     failed_trials,
@@ -32,6 +33,12 @@ def test_tcmallocs_first_picks_with_seed_1_and_the_default_period() -> None:
 
 def test_gperftools_picks_one_more_than_tcmalloc() -> None:
     assert draws(Gperftools(1), TWO_MIB, 3) == [592824, 150997, 743093]
+
+
+def test_hotspot_throws_no_number_away() -> None:
+    # Its first number is (0x5DEECE66D + 0xB) >> 22 and one more: 6012, which is 2**12 * 1503/1024.
+    logarithm = 12 + round(math.log2(1 + 479.5 / 1024), 15)
+    assert Hotspot(1).draw(TWO_MIB) == int((logarithm - 26) * (-math.log(2) * TWO_MIB) + 1)
 
 
 def test_a_pick_of_tcmalloc_is_not_below_0() -> None:

@@ -1,0 +1,131 @@
+"""The targets `reference-hotspot` and `reference-hotspot-17`: the collector, as HotSpot samples it.
+
+Each thread allocates in a buffer of its own, a TLAB, whose end is its sample point, and all threads
+draw from one generator. The two differ in what counts: what is allocated, as in version 25, or what
+was charged when an end was put, as in 11 to 24. Nothing is larger than eden, which is the nursery.
+(OpenJDK; docs/hotspot.md.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import attrs
+from typing_extensions import override
+
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Buffers, Contract, Range, SamplingRule, Setting
+from fuzz.protocol.observation import Observation
+from fuzz.targets.references.collector import CARRY_OUT, SETTINGS, ReferenceTarget
+from gcmodel import Configuration, Heap, TlabSizes
+from gcmodel.sampling.tlab import TlabNursery
+
+EDEN_BYTES = Setting("nursery_bytes", 1024, Range(64, 2**20, 8))
+OF_TLABS = (
+    Setting("desired_bytes", 128, Range(8, 2**16, 8), at_most="nursery_bytes"),
+    Setting("least_bytes", 32, Range(8, 2**12, 8), at_most="nursery_bytes"),
+    Setting("reserve_bytes", 16, Range(0, 576, 8)),
+    Setting("waste_bytes", 16, Range(0, 2**12, 8)),
+    Setting("waste_increment_bytes", 8, Range(0, 64, 8)),
+)
+OF_SAMPLERS = (
+    Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
+    Setting("first_bytes", 64, Range(1, 2**20)),
+    Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
+)
+UNUSED = ("nursery_bytes", "large_object_bytes", "card_items", "moving_nursery")
+"""Of the settings of `reference`: nothing is large, and eden stays where it is."""
+PERIODS = Range(8, 2**31 - 8, 8)
+IN_EDEN: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
+    actions.AllocateNode: lambda heap, each: heap.allocate_node(each.number),
+    actions.AllocateString: lambda heap, each: heap.allocate_string(each.length),
+    actions.AllocateArray: lambda heap, each: heap.allocate_array(each.length),
+}
+"""What is asked to be non-movable is an object like any other."""
+AS_EVER = (
+    *(actions.AllocateWeakref, actions.LoadPrebuilt, actions.Free, actions.Read),
+    *(actions.ReadNumber, actions.ReadWeakref, actions.Write, actions.WriteNumber),
+    *(actions.CopyArray, actions.TakeIdentity, actions.CollectMinor, actions.CollectFull),
+    *(actions.EnableSampling, actions.DisableSampling, actions.CheckHeap),
+)
+CARRIED_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
+    **IN_EDEN,
+    **{action: CARRY_OUT[action] for action in AS_EVER},
+}
+OBSERVES = (
+    *("samples", "minors", "size", "outside", "at", "tlab", "value", "alive", "identity"),
+    *("graph", "memory"),
+)
+
+
+class TlabTarget(ReferenceTarget):
+    """As version 25 samples."""
+
+    settings = (
+        *(EDEN_BYTES, *OF_TLABS, *OF_SAMPLERS),
+        *(each for each in SETTINGS if each.name not in (*UNUSED, "pin_while_sampling")),
+    )
+    carry_out = CARRIED_OUT
+    charges: Literal["ahead", "allocated"] = "allocated"
+
+    @override
+    def configuration_of(self, chosen: Mapping[str, int]) -> Configuration:
+        return attrs.evolve(
+            super().configuration_of(chosen),
+            large_object_bytes=chosen["nursery_bytes"],
+            tlab=TlabSizes(**_sizes(chosen)),
+            sampler_seeds=(chosen["sampler_seed"],) * chosen["threads"],
+        )
+
+    @override
+    def contract_of(self, chosen: Mapping[str, int]) -> Contract:
+        eden_bytes = chosen["nursery_bytes"]
+        unused = {"large_object_bytes": eden_bytes, "card_items": 0, "pin_while_sampling": 0}
+        contract = super().contract_of({**chosen, **unused})
+        layout = attrs.evolve(
+            contract.layout, object_bytes_max=eden_bytes - 1, nonmovable="ignored"
+        )
+        return attrs.evolve(
+            contract,
+            layout=layout,
+            observes=OBSERVES,
+            pins_max=0,
+            promises=("memory",),
+            buffers=Buffers(charges=self.charges, taken="in order", **_sizes(chosen)),
+        )
+
+    @override
+    def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
+        threads = chosen["threads"]
+        return SamplingRule(
+            period_bytes=PERIODS,
+            crosses="at",
+            surplus="dropped",
+            samples_per_allocation="one",
+            disabling=("drop",),
+            enabling="keeps",
+            distances="hotspot",
+            generators="shared",
+            seeds=(chosen["sampler_seed"],) * threads,
+            first_bytes=(chosen["first_bytes"],) * threads,
+        )
+
+    @override
+    def _tell_pointers(self, observation: Observation) -> None:
+        nursery = self._heap.nursery
+        assert isinstance(nursery, TlabNursery)
+        tlab = nursery.tlab
+        if observation.at is not None and tlab.allocation_end:
+            observation.tlab = [tlab.start, tlab.top, tlab.end, tlab.allocation_end]
+
+
+class ChargingTarget(TlabTarget):
+    """As versions 11 to 24 do."""
+
+    charges = "ahead"
+
+
+def _sizes(chosen: Mapping[str, int]) -> dict[str, int]:
+    return {setting.name: chosen[setting.name] for setting in OF_TLABS}
