@@ -75,6 +75,8 @@ class Setting:
     choices: tuple[int, ...] = ()
     at_most: str | None = None
     """The setting whose value this one must not exceed."""
+    of_process: bool = False
+    """Whether a process settles it at its first header, so that each value has one of its own."""
 
     @property
     def legal_values(self) -> str:

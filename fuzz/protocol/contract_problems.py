@@ -7,7 +7,9 @@ of the collector. Invariant: a contract without a problem can be drawn from and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import attrs
 
@@ -96,7 +98,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
 
 
 def _problems_of_numbers(contract: Contract) -> Iterator[str]:
-    numbers = list(_integers("contract", attrs.asdict(contract)))
+    numbers = _integers(contract)
     if len(numbers) > NUMBERS_MAX:
         yield f"it has {len(numbers)} numbers; it may have {NUMBERS_MAX}"
     for key, number in numbers:
@@ -117,16 +119,26 @@ def _problems_of_nursery(contract: Contract) -> Iterator[str]:
         yield f"context_bytes is {contract.sampling.context_bytes}; it must be from 0 to {most}"
 
 
-def _integers(key: str, data: object) -> Iterator[tuple[str, int]]:
-    """All integers in plain data, each with the key under which it stands."""
-    if isinstance(data, int):
-        yield key, data
-    elif isinstance(data, dict):
-        for name, value in data.items():
-            yield from _integers(name, value)
-    elif isinstance(data, tuple):
-        for value in data:
-            yield from _integers(key, value)
+def _integers(contract: Contract) -> list[tuple[str, int]]:
+    """All integers in a contract, each with the key under which it stands."""
+    integers = []
+    pending: list[tuple[str, Any]] = [("contract", contract)]
+    for key, data in pending:  # It grows.
+        if isinstance(data, int):
+            integers.append((key, data))
+        elif isinstance(data, dict):
+            pending += data.items()
+        elif isinstance(data, tuple):
+            pending += ((key, each) for each in data)
+        else:
+            kind: Any = type(data)
+            pending += ((name, getattr(data, name)) for name in _fields_of(kind))
+    return integers
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - any type
+    return tuple(field.name for field in attrs.fields(kind)) if attrs.has(kind) else ()
 
 
 def _unknown(key: str, names: Collection[str], known: Collection[str]) -> Iterator[str]:

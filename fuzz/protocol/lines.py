@@ -8,9 +8,13 @@ knows is a mistake), and whatever does not is a ValueError that says what is wro
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from json.scanner import make_scanner
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+import attrs
 
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Contract, Range
@@ -147,6 +151,30 @@ def _with_place(mistake: str) -> str:
     return mistake
 
 
+PLAIN = {int, bool, str, type(None)}
+
+
+@cache
+def _plain_types(kind: Any) -> Mapping[str, frozenset[type]]:  # noqa: ANN401 - a class
+    """The types that a field may have, for each that is a number, a text or nothing."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in attrs.fields(kind)]
+    types = {name: frozenset(get_args(hints[name]) or (hints[name],)) for name in names}
+    return {name: each for name, each in types.items() if each <= PLAIN}
+
+
+def _flat(data: dict[str, Any], kind: type[T]) -> T:
+    """The same as `structured`, which most lines do not need: they say nothing but numbers."""
+    types = _plain_types(cast(Any, kind))
+    for name, value in data.items():
+        if type(value) not in types.get(name, ()):
+            return structured(data, kind)
+    try:
+        return kind(**data)
+    except TypeError:
+        return structured(data, kind)  # It says what is missing.
+
+
 def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON
     """The same as lists and dictionaries; what has its default is left out."""
     return _converter().unstructure(value)
@@ -154,13 +182,18 @@ def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON
 
 def to_line(data: Mapping[str, Any]) -> str:
     """One line of JSON, without its end."""
-    return _encoder.encode(data)
+    return "".join(_encode(data, 0))
 
 
 def from_line(line: str | bytes) -> object:
     """What a line of JSON says. Raises ValueError."""
     try:
-        return _decoder.decode(line if isinstance(line, str) else line.decode())
+        text = line if isinstance(line, str) else line.decode()
+        with suppress(StopIteration):
+            data, end = _scan(text, 0)
+            if end == len(text):
+                return data
+        return _decoder.decode(text)  # There is white space, or a mistake, of which it tells.
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"not a line of JSON: {problem}") from problem
 
@@ -173,9 +206,23 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return data
 
 
+def _new_encoder() -> Callable[[object, int], Iterable[str]]:
+    """What JSONEncoder makes anew for each line, which takes most of its time."""
+    encoder = json.JSONEncoder(separators=(", ", ": "))
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # In another Python.
+        return lambda data, _: encoder.iterencode(data)
+    text = json.encoder.encode_basestring_ascii
+    new: Callable[[object, int], Iterable[str]] = make(
+        *(None, encoder.default, text, None, ": ", ", ", False, False, True)
+    )
+    return new
+
+
 # Made once: there are many lines.
-_encoder = json.JSONEncoder(separators=(", ", ": "))
+_encode = _new_encoder()
 _decoder = json.JSONDecoder(object_pairs_hook=_object)
+_scan = make_scanner(_decoder)  # type: ignore[arg-type]  # It asks for its fields.
 
 
 def as_object(data: object) -> dict[str, Any]:
@@ -196,12 +243,12 @@ def action_from_data(data: object) -> Action:
     name = fields.pop("do", None)
     if not isinstance(name, str) or name not in ACTIONS:
         raise ValueError(f'"do" must name an action, and {quoted(name)} is none')
-    return structured(fields, ACTIONS[name])
+    return _flat(fields, ACTIONS[name])
 
 
 def observation_from_data(data: object) -> Observation:
     """The observation of one line. Raises ValueError saying what is wrong with it."""
-    observation = structured(as_object(data), Observation)
+    observation = _flat(as_object(data), Observation)
     for field in ("samples", "minors"):
         count = getattr(observation, field)
         if count not in COUNTS:

@@ -1,6 +1,6 @@
 """The program that is the target `hotspot-at-once`: threads that run their shares freely.
 
-`python -m fuzz.targets.hotspot.at_once_driver LIBJVM COLLECTOR NAME` is as the driver of the
+`python -m fuzz.targets.hotspot.at_once_driver LIBJVM [NAME]` is as the driver of the
 other targets, but that samples are counted without Python, whose lock would have threads take
 turns. Invariant: what a thread does from the beginning of its share to its end is bytecode.
 """
@@ -19,7 +19,7 @@ from typing_extensions import override
 from fuzz.protocol.actions import Action, RunAtOnce, name_of
 from fuzz.protocol.contract import AtOnce, Contract
 from fuzz.protocol.observation import Observation
-from fuzz.targets.hotspot.collectors import BUFFER_BYTES, SERIAL, flags_for
+from fuzz.targets.hotspot.collectors import BUFFER_BYTES
 from fuzz.targets.hotspot.hotspot_command import AT_ONCE
 from fuzz.targets.hotspot.hotspot_driver import SETTINGS_AS_DOCUMENTED, HotspotTarget
 from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, there
@@ -50,8 +50,8 @@ class AtOnceTarget(HotspotTarget):
 
     CODE: ClassVar[bytes] = share_class()
 
-    def __init__(self, library: str, collector: str = SERIAL, name: str = AT_ONCE) -> None:
-        super().__init__(library, collector, name)
+    def __init__(self, library: str, name: str = AT_ONCE) -> None:
+        super().__init__(library, name)
 
     @cached_property
     @override
@@ -82,6 +82,7 @@ class AtOnceTarget(HotspotTarget):
             threads[0].kept(new_array(threads[0].env, PLACES, self._share_class, None))
             for _ in threads
         ]
+        self._is_used = True
         return attrs.evolve(
             contract,
             actions=(*contract.actions, name_of(RunAtOnce)),
@@ -89,7 +90,7 @@ class AtOnceTarget(HotspotTarget):
             sampling=attrs.evolve(contract.sampling, distances="unstated"),
             settings=SETTINGS,
             at_once=CHARGED_AHEAD if self._samplers.charges_ahead else AtOnce(),
-            made_with=flags_for(self._collector),
+            made_with=self._flags,
         )
 
     @override

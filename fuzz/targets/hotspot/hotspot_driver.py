@@ -1,9 +1,9 @@
 """The program that is the target `hotspot`, or `hotspot-as-documented`, on its side of the pipe.
 
-`python -m fuzz.targets.hotspot.hotspot_driver LIBJVM COLLECTOR NAME` makes a virtual machine in its
-own process, and has it carry out the actions. Invariant: at a header the heap is emptied and the
-samplers are set, so that a trace says the same wherever it stands in a session; after that none of
-it is read, but where a buffer begins and ends that is new.
+`python -m fuzz.targets.hotspot.hotspot_driver LIBJVM [NAME]` makes a virtual machine in its own
+process, as its first header wants it, and has it carry out the actions. Invariant: at a header the
+heap is emptied and the samplers are set, so that a trace says the same wherever it stands in a
+session; after that none of it is read, but where a buffer begins and ends that is new.
 """
 
 from __future__ import annotations
@@ -75,7 +75,11 @@ COLLECTIONS_MAX = 100
 PROMISED_PERIODS = Range(16, 2**16)
 """Shorter distances are longer on average than they should, being rounded up to whole bytes."""
 SETTINGS = (
-    Setting(COLLECTOR, 0, Range(0, len(COLLECTORS) - 1), choices=(*range(len(COLLECTORS)),)),
+    Setting(
+        *(COLLECTOR, 0, Range(0, len(COLLECTORS) - 1)),
+        choices=(*range(len(COLLECTORS)),),
+        of_process=True,
+    ),
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
     Setting("first_bytes", 4096, Range(1, 2**20)),
     Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
@@ -99,7 +103,7 @@ def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffe
     return Contract(
         nursery_bytes=nursery_bytes,
         layout=LAYOUT,
-        actions=tuple(map(name_of, HotspotTarget.CARRY_OUT)),
+        actions=HotspotTarget.ACTIONS,
         observes=OBSERVES if buffers.taken == "in order" else TOLD,
         sampling=SamplingRule(
             period_bytes=PERIODS,
@@ -129,7 +133,7 @@ def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Con
     return Contract(
         nursery_bytes=nursery_bytes,
         layout=LAYOUT,
-        actions=tuple(map(name_of, HotspotTarget.CARRY_OUT)),
+        actions=HotspotTarget.ACTIONS,
         observes=PROMISED,
         sampling=SamplingRule(
             period_bytes=PROMISED_PERIODS,
@@ -147,17 +151,18 @@ def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Con
 class HotspotTarget:
     """See Target."""
 
-    def __init__(self, library: str, collector: str = SERIAL, name: str = HOTSPOT) -> None:
+    def __init__(self, library: str, name: str = HOTSPOT) -> None:
         self.name = name
         self._library = library
-        self._collector = collector
-        self._is_serial = collector == SERIAL
+        self._flags: tuple[str, ...] = ()
         self._roots: list[int] = []
         self._threads = Threads()
         self._attached: dict[int, JavaThread] = {}
         self._identities: dict[int, int] = {}
         self._threads_now = 0
         self._is_on = False
+        self._is_used = True
+        self._birth_bytes = 0
 
     @cached_property
     def _machine(self) -> JavaMachine:
@@ -167,14 +172,13 @@ class HotspotTarget:
         except OSError as problem:
             raise BadInputError(f"{problem}; --java names a JVM's folder") from problem
         structs = Structs(library)
-        machine = JavaMachine(library, flags_for(self._collector))
+        machine = JavaMachine(library, self._flags)
         self._heap = SerialEden(structs) if self._is_serial else JavaHeap(structs)
         self._samplers = Samplers(structs, self._library)
         self._attached[0] = machine.attach()
         return machine
 
-    @cached_property
-    def _birth_bytes(self) -> int:
+    def _measure_birth(self) -> int:
         """What a thread allocates by itself when it begins; the first ones make what is kept."""
         for _ in range(BIRTHS):
             number = len(self._attached)
@@ -189,21 +193,13 @@ class HotspotTarget:
         is_built = self.name == HOTSPOT
         settings = SETTINGS if is_built else SETTINGS_AS_DOCUMENTED
         chosen = chosen_settings(configuration, settings)
-        self._tell_samples(is_on=False)
-        self._machine.set_interval(RESTING_PERIOD_BYTES)
-        for root in self._roots:
-            self._attached[0].free(root)
-        self._roots, self._identities = [], {}
+        self._settle(COLLECTORS[chosen[COLLECTOR]])
         self._threads_now = chosen["threads"]
-        for number in range(self._threads_now):
-            if number not in self._attached:
-                self._attach(number)
-        self._samplers.find_generator(lambda: self._attach(len(self._attached)))
-        birth_bytes = self._birth_bytes
-        self._empty_heap()
+        if self._is_used or not self._attached.keys() >= {*range(self._threads_now)}:
+            self._clear()
         if is_built:
             self._begin(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
-            contract = contract_under(chosen, self._heap.nursery_bytes, self._buffers(birth_bytes))
+            contract = contract_under(chosen, self._heap.nursery_bytes, self._buffers())
         else:
             random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
             first_bytes = (
@@ -212,6 +208,28 @@ class HotspotTarget:
             self._begin(random.getrandbits(48), first_bytes)
             contract = contract_as_documented(chosen, self._heap.nursery_bytes)
         return attrs.evolve(contract, version=self._machine.version)
+
+    def _settle(self, collector: str) -> None:
+        """Say what the machine is made with, which may have been made. Raises BadInputError."""
+        flags = flags_for(collector)
+        if self._flags not in ((), flags):
+            raise BadInputError("this process has made a machine with other flags")
+        self._flags, self._is_serial = flags, collector == SERIAL
+
+    def _clear(self) -> None:
+        """Undo what a trace has done, which costs a full collection; all threads are there then."""
+        self._tell_samples(is_on=False)
+        self._machine.set_interval(RESTING_PERIOD_BYTES)
+        for root in self._roots:
+            self._attached[0].free(root)
+        self._roots, self._identities = [], {}
+        for number in range(self._threads_now):
+            if number not in self._attached:
+                self._attach(number)
+        self._samplers.find_generator(lambda: self._attach(len(self._attached)))
+        self._birth_bytes = self._birth_bytes or self._measure_birth()
+        self._empty_heap()
+        self._is_used = False
 
     def _begin(self, generator: int, first_bytes: Iterable[int]) -> None:
         """Set the samplers: the generator's state, and each thread's first distance."""
@@ -245,7 +263,7 @@ class HotspotTarget:
                 return
         raise RuntimeError("eden is not empty after full collections")
 
-    def _buffers(self, birth_bytes: int) -> Buffers:
+    def _buffers(self) -> Buffers:
         desired_bytes = self._samplers.buffer_bytes(self._attached[0].address)
         return Buffers(
             desired_bytes=desired_bytes,
@@ -253,7 +271,7 @@ class HotspotTarget:
             reserve_bytes=self._heap.reserve_bytes,
             waste_bytes=desired_bytes // WORD_BYTES // WASTE_SHARE * WORD_BYTES,
             waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
-            birth_bytes=birth_bytes,
+            birth_bytes=self._birth_bytes,
             charges="ahead" if self._samplers.charges_ahead else "allocated",
             taken="in order" if self._is_serial else "anywhere",
         )
@@ -271,6 +289,7 @@ class HotspotTarget:
         carry_out = self.CARRY_OUT.get(type(action))
         if carry_out is None:
             raise ValueError(f"{self.name} carries out no {name_of(type(action))}")
+        self._is_used = True
         said = Observation()
         if isinstance(action, actions.BeginThread | actions.EndThread):
             carry_out(self, action, said)
@@ -417,6 +436,7 @@ class HotspotTarget:
         actions.EndThread: _end_thread,
         actions.BeginThread: _begin_thread,
     }
+    ACTIONS: ClassVar = tuple(map(name_of, CARRY_OUT))
 
     def _graph(self, thread: JavaThread) -> list[list[int]]:
         """What a walk from the roots finds. Nobody allocates meanwhile, so that nothing moves."""
@@ -438,13 +458,15 @@ def _discover(reference: int, queue: list[int], rows: dict[int, int]) -> int:
 
 
 def _row(thread: JavaThread, reference: int, queue: list[int], rows: dict[int, int]) -> list[int]:
-    number = _number(thread, reference)
     if thread.is_bytes(reference):
-        return [STRING, number]
-    is_node = thread.is_node(reference)
-    row = [NODE if is_node else ARRAY, number]
-    for field in range(NODE_REFERENCES if is_node else number):
-        found = thread.read(reference, field)
+        return [STRING, thread.length(reference)]
+    if thread.is_node(reference):
+        row = [NODE, thread.number(reference)]
+        references = [thread.field(reference, field) for field in range(NODE_REFERENCES)]
+    else:
+        row = [ARRAY, thread.length(reference)]
+        references = [thread.item(reference, index) for index in range(row[1])]
+    for field, found in enumerate(references):
         if found is not None:
             row += (field, _discover(found, queue, rows))
     return row

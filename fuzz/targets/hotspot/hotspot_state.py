@@ -117,14 +117,16 @@ class JavaHeap:
     def __init__(self, structs: Structs) -> None:
         self._heap = word(structs.place("_collectedHeap", "Universe"))
         self.start = word(self._heap + structs.place("_reserved", "CollectedHeap"))
-        self._collections = structs.place("_total_collections", "CollectedHeap")
+        self._collections = c_uint32.from_address(
+            self._heap + structs.place("_total_collections", "CollectedHeap")
+        )
         self._reserve = structs.place("_reserve_for_allocation_prefetch", "ThreadLocalAllocBuffer")
         self._tlab = structs.place("_tlab", "Thread")
 
     @property
     def collections(self) -> int:
         """How many there were."""
-        return c_uint32.from_address(self._heap + self._collections).value
+        return self._collections.value
 
     @property
     def reserve_bytes(self) -> int:

@@ -311,11 +311,16 @@ class JavaThread:
 
     def read(self, root: int, field: int) -> int | None:
         """A local reference to what a node or an array refers to there."""
-        found: int | None
-        if self.is_node(root):
-            found = self._jni.GetObjectField(self._env, root, self._names.references[field])
-        else:
-            found = self._jni.GetObjectArrayElement(self._env, root, field)
+        return (self.field if self.is_node(root) else self.item)(root, field)
+
+    def field(self, node: int, field: int) -> int | None:
+        """That of a node."""
+        found: int | None = self._jni.GetObjectField(self._env, node, self._names.references[field])
+        return found
+
+    def item(self, array: int, index: int) -> int | None:
+        """That of an array."""
+        found: int | None = self._jni.GetObjectArrayElement(self._env, array, index)
         return found
 
     def write(self, root: int, field: int, value: int | None) -> None:

@@ -92,6 +92,8 @@ class Conversation:
         self._lines: deque[bytes] = deque()
         self._partial = bytearray()
         self._complaint = bytearray()
+        self.unread = 0
+        """How many answers nobody waits for any more."""
 
     def send(self, line: str) -> None:
         """Send a line, as soon as the program takes it."""

@@ -30,6 +30,8 @@ ERROR_MAX = 200
 """So many characters of an error are kept."""
 AHEAD_MAX = 256
 """So many actions are sent ahead at most."""
+PROCESSES_MAX = 16
+"""So many are kept, where settings are settled when one begins."""
 
 
 class TraceState(Enum):
@@ -43,6 +45,8 @@ class TraceState(Enum):
 
 class ProcessTarget(FullTarget):
     """A program, started when it is needed, and again after it broke, or for each trace.
+
+    Where the contract has settings that a process settles, there is one for each of their values.
 
     `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace. What has
     happened in each state, and what leads out of it, stands in ARCHITECTURE.md.
@@ -68,7 +72,8 @@ class ProcessTarget(FullTarget):
         self._without = without
         self._command = tuple(command)
         self._timeout_seconds = timeout_seconds
-        self._conversation: Conversation | None = None
+        self._conversations: dict[tuple[int, ...], Conversation] = {}
+        """By what their processes have settled, the oldest first."""
         self._default = contract
         self._fresh_process = fresh_process
         self._state = TraceState.AHEAD
@@ -80,6 +85,10 @@ class ProcessTarget(FullTarget):
     def _begin_trace(self, configuration: Mapping[str, int]) -> None:
         header = {"gcfuzz": 1, "target": self.name, "config": dict(configuration)}
         self._header = lines.to_line(header)
+        settings = self._default.settings if self._default else ()
+        self._settled = tuple(
+            configuration.get(each.name, each.default) for each in settings if each.of_process
+        )
         self._performed: list[Action] = []
         self._send_nothing_ahead()
 
@@ -103,13 +112,14 @@ class ProcessTarget(FullTarget):
         problem = problem_of_configuration(configuration, default.settings)
         if problem:
             raise BadInputError(problem)
-        unread = len(self._sent)
+        if self._conversation is not None:
+            self._conversation.unread += len(self._sent)
         self._begin_trace(configuration)
         self._state = TraceState.AHEAD
         if self._starts_afresh:
             self._break_off()
         try:
-            return self._begin_again(unread)
+            return self._begin_again()
         except BrokenConversationError as broken:
             self._state, self._problem = TraceState.NOT_BEGUN, _at("start", broken)
             return default
@@ -145,11 +155,11 @@ class ProcessTarget(FullTarget):
                 f"{command}: does not answer a header with a contract (docs/protocol.md): {problem}"
             ) from problem
 
-    def _begin_again(self, unread: int) -> Contract:
+    def _begin_again(self) -> Contract:
         """Begin in the process that is there, or in a new one if that one is at fault."""
         if self._conversation is not None:
             try:
-                return self._begin(unread)
+                return self._begin()
             except BrokenConversationError:
                 self._break_off()
         try:
@@ -158,14 +168,15 @@ class ProcessTarget(FullTarget):
             self._break_off()
             raise
 
-    def _begin(self, unread: int = 0) -> Contract:
-        """Send the header and read the contract, after at most so many answers left unread."""
+    def _begin(self) -> Contract:
+        """Send the header and read the contract, after what answers are unread."""
         conversation = self._open()
         conversation.send(self._header)
         line = self._receive(conversation)
-        while unread and not line.startswith(b'{"contract"'):
+        while conversation.unread and not line.startswith(b'{"contract"'):
             line = self._receive(conversation)
-            unread -= 1
+            conversation.unread -= 1
+        conversation.unread = 0
         contract = _contract_in(line)
         self._contract_line = line
         self._fields = frozenset({*contract.observes, "error"})
@@ -182,16 +193,24 @@ class ProcessTarget(FullTarget):
             self._break_off()
             raise
 
+    @property
+    def _conversation(self) -> Conversation | None:
+        return self._conversations.get(self._settled)
+
     def _open(self) -> Conversation:
-        if self._conversation is None:
-            self._conversation = Conversation(self._command, self._timeout_seconds)
-        return self._conversation
+        """The process that has settled what the trace wants, a new one if there is none."""
+        conversation = self._conversation
+        if conversation is None:
+            if len(self._conversations) == PROCESSES_MAX:
+                self._conversations.pop(next(iter(self._conversations))).close()
+            conversation = Conversation(self._command, self._timeout_seconds)
+            self._conversations[self._settled] = conversation
+        return conversation
 
     def _break_off(self) -> None:
         """End the process. What was sent ahead to it is lost."""
         if self._conversation is not None:
-            self._conversation.close()
-            self._conversation = None
+            self._conversations.pop(self._settled).close()
 
     @override
     def announce(self, actions: Iterable[Action]) -> None:
@@ -228,9 +247,9 @@ class ProcessTarget(FullTarget):
         """The observation in a line. Raises BrokenConversationError."""
         with _garbage(line):
             data = lines.as_object(lines.from_line(line))
-            unknown = data.keys() - self._fields
-            if unknown:
-                raise ValueError(f"the contract observes no {min(unknown)}")
+            if not data.keys() <= self._fields:
+                unknown = min(data.keys() - self._fields)
+                raise ValueError(f"the contract observes no {unknown}")
             observation = lines.observation_from_data(data)
             if observation.error is not None:
                 observation.error = _in_one_line(observation.error)

@@ -6,22 +6,48 @@ Whoever has a collector that Python can drive writes a `Target` for it and calls
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol.target import Target
 
+CHUNK_BYTES = 2**16
+ANSWER_SECONDS = 0.001
+"""An answer waits so long at most for the next one to be written with it, and for that one."""
+
 
 def serve(target: Target, lines: Iterable[str], answers: TextIO) -> None:
-    """Answer one line after another, until there are no more."""
-    for line in lines:
+    """Answer one line after another, until there are no more.
+
+    What is answered while lines are at hand is written at once: each write wakes whoever reads.
+    """
+    written_at = time.monotonic()
+    for line, is_last in _as_they_come(lines):
         answers.write(wire.to_line(_answer(target, line)) + "\n")
-        answers.flush()
+        if is_last or time.monotonic() > written_at + ANSWER_SECONDS:
+            answers.flush()
+            written_at = time.monotonic()
 
 
-def _answer(target: Target, line: str) -> dict[str, object]:
+def _as_they_come(lines: Iterable[str]) -> Iterator[tuple[str | bytes, bool]]:
+    """Each line, and whether no further one is at hand."""
+    buffer = getattr(lines, "buffer", None)
+    if buffer is None:
+        yield from ((line, True) for line in lines)
+        return
+    partial = b""
+    while chunk := buffer.read1(CHUNK_BYTES):
+        *whole, partial = (partial + chunk).split(b"\n")
+        for left, line in enumerate(whole, 1 - len(whole)):
+            yield line, left == 0
+    if partial:
+        yield partial, True
+
+
+def _answer(target: Target, line: str | bytes) -> dict[str, object]:
     """The answer to a line; what is wrong with it is one too."""
     try:
         data = wire.as_object(wire.from_line(line))

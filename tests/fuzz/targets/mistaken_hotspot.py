@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.protocol.contract import Buffers, Contract
+from fuzz.targets.hotspot.collectors import COLLECTOR
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
 from fuzz.targets.process.serve import serve
 
@@ -26,7 +27,7 @@ class MistakenTarget(HotspotTarget):
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         threads = 2 if self._mistake in ("each", "births") else 1
-        known = {"first_bytes": 4096, "threads": threads}
+        known = {"first_bytes": 4096, "threads": threads, COLLECTOR: 0}
         contract = super().start({**configuration, **known})
         changes = OF_SAMPLING.get(self._mistake, {})
         buffers = contract.buffers

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import attrs
-import psutil
 import pytest
 from typing_extensions import override
 
@@ -75,7 +73,7 @@ EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=name)
     for number, name in enumerate(COLLECTORS)
 ]
-KEEPER = "fuzz.targets.hotspot.hotspot_keeper"
+DRIVER = "fuzz.targets.hotspot.hotspot_driver"
 PERIOD = 4096
 AS_DOCUMENTED = "hotspot-as-documented"
 REPOSITORY = Path(__file__).parents[3]
@@ -298,7 +296,7 @@ EACH_ACTION: list[Action] = [
 @pytest.mark.parametrize("collector", [SERIAL, G1])
 def test_a_trace_alone_is_answered_to_its_end(collector: str, java: Path) -> None:
     header = Header(VERSION, "hotspot", {"threads": 2, "collector": COLLECTORS.index(collector)})
-    words = [sys.executable, "-m", KEEPER, str(java / LIBRARY)]
+    words = [sys.executable, "-m", DRIVER, str(java / LIBRARY)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     trace = traces.dumps(Trace(header, EACH_ACTION)).encode()
     done = subprocess.run(words, input=trace, stdout=subprocess.PIPE, check=True, env=environment)
@@ -307,21 +305,12 @@ def test_a_trace_alone_is_answered_to_its_end(collector: str, java: Path) -> Non
     assert [line for line in said if b"error" in line] == []
 
 
-@pytest.mark.slow
-def test_the_program_ends_as_a_machine_does(java: Path) -> None:
-    words = [sys.executable, "-m", KEEPER, str(java / LIBRARY)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, env={"PYTHONPATH": str(ROOT)}) as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-        program.stdin.write(b'{"gcfuzz": 1, "target": "hotspot"}\n')
-        program.stdin.flush()
-        assert b"contract" in program.stdout.readline()
-        [machine] = psutil.Process(program.pid).children()
-        machine.kill()
-        program.stdin.write(b'{"do": "collect_full"}\n')
-        program.stdin.flush()
-        assert program.wait() == -signal.SIGKILL
+def test_a_process_makes_one_machine(java: Path) -> None:
+    words = [sys.executable, "-m", DRIVER, str(java / LIBRARY)]
+    lines = b'{"gcfuzz": 1}\n{"gcfuzz": 1, "config": {"collector": 1}}\n'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, input=lines, stdout=subprocess.PIPE, check=True, env=environment)
+    assert b"this process has made a machine with other flags" in done.stdout.splitlines()[1]
 
 
 # What is not told.
@@ -332,8 +321,9 @@ import sys
 from fuzz.protocol.actions import AllocateArray, AllocateString, CollectFull, EnableSampling
 from fuzz.targets.hotspot import hotspot_state, java_machine
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
-target = HotspotTarget(*sys.argv[1:])
-target.start({"threads": 2, "first_bytes": 64})
+target = HotspotTarget(sys.argv[1])
+collector = int(sys.argv[2])
+target.start({"threads": 2, "first_bytes": 64, "collector": collector})
 # How many collections there were is read in another way.
 target._samplers = hotspot_state.set_word = None
 read = []
@@ -347,7 +337,7 @@ assert [each.error for each in said] == [None] * len(said), said
 assert sum(each.samples for each in said) > 20
 buffers = [thread.address + target._heap._tlab for thread in map(target._attached.get, (0, 1))]
 bounds = {start + offset for start in buffers for offset in (0, hotspot_state.TRUE_END_OFFSET)}
-assert {*read} == (set() if sys.argv[2] == "serial" else bounds), read
+assert {*read} == (bounds if collector else set()), read
 """
 
 
@@ -355,7 +345,7 @@ assert {*read} == (set() if sys.argv[2] == "serial" else bounds), read
 def test_after_a_traces_start_nothing_is_read_but_where_new_buffers_are(
     collector: int, java: Path
 ) -> None:
-    words = [sys.executable, "-c", READING, str(java / LIBRARY), COLLECTORS[collector]]
+    words = [sys.executable, "-c", READING, str(java / LIBRARY), str(collector)]
     subprocess.run(words, env={"PYTHONPATH": str(ROOT)}, check=True)
 
 
