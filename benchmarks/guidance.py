@@ -155,7 +155,7 @@ class Leaning(Guided):
 
 def _state(run: Run) -> tuple[object, ...]:
     """The major collection's, and whether sampling is on."""
-    return run.last.state, run.bench.sampling.period_bytes > 0
+    return run.last.state, run.bench.sampling.is_on
 
 
 class Keeping(Guided):

@@ -88,7 +88,7 @@ _OF_COLLECTING: _Group = {
 # and of any.
 _OF_ALLOCATIONS: _Group = {
     "object_ends_at_sample_point": lambda m: m.bench.sampling.bytes_until_sample() == 0,
-    "object_larger_than_period": lambda m: m.allocated.size_bytes > m.before.period_bytes,
+    "object_larger_than_period": lambda m: m.allocated.size_bytes > (m.before.period_bytes or 0),
     "sample_point_at_top": lambda m: m.observation.sample_point == m.observation.top,
 }
 # Asked of every block.
@@ -103,10 +103,12 @@ _OF_BLOCKS: _Group = {
 }
 # Asked of enabling, of disabling, and of both.
 _OF_ENABLING: _Group = {
-    "enabled_beyond_nursery": lambda m: m.bench.sampling.period_bytes > m.bench.nursery_bytes,
+    "enabled_beyond_nursery": lambda m: (
+        (m.bench.sampling.period_bytes or 0) > m.bench.nursery_bytes
+    ),
     "enabled_with_room_left": lambda m: m.observation.sample_point == m.observation.top,
     "enabled_beside_obstacle": lambda m: m.bench.shadow.has_obstacles,
-    "reenabled_while_enabled": lambda m: m.before.period_bytes > 0,
+    "reenabled_while_enabled": lambda m: m.before.is_on,
 }
 _OF_DISABLING: _Group = {
     "disabled_never_enabled": lambda m: not m.bench.sampling.was_enabled,
@@ -136,7 +138,7 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
         "block_stayed": lambda m: m.bench.sampling.counted_bytes is None,
     },
     actions.SetPeriod: {
-        "period_set_while_paused": lambda m: m.bench.sampling.period_bytes == 0,
+        "period_set_while_paused": lambda m: not m.bench.sampling.is_on,
         "period_set": lambda m: m.bench.sampling.period_bytes != m.before.period_bytes,
     },
     actions.ReadProfile: {"profile_of_samples": lambda m: any(m.observation.profile or ())},
@@ -168,17 +170,17 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
         "identity_taken_of_young_object": lambda m: _root(m).age is Age.YOUNG,
         "identity_taken_of_pinned_object": lambda m: _root(m).pinned,
     },
-    actions.Pin: {"pinned_while_sampling": lambda m: m.before.period_bytes > 0},
+    actions.Pin: {"pinned_while_sampling": lambda m: m.before.is_on},
     actions.AddMemoryPressure: {
         "collection_due": lambda m: m.observation.limit == m.observation.free,
         "collection_due_while_sampling": lambda m: (
-            m.observation.limit == m.observation.free and m.before.period_bytes > 0
+            m.observation.limit == m.observation.free and m.before.is_on
         ),
     },
     actions.Fork: {"forked_with_pending_samples": lambda m: bool(m.pending)},
     actions.PauseSampling: {"paused_with_pending_samples": lambda m: bool(m.pending)},
     actions.ResumeSampling: {
-        "resumed": lambda m: m.before.period_bytes < m.bench.sampling.period_bytes,
+        "resumed": lambda m: m.bench.sampling.is_on and not m.before.is_on,
         "resumed_without_pause": lambda m: m.bench.sampling.period_bytes == m.before.period_bytes,
     },
 }
@@ -298,7 +300,7 @@ def _groups_for(
     if not action.allocates or action.kind == "block":
         if type(action) in _OF_ACTIONS:
             groups.append(_OF_ACTIONS[type(action)])
-    elif before.period_bytes:
+    elif before.is_on:
         if observation.samples:
             groups += [_OF_SAMPLED, _OF_ALLOCATIONS]
         elif (
@@ -329,7 +331,7 @@ class ProbeCounter:
     ) -> None:
         """Ask the probes about one action that the oracles found right."""
         if type(action) in _CONCERNED:
-            state = type(action), observation.state, before.period_bytes > 0
+            state = type(action), observation.state, before.is_on
             if state in IN_EACH_STATE:
                 self.counts[IN_EACH_STATE[state]] += 1
         groups = _groups_for(action, observation, bench, before, pending)

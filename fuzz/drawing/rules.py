@@ -49,6 +49,8 @@ LAST_ITEM_SHARE = 4
 SMALL_BLOCK_BYTES = 128
 SHARE_OBJECTS_MAX = 2**16
 """A thread makes so many in tens of milliseconds."""
+EVERY_SHARE = 8
+"""One period in so many is 0, if that is legal."""
 NONMOVABLE_SHARE = 8
 """One object in so many is asked to be non-movable."""
 
@@ -232,7 +234,7 @@ def _edges(situation: Situation) -> Sequence[int]:
         room_bytes = sampling.room_bytes[situation.thread]
     elif contract.buffers:
         room_bytes, large_bytes = sampling.room_bytes[situation.thread], room_bytes
-    if not sampling.period_bytes:
+    if sampling.period_bytes is None:
         return room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes
     sample_bytes = sampling.bytes_until_sample(situation.thread)
     twice_bytes = 2 * sampling.period_bytes
@@ -321,7 +323,8 @@ def _realloc(situation: Situation, choices: Choices, slots: Sequence[int]) -> Ac
 
 
 def _set_period(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    return actions.SetPeriod(block_period(situation, choices))
+    is_every = _is_every(situation, choices)
+    return actions.SetPeriod(0 if is_every else block_period(situation, choices))
 
 
 def block_period(situation: Situation, choices: Choices) -> int:
@@ -380,12 +383,19 @@ def short_period(situation: Situation, choices: Choices) -> int:
     return rule.nearest(choices.between(1, 16) * rule.period_bytes.multiple)
 
 
+def _is_every(situation: Situation, choices: Choices) -> bool:
+    """Whether each allocation is to be sampled, where a period can be 0."""
+    return situation.contract.sampling.why_illegal(0) is None and not choices.below(EVERY_SHARE)
+
+
 def period(situation: Situation, choices: Choices) -> int:
     """A legal period, from a word to many nurseries."""
     nursery = situation.contract.nursery_bytes
     if not nursery:
         return block_period(situation, choices)
     legal = situation.contract.sampling.period_bytes
+    if _is_every(situation, choices):
+        return 0
     match choices.below(4):
         case 0:
             return short_period(situation, choices)

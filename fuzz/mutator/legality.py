@@ -265,7 +265,7 @@ def why_nothing_pinned(contract: Contract, shadow: Shadow) -> Why:
     """Why no object at all can be pinned now; None if one can."""
     if len(shadow.pinned) >= contract.pins_max:
         return f"{len(shadow.pinned)} objects may be pinned already, and {contract.pins_max} can be"
-    if shadow.sampling_bytes and _is_excluded(contract):
+    if shadow.sampling_bytes is not None and _is_excluded(contract):
         return "sampling is on, and excludes pinning"
     if shadow.callback_bytes:
         return "there is a callback, which excludes pinning"

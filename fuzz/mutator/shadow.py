@@ -93,8 +93,9 @@ class Shadow:
             obj.origin = f"prebuilt {index}"
         self._followed = 0
         self.young: list[ShadowObject] = []
-        self.sampling_bytes = contract.sampling.initial_period_bytes
-        self.paused_bytes = 0
+        # None: sampling is off, or is not paused.
+        self.sampling_bytes = contract.sampling.initial_period_bytes or None
+        self.paused_bytes: int | None = None
         self.callback_bytes = 0
         # Those that may be alive.
         self.pinned: list[ShadowObject] = []
@@ -168,17 +169,16 @@ class Shadow:
     def _switch_sampling(self, action: Any) -> None:  # noqa: ANN401 - any that does
         match action.sampling:
             case "starts":
-                self.sampling_bytes, self.paused_bytes = action.period_bytes, 0
+                self.sampling_bytes, self.paused_bytes = action.period_bytes, None
             case "stops":
-                self.sampling_bytes = self.paused_bytes = 0
-            case "pauses":
-                self.paused_bytes = self.sampling_bytes or self.paused_bytes
-                self.sampling_bytes = 0
-            case "resumes" if self.paused_bytes:
-                self.sampling_bytes, self.paused_bytes = self.paused_bytes, 0
-            case "sets period" if self.sampling_bytes:
+                self.sampling_bytes = self.paused_bytes = None
+            case "pauses" if self.sampling_bytes is not None:
+                self.sampling_bytes, self.paused_bytes = None, self.sampling_bytes
+            case "resumes" if self.paused_bytes is not None:
+                self.sampling_bytes, self.paused_bytes = self.paused_bytes, None
+            case "sets period" if self.sampling_bytes is not None:
                 self.sampling_bytes = action.period_bytes
-            case "sets period" if self.paused_bytes:
+            case "sets period" if self.paused_bytes is not None:
                 self.paused_bytes = action.period_bytes
 
     def _end_thread(self, action: actions.EndThread) -> None:

@@ -78,11 +78,13 @@ class AtOnceOracle(Oracle[SamplingFacts]):
             if not min(sizes) * samples <= sampled_bytes <= max(sizes) * samples:
                 expected = f"{samples} times {min(sizes)} to {max(sizes)} bytes"
                 raise AtOnceMismatch("sampled_bytes", expected, sampled_bytes, why)
-            if self._promise and sampling.period_bytes:
-                low, high = self._expected(self._promise, sizes, observation.minors, sampling)
+            # With a period of 0 a thread is deaf all the same until its buffer is full.
+            period_bytes = sampling.period_bytes
+            if self._promise and period_bytes:
+                low, high = self._expected(self._promise, sizes, observation.minors, period_bytes)
                 wanted = min(max(samples, low), high)
                 if self._improbability(samples, wanted, sizes) > IMPROBABLE:
-                    why += f"; period {sampling.period_bytes}, {observation.minors} collections"
+                    why += f"; period {period_bytes}, {observation.minors} collections"
                     raise AtOnceMismatch("samples", round(wanted), samples, why)
         total = sum(samples for _, samples, _ in shares)
         if observation.samples != total:
@@ -97,10 +99,9 @@ class AtOnceOracle(Oracle[SamplingFacts]):
         return sizes
 
     def _expected(
-        self, promise: AtOnce, sizes: Counter[int], minors: int, sampling: SamplingFacts
+        self, promise: AtOnce, sizes: Counter[int], minors: int, period_bytes: int
     ) -> tuple[float, float]:
         """The least and the most samples of a thread that are to be expected."""
-        period_bytes = sampling.period_bytes
         least = self._mean(sizes, period_bytes + self._layout.word_bytes)
         most = self._mean(sizes, period_bytes) * (1 + promise.phantom_percent / 100)
         phantom_bytes = promise.phantom_bytes * (1 + minors)

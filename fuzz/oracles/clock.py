@@ -106,18 +106,18 @@ class Clock(ABC):
         elif self._rule.enabling == "draws":
             self.until_bytes = self._distances.draw(period_bytes)
 
-    def begin_thread(self, seed: int | None, period_bytes: int) -> None:
+    def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
         """The thread is a new one. No seed: nothing was said of it. No period: none was set."""
         if seed is not None and self._rule.births == "reseeds":
             self._distances.reseed(seed)
-        if period_bytes:
+        if period_bytes is not None:
             self._draw(period_bytes)
 
     def allocate(
-        self, size_bytes: int, outside: bool, period_bytes: int
+        self, size_bytes: int, outside: bool, period_bytes: int | None
     ) -> Sequence[ExpectedSample]:
         """An object of so many bytes, wherever it lies. No period: sampling is off."""
-        return self.count(size_bytes, period_bytes) if period_bytes else NONE
+        return self.count(size_bytes, period_bytes) if period_bytes is not None else NONE
 
     def count(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         """So many bytes are allocated. `period_bytes` is what distances are drawn for now."""
@@ -214,13 +214,13 @@ class ContextClock(DrawnOnceClock):
 
     @override
     def allocate(
-        self, size_bytes: int, outside: bool, period_bytes: int
+        self, size_bytes: int, outside: bool, period_bytes: int | None
     ) -> Sequence[ExpectedSample]:
         left_bytes = self.room_bytes
         fits = size_bytes <= left_bytes and not outside
         self.place = self._place(size_bytes, fits, outside) if self._is_told else None
         if outside and self._rule.outside == "apart":
-            return self._judge(size_bytes, period_bytes, 0, 0) if period_bytes else NONE
+            return NONE if period_bytes is None else self._judge(size_bytes, period_bytes, 0, 0)
         if not outside:
             self.room_bytes = left_bytes if fits else self._new_room_bytes(size_bytes)
             self.room_bytes -= size_bytes
@@ -228,7 +228,7 @@ class ContextClock(DrawnOnceClock):
             self.until_bytes -= size_bytes
             return NONE
         hits: Sequence[ExpectedSample] = NONE
-        if period_bytes:
+        if period_bytes is not None:
             hits = self._judge(size_bytes, period_bytes, left_bytes, self.until_bytes)
             self._draw(period_bytes)
         else:

@@ -13,7 +13,7 @@ each is foretold. Invariant: a sequence is a matter of its seed and of the perio
                  sampler.cc)
     hotspot      gperftools' generator, from the state itself, and log2 by a table of 1024 entries,
                  each at the middle of its interval: floor(min(log2 q - 26, 0) * -ln 2 * period + 1)
-                 (OpenJDK 11 to 25, threadHeapSampler.cpp)
+                 a period of 0 draws nothing, and is 0 (OpenJDK 11 to 25, threadHeapSampler.cpp)
     dotnet       xoshiro128++, from its state, whose lowest 32 bits are the first word; u = its
                  number / 2^32: floor(-ln(1-u) * period), the bytes before
                  (.NET 10, gcheaputilities.h and xoshiro128pp.c)
@@ -113,6 +113,8 @@ class Hotspot(Distances):
 
     @override
     def draw(self, period_bytes: int) -> int:
+        if period_bytes == 0:
+            return 0
         self._state = (self._state * 0x5DEECE66D + 0xB) & BITS_48
         fraction, exponent = math.frexp((self._state >> 22) + 1.0)
         # That is from a half up to one.

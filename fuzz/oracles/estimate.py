@@ -97,6 +97,7 @@ class EstimateOracle(Oracle[SamplingFacts]):
                 objects = hit.weight / max(counted_bytes, 1)
             else:
                 # What counts nothing can be sampled only where the rule lets a distance be nothing.
+                assert sampling.period_bytes
                 chance = -math.expm1(-max(counted_bytes, 1) / sampling.period_bytes)
                 objects = 1 / chance
             self._stands_for[block] = objects, objects * block.size_bytes
@@ -131,7 +132,11 @@ class EstimateOracle(Oracle[SamplingFacts]):
         size_bytes = obj.size_bytes if counted_bytes is None else counted_bytes
         period_bytes = sampling.period_bytes
         beside_callback = observation.minors and self._shadow.callback_bytes
-        if not period_bytes or beside_callback or not self._is_of_one_period:
+        if period_bytes is None or beside_callback or not self._is_of_one_period:
+            return
+        if period_bytes == 0:
+            if not observation.samples:
+                raise EstimateMismatch("samples", 1, 0, "each allocation is, where the period is 0")
             return
         samples, expected = observation.samples, size_bytes / period_bytes
         missed, expected_missed = 0, 0.0

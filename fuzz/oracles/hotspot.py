@@ -85,7 +85,7 @@ class BufferClock(DrawnOnceClock):
         self._start = self._top = self._end = self._allocation_end = self.room_bytes = 0
 
     @override
-    def begin_thread(self, seed: int | None, period_bytes: int) -> None:
+    def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
         super().begin_thread(seed, period_bytes)
         self._charged_bytes = 0
         if self._buffers.charges == "allocated":
@@ -98,11 +98,12 @@ class BufferClock(DrawnOnceClock):
 
     @override
     def allocate(
-        self, size_bytes: int, outside: bool, period_bytes: int
+        self, size_bytes: int, outside: bool, period_bytes: int | None
     ) -> Sequence[ExpectedSample]:
         self._is_new = False
         self._was_slow = not self._fits(size_bytes)
-        self._is_outside = self._was_slow and not self._makes_room(size_bytes, period_bytes > 0)
+        is_on = period_bytes is not None
+        self._is_outside = self._was_slow and not self._makes_room(size_bytes, is_on)
         place = self._place_outside if self._is_outside else self._place
         where = place(size_bytes)
         self._heard = None
@@ -170,8 +171,8 @@ class BufferClock(DrawnOnceClock):
 
     # What counts.
 
-    def _charge_ahead(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
-        if not (period_bytes and self._was_slow):
+    def _charge_ahead(self, size_bytes: int, period_bytes: int | None) -> Sequence[ExpectedSample]:
+        if period_bytes is None or not self._was_slow:
             return NONE
         charged_bytes = 0 if self._is_outside else self._charged_bytes
         hits = self.count(charged_bytes + size_bytes, period_bytes)
@@ -185,8 +186,10 @@ class BufferClock(DrawnOnceClock):
             self._charged_bytes += left_bytes
         return hits
 
-    def _charge_allocated(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
-        if not period_bytes:
+    def _charge_allocated(
+        self, size_bytes: int, period_bytes: int | None
+    ) -> Sequence[ExpectedSample]:
+        if period_bytes is None:
             self.until_bytes -= size_bytes
             return NONE
         hits = self.count(size_bytes, period_bytes)

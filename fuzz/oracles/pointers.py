@@ -96,7 +96,7 @@ class PointersOracle(Oracle[SamplingFacts]):
         self, sample_point: int | None, free: int, limit: int, top: int, sampling: SamplingFacts
     ) -> None:
         expected = top
-        if sampling.period_bytes:
+        if sampling.is_on:
             due = free + sampling.bytes_until_sample()
             if self._states_distances and sample_point != due:
                 why = f"free {free} + {sampling.bytes_until_sample()} bytes until the sample"

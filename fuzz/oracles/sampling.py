@@ -41,8 +41,8 @@ class SamplingFacts(NamedTuple):
     Of that one action speak `hits` and what follows; all before it lasts until the next.
     """
 
-    period_bytes: int
-    """0 while nothing is sampled."""
+    period_bytes: int | None
+    """None while nothing is sampled."""
     until_bytes: tuple[int, ...]
     """What each thread has left until its next sample; means nothing while nothing is counted."""
     room_bytes: tuple[int, ...]
@@ -64,6 +64,11 @@ class SamplingFacts(NamedTuple):
     """Whether it collected once more after its callback."""
     place: Place | None
     """Where its object lies, None if that is not foretold."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is sampled."""
+        return self.period_bytes is not None
 
     def bytes_until_sample(self, thread: int = 0) -> int:
         """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
@@ -102,13 +107,13 @@ class SamplingOracle(Oracle[None]):
             else new_clocks(self._rule)
         )
         self._no_rooms = (0,) * contract.threads
-        self._period_bytes = 0
-        self._last_period_bytes = self._rule.resting_period_bytes
+        self._period_bytes: int | None = None
+        self._last_period_bytes = self._rule.resting_period_bytes or None
         self._nursery_used_bytes = 0
         self._was_enabled = False
         self._forget_last_action()
-        if shadow.sampling_bytes:
-            self._start()
+        if shadow.sampling_bytes is not None:
+            self._start(shadow.sampling_bytes)
         self.facts = self._facts()
 
     def _forget_last_action(self) -> None:
@@ -175,7 +180,7 @@ class SamplingOracle(Oracle[None]):
         elif isinstance(action, BeginThread):
             self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
         elif isinstance(action, RunAtOnce):
-            samples = observation.samples if self._period_bytes else 0
+            samples = 0 if self._period_bytes is None else observation.samples
         elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action)
         if observation.minors and self._has_contexts:
@@ -220,11 +225,11 @@ class SamplingOracle(Oracle[None]):
             self._make_room_after_callback(obj, callback_bytes)
         if not obj.outside:
             self._nursery_used_bytes += obj.size_bytes
-        if self._period_bytes and not self._is_stated:
+        if self._period_bytes is not None and not self._is_stated:
             self._callback_samples = None if callback_bytes and observation.samples else 0
             return observation.samples
         clock = self._clocks[action.thread]
-        if callback_bytes and self._period_bytes:
+        if callback_bytes and self._period_bytes is not None:
             self._hits = self._count_with_callback(clock, observation, obj, callback_bytes)
         else:
             self._hits = self._count(clock, obj.size_bytes, obj.outside)
@@ -236,7 +241,8 @@ class SamplingOracle(Oracle[None]):
     def _count(self, clock: Clock, size_bytes: int, outside: bool) -> Sequence[ExpectedSample]:
         """The samples of so many bytes that are allocated by the clock's thread."""
         paused_bytes = self._shadow.paused_bytes
-        if self._period_bytes or not paused_bytes or self._rule.paused == "stopped":
+        is_on = self._period_bytes is not None
+        if is_on or paused_bytes is None or self._rule.paused == "stopped":
             return clock.allocate(size_bytes, outside, self._period_bytes)
         if self._is_stated:
             drawn_for_bytes = paused_bytes if self._rule.paused == "counting" else 0
@@ -277,7 +283,7 @@ class SamplingOracle(Oracle[None]):
     ) -> int:
         """Count a block for which there is to be room of `size_bytes`."""
         self._counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
-        if self._period_bytes and not self._is_stated:
+        if self._period_bytes is not None and not self._is_stated:
             samples = observation.samples
         else:
             self._hits = self._count(self._clocks[action.thread], self._counted_bytes, outside=True)
@@ -287,20 +293,21 @@ class SamplingOracle(Oracle[None]):
 
     # What starts and ends a count.
 
-    def _start(self) -> None:
-        self._period_bytes = self._shadow.sampling_bytes
+    def _start(self, period_bytes: int) -> None:
+        self._period_bytes = period_bytes
         self._was_enabled = True
         for clock in self._clocks:
-            clock.start(self._period_bytes)
+            clock.start(period_bytes)
 
     def _toggled(self, action: Action) -> None:
         """Enabled or disabled; what goes on counting for another period, or unheard, goes on."""
         self._last_period_bytes = getattr(action, "period_bytes", self._last_period_bytes)
         goes_on = action.sampling in PAUSING and self._rule.paused != "stopped"
-        if action.sampling == "sets period" or goes_on or not self._shadow.sampling_bytes:
-            self._period_bytes = self._shadow.sampling_bytes
+        period_bytes = self._shadow.sampling_bytes
+        if action.sampling == "sets period" or goes_on or period_bytes is None:
+            self._period_bytes = period_bytes
         else:
-            self._start()
+            self._start(period_bytes)
 
     def _end_contexts(self, action: Action) -> None:
         """A collection ends all contexts. One that an allocation causes comes before its object.
@@ -315,9 +322,9 @@ class SamplingOracle(Oracle[None]):
                 clock.end_context()
 
 
-def _describe(period_bytes: int, until_bytes: int) -> str:
+def _describe(period_bytes: int | None, until_bytes: int) -> str:
     """The sampler's state before the action."""
-    if not period_bytes:
+    if period_bytes is None:
         return "sampling was off"
     left = "1 byte was" if until_bytes == 1 else f"{until_bytes} bytes were"
     return f"period {period_bytes}, {left} left until the next sample"

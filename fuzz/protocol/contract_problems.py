@@ -52,6 +52,8 @@ KEYS_OF_SEEDS = ("seeds", "reseeds")
 THREADS_MAX = 64
 DRAWN_PERIOD_MAX = 2**53
 """Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
+ZERO_IS_EVERY = ("hotspot", "random")
+"""Where a period of 0 means that each allocation is sampled."""
 ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc")
 """Distances that may be 0 for a period of 1: an allocation would be sampled without end."""
 SAMPLES_MAX = 2**20
@@ -208,7 +210,8 @@ def _problems_of_sampling(contract: Contract) -> Iterator[str]:
     if contract.sampling == NO_SAMPLING:
         yield "sampling is left out; with enable_sampling it must say which period_bytes are legal"
         return
-    if periods.minimum < 1 or periods.nearest(1) not in periods:
+    least = int(contract.sampling.distances not in ZERO_IS_EVERY)
+    if periods.minimum < least or periods.nearest(1) not in periods:
         yield f"sampling has no legal period_bytes: {periods}"
     if any(period_bytes not in periods for period_bytes in contract.sampling.periods):
         yield f"one of periods is not {periods}"

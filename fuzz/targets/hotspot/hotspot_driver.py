@@ -65,14 +65,14 @@ LAYOUT = Layout(
     object_bytes_max=OBJECT_BYTES_MAX,
     nonmovable="ignored",
 )
-PERIODS = Range(1, 2**31 - 1)
+PERIODS = Range(0, 2**31 - 1)
 RESTING_PERIOD_BYTES = 2**19
 """Until another is set."""
 BIRTHS = 2
 """So many are tried until it is known what each allocates."""
 COLLECTIONS_MAX = 100
 """After so many it is no chance that others allocate."""
-PROMISED_PERIODS = Range(16, 2**16)
+PROMISED_PERIODS = Range(0, 2**16)
 """Shorter distances are longer on average than they should, being rounded up to whole bytes."""
 SETTINGS = (
     Setting(
@@ -88,7 +88,7 @@ SETTINGS = (
 its first sample."""
 SETTINGS_AS_DOCUMENTED = (
     *(setting for setting in SETTINGS if setting.name != "first_bytes"),
-    Setting("period_bytes", 512, PROMISED_PERIODS, choices=(16, 512, 4096, 2**16)),
+    Setting("period_bytes", 512, PROMISED_PERIODS, choices=(16, 512, 4096, 2**16, 0)),
 )
 """What is left until the first samples is drawn, from the seed, for the only period that there is:
 another one is not promised to count before the next sample."""
@@ -201,9 +201,11 @@ class HotspotTarget:
             self._begin(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
             contract = contract_under(chosen, self._heap.nursery_bytes, self._buffers())
         else:
+            period_bytes = chosen["period_bytes"]
             random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
             first_bytes = (
-                int(random.expovariate(1 / chosen["period_bytes"])) + 1 for _ in self._attached
+                period_bytes and int(random.expovariate(1 / period_bytes)) + 1
+                for _ in self._attached
             )
             self._begin(random.getrandbits(48), first_bytes)
             contract = contract_as_documented(chosen, self._heap.nursery_bytes)

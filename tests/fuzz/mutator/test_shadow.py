@@ -409,22 +409,28 @@ PERIOD = EnableSampling(64)
 @pytest.mark.parametrize(
     ("actions", "period_bytes"),
     [
-        *(((), 0), ((PERIOD,), 64), ((PERIOD, EnableSampling(8)), 8)),
-        *(((PERIOD, DisableSampling()), 0), ((PERIOD, PauseSampling()), 0), ((PERIOD, Fork()), 0)),
+        *(((), None), ((PERIOD,), 64), ((PERIOD, EnableSampling(8)), 8)),
+        *(
+            ((PERIOD, DisableSampling()), None),
+            ((PERIOD, PauseSampling()), None),
+            ((PERIOD, Fork()), None),
+        ),
         ((PERIOD, PauseSampling(), ResumeSampling()), 64),
         ((PERIOD, PauseSampling(), PauseSampling(), ResumeSampling()), 64),
         ((PERIOD, ResumeSampling()), 64),
-        ((PauseSampling(), ResumeSampling()), 0),
-        ((PERIOD, PauseSampling(), Fork(), ResumeSampling()), 0),
-        ((PERIOD, PauseSampling(), DisableSampling(), ResumeSampling()), 0),
+        ((EnableSampling(0), PauseSampling(), ResumeSampling()), 0),
+        ((PERIOD, SetPeriod(0)), 0),
+        ((PauseSampling(), ResumeSampling()), None),
+        ((PERIOD, PauseSampling(), Fork(), ResumeSampling()), None),
+        ((PERIOD, PauseSampling(), DisableSampling(), ResumeSampling()), None),
         ((PERIOD, PauseSampling(), EnableSampling(8), ResumeSampling()), 8),
-        ((PERIOD, PauseSampling(), ResumeSampling(), DisableSampling(), ResumeSampling()), 0),
-        ((PERIOD, PauseSampling(), EnableSampling(8), DisableSampling(), ResumeSampling()), 0),
+        ((PERIOD, PauseSampling(), ResumeSampling(), DisableSampling(), ResumeSampling()), None),
+        ((PERIOD, PauseSampling(), EnableSampling(8), DisableSampling(), ResumeSampling()), None),
     ],
     ids=str,
 )
 def test_the_period_is_what_was_asked_for(
-    shadow: Shadow, actions: tuple[Action, ...], period_bytes: int
+    shadow: Shadow, actions: tuple[Action, ...], period_bytes: int | None
 ) -> None:
     follow(shadow, *actions)
     assert shadow.sampling_bytes == period_bytes
@@ -549,16 +555,16 @@ def test_sampling_is_on_from_the_start_where_the_contract_says_so(of_blocks: Sha
 
 def test_a_period_is_set_while_sampling_is_on(of_blocks: Shadow) -> None:
     follow(of_blocks, SetPeriod(7))
-    assert (of_blocks.sampling_bytes, of_blocks.paused_bytes) == (7, 0)
+    assert (of_blocks.sampling_bytes, of_blocks.paused_bytes) == (7, None)
 
 
 def test_a_period_that_is_set_while_sampling_is_paused_is_resumed_with(of_blocks: Shadow) -> None:
     follow(of_blocks, PauseSampling(), SetPeriod(7))
-    assert of_blocks.sampling_bytes == 0
+    assert of_blocks.sampling_bytes is None
     follow(of_blocks, ResumeSampling())
     assert of_blocks.sampling_bytes == 7
 
 
 def test_a_period_that_is_set_while_sampling_is_off_means_nothing(of_blocks: Shadow) -> None:
     follow(of_blocks, DisableSampling(), SetPeriod(7), ResumeSampling())
-    assert of_blocks.sampling_bytes == 0
+    assert of_blocks.sampling_bytes is None

@@ -288,7 +288,7 @@ def test_setting_the_period_does_not_enable(judge: Judge) -> None:
     judge.hear(DisableSampling())
     judge.hear(SetPeriod(4000))
     judge.malloc(60, size=64)
-    assert judge.oracle.facts.period_bytes == 0
+    assert judge.oracle.facts.period_bytes is None
 
 
 @pytest.fixture

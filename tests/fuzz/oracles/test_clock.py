@@ -297,8 +297,8 @@ def test_an_object_outside_is_judged_by_a_distance_of_its_own() -> None:
 
 def test_while_sampling_is_off_contexts_go_on_and_nothing_is_drawn() -> None:
     clock = context_of(40, 24)
-    assert not clock.allocate(24, False, 0)
-    assert not clock.allocate(24, False, 0)
+    assert not clock.allocate(24, False, None)
+    assert not clock.allocate(24, False, None)
     assert clock.room_bytes == 64 - 24
     clock.start(PERIOD)
     assert clock.until_bytes == DRAWS[0]
@@ -317,7 +317,7 @@ def shipped_of(room_bytes: int, until_bytes: int, **fields: str) -> Clock:
 
 def test_enabling_draws_nothing_and_what_is_left_of_the_context_goes_unsampled() -> None:
     clock = shipped_of(0, 0)
-    assert not clock.allocate(24, False, 0)
+    assert not clock.allocate(24, False, None)
     clock.start(PERIOD)
     assert judged(clock, 40) == ([], 0, 0)
     assert judged(clock, DRAWS[0] + 1) == ([DRAWS[0]], 0, DRAWS[1])
@@ -325,10 +325,10 @@ def test_enabling_draws_nothing_and_what_is_left_of_the_context_goes_unsampled()
 
 def test_what_was_drawn_outlives_sampling_unless_it_is_passed() -> None:
     clock = shipped_of(40, 20)
-    clock.allocate(16, False, 0)
+    clock.allocate(16, False, None)
     assert judged(clock, 8) == ([4], 16, DRAWS[0])
     clock = shipped_of(40, 20)
-    clock.allocate(24, False, 0)
+    clock.allocate(24, False, None)
     assert judged(clock, 16)[0] == []
 
 

@@ -236,3 +236,9 @@ def test_all_that_is_drawn_has_a_sequence() -> None:
 @pytest.mark.parametrize("name", ["period", "unstated", "random"])
 def test_what_is_not_drawn_is_the_period(name: str) -> None:
     assert drawn(distances_of(name, 5), 64, 3) == [64, 64, 64]
+
+
+def test_with_an_interval_of_0_hotspot_draws_nothing() -> None:
+    distances = Hotspot(3)
+    assert distances.draw(0) == 0
+    assert distances.draw(PERIOD) == Hotspot(3).draw(PERIOD)

@@ -419,6 +419,15 @@ def test_while_sampling_is_off_nothing_is_expected(contract: Contract) -> None:
     alternate(judge, (0, 0), rounds=1000)
 
 
+def test_with_a_period_of_0_each_allocation_is_sampled(contract: Contract) -> None:
+    from_0 = attrs.evolve(contract.sampling.period_bytes, minimum=0)
+    judge = Judge(at_random(contract, period_bytes=from_0))
+    judge.hear(EnableSampling(0))
+    judge.hear(NODE, STRING, samples=1)
+    wrong = mismatch_of(judge, NODE)
+    assert (wrong.expected, wrong.got) == (1, 0)
+
+
 def test_what_a_callback_takes_is_not_taken_for_the_objects(chance: Judge) -> None:
     chance.hear(SetCallback(0))
     for _ in range(1000):

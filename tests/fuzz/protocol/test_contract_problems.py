@@ -574,6 +574,11 @@ IN_BUFFERS: dict[str, Any] = {
 }
 
 
+def test_where_a_period_of_0_means_each_allocation_it_is_legal(contract: Contract) -> None:
+    right = in_buffers(contract, period_bytes=Range(0, 64))
+    assert list(problems_of(right)) == []
+
+
 def in_buffers(contract: Contract, **rule: Any) -> Contract:  # noqa: ANN401
     sampling = {
         "samples_per_allocation": "one",

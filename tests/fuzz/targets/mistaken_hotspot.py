@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from fuzz.protocol.contract import Buffers, Contract
+from fuzz.protocol.contract import Buffers, Contract, Range
 from fuzz.targets.hotspot.collectors import COLLECTOR
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
 from fuzz.targets.process.serve import serve
@@ -14,7 +14,7 @@ OF_SAMPLING = {
     "overshoot": {"surplus": "carried"},
     "beyond": {"crosses": "beyond"},
     "each": {"generators": "each"},
-    "exact": {"distances": "gperftools"},
+    "exact": {"distances": "gperftools", "period_bytes": Range(1, 2**20)},
     "late": {"first_bytes": (4104,)},
     "births": {"births": "draws"},
 }
