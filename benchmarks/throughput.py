@@ -47,8 +47,9 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import Run
+from fuzz.sessions.plan import Plan
 from fuzz.sessions.session import Session
-from fuzz.sessions.worker import CYCLE_COLLECTION_THRESHOLD, Plan
+from fuzz.sessions.worker import CYCLE_COLLECTION_THRESHOLD
 from fuzz.targets import make_target
 from gcmodel import Configuration, Heap
 

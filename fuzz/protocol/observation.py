@@ -10,6 +10,8 @@ from operator import attrgetter
 
 import attrs
 
+HANG = "hang"
+"""An error begins with this where a program did not answer in time."""
 MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
 """What the numbers of `state` and `major_state` mean."""
 SURVIVED = 1

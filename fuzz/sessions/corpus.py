@@ -54,6 +54,8 @@ class Find:
     reproduced: bool
     unsaved: str | None = None
     """Why the trace could not be saved; `path` is then at best that of the raw one."""
+    chunk: int = 0
+    """In which it was found."""
 
     @property
     def is_sure(self) -> bool:
@@ -61,11 +63,15 @@ class Find:
         return self.reproduced and self.failure.change == BROKE
 
     @property
-    def sort_key(self) -> tuple[bool, bool, int, str, str]:
-        """The shortest of several finds of one identity is the one to keep, if it reproduced."""
+    def sort_key(self) -> tuple[bool, bool, int, int, str, str]:
+        """Of several finds of one identity the least is the one to keep.
+
+        It reproduced, was saved, and no chunk before had one; of one chunk it is the shortest.
+        """
         return (
             not self.reproduced,
             self.unsaved is not None,
+            self.chunk,
             len(self.failure.actions),
             traces.digest_of(self.trace),
             traces.dumps(self.trace),
@@ -163,9 +169,15 @@ class Finder:
         return path
 
 
-def publish(working: Path) -> Path:
-    """Give a finder's file its final name, without the token; one that is there stays as it is."""
+def publish(working: Path, folder: Path | None = None) -> Path:
+    """Give a finder's file its final name, without the token, in its own folder or another.
+
+    One that is there stays as it is. Raises OSError.
+    """
     final = working.with_suffix("").with_suffix(SUFFIX)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        final = folder / final.name
     try:
         final.hardlink_to(working)  # Unlike a rename, it fails where there is such a file.
     except FileExistsError:
@@ -192,6 +204,8 @@ class Raw:
     unsaved: str | None = None
     reduced_from: int | None = None
     """How many actions it had before, if it is reduced already."""
+    chunk: int = 0
+    """In which it was found."""
 
 
 def save_raw(finder: Finder, failure: Failure) -> Raw:
@@ -224,15 +238,25 @@ def save_reduced(
         if comes_back(alone, failure, rerun_seconds):
             finder, reduced = alone, _reduced(alone, failure, is_over, rerun_seconds, tell)
     if reduced is None:
-        trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
-        return Find(failure, trace, raw.path, length, reproduced=False, unsaved=raw.unsaved)
+        return unreproduced(finder, raw)
     found = Found(failure.oracle, reduced.message, finder.engine, reduced_from=length)
     trace = _trace(finder, reduced, found)
     try:
-        path = finder.save(trace, stem_of(reduced))
+        path: Path | None = finder.save(trace, stem_of(reduced))
+        unsaved = None
     except OSError as problem:
-        return Find(reduced, trace, raw.path, length, reproduced=True, unsaved=problem.strerror)
-    return Find(reduced, trace, path, length, reproduced=True)
+        path, unsaved = raw.path, problem.strerror
+    return Find(reduced, trace, path, length, reproduced=True, unsaved=unsaved, chunk=raw.chunk)
+
+
+def unreproduced(finder: Finder, raw: Raw) -> Find:
+    """What did not fail once more, or was not tried."""
+    failure = raw.failure
+    length = raw.reduced_from or len(failure.actions)
+    trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
+    return Find(
+        failure, trace, raw.path, length, reproduced=False, unsaved=raw.unsaved, chunk=raw.chunk
+    )
 
 
 def _reduced(

@@ -20,8 +20,9 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.problems import HarnessError
 from fuzz.run import Failure
+from fuzz.sessions.plan import make_engine
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.sessions.worker import make_engine, prepare_worker
+from fuzz.sessions.worker import prepare_worker
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bug import KnownBug
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS

@@ -25,14 +25,19 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
+from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target
 from fuzz.run import Failure, Reaching
 
 Found = TypeVar("Found", bound=Failure | Reaching)
 ATTEMPTS_MAX = 20_000
 """So many candidates are run for one failure, in all parts of the search."""
+STEPS_MAX = 500_000
+"""And so many actions are performed for it: of a budget of seconds it would be chance what comes
+out. A program that does not answer counts as HANG_STEPS."""
+HANG_STEPS = 50_000
 SECONDS_MAX = 120.0
-"""For targets so slow, or so silent, that all attempts would take hours."""
+"""Where somebody waits, and nothing is compared with what another process makes of it."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
 SEED = "sampler_seed"
 """The setting from which drawn distances begin, by convention."""
@@ -116,7 +121,8 @@ class Reducer:
     """Reduces one failure of one target, or what reaches a probe.
 
     `failure` is the best so far, whenever it is cancelled. `attempts` counts the candidates that
-    were run, none of them twice; the last one allowed is `attempts_max`. `tell` hears of each how
+    were run, none of them twice; the last one allowed is `attempts_max`, or where their actions
+    are STEPS_MAX. `tell` hears of each how
     many they are.
     """
 
@@ -130,6 +136,7 @@ class Reducer:
         self._target = target
         self._attempts_max = attempts_max
         self._tell = tell
+        self._steps_left = STEPS_MAX
         self._tried: set[tuple[object, ...]] = set()
         self._promised: tuple[dict[str, int], Contract] | None = None
         self.failure = failure
@@ -192,13 +199,16 @@ class Reducer:
         candidate = (*sorted(configuration.items()), *actions)
         if candidate in self._tried:
             return False
-        if self.attempts >= self._attempts_max:
+        if self.attempts >= self._attempts_max or self._steps_left <= 0:
             raise Cancelled
         self._tried.add(candidate)
         self.attempts += 1
+        self._steps_left -= len(actions)
         if self._tell is not None:
             self._tell(self.attempts)
         failure = self.failure.again(self._target, configuration, actions)
+        if isinstance(failure, Failure) and failure.got.startswith(HANG):
+            self._steps_left -= HANG_STEPS
         if failure is None or failure.identity != self.failure.identity:
             return False
         self.failure = failure

@@ -1,11 +1,11 @@
-"""A session: a budget, a seed, and workers that search until the budget is used up.
+"""A session: a budget, a seed, and workers that run its chunks until the budget is used up.
 
-The parent starts the workers, each a process of its own, and turns what they send into events;
-listeners format them and change nothing. Invariants: a failure is on disk before anybody hears of
-it, if a disk takes it; a worker that dies takes nothing with it; no worker outlives its parent.
-With a budget of actions a session is reproducible: each worker's share, seed and finds depend on
-the plan alone. With a budget of time the search ends with it, in the middle of a trace if need be;
-what is being reduced then has a bounded overtime.
+The parent hands out chunks and reductions, and turns what comes back into events; listeners format
+them and change nothing. Of each identity it is the first failure, in the order of the chunks, that
+is reduced, whichever worker was first; so what whole chunks leave depends on the plan alone.
+Invariants: a failure is on disk before anybody hears of it, if a disk takes it; a worker that dies
+takes nothing with it, since another runs its chunk again; no worker outlives its parent; the record
+tells of no chunk before all its finds are in the corpus.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import multiprocessing
 import signal
 import threading
 import time
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -25,24 +25,38 @@ from types import FrameType
 
 import attrs
 
-from fuzz.cancellation import after
 from fuzz.problems import BadInputError
 from fuzz.run import BROKE, Failure
-from fuzz.sessions import corpus, worker
+from fuzz.sessions import corpus, record, worker
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
-from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.sessions.worker import Plan, SessionTotals, Tries
+from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals
+from fuzz.sessions.record import (
+    ACTIONS,
+    FAILURES,
+    INTERRUPTED,
+    TIME,
+    WORKERS_DIED,
+    Piece,
+    SessionRecord,
+)
+from fuzz.sessions.worker import Message, Reduced, Reduction, Search, Searched, Task, Tries
 from fuzz.targets import PROGRAMS
 
-TIME, ACTIONS, FAILURES = "time", "actions", "failures"
-INTERRUPTED, WORKERS_DIED = "interrupted", "workers died"
-"""Why a session stopped."""
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
 INTERRUPTED_SECONDS = 3.0
 """Who interrupts a session does not want to wait for a find to be reduced, or to fail once more."""
 SILENCE_SECONDS = 300.0
 """A worker that reaches no checkpoint for so long hangs: no wait for a program is as long."""
+RECORD_SECONDS = 2.0
+TRIES_MAX = 4
+"""A chunk that so many workers died in is lost, and a failure whose reduction so many died in stays
+as it was found."""
+DEATHS_MAX = 12
+"""So many deaths, and nothing done in between, are the end."""
+HISTORY_MAX = 100
+BEYOND = "beyond"
+"""The folder of what was found in no whole chunk, or after one that is not."""
 
 
 # Events, in the order in which they come.
@@ -69,28 +83,37 @@ class Progress:
     """Candidates that were run for these."""
     seconds_since_new: float
     """Since a probe was reached, or a failure found, for the first time."""
+    reached: int
+    """How many probes were."""
     probes: int
     """How many can be reached."""
 
 
 @attrs.frozen
 class WorkerDied:
-    """A worker's process ended before its time. The others go on."""
+    """A worker's process ended before its time. Another takes its place."""
 
     worker: int
     how: str
 
 
 @attrs.frozen
+class ChunkLost:
+    """A chunk in which each worker died that tried it."""
+
+    chunk: Chunk
+
+
+@attrs.frozen
 class FailureFound:
-    """A failure, the first of its identity, as it was found. It is being reduced."""
+    """A failure, the first of its identity, as it was found. It is to be reduced."""
 
     failure: Failure
 
 
 @attrs.frozen
 class Told:
-    """A find, reduced, in a file that stays; a shorter one of the same identity may follow."""
+    """A find, reduced, in a file that stays."""
 
     plan: Plan
     find: Find
@@ -103,225 +126,567 @@ class Finished:
     plan: Plan
     seconds: float
     totals: SessionTotals
+    """Of all that was done, in whole chunks or not."""
     finds: tuple[Find, ...]
+    """In whole chunks or not."""
     stop_reason: str
     problem: Exception | None
     """What a worker could not go on with: the session's result is not to be trusted."""
+    record: SessionRecord
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """The chunks that are not done, though others after them are."""
+        return self.record.pieces[0].lost
 
     @property
     def is_done(self) -> bool:
         """Whether it came to the end of its budget, and did anything."""
-        return self.stop_reason in {TIME, ACTIONS} and self.totals.actions > 0
+        return self.stop_reason in {TIME, ACTIONS} and self.totals.actions > 0 and not self.lost
 
 
-Event = Started | Progress | WorkerDied | FailureFound | Told | Finished
+Event = Started | Progress | WorkerDied | ChunkLost | FailureFound | Told | Finished
 Listener = Callable[[Event], None]
 
 
-class Session:
-    """The parent's side of a session."""
+@attrs.define
+class _Hand:
+    """A worker, as its parent sees it."""
 
-    def __init__(self, plan: Plan, listeners: Sequence[Listener]) -> None:
+    number: int
+    connection: Connection
+    process: BaseProcess
+    task: Task | None = None
+    heard: float = 0.0
+    progress: SessionTotals | Tries = attrs.Factory(lambda: Tries(0))
+
+    def give(self, task: Task) -> None:
+        """Hand it a task. One that has died meanwhile is noticed later, with the task in hand."""
+        self.task, self.heard = task, time.monotonic()
+        self._send(task)
+
+    def cut(self) -> None:
+        """Cut off what it is doing."""
+        self._send("cut")
+
+    def dismiss(self) -> None:
+        """There is nothing more to do."""
+        self._send(None)
+
+    def _send(self, what: object) -> None:
+        with suppress(OSError):
+            self.connection.send(what)
+
+
+@attrs.define
+class _Work:
+    """A chunk that is not settled: being run, or waiting for what was found in it to be reduced."""
+
+    chunk: Chunk
+    raws: list[Raw] = attrs.Factory(list)
+    decided: int = 0
+    """So many of these were looked at in the order of the chunks."""
+    totals: SessionTotals | None = None
+    """If it is whole."""
+    deaths: int = 0
+    unreduced: int = 0
+    is_cut: bool = False
+    """Whether the reduction of what was found in it was cut off."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is to run it any more."""
+        return self.totals is not None or self.is_lost
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether each worker died that tried it."""
+        return self.deaths >= TRIES_MAX
+
+
+@attrs.define
+class _Case:
+    """All that is known of the failures of one identity."""
+
+    failure: Failure
+    tries_left: int
+    """If none came back so far, so many others may be tried in a process of their own."""
+    waiting: deque[Raw] = attrs.Factory(deque)
+    is_being_reduced: bool = False
+    deaths: int = 0
+    find: Find | None = None
+    is_told: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no further failure is wanted."""
+        return not self.tries_left and not self.is_being_reduced
+
+
+class Session:
+    """The parent's side of a session, which may go on from the record of an earlier one."""
+
+    def __init__(
+        self, plan: Plan, listeners: Sequence[Listener], earlier: SessionRecord | None = None
+    ) -> None:
         self._plan = plan
         self._listeners = listeners
-        self._totals: list[SessionTotals] = [SessionTotals() for _ in range(plan.workers)]
-        self._raws: dict[int, Raw] = {}
-        self._tries: dict[int, int] = {}
-        self._finds: dict[tuple[str, ...], Find] = {}
+        self._share = plan.share
+        self._cases: dict[tuple[str, ...], _Case] = {}
+        self._works: dict[int, _Work] = {}
+        self._hands: dict[Connection, _Hand] = {}
+        self._started_workers = 0
+        self._reductions = deque[Raw]()
+        self._again = deque[Chunk]()
+        self._lost: list[int] = []
+        self._whole = SessionTotals()
+        self._earlier = earlier
+        self._decided = self._settled = 0
+        """So many chunks of the share had all their failures looked at; and have them reduced."""
+        if earlier is not None:
+            self._take_up(earlier)
+        self._todo = iter(self._share[self._settled :])
+        self._done = SessionTotals()
+        self._done.add_all(self._whole)
         self._problem: Exception | None = None
-        self._workers_left = plan.workers
-        self._heard = [time.monotonic()] * plan.workers
+        self._deaths_in_a_row = 0
+        self._stop_reason: str | None = None
+        self._deadline = self._reduced_by = float(UNLIMITED)
         self._probes_reached = 0
-        self._stop_reason = TIME if plan.actions is None else ACTIONS
-        self._started = self._last_new = time.monotonic()
+        self._history: list[tuple[float, int, int, int]] = []
+        self._history_step_seconds = 0.1
+        self._started = self._last_new = self._recorded = time.monotonic()
+        self._started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+    def _take_up(self, earlier: SessionRecord) -> None:
+        """Go on where an earlier session stopped."""
+        [piece] = earlier.pieces
+        self._settled = self._decided = len(piece.chunks)
+        self._whole.add_all(piece.totals)
+        self._lost += piece.lost
+        for find in record.finds_of(earlier, self._plan.corpus):
+            failure = find.failure
+            self._cases[failure.identity] = _Case(failure, 0, find=find, is_told=True)
 
     def run(self) -> Finished:
         """Run to the end. Ctrl-C and SIGTERM end it early, with everything found in hand."""
-        deadline = time.monotonic() + (self._plan.seconds or worker.UNLIMITED)
+        if self._plan.seconds is not None:
+            self._deadline = time.monotonic() + self._plan.seconds
+            self._reduced_by = self._deadline + self._plan.overtime_seconds
         with _interruptible() as interrupted:
-            with _signals_held():
-                workers = self._start_workers(deadline)
-            while workers:
-                self._listen(workers)
-                self._end_silent(workers)
+            for case in self._cases.values():
+                assert case.find is not None
+                self._tell(Told(self._plan, case.find))
+            for _ in range(min(self._plan.workers, len(self._share) - self._settled)):
+                self._start_worker()
+            while self._stop_reason is None:
+                self._hand_out()
+                self._listen()
+                self._end_silent()
+                self._settle()
                 self._tell_progress()
-                if interrupted.is_set() or self._has_enough():
-                    break
-            self._stop(workers)
-            if self._has_enough():
-                self._stop_reason = FAILURES
-            if interrupted.is_set():
-                self._stop_reason = INTERRUPTED
-            self._reduce_leftovers()
+                self._stop_reason = self._why_to_stop(interrupted.is_set())
+            self._wind_up(interrupted)
         return self._finish()
 
-    def _start_workers(self, deadline: float) -> dict[Connection, tuple[int, BaseProcess]]:
-        context = multiprocessing.get_context("spawn")
-        workers: dict[Connection, tuple[int, BaseProcess]] = {}
-        for index in range(self._plan.workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(
-                target=worker.work, args=(self._plan, index, theirs, deadline), daemon=True
-            )
-            process.start()
-            theirs.close()
-            workers[ours] = (index, process)
-        return workers
-
-    def _listen(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
-        """Take what the workers send, and let go of those that have ended."""
-        for ready in wait(list(workers), timeout=POLL_SECONDS):
-            assert isinstance(ready, Connection)
-            index, process = workers[ready]
-            try:
-                message = ready.recv()
-            except (EOFError, OSError):  # OSError: it died in the middle of a message.
-                del workers[ready]
-                self._end(process)
-                if process.exitcode != 0:
-                    self._died(index, f"exit code {process.exitcode}")
-                continue
-            self._heard[index] = time.monotonic()
-            self._take(index, message)
-
-    def _end(self, process: BaseProcess) -> None:
-        """Wait for a worker's end, and end whatever it leaves behind."""
-        process.join()
-        assert process.pid is not None
-        if self._plan.target in PROGRAMS or self._plan.before is not None:
-            worker.end_session(process.pid)
-
-    def _end_silent(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
-        """End a worker that has said nothing for so long that it can only hang."""
-        for connection, (index, process) in list(workers.items()):
-            if time.monotonic() - self._heard[index] > SILENCE_SECONDS:
-                process.kill()
-                self._end(process)
-                del workers[connection]
-                self._died(index, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
-
-    def _take(self, index: int, message: SessionTotals | Raw | Tries | Find | Exception) -> None:
-        if isinstance(message, SessionTotals):
-            self._totals[index] = message
-        elif isinstance(message, Raw):
-            is_new = message.failure.identity not in {each.identity for each in self._failures()}
-            self._raws[index] = message
-            self._last_new = time.monotonic()
-            if is_new and self._plan.tells_at_once:
-                self._tell(FailureFound(message.failure))
-        elif isinstance(message, Tries):
-            self._tries[index] = message.number
-        elif isinstance(message, Exception):
-            self._problem = message
-            self._died(index, type(message).__name__)
-        else:
-            del self._raws[index]
-            self._tries.pop(index, None)
-            self._found(message)
-
-    def _found(self, find: Find) -> None:
-        """Keep one find an identity, the best, whichever worker was first. What was told stays."""
-        identity = find.failure.identity
-        known = self._finds.get(identity)
-        if known is not None and known.sort_key <= find.sort_key:
-            _drop(find)
-            return
-        self._finds[identity] = find
-        if self._plan.tells_at_once:
-            self._publish(identity)
-        elif known is not None:
-            _drop(known)
-
-    def _publish(self, identity: tuple[str, ...]) -> None:
-        find = self._finds[identity] = _published(self._finds[identity])
-        self._tell(Told(self._plan, find))
+    def _why_to_stop(self, is_interrupted: bool) -> str | None:
+        if is_interrupted:
+            return INTERRUPTED
+        if self._has_enough():
+            return FAILURES
+        if self._problem is not None or self._deaths_in_a_row >= DEATHS_MAX:
+            return WORKERS_DIED
+        if time.monotonic() > self._deadline:
+            return TIME
+        is_idle = not self._reductions and all(each.task is None for each in self._hands.values())
+        return ACTIONS if is_idle and self._settled == len(self._share) else None
 
     def _has_enough(self) -> bool:
-        sure = sum(find.is_sure for find in self._finds.values())
-        return sure >= (self._plan.failures_max or worker.UNLIMITED)
+        finds = [case.find for case in self._cases.values() if case.find is not None]
+        return sum(each.is_sure for each in finds) >= (self._plan.failures_max or UNLIMITED)
 
-    def _died(self, index: int, how: str) -> None:
-        """Without a worker its share of a budget of actions stays undone."""
-        self._workers_left -= 1
-        if not self._workers_left or self._stop_reason == ACTIONS:
-            self._stop_reason = WORKERS_DIED
-        self._tell(WorkerDied(index, how))
+    # Tasks.
 
-    def _stop(self, workers: dict[Connection, tuple[int, BaseProcess]]) -> None:
-        """Ask the workers to end; those that do not are ended."""
-        for connection in workers:
+    def _start_worker(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=worker.work, args=(self._plan, theirs), daemon=True)
+        with _signals_held():
+            process.start()
+        theirs.close()
+        self._hands[ours] = _Hand(self._started_workers, ours, process)
+        self._started_workers += 1
+
+    def _hand_out(self) -> None:
+        for hand in self._hands.values():
+            if hand.task is None and (task := self._next_task()) is not None:
+                hand.give(task)
+
+    def _next_task(self) -> Task | None:
+        """What was found comes first: it may be all that a chunk waits for."""
+        if self._reductions:
+            return self._reduction_of(self._reductions.popleft())
+        if self._stop_reason is not None:
+            return None
+        chunk = self._again.popleft() if self._again else self._next_chunk()
+        if chunk is None:
+            return None
+        self._works.setdefault(chunk.index, _Work(chunk))
+        known = [identity for identity, case in self._cases.items() if case.is_settled]
+        return Search(chunk, frozenset(known))
+
+    def _next_chunk(self) -> Chunk | None:
+        index = next(self._todo, None)
+        return None if index is None else self._plan.chunk(index)
+
+    def _reduction_of(self, raw: Raw) -> Reduction:
+        is_alone = self._cases[raw.failure.identity].find is not None
+        if self._stop_reason in {INTERRUPTED, FAILURES, WORKERS_DIED}:
+            return Reduction(raw, INTERRUPTED_SECONDS, INTERRUPTED_SECONDS, is_alone)
+        seconds = max(self._reduced_by - time.monotonic(), 0.0)
+        return Reduction(raw, seconds, RERUN_SECONDS_MAX, is_alone)
+
+    # What the workers tell.
+
+    def _listen(self) -> None:
+        """Take what the workers send, and let go of those that have ended."""
+        for ready in wait(list(self._hands), timeout=POLL_SECONDS):
+            assert isinstance(ready, Connection)
+            hand = self._hands[ready]
             try:
-                connection.send("stop")
-            except OSError:
+                message: Message = ready.recv()
+            except (EOFError, OSError):  # OSError: it died in the middle of a message.
+                self._end(hand)
+                self._died(hand, f"exit code {hand.process.exitcode}")
                 continue
+            hand.heard = time.monotonic()
+            self._take(hand, message)
+
+    def _take(self, hand: _Hand, message: Message) -> None:
+        match message:
+            case SessionTotals() | Tries():
+                hand.progress = message
+            case Raw():
+                self._works[message.chunk].raws.append(message)
+                self._decide()
+            case Searched(totals, is_whole):
+                assert isinstance(hand.task, Search)
+                if is_whole:
+                    self._works[hand.task.chunk.index].totals = totals
+                self._done.add_all(totals)
+                self._is_free(hand)
+                self._decide()
+            case Reduced():
+                self._is_free(hand)
+                self._take_find(message)
+            case Exception():
+                self._problem = message
+
+    def _is_free(self, hand: _Hand) -> None:
+        hand.task, hand.progress = None, Tries(0)
+        self._deaths_in_a_row = 0
+
+    def _end(self, hand: _Hand) -> None:
+        """Wait for a worker's end, and end whatever it leaves behind."""
+        hand.process.join()
+        del self._hands[hand.connection]
+        hand.connection.close()
+        assert hand.process.pid is not None
+        if self._plan.target in PROGRAMS or self._plan.before is not None:
+            worker.end_session(hand.process.pid)
+
+    def _end_silent(self) -> None:
+        """End a worker that has said nothing for so long that it can only hang."""
+        for hand in list(self._hands.values()):
+            if hand.task and time.monotonic() - hand.heard > SILENCE_SECONDS:
+                hand.process.kill()
+                self._end(hand)
+                self._died(hand, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
+
+    def _died(self, hand: _Hand, how: str) -> None:
+        """Another worker takes its place, and does again what it was at."""
+        self._tell(WorkerDied(hand.number, how))
+        self._deaths_in_a_row += 1
+        if isinstance(hand.task, Reduction):
+            self._reduce_again(hand.task.raw)
+        elif isinstance(hand.task, Search):
+            self._run_again(self._works[hand.task.chunk.index])
+        if self._problem is None and self._deaths_in_a_row < DEATHS_MAX:
+            self._start_worker()
+
+    def _run_again(self, work: _Work) -> None:
+        work.deaths += 1
+        if not work.is_lost:
+            self._again.append(work.chunk)
+        else:
+            self._tell(ChunkLost(work.chunk))
+            self._decide()
+
+    def _reduce_again(self, raw: Raw) -> None:
+        case = self._cases[raw.failure.identity]
+        case.deaths += 1
+        if case.deaths < TRIES_MAX:
+            self._reductions.appendleft(raw)
+        else:
+            self._give_up(raw)
+
+    def _give_up(self, raw: Raw) -> None:
+        """A failure that nobody could reduce stays as it was found."""
+        find = corpus.unreproduced(self._plan.finder(raw.chunk), raw)
+        self._take_find(Reduced(find, is_whole=self._stop_reason is None))
+
+    # What becomes of a failure.
+
+    def _decide(self) -> None:
+        """Look at the failures in the order of the chunks, as far as all before them are there."""
+        while self._decided < len(self._share):
+            work = self._works.get(self._share[self._decided])
+            if work is None:
+                return
+            self._decide_in(work)
+            if not work.is_over:
+                return
+            self._decided += 1
+
+    def _decide_in(self, work: _Work) -> None:
+        for raw in work.raws[work.decided :]:
+            self._decide_of(raw)
+        work.decided = len(work.raws)
+
+    def _decide_of(self, raw: Raw) -> None:
+        """Have the first failure of an identity reduced, and others if that does not come back."""
+        case = self._cases.get(raw.failure.identity)
+        if case is None:
+            tries = worker.TRIES_ALONE_MAX * self._plan.finder(raw.chunk).may_be_alone
+            self._cases[raw.failure.identity] = case = _Case(raw.failure, tries)
+            self._last_new = time.monotonic()
+            self._tell(FailureFound(raw.failure))
+            self._works[raw.chunk].unreduced += 1
+            self._reduce(case, raw)
+        elif not case.is_settled:
+            self._works[raw.chunk].unreduced += 1
+            case.waiting.append(raw)
+            self._try_another(case)
+        elif raw.path is not None and case.find is not None and raw.path != case.find.path:
+            corpus.take_back(raw.path)
+
+    def _reduce(self, case: _Case, raw: Raw) -> None:
+        case.is_being_reduced = True
+        self._reductions.append(raw)
+
+    def _try_another(self, case: _Case) -> None:
+        """As long as none of its identity came back, another may, in a process of its own."""
+        if case.is_being_reduced:
+            return
+        if case.waiting and case.tries_left:
+            case.tries_left -= 1
+            self._reduce(case, case.waiting.popleft())
+            return
+        for raw in case.waiting:
+            self._works[raw.chunk].unreduced -= 1
+            if raw.path is not None:
+                corpus.take_back(raw.path)
+        case.waiting.clear()
+
+    def _take_find(self, reduced: Reduced) -> None:
+        """Keep one find an identity, the least. What was told stays."""
+        find = reduced.find
+        case, work = self._cases[find.failure.identity], self._works[find.chunk]
+        case.is_being_reduced = False
+        work.unreduced -= 1
+        work.is_cut |= not reduced.is_whole
+        worse: Find | None = find
+        if case.find is None or find.sort_key < case.find.sort_key:
+            worse = None if case.is_told else case.find
+            case.find, case.is_told = find, False
+        if worse is not None and worse.path is not None:
+            corpus.take_back(worse.path)
+        if case.find.reproduced:
+            case.tries_left = 0
+        self._try_another(case)
+
+    def _settle(self) -> None:
+        """Add up the chunks in their order, as far as all that was found in them is reduced."""
+        before = self._settled
+        while self._settled < self._decided:
+            index = self._share[self._settled]
+            work = self._works[index]
+            if work.unreduced or work.is_cut:
+                break
+            for case in self._cases.values():
+                if case.find is not None and case.find.chunk == index and not case.is_told:
+                    self._publish(case)
+            if work.totals is None:
+                self._lost.append(index)
+            else:
+                self._whole.add_all(work.totals)
+            del self._works[index]
+            self._settled += 1
+        if self._settled > before and time.monotonic() - self._recorded > RECORD_SECONDS:
+            with suppress(BadInputError, OSError):  # What stays so is told at the end.
+                self._write(self._record(INTERRUPTED))
+
+    def _publish(self, case: _Case, folder: Path | None = None) -> None:
+        assert case.find is not None
+        case.find, case.is_told = _published(case.find, folder), True
+        self._tell(Told(self._plan, case.find))
+
+    # The end.
+
+    def _wind_up(self, interrupted: threading.Event) -> None:
+        """Cut off the chunks, reduce what was found while there is time, and end the workers."""
+        stop_at = time.monotonic() + STOP_SECONDS
+        is_hurried = self._stop_reason in {INTERRUPTED, FAILURES, WORKERS_DIED}
+        self._cut(is_hurried)
+        while self._is_busy():
+            if interrupted.is_set() and not is_hurried:
+                self._stop_reason, is_hurried = INTERRUPTED, True
+                stop_at = time.monotonic() + STOP_SECONDS
+                self._cut(is_hurried)
+            if time.monotonic() > stop_at:
+                self._kill(is_hurried)
+            if not any(isinstance(each.task, Search) for each in self._hands.values()):
+                self._decide_rest()
+            if not is_hurried or time.monotonic() < stop_at:
+                self._hand_out()
+            self._listen()
+            self._end_silent()
+            self._tell_progress()
+        self._decide_rest()
+        while self._reductions:
+            self._give_up(self._reductions.popleft())
+        self._settle()
+        self._dismiss()
+
+    def _is_busy(self) -> bool:
+        hands = self._hands.values()
+        return any(each.task is not None for each in hands) or bool(self._reductions and hands)
+
+    def _cut(self, is_hurried: bool) -> None:
+        for hand in self._hands.values():
+            if isinstance(hand.task, Search) or (is_hurried and hand.task is not None):
+                hand.cut()
+
+    def _kill(self, is_hurried: bool) -> None:
+        """End those that should have ended what they were at by now."""
+        for hand in list(self._hands.values()):
+            if isinstance(hand.task, Search) or is_hurried:
+                hand.process.kill()
+                self._end(hand)
+                if isinstance(hand.task, Reduction):
+                    self._give_up(hand.task.raw)
+
+    def _decide_rest(self) -> None:
+        """Look at what was found in chunks that are not whole, or come after one that is not."""
+        for _, work in sorted(self._works.items()):
+            self._decide_in(work)
+
+    def _dismiss(self) -> None:
+        """Let the workers end by themselves; those that do not are ended."""
+        for hand in self._hands.values():
+            hand.dismiss()
         until = time.monotonic() + STOP_SECONDS
-        while workers and time.monotonic() < until:
-            self._listen(workers)
-        for _, process in workers.values():
-            process.kill()
-            self._end(process)
-
-    def _reduce_leftovers(self) -> None:
-        """Finish what a worker that died, or was ended, had found."""
-        seconds, rerun_seconds = SECONDS_MAX, RERUN_SECONDS_MAX
-        if self._stop_reason == INTERRUPTED:
-            seconds = rerun_seconds = INTERRUPTED_SECONDS
-        for index, raw in self._raws.items():
-            find = worker.reduce_raw(self._plan.finder(index), raw, after(seconds), rerun_seconds)
-            self._found(find)
-        self._raws.clear()
-
-    def _sum(self) -> SessionTotals:
-        total = SessionTotals()
-        for each in self._totals:
-            total.add(each)
-            total.changes.update(each.changes)
-            total.probes.update(
-                {name: each.probes[name] for name in self._plan.probes if each.probes[name]}
-            )
-        return total
-
-    def _failures(self) -> list[Failure]:
-        """All that were found, before they are reduced or after."""
-        finds: list[Raw | Find] = [*self._raws.values(), *self._finds.values()]
-        return [each.failure for each in finds]
+        for hand in list(self._hands.values()):
+            hand.process.join(max(until - time.monotonic(), 0))
+            hand.process.kill()
+            self._end(hand)
 
     def _tell_progress(self) -> None:
-        now, totals = time.monotonic(), self._sum()
-        reached = len(totals.probes)
+        now, totals = time.monotonic(), SessionTotals()
+        totals.add_all(self._done)
+        tries = reducing = 0
+        for hand in self._hands.values():
+            reducing += isinstance(hand.task, Reduction)
+            if isinstance(hand.progress, Tries):
+                tries += hand.progress.number
+            else:
+                totals.add_all(hand.progress)
+        reached = sum(totals.probes[name] > 0 for name in self._plan.probes)
         if reached > self._probes_reached:
             self._probes_reached, self._last_new = reached, now
+        seconds = now - self._started
+        failures = sum(case.failure.change == BROKE for case in self._cases.values())
+        self._note((round(seconds, 1), totals.actions, reached, len(self._cases)))
         self._tell(
             Progress(
-                seconds=now - self._started,
+                seconds=seconds,
                 totals=totals,
-                failures=len({each.identity for each in self._failures() if each.change == BROKE}),
-                reducing=len(self._raws),
-                tries=sum(self._tries.values()),
+                failures=failures,
+                reducing=reducing + len(self._reductions),
+                tries=tries,
                 seconds_since_new=now - self._last_new,
+                reached=reached,
                 probes=len(self._plan.probes),
             )
         )
 
+    def _note(self, point: tuple[float, int, int, int]) -> None:
+        """A point of the history; when there are many, every other one goes."""
+        if not self._history or point[0] - self._history[-1][0] >= self._history_step_seconds:
+            self._history.append(point)
+        if len(self._history) > HISTORY_MAX:
+            del self._history[1::2]
+            self._history_step_seconds *= 2
+
+    def _record(self, stop_reason: str) -> SessionRecord:
+        """What whole chunks came to, as far as they are settled."""
+        told = [case.find for case in self._cases.values() if case.find and case.is_told]
+        data = [record.failure_data(find, self._plan.corpus) for find in told]
+        apart = [each for each in data if (each["trace"] or "").startswith(f"{BEYOND}/")]
+        failures = record.least(each for each in data if each not in apart)
+        seconds = time.monotonic() - self._started
+        timing = {
+            "started": self._started_at,
+            "seconds": round(seconds, 3),
+            "workers": self._plan.workers,
+            "actions": self._done.actions,
+            "actions_per_second": round(self._done.actions / seconds),
+            "chunks": self._settled,
+            "history": self._history,
+        }
+        return SessionRecord(
+            plan=record.plan_data(self._plan),
+            probes=self._plan.probes,
+            pieces=(Piece(self._share[: self._settled], self._whole, tuple(self._lost)),),
+            failures=failures,
+            stop_reason=stop_reason,
+            beyond=record.least(apart),
+            timing=(*(self._earlier.timing if self._earlier else ()), timing),
+        )
+
+    def _write(self, what: SessionRecord) -> None:
+        """Raises BadInputError, or OSError."""
+        self._recorded = time.monotonic()
+        path = record.path_for(self._plan)
+        path.parent.mkdir(exist_ok=True)
+        record.write(what, path)
+
     def _finish(self) -> Finished:
-        totals = self._sum()
-        totals.probes = Counter({name: totals.probes[name] for name in self._plan.probes})
-        identities = sorted(self._finds)
-        for identity in identities if not self._plan.tells_at_once else ():
-            self._publish(identity)
-        finds = tuple(self._finds[identity] for identity in identities)
+        assert self._stop_reason is not None
+        # What was asked for is in the corpus, also if its chunk was cut off for it.
+        folder = None if self._stop_reason == FAILURES else self._plan.corpus / BEYOND
+        for _, case in sorted(self._cases.items()):
+            if case.find is not None and not case.is_told:
+                self._publish(case, folder)
+        finds = tuple(case.find for _, case in sorted(self._cases.items()) if case.find)
         self._take_back_untold({find.path for find in finds})
         if any(find.unsaved for find in finds):
             self._problem = self._problem or BadInputError(
                 f"{self._plan.corpus}: not all finds could be saved there; they are printed above"
             )
+        what = self._record(self._stop_reason)
+        try:
+            self._write(what)
+        except (BadInputError, OSError) as problem:
+            self._problem = self._problem or BadInputError(str(problem))
         finished = Finished(
             plan=self._plan,
             seconds=time.monotonic() - self._started,
-            totals=totals,
+            totals=self._done,
             finds=finds,
             stop_reason=self._stop_reason,
             problem=self._problem,
+            record=what,
         )
         self._tell(finished)
         return finished
@@ -340,17 +705,12 @@ class Session:
             listener(event)
 
 
-def _drop(find: Find) -> None:
-    if find.path is not None:
-        corpus.take_back(find.path)
-
-
-def _published(find: Find) -> Find:
+def _published(find: Find, folder: Path | None) -> Find:
     """A find whose file has its final name."""
     if find.path is None:
         return find
     try:
-        return attrs.evolve(find, path=corpus.publish(find.path))
+        return attrs.evolve(find, path=corpus.publish(find.path, folder))
     except OSError as problem:
         return attrs.evolve(find, unsaved=problem.strerror)
 

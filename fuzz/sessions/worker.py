@@ -1,7 +1,8 @@
-"""A worker: the process in which a session searches, and what it tells its parent.
+"""A worker: the process that runs a session's chunks and reduces what they find, as it is told.
 
-Invariants: a failure is on disk before anybody hears of it, if a disk takes it; no worker outlives
-its parent, and no program its worker.
+It knows nothing of the session but its plan: a chunk and a reduction are functions of what stands
+in the task. Invariants: a failure is on disk before anybody hears of it, if a disk takes it; no
+worker outlives its parent, and no program its worker.
 """
 
 from __future__ import annotations
@@ -16,97 +17,64 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import attrs
 
-from fuzz.cancellation import after, cancelled_when, checked_by
-from fuzz.drawing.draw import check_beginning
-from fuzz.drawing.probes import PROBES, ProbeCounter, probes_for
-from fuzz.drawing.rules import Situation
-from fuzz.engines.engine import Engine, Tally
-from fuzz.engines.random import RandomEngine
-from fuzz.oracles import Bench
+from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, checkpoint
+from fuzz.drawing.probes import ProbeCounter
 from fuzz.problems import BadInputError, HarnessError
-from fuzz.protocol.target import Target, contract_of
+from fuzz.protocol.target import Target
 from fuzz.run import Failure
 from fuzz.sessions import corpus
-from fuzz.sessions.compare import Before, ComparingEngine, ComparingFinder, Pair, counted_as
+from fuzz.sessions.compare import counted_as
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Finder, Raw
-from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
+from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 
-ENGINES = ("random", "machine")
 SEND_SECONDS = 0.2
-OVERTIME_SECONDS_MIN = 10.0
-"""When the time is up, a find may still be reduced for as long again: for ten seconds at least, and
-at most for the two minutes that any reduction may take."""
 CYCLE_COLLECTION_THRESHOLD = 50_000
 TRIES_ALONE_MAX = 8
 """Each takes a process of its own."""
-UNLIMITED = 2**62
-TOKEN_BYTES = 6
 
 
 @attrs.frozen
-class Plan:
-    """What a session is to do. Exactly one of `seconds` and `actions` is its budget."""
+class Search:
+    """Run a chunk. Of the identities that are known nobody wants to hear."""
 
-    target: str
-    engine: str
-    seed: int
-    workers: int
-    corpus: Path
-    seconds: float | None = None
-    actions: int | None = None
-    options: TargetOptions = NO_OPTIONS
-    probes: tuple[str, ...] = PROBES
-    """What the target's contract lets it reach."""
-    failures_max: int | None = None
-    """So many failures that can be reproduced are enough."""
-    before: Before | None = None
-    """What the target is compared with, if it is: what it was before a change."""
-    token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
-    """Tells this session's files from those of others that save in the same corpus."""
-
-    def under_contract(self) -> Plan:
-        """The same with what its target promises. Raises BadInputError if that cannot be learned.
-
-        A program that cannot be talked to is bad input now, and a find later.
-        """
-        contract = contract_of(make_target(self.target, self.options))
-        check_beginning(Situation(contract, Bench(contract)))
-        options = attrs.evolve(self.options, contract=contract)
-        before = None if self.before is None else self.before.under_contract()
-        return attrs.evolve(self, options=options, probes=probes_for(contract), before=before)
-
-    @property
-    def tells_at_once(self) -> bool:
-        """Whether a find is told when it is reduced; or else at the end, when all are there.
-
-        Which of several workers is first is chance, of which a session of actions has none.
-        """
-        return self.workers == 1 or self.actions is None
-
-    def finder(self, worker: int) -> Finder:
-        """Who finds in this session."""
-        token = f"{self.token}-{worker}"
-        who = self.corpus, self.target, self.engine, self.seed, self.options, token
-        return Finder(*who) if self.before is None else ComparingFinder(*who, before=self.before)
-
-    @property
-    def overtime_seconds(self) -> float:
-        """How long a find may still be reduced when the time is up."""
-        return min(max(self.seconds or SECONDS_MAX, OVERTIME_SECONDS_MIN), SECONDS_MAX)
+    chunk: Chunk
+    known: frozenset[tuple[str, ...]] = frozenset()
 
 
-@attrs.define
-class SessionTotals(Tally):
-    """What was done so far. Probes are counted by those who have them."""
+@attrs.frozen
+class Reduction:
+    """Reduce a failure of a chunk, within so many seconds.
 
-    probes: Counter[str] = attrs.Factory(Counter)
-    changes: Counter[str] = attrs.Factory(Counter)
-    """In so many traces what a change did was seen: by what it was, and the action."""
+    `alone` says that one of its identity did not come back, so that this one is to do so first, in
+    a process of its own.
+    """
+
+    raw: Raw
+    seconds: float = UNLIMITED
+    rerun_seconds: float = RERUN_SECONDS_MAX
+    alone: bool = False
+
+
+Task = Search | Reduction
+
+
+@attrs.frozen
+class Searched:
+    """A chunk is over, and whole unless it was cut off."""
+
+    totals: SessionTotals
+    is_whole: bool
+
+
+@attrs.frozen
+class Reduced:
+    """A reduction is over, and came to its own end unless it was cut off."""
+
+    find: Find
+    is_whole: bool
 
 
 @attrs.frozen
@@ -116,113 +84,107 @@ class Tries:
     number: int
 
 
-def make_engine(name: str, target: Target, seed: str) -> Engine:
-    """The engine of that name; Hypothesis is imported only for the machine."""
-    if isinstance(target, Pair):
-        return ComparingEngine(target, seed)
-    if name == RandomEngine.name:
-        return RandomEngine(target, seed)
-    from fuzz.engines.machine import MachineEngine
+Message = SessionTotals | Raw | Searched | Tries | Reduced | Exception
+"""What a worker tells: of a chunk its totals so far, its failures and its end; of a reduction, how
+much was tried, and its end; and what it cannot go on with."""
 
-    return MachineEngine(target, seed)
+
+def run_chunk(
+    plan: Plan,
+    chunk: Chunk,
+    target: Target,
+    totals: SessionTotals,
+    found: Callable[[Failure], None],
+) -> None:
+    """Run a chunk, count into `totals`, and tell of each failure when it is found.
+
+    What comes of it is a function of the plan and the chunk, unless it is cancelled.
+    """
+    engine = make_engine(plan.engine, target, f"{plan.seed}/{chunk.index}")
+    probes = ProbeCounter()
+    totals.probes = probes.counts
+    # Which traces are run once more, and how long the machine's are, goes by a slice's number.
+    number, left = chunk.index, chunk.actions
+    while left > 0:
+        checkpoint()
+        done = engine.run_slice(number, left, probes)
+        number += 1
+        left -= done.actions
+        totals.add(done)
+        for failure in done.failures:
+            if plan.before is not None:
+                totals.changes[counted_as(failure)] += 1
+            found(failure)
+    totals.probes = Counter({name: probes.counts[name] for name in plan.probes})
 
 
 class Worker:
-    """One process's search."""
+    """One process's work."""
 
-    def __init__(self, plan: Plan, index: int, connection: Connection, deadline: float) -> None:
+    def __init__(self, plan: Plan, connection: Connection) -> None:
         self._plan = plan
-        self._finder = plan.finder(index)
         self._connection = connection
-        self._deadline = deadline
-        self._engine = make_engine(plan.engine, self._finder.make_target(), f"{plan.seed}/{index}")
-        self._actions_left = _share(plan.actions, plan.workers, index)
-        self._totals = SessionTotals()
-        self._probes = ProbeCounter()
-        self._tries_left: dict[tuple[str, ...], int] = {}
-        """Of the identities found, how many more may be tried of those of which none came back."""
-        self._failures_left = plan.failures_max or UNLIMITED
+        self._target = plan.finder(0).make_target()
         self._sent = 0.0
-        self._tries: Tries | None = None
-        self._is_stopped = False
+        self._progress: SessionTotals | Tries = Tries(0)
+        self._is_cut = False
 
-    def search(self) -> None:
-        """Run slices until the budget is used up or the parent says stop."""
-        number = 0
-        with checked_by(self._report):
-            while self._actions_left > 0 and not self._is_over():
-                with cancelled_when(self._is_over):
-                    done = self._engine.run_slice(number, self._actions_left, self._probes)
-                number += 1
-                self._actions_left -= done.actions
-                self._totals.add(done)
-                for failure in done.failures:
-                    self._found(failure)
-        self._send_totals()
-
-    def _is_over(self) -> bool:
-        is_stopped = self._is_stopped or not self._failures_left
-        return is_stopped or time.monotonic() > self._deadline
+    def serve(self) -> None:
+        """Do one task after another, until there is none. What comes in between cuts one off."""
+        while (task := self._connection.recv()) is not None:
+            self._is_cut = False
+            with checked_by(self._report):
+                if isinstance(task, Search):
+                    self._connection.send(self._search(task))
+                elif isinstance(task, Reduction):
+                    self._connection.send(self._reduce(task))
 
     def _report(self) -> None:
         """Tell the parent now and then that the work goes on, and hear whether it is to stop."""
         if time.monotonic() - self._sent > SEND_SECONDS:
-            self._send_totals()
-            if self._tries is not None:
-                self._connection.send(self._tries)
-            self._is_stopped = self._connection.poll()
+            self._connection.send(self._progress)
+            self._is_cut = self._connection.poll()
             self._sent = time.monotonic()
 
-    def _send_totals(self) -> None:
-        self._totals.probes = self._probes.counts
-        self._connection.send(self._totals)
+    def _search(self, search: Search) -> Searched:
+        totals = self._progress = SessionTotals()
+        finder = self._plan.finder(search.chunk.index)
+        tries = 1 + TRIES_ALONE_MAX * finder.may_be_alone
+        told = Counter[tuple[str, ...]]()
 
-    def _found(self, failure: Failure) -> None:
-        """Save a failure and reduce it, unless this worker has found one of its identity."""
-        if self._plan.before is not None:
-            self._totals.changes[counted_as(failure)] += 1
-        finder = self._finder_for(failure)
-        if finder is None:
-            return
-        raw = corpus.save_raw(finder, failure)
-        self._connection.send(raw)
-        seconds_left = max(self._deadline - time.monotonic(), 0)
-        takes_too_long = after(min(SECONDS_MAX, seconds_left + self._plan.overtime_seconds))
-        find = reduce_raw(
-            finder, raw, lambda: self._is_stopped or takes_too_long(), tell=self._tried
-        )
-        self._tries = None
-        self._failures_left -= find.is_sure
-        is_settled = find.reproduced or not self._finder.may_be_alone
-        tries_left = 0 if is_settled else TRIES_ALONE_MAX
-        self._tries_left[failure.identity] = min(
-            tries_left, self._tries_left.get(failure.identity, tries_left)
-        )
-        self._connection.send(find)
+        def found(failure: Failure) -> None:
+            told[failure.identity] += 1
+            if failure.identity not in search.known and told[failure.identity] <= tries:
+                raw = corpus.save_raw(finder, failure)
+                self._connection.send(attrs.evolve(raw, chunk=search.chunk.index))
+
+        with suppress(Cancelled), cancelled_when(lambda: self._is_cut):
+            run_chunk(self._plan, search.chunk, self._target, totals, found)
+        return Searched(totals, not self._is_cut)
+
+    def _reduce(self, reduction: Reduction) -> Reduced:
+        self._tried(0)
+        raw, takes_too_long = reduction.raw, after(reduction.seconds)
+        finder = self._plan.finder(raw.chunk)
+        if reduction.alone:
+            finder = finder.alone()
+            if not corpus.comes_back(finder, raw.failure, reduction.rerun_seconds):
+                return Reduced(corpus.unreproduced(finder, raw), is_whole=True)
+
+        def is_over() -> bool:
+            return self._is_cut or takes_too_long()
+
+        find = reduce_raw(finder, raw, is_over, reduction.rerun_seconds, self._tried)
+        return Reduced(find, not is_over())
 
     def _tried(self, attempts: int) -> None:
-        self._tries = Tries(attempts)
-
-    def _finder_for(self, failure: Failure) -> Finder | None:
-        """Who reduces a failure; None if it is known.
-
-        Where one of its identity did not come back, another may, in a process of its own.
-        """
-        left = self._tries_left.get(failure.identity)
-        if left is None:
-            return self._finder
-        if left:
-            self._tries_left[failure.identity] = left - 1
-            alone = self._finder.alone()
-            if corpus.comes_back(alone, failure, RERUN_SECONDS_MAX):
-                return alone
-        return None
+        self._progress = Tries(attempts)
 
 
 def reduce_raw(
     finder: Finder,
     raw: Raw,
-    is_over: Callable[[], bool],
+    is_over: Callable[[], bool] | None = None,
     rerun_seconds: float = RERUN_SECONDS_MAX,
     tell: Callable[[int], None] | None = None,
 ) -> Find:
@@ -233,14 +195,7 @@ def reduce_raw(
     return find
 
 
-def _share(actions: int | None, workers: int, index: int) -> int:
-    """The worker's share of a budget of actions."""
-    if actions is None:
-        return UNLIMITED
-    return actions // workers + (index < actions % workers)
-
-
-def work(plan: Plan, index: int, connection: Connection, deadline: float) -> None:
+def work(plan: Plan, connection: Connection) -> None:
     """A worker process's main function."""
     # Ctrl-C reaches the whole process group, but it is the parent that decides what becomes of
     # it: the worker was started with that signal held back.
@@ -249,17 +204,17 @@ def work(plan: Plan, index: int, connection: Connection, deadline: float) -> Non
     os.setsid()
     prepare_worker()
     try:
-        Worker(plan, index, connection, deadline).search()
+        Worker(plan, connection).serve()
     except BadInputError as problem:
         connection.send(problem)
-    except BrokenPipeError:
+    except (BrokenPipeError, EOFError):
         pass  # The parent is gone, and nobody else wants to hear of it.
     except OSError as problem:
-        connection.send(BadInputError(f"worker {index} cannot go on: {problem}"))
+        connection.send(BadInputError(f"a worker cannot go on: {problem}"))
     except Exception:  # noqa: BLE001 - a bug of the harness, told by the parent
         import traceback
 
-        connection.send(HarnessError(f"worker {index} failed\n{traceback.format_exc()}"))
+        connection.send(HarnessError(f"a worker failed\n{traceback.format_exc()}"))
 
 
 def prepare_worker() -> None:

@@ -53,7 +53,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 engine_option = click.option(
-    "--engine", type=OneOf("fuzz.sessions.worker", "ENGINES"), default="random", show_default=True
+    "--engine", type=OneOf("fuzz.sessions.plan", "ENGINES"), default="random", show_default=True
 )
 workers_option = functools.partial(click.option, "--workers", type=click.IntRange(1, WORKERS_MAX))
 corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PATH)
@@ -110,9 +110,9 @@ def run(  # noqa: PLR0913 - the options of the command
 
     from fuzz.files import check_writable
     from fuzz.run import BROKE
-    from fuzz.sessions import corpus, selfcheck, session
-    from fuzz.sessions.worker import Plan
-    from fuzz.terminal.session_report import SessionReporter, write_summary
+    from fuzz.sessions import corpus, record, selfcheck, session
+    from fuzz.sessions.plan import Plan
+    from fuzz.terminal.session_report import SessionReporter
 
     if seconds is not None and actions is not None:
         raise BadInputError("--time and --actions are two budgets; give one of them")
@@ -136,7 +136,7 @@ def run(  # noqa: PLR0913 - the options of the command
     reporter(session.Started(plan, selfcheck.check_harness()))
     finished = session.Session(plan, [reporter]).run()
     if summary is not None:
-        write_summary(summary, finished)
+        record.write(finished.record, summary)
     if finished.problem is not None:
         raise finished.problem
     if any(find.is_sure for find in finished.finds):

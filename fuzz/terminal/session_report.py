@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
-
-from fuzz.files import write_text
 from fuzz.plain import PLAIN_SECONDS, counted, short
 from fuzz.run import BROKE, CHANGES, Failure
-from fuzz.sessions import session
+from fuzz.sessions import record, session
 from fuzz.sessions.compare import Before, contract_changes
 from fuzz.sessions.corpus import Find
-from fuzz.sessions.worker import Plan
+from fuzz.sessions.plan import Plan
 from fuzz.terminal.report import print_find, print_found
 from fuzz.terminal.streams import Screen
 
@@ -26,49 +21,12 @@ MISSING_MAX = 10
 RAREST = 5
 """So many probes are named, of those that were not reached and of those that hardly were."""
 STOPPED = {
-    session.TIME: "the time is up",
-    session.ACTIONS: "all actions are done",
-    session.FAILURES: "that is as many as were asked for",
-    session.INTERRUPTED: "interrupted",
-    session.WORKERS_DIED: "workers died, and what they were to do is not done",
+    record.TIME: "the time is up",
+    record.ACTIONS: "all actions are done",
+    record.FAILURES: "that is as many as were asked for",
+    record.INTERRUPTED: "interrupted",
+    record.WORKERS_DIED: "workers died, and what they were to do is not done",
 }
-
-
-def summary_of(finished: session.Finished) -> dict[str, Any]:
-    """The summary as data. Only `timing` may differ between two runs of one plan with actions."""
-    plan, totals = finished.plan, finished.totals
-    return {
-        "target": plan.target,
-        "engine": plan.engine,
-        "seed": plan.seed,
-        "workers": plan.workers,
-        **attrs.asdict(totals, filter=lambda each, value: each.name != "changes" or value),
-        "failures": [_failure_data(find) for find in finished.finds],
-        "stop_reason": finished.stop_reason,
-        "timing": {
-            "seconds": round(finished.seconds, 3),
-            "actions_per_second": round(totals.actions / finished.seconds),
-        },
-    }
-
-
-def _failure_data(find: Find) -> dict[str, Any]:
-    names = ("oracle", "field", "action", "direction")
-    change = {} if find.failure.change == BROKE else {"change": find.failure.change}
-    return {
-        **{name: getattr(find.failure, name) for name in names},
-        **change,
-        "message": find.failure.message,
-        "actions": len(find.failure.actions),
-        "reduced_from": find.actions_found,
-        "reproduced": find.reproduced,
-        "trace": find.path.name if find.path is not None else None,
-    }
-
-
-def write_summary(path: Path, finished: session.Finished) -> None:
-    """Write the summary as JSON. Raises BadInputError."""
-    write_text(path, json.dumps(summary_of(finished), indent=2) + "\n")
 
 
 class SessionReporter:
@@ -89,8 +47,12 @@ class SessionReporter:
                 self._progress(event)
             case session.WorkerDied():
                 self._screen.print(
-                    f"worker {event.worker} died ({event.how}); the session goes on without it",
+                    f"worker {event.worker} died ({event.how}); another does its work again",
                     "yellow",
+                )
+            case session.ChunkLost():
+                self._screen.print(
+                    f"chunk {event.chunk.index} is lost: no worker survives it", "red"
                 )
             case session.FailureFound():
                 print_found(self._screen, self._number_of(event.failure), event.failure)
@@ -101,7 +63,7 @@ class SessionReporter:
                 self._finish(event)
 
     def _start(self, plan: Plan, bugs_checked: int) -> None:
-        budget = f"{plan.seconds:g} s" if plan.actions is None else f"{plan.actions} actions"
+        budget = f"{plan.seconds:g} s" if plan.seconds else f"{plan.actions} actions"
         self._screen.print(
             f"gcfuzz: target {' '.join([plan.target, *plan.options.words])}, "
             f"engine {plan.engine}, seed {plan.seed}, "
@@ -211,7 +173,7 @@ def _progress_line(progress: session.Progress) -> str:
             f"{short(totals.traces)} traces",
             f"{short(speed)} actions/s",
             f"{short(totals.samples)} samples",
-            f"probes {len(totals.probes)}/{progress.probes}",
+            f"probes {progress.reached}/{progress.probes}",
             f"last new {progress.seconds_since_new:.0f} s ago",
         ]
     )

@@ -27,8 +27,9 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target
 from fuzz.run import Failure, replay
 from fuzz.sessions import corpus
+from fuzz.sessions.plan import UNLIMITED
 from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.sessions.worker import UNLIMITED, reduce_raw
+from fuzz.sessions.worker import reduce_raw
 from fuzz.targets import TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.streams import Screen

@@ -15,8 +15,8 @@ from fuzz.protocol.actions import Action, AllocateNode, CheckHeap, EnableSamplin
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.run import Failure, run_actions
+from fuzz.sessions.plan import ENGINES, make_engine
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.sessions.worker import ENGINES, make_engine
 from fuzz.targets import make_target
 from fuzz.targets.process.conversation import Conversation
 from fuzz.targets.process.program import ProcessTarget

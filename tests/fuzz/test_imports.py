@@ -47,7 +47,7 @@ HARNESS = {
     "fuzz.targets.hotspot": "problems protocol targets.process",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol targets.bugs",
-    "fuzz.sessions": "cancellation drawing engines mutator oracles problems protocol run "
+    "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "
     "targets targets.bugs targets.process targets.references words",
     "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol run "

@@ -26,6 +26,7 @@ from contextlib import suppress
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
+from fuzz.protocol.observation import HANG
 
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16
@@ -176,7 +177,7 @@ class Conversation:
         # What it started may have its output still, which therefore has no end.
         if self._process.poll() is not None:
             return self._how_it_ended()
-        return f"hang: no answer within {self._seconds_allowed:g} s"
+        return f"{HANG}: no answer within {self._seconds_allowed:g} s"
 
     def _how_it_ended(self) -> str:
         try:

@@ -19,7 +19,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
-from fuzz.sessions.worker import make_engine
+from fuzz.sessions.plan import make_engine
 from fuzz.targets import make_target
 
 ACTIONS = 1_000

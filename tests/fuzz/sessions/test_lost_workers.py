@@ -1,38 +1,47 @@
-"""Sessions whose workers hang or are killed: they end, and say what is not done."""
+"""Sessions whose workers hang or are killed: others run their chunks again, and nothing is lost."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+import attrs
 import psutil
 import pytest
 
-from fuzz.sessions.session import WORKERS_DIED, Event, Finished, Session, WorkerDied
-from fuzz.sessions.worker import Plan
+from fuzz.sessions.plan import Plan, SessionTotals
+from fuzz.sessions.record import ACTIONS as ACTIONS_DONE
+from fuzz.sessions.session import ChunkLost, Event, Finished, Session, WorkerDied
+from fuzz.sessions.worker import Searched
 
 pytestmark = pytest.mark.slow
 
-UNLIMITED_ACTIONS = 10**9
-PATIENCE_SECONDS = 3.0
+ACTIONS = 60_000
+PATIENCE_SECONDS = 5.0
 
 
-def signal_a_worker(number: signal.Signals, over: threading.Event) -> None:
-    """Wait until a worker has begun to search, and send it a signal, unless all is over."""
-    while not over.wait(0.05):
+def signal_workers(number: signal.Signals, times: int, over: threading.Event) -> None:
+    """Send so many workers a signal, each when it has begun to search, unless all is over."""
+    signalled: set[int] = set()
+    while len(signalled) < times and not over.wait(0.05):
         for child in psutil.Process().children():
-            if "spawn_main" in " ".join(child.cmdline()) and child.cpu_times().user > 0.5:
-                child.send_signal(number)
-                return
+            with suppress(psutil.NoSuchProcess):
+                is_worker = "spawn_main" in " ".join(child.cmdline())
+                if is_worker and child.pid not in signalled and child.cpu_times().user > 0.5:
+                    child.send_signal(number)
+                    signalled.add(child.pid)
+                    break
 
 
-def session_that_loses_its_worker(folder: Path, number: signal.Signals) -> list[Event]:
-    """All events of a session whose only worker gets that signal."""
+def session_that_loses_workers(plan: Plan, number: signal.Signals, times: int) -> list[Event]:
+    """All events of a session whose workers get that signal, one after another."""
     events: list[Event] = []
-    plan = Plan("reference", "random", 1, 1, folder, actions=UNLIMITED_ACTIONS)
     over = threading.Event()
-    signaller = threading.Thread(target=signal_a_worker, args=(number, over))
+    signaller = threading.Thread(target=signal_workers, args=(number, times, over))
     signaller.start()
     try:
         Session(plan, [events.append]).run()
@@ -42,7 +51,7 @@ def session_that_loses_its_worker(folder: Path, number: signal.Signals) -> list[
     return events
 
 
-def how_it_died(events: list[Event]) -> list[str]:
+def how_they_died(events: list[Event]) -> list[str]:
     return [event.how for event in events if isinstance(event, WorkerDied)]
 
 
@@ -52,19 +61,45 @@ def last(events: list[Event]) -> Finished:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def plan(tmp_path: Path) -> Plan:
+    target = "reference+one-sample-per-object"
+    return Plan(target, "random", 1, 2, tmp_path, actions=ACTIONS)
+
+
+def test_a_worker_that_hangs_is_ended_and_its_chunk_run_again(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fuzz.sessions.session.SILENCE_SECONDS", PATIENCE_SECONDS)
+    events = session_that_loses_workers(plan, signal.SIGSTOP, 1)
+    assert {*how_they_died(events)} == {"silent for 5 s, and ended"}
+    assert last(events).stop_reason == ACTIONS_DONE
+    assert last(events).record.totals.actions == ACTIONS
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_worker_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
-    events = session_that_loses_its_worker(tmp_path, signal.SIGSTOP)
-    assert how_it_died(events) == ["silent for 3 s, and ended"]
-    assert last(events).stop_reason == WORKERS_DIED
+def test_where_three_workers_are_killed_nothing_is_lost(plan: Plan, tmp_path: Path) -> None:
+    events = session_that_loses_workers(plan, signal.SIGKILL, 3)
+    assert how_they_died(events) == ["exit code -9"] * 3
+    alone = attrs.evolve(plan, workers=1, corpus=tmp_path / "alone")
+    alone.corpus.mkdir()
+    undisturbed = Session(alone, []).run()
+    assert last(events).record.pieces == undisturbed.record.pieces
+    assert last(events).record.failures == undisturbed.record.failures
 
 
-def test_a_budget_of_actions_that_a_killed_worker_leaves_undone_is_not_done(tmp_path: Path) -> None:
-    events = session_that_loses_its_worker(tmp_path, signal.SIGKILL)
-    assert how_it_died(events) == ["exit code -9"]
-    assert last(events).stop_reason == WORKERS_DIED
-    assert last(events).totals.actions < UNLIMITED_ACTIONS
+def test_a_chunk_that_no_worker_survives_is_lost_and_named(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.sessions.session.worker.work", die_in_the_second_chunk)
+    events: list[Event] = []
+    finished = Session(attrs.evolve(plan, workers=1, actions=500), [events.append]).run()
+    assert [event.chunk.index for event in events if isinstance(event, ChunkLost)] == [1]
+    assert (finished.lost, finished.is_done) == ((1,), False)
+    assert finished.record.totals.actions == 500 - 64
+
+
+def die_in_the_second_chunk(plan: Plan, connection: Connection) -> None:
+    """A worker's main function."""
+    while (task := connection.recv()) is not None:
+        if task.chunk.index == 1:
+            os._exit(3)
+        connection.send(Searched(SessionTotals(actions=task.chunk.actions), is_whole=True))

@@ -57,7 +57,8 @@ class Result:
 
 
 def contents_of(folder: Path) -> Corpus:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    """The finds in a corpus."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def run(folder: Path, *options: str) -> Result:
@@ -80,15 +81,16 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def test_the_summary_has_exactly_its_keys(found: Result) -> None:
     assert list(found.summary) == [
-        *("target", "engine", "seed", "workers", "traces", "actions", "samples"),
-        *("minor_collections", "probes", "failures", "stop_reason", "timing"),
+        *("gcfuzz_session", "target", "options", "without", "before", "engine", "seed"),
+        *("budget_actions", "traces", "actions", "samples", "minor_collections", "probes"),
+        *("failures", "stop_reason", "pieces", "beyond", "timing"),
     ]
 
 
 def test_the_summary_repeats_the_plan(tmp_path: Path) -> None:
     summary = run(tmp_path, "--actions", "200", "--seed", "7", "--workers", "2").summary
-    plan = ("target", "engine", "seed", "workers", "stop_reason")
-    assert [summary[key] for key in plan] == ["reference", "random", 7, 2, "actions"]
+    plan = ("target", "engine", "seed", "budget_actions", "stop_reason")
+    assert [summary[key] for key in plan] == ["reference", "random", 7, 200, "actions"]
 
 
 def test_the_summary_lists_each_find_with_its_file(found: Result) -> None:
@@ -399,9 +401,11 @@ def test_a_worker_that_is_killed_is_named_and_the_session_goes_on(start: Start) 
 def test_the_finds_of_a_worker_that_is_killed_are_kept(start: Start) -> None:
     session = start("--time", "1h", "--workers", "2", "--target", PLANTED)
     workers = session.searching_workers(2)
-    wait_until(lambda: any((session.folder / "corpus").iterdir()))
+    wait_until(lambda: any((session.folder / "corpus").glob("*.jsonl")))
     for worker in workers:
         worker.kill()
+    wait_until(lambda: session.printed.count("(exit code -9)") == 2)
+    session.process.send_signal(signal.SIGINT)
     assert session.end() == MISMATCH
     assert session.summary["failures"]
 
@@ -457,8 +461,9 @@ def test_what_a_session_reported_is_there_whatever_another_does_with_the_corpus(
 def test_a_session_leaves_no_file_of_its_work(start: Start) -> None:
     session = start("--actions", "20000", "--workers", "2", "--target", ORDERS[0])
     assert session.end() == MISMATCH
-    names = {path.name for path in (session.folder / "corpus").iterdir()}
-    assert names == {each["trace"] for each in session.summary["failures"]}
+    assert {*contents_of(session.folder / "corpus")} == {
+        each["trace"] for each in session.summary["failures"]
+    }
 
 
 @pytest.mark.slow

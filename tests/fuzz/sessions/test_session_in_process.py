@@ -14,25 +14,12 @@ import attrs
 import psutil
 import pytest
 
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.protocol.trace import digest_of
-from fuzz.sessions.corpus import Find, Raw
-from fuzz.sessions.session import (
-    ACTIONS,
-    FAILURES,
-    INTERRUPTED,
-    TIME,
-    Event,
-    FailureFound,
-    Finished,
-    Progress,
-    Session,
-    Told,
-    WorkerDied,
-)
-from fuzz.sessions.worker import Plan, SessionTotals
+from fuzz.sessions.corpus import Find
+from fuzz.sessions.plan import Plan, SessionTotals
+from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
+from fuzz.sessions.session import Event, FailureFound, Finished, Progress, Session, Told, WorkerDied
+from fuzz.sessions.worker import run_chunk
 from fuzz.targets import TargetOptions, make_target
 
 UNLIMITED_ACTIONS = 10**9
@@ -78,13 +65,12 @@ def run(plan: Plan, listener: Callable[[Event], None] = lambda _: None) -> Finis
 
 
 @pytest.mark.slow
-def test_totals_are_those_of_all_workers(plan: Plan) -> None:
-    totals, probes = SessionTotals(), ProbeCounter()
-    for worker in range(2):
-        engine = RandomEngine(make_target("reference"), f"5/{worker}")
-        for done in slices_of(engine, 200, probes):
-            totals.add(done)
-    totals.probes.update({name: probes.counts[name] for name in plan.probes})
+def test_totals_are_the_sum_of_all_chunks(plan: Plan) -> None:
+    totals = SessionTotals()
+    for index in reversed(plan.share):
+        done = SessionTotals()
+        run_chunk(plan, plan.chunk(index), make_target("reference"), done, lambda _: None)
+        totals.add_all(done)
     assert run(attrs.evolve(plan, workers=2)).totals == totals
 
 
@@ -147,7 +133,7 @@ def test_what_a_worker_saved_and_did_not_tell_of_is_taken_back(plan: Plan) -> No
     for name in (untold, others, raw):
         (plan.corpus / name).touch()
     run(plan)
-    assert {path.name for path in plan.corpus.iterdir()} == {others.name, raw.name}
+    assert {path.name for path in plan.corpus.glob("*.jsonl")} == {others.name, raw.name}
 
 
 def test_the_time_ends_a_wait_for_an_answer(
@@ -229,17 +215,6 @@ def test_a_failure_is_told_when_it_is_found_and_again_when_it_is_reduced(told: l
     assert len({*identities}) == len(found_in(told))
 
 
-def test_a_failure_that_another_worker_finds_too_is_told_once(
-    told: list[Event], tmp_path: Path
-) -> None:
-    events: list[Event] = []
-    session = Session(Plan(PLANTED, "random", 3, 2, tmp_path, seconds=1.0), [events.append])
-    raw = Raw(found_in(told)[0].failure, None)
-    for worker in range(2):
-        session._take(worker, raw)  # noqa: SLF001 - which worker is first is chance
-    assert events == [FailureFound(raw.failure)]
-
-
 def test_what_is_told_is_in_its_final_file(told: list[Event]) -> None:
     for find in found_in(told):
         assert find.path is not None
@@ -254,28 +229,12 @@ def test_the_end_tells_all_that_was_told_by_identity(told: list[Event]) -> None:
 
 
 @pytest.mark.slow
-def test_several_workers_with_a_budget_of_actions_tell_at_the_end(plan: Plan) -> None:
-    events = events_of(attrs.evolve(plan, target=PLANTED, workers=2, actions=2000))
-    finds = found_in(events)
-    *_, end = events
-    assert isinstance(end, Finished)
-    assert events[-1 - len(finds) :] == [*(Told(end.plan, find) for find in finds), end]
-    assert end.finds == tuple(finds)
-    assert not any(isinstance(event, FailureFound) for event in events)
-
-
-@pytest.mark.parametrize("better_first", [False, True])
-def test_of_several_workers_a_find_of_one_identity_is_told_again_if_it_is_better(
-    better_first: bool, told: list[Event], tmp_path: Path
-) -> None:
-    events: list[Event] = []
-    plan = Plan(PLANTED, "random", 3, 2, tmp_path, seconds=1.0)
-    session = Session(plan, [events.append])
-    better = attrs.evolve(found_in(told)[0], path=None)
-    finds = [better, attrs.evolve(better, reproduced=False)]
-    for find in finds if better_first else reversed(finds):
-        session._found(find)  # noqa: SLF001 - which worker is first is chance
-    assert found_in(events) == ([better] if better_first else finds[::-1])
+def test_several_workers_tell_the_same_in_the_same_order(told: list[Event], plan: Plan) -> None:
+    events = events_of(attrs.evolve(plan, target=PLANTED, seed=3, workers=3, actions=2000))
+    found = [[e.failure for e in each if isinstance(e, FailureFound)] for each in (told, events)]
+    assert found[0] == found[1]
+    finds = [[find.trace for find in found_in(each)] for each in (told, events)]
+    assert finds[0] == finds[1]
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -290,7 +249,6 @@ def test_so_many_failures_are_enough(plan: Plan, workers: int) -> None:
 def test_a_session_that_stops_after_a_failure_is_reproducible(plan: Plan) -> None:
     stops = attrs.evolve(plan, target=PLANTED, actions=5000, failures_max=2)
     first, second = run(stops), run(stops)
-    assert first.totals == second.totals
     assert [find.trace for find in first.finds] == [find.trace for find in second.finds]
 
 
@@ -304,5 +262,5 @@ def test_each_session_has_a_token_of_its_own(plan: Plan) -> None:
     assert plan.token != Plan("reference", "random", 5, 1, plan.corpus, actions=400).token
 
 
-def test_workers_have_tokens_of_their_own(plan: Plan) -> None:
+def test_chunks_have_tokens_of_their_own(plan: Plan) -> None:
     assert plan.finder(0).token != plan.finder(1).token

@@ -89,7 +89,7 @@ def found(tmp_path: Path) -> Iterator[Path]:
     """The one find that came back."""
     return (
         path
-        for path in (tmp_path / "finds").iterdir()
+        for path in (tmp_path / "finds").glob("*.jsonl")
         if traces.read(path).header.found.reduced_from  # type: ignore[union-attr]
     )
 

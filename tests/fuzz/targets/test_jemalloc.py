@@ -473,7 +473,7 @@ def test_a_mistake_in_the_contract_is_found_and_reduced(
     program = shlex.join(command(str(MISTAKEN), mistake))
     words = ["--command", program, "--seed", str(seed), "--corpus", str(tmp_path)]
     assert run_command_line(["run", *words, "--actions", "40"]) == MISMATCH
-    assert min(len(traces.read(path).actions) for path in tmp_path.iterdir()) <= SHORT_ACTIONS
+    assert min(len(traces.read(path).actions) for path in tmp_path.glob("*.jsonl")) <= SHORT_ACTIONS
 
 
 # The dump.

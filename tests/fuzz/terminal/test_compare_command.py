@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.sessions.compare import Before
+from fuzz.sessions.plan import Plan
 from fuzz.sessions.session import Started
-from fuzz.sessions.worker import Plan
 from fuzz.targets import NO_OPTIONS
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.session_report import SessionReporter

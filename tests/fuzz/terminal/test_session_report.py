@@ -19,13 +19,15 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.corpus import Find
-from fuzz.sessions.session import ACTIONS, FailureFound, Finished, Progress, Told
-from fuzz.sessions.worker import Plan, SessionTotals
+from fuzz.sessions.plan import Plan, SessionTotals
+from fuzz.sessions.record import ACTIONS, Piece, SessionRecord, plan_data
+from fuzz.sessions.session import FailureFound, Finished, Progress, Told
 from fuzz.terminal.session_report import SessionReporter
 from fuzz.terminal.streams import Screen
 
 PLAN = Plan("reference", "random", 1, 1, Path("corpus"), actions=1)
 COLUMNS = 80
+RECORD = SessionRecord(plan_data(PLAN), (), (Piece(range(1), SessionTotals()),), (), ACTIONS)
 
 
 def find(*actions: Action, oracle: str = "heap", field: str = "error") -> Find:
@@ -38,13 +40,13 @@ def printed(finds: Sequence[Find], capsys: pytest.CaptureFixture[str]) -> str:
     reporter = SessionReporter(Screen())
     for each in finds:
         reporter(Told(PLAN, each))
-    reporter(Finished(PLAN, 1.0, SessionTotals(), tuple(finds), ACTIONS, None))
+    reporter(Finished(PLAN, 1.0, SessionTotals(), tuple(finds), ACTIONS, None, RECORD))
     return capsys.readouterr().out
 
 
 def progress(seconds: float, failures: int = 0, reducing: int = 0) -> Progress:
     totals = SessionTotals(10**6, 10**8, 10**7)
-    return Progress(seconds, totals, failures, reducing, 1234, 999.0, 142)
+    return Progress(seconds, totals, failures, reducing, 1234, 999.0, 99, 142)
 
 
 def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:

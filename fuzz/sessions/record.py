@@ -1,0 +1,259 @@
+"""What a session leaves beside its finds: `CORPUS/sessions/NAME.json`, a record of what was done.
+
+`gcfuzz run --summary` writes the same, `--resume` goes on from it, `gcfuzz merge` adds records up,
+and whoever reports on sessions reads it. The keys, in this order:
+
+- `gcfuzz_session`: the format's version, 1.
+- `target`, `options` (the words of its command line), `without`, `before` (name and words of the
+  target before a change, or null), `engine`, `seed`, `budget_actions` (null without such a budget):
+  what tells one plan from another. Chunks of equal plans are the same chunks.
+- `traces`, `actions`, `samples`, `minor_collections`, `probes` (how often each that can be reached;
+  0 is never), and for comparisons `changes`: of all whole chunks.
+- `failures`: one an identity, ordered by it: `oracle`, `field`, `action`, `direction`, for
+  comparisons `change`; `message`, `expected`, `got`, `why`, `where`; `actions` (of its trace, as
+  reduced), `reduced_from`, `reproduced`, `chunk` (in which it was found), and `trace`, its file
+  relative to the corpus, or null if none could be written.
+- `stop_reason`: actions, time, failures, interrupted or workers died.
+- `pieces`: what the totals are the sum of; each has `chunks` as [start, stop, step] of the indices,
+  `lost` (those that killed each worker that tried them) and its own totals. A session has one.
+- `beyond`: failures in what is no whole chunk, or comes after one that is not: cut off by the time,
+  or interrupted. Their files are in the corpus's folder `beyond`.
+- `timing`: of each session that contributed `started` (UTC), `seconds`, `workers`, `actions` (cut
+  off or not), `actions_per_second`, `chunks` (how many are whole by then), and `history`, at most a
+  hundred points of [seconds, actions, probes reached, failures found].
+
+Invariant: of one plan, all but `timing` and `beyond` are functions of the chunks, so that the same
+chunks give the same bytes, however many workers or parts they were run by.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from fuzz.engines.engine import Tally
+from fuzz.files import read_bytes, write_text
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.run import BROKE, Failure
+from fuzz.sessions.compare import Difference
+from fuzz.sessions.corpus import Find
+from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
+
+VERSION = 1
+FOLDER = "sessions"
+REASONS = TIME, ACTIONS, FAILURES, INTERRUPTED, WORKERS_DIED = (
+    *("time", "actions", "failures"),
+    *("interrupted", "workers died"),
+)
+"""Why a session stopped; of several that are added up the last of these is told."""
+COUNTS = [field.name for field in attrs.fields(Tally)]
+WORDS = ("expected", "got", "why", "where")
+Data = dict[str, Any]
+
+
+@attrs.frozen
+class Piece:
+    """Some chunks of a plan, all of them whole, and what they add up to."""
+
+    chunks: range
+    totals: SessionTotals
+    lost: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class SessionRecord:
+    """What a session left, or several sessions of one plan."""
+
+    plan: Data
+    probes: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    failures: tuple[Data, ...]
+    stop_reason: str
+    beyond: tuple[Data, ...] = ()
+    timing: tuple[Data, ...] = ()
+
+    @property
+    def totals(self) -> SessionTotals:
+        """The sum of all pieces."""
+        totals = SessionTotals()
+        for piece in self.pieces:
+            totals.add_all(piece.totals)
+        return totals
+
+    def to_data(self) -> Data:
+        """The record as it is written."""
+        return {
+            "gcfuzz_session": VERSION,
+            **self.plan,
+            **self._totals_data(self.totals),
+            "failures": [*self.failures],
+            "stop_reason": self.stop_reason,
+            "pieces": [
+                {
+                    "chunks": _span(piece.chunks),
+                    "lost": [*piece.lost],
+                    **self._totals_data(piece.totals),
+                }
+                for piece in self.pieces
+            ],
+            "beyond": [*self.beyond],
+            "timing": [*self.timing],
+        }
+
+    def _totals_data(self, totals: SessionTotals) -> Data:
+        changes = {"changes": dict(sorted(totals.changes.items()))} if totals.changes else {}
+        return {
+            **{name: getattr(totals, name) for name in COUNTS},
+            "probes": {name: totals.probes[name] for name in self.probes},
+            **changes,
+        }
+
+
+def _span(chunks: range) -> list[int]:
+    """A range, written in one way however it was made."""
+    stop = chunks[-1] + 1 if chunks else chunks.start
+    return [chunks.start, stop, chunks.step if len(chunks) > 1 else 1]
+
+
+def plan_data(plan: Plan) -> Data:
+    """What tells one plan from another."""
+    before = plan.before
+    return {
+        "target": plan.target,
+        "options": plan.options.words,
+        "without": [*plan.options.without],
+        "before": None if before is None else [before.target, *before.options.words],
+        "engine": plan.engine,
+        "seed": plan.seed,
+        "budget_actions": plan.actions,
+    }
+
+
+def failure_data(find: Find, corpus: Path) -> Data:
+    """A find as a record has it."""
+    failure = find.failure
+    change = {} if failure.change == BROKE else {"change": failure.change}
+    return {
+        **{name: getattr(failure, name) for name in ("oracle", "field", "action", "direction")},
+        **change,
+        **{name: getattr(failure, name) for name in ("message", *WORDS)},
+        "actions": len(failure.actions),
+        "reduced_from": find.actions_found,
+        "reproduced": find.reproduced,
+        "chunk": find.chunk,
+        "trace": None if find.path is None else find.path.relative_to(corpus).as_posix(),
+    }
+
+
+def finds_of(record: SessionRecord, corpus: Path) -> Iterator[Find]:
+    """The finds of whole chunks, as far as their files are still there."""
+    for data in record.failures:
+        with suppress(BadInputError):
+            trace = traces.read(corpus / (data["trace"] or ""))
+            told = {name: data[name] for name in ("oracle", "field", "direction", *WORDS)}
+            kind = Failure if data.get("change", BROKE) == BROKE else Difference
+            failure = kind(
+                configuration=trace.header.config,
+                actions=trace.actions,
+                change=data.get("change", BROKE),
+                **told,
+            )
+            yield Find(
+                failure,
+                trace,
+                corpus / data["trace"],
+                data["reduced_from"],
+                data["reproduced"],
+                chunk=data["chunk"],
+            )
+
+
+def identity_of(failure: Data) -> tuple[str, ...]:
+    """The identity of a record's failure, in words."""
+    change = failure.get("change", BROKE)
+    kind = (*(failure[name] for name in ("oracle", "field", "action", "direction")),)
+    return kind if change == BROKE else (change, *kind)
+
+
+def path_for(plan: Plan) -> Path:
+    """Where a session leaves its record; a part of a plan has a name of its own."""
+    stop = "" if plan.chunks.stop >= UNLIMITED else plan.chunks.stop
+    part = f"-{plan.chunks.start}-{stop}-{plan.chunks.step}"
+    is_whole = plan.chunks == range(UNLIMITED)
+    return plan.corpus / FOLDER / f"{name_of(plan_data(plan))}{'' if is_whole else part}.json"
+
+
+def name_of(plan: Data) -> str:
+    """The name of the record of a whole plan, without its suffix."""
+    digest = zlib.crc32(json.dumps(plan).encode())
+    name = f"{plan['target']}-{plan['engine']}-{plan['seed']}-{digest:08x}"
+    return re.sub(r"[^\w.+-]+", "-", name)
+
+
+def write(record: SessionRecord, path: Path) -> None:
+    """Write a record. Raises BadInputError."""
+    write_text(path, json.dumps(record.to_data(), indent=1) + "\n")
+
+
+def records_in(corpus: Path) -> Iterator[tuple[Path, SessionRecord]]:
+    """The records of the sessions that saved in a corpus. Raises BadInputError."""
+    for path in sorted((corpus / FOLDER).glob("*.json")):
+        yield path, read(path)
+
+
+def read(path: Path) -> SessionRecord:
+    """Read a record. Raises BadInputError."""
+    try:
+        data = json.loads(read_bytes(path))
+        if data["gcfuzz_session"] != VERSION:
+            raise BadInputError(f"{path}: a record of another version; this gcfuzz reads {VERSION}")
+        keys = list(data)
+        plan = {key: data[key] for key in keys[1 : keys.index("budget_actions") + 1]}
+        pieces = tuple(
+            Piece(range(*each["chunks"]), _totals(each), tuple(each["lost"]))
+            for each in data["pieces"]
+        )
+        failures, beyond, timing = (tuple(data[key]) for key in ("failures", "beyond", "timing"))
+        for failure in (*failures, *beyond):
+            identity_of(failure)
+        stop_reason = REASONS[REASONS.index(data["stop_reason"])]
+        return SessionRecord(
+            plan, (*data["probes"],), pieces, failures, stop_reason, beyond, timing
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise BadInputError(f"{path}: is no record of a session: {problem}") from problem
+
+
+def _totals(data: Mapping[str, Any]) -> SessionTotals:
+    probes, changes = (Counter(data.get(name, {})) for name in ("probes", "changes"))
+    counts = {name: data[name] for name in COUNTS}
+    return SessionTotals(**counts, probes=probes, changes=changes)
+
+
+def least(failures: Iterable[Data]) -> tuple[Data, ...]:
+    """Of each identity the least, in their order."""
+    kept: dict[tuple[str, ...], Data] = {}
+    for failure in sorted(failures, key=_sort_key):
+        kept.setdefault(identity_of(failure), failure)
+    return tuple(kept[identity] for identity in sorted(kept))
+
+
+def _sort_key(failure: Data) -> tuple[bool, bool, int, int, str]:
+    """As `Find.sort_key`."""
+    trace = failure["trace"]
+    return (
+        not failure["reproduced"],
+        trace is None,
+        failure["chunk"],
+        failure["actions"],
+        trace or json.dumps(failure),
+    )
