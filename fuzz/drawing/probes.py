@@ -265,7 +265,7 @@ def _features(contract: Contract) -> Iterator[str]:
         or largest_bytes >= layout.large_object_bytes,
         "sampled beyond": rule.crosses == "beyond",
         "goes on counting": rule.paused == "counting",
-        "blocks stay": rule.realloc == "when_moved",
+        "blocks stay": rule.realloc != "always",
         "threads": contract.threads > 1,
     }
     return (name for name, is_there in features.items() if is_there)

@@ -23,13 +23,11 @@ def bytes_counted(rule: SamplingRule, layout: Layout, requested_bytes: int) -> i
             return layout.room_bytes(requested_bytes)
 
 
-def bytes_to_move(rule: SamplingRule, room_bytes: int, requested_bytes: int) -> int | None:
+def bytes_to_move(room_bytes: int, requested_bytes: int) -> int | None:
     """What is asked for when a block with room for `room_bytes` is made another size.
 
-    None if it stays where it is and nothing counts.
+    None if it stays where it is and nothing counts. (gperftools' do_realloc_with_callback.)
     """
-    if rule.realloc == "always":
-        return requested_bytes
     if room_bytes // SHRINKING_SHARE <= requested_bytes <= room_bytes:
         return None
     if requested_bytes > room_bytes:

@@ -119,9 +119,13 @@ class Clock(ABC):
         """An object of so many bytes, wherever it lies. No period: sampling is off."""
         return self.count(size_bytes, period_bytes) if period_bytes is not None else NONE
 
+    def is_due(self, size_bytes: int) -> bool:
+        """Whether there is a sample within the next so many bytes."""
+        return size_bytes >= self.until_bytes + self._due_at
+
     def count(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         """So many bytes are allocated. `period_bytes` is what distances are drawn for now."""
-        if size_bytes < self.until_bytes + self._due_at:
+        if not self.is_due(size_bytes):
             self.until_bytes -= size_bytes
             return NONE
         if self._reseed is not None:

@@ -111,6 +111,7 @@ class SamplingOracle(Oracle[None]):
         self._last_period_bytes = self._rule.resting_period_bytes or None
         self._nursery_used_bytes = 0
         self._was_enabled = False
+        self._sampled_blocks: set[ShadowObject] = set()
         self._forget_last_action()
         if shadow.sampling_bytes is not None:
             self._start(shadow.sampling_bytes)
@@ -273,10 +274,23 @@ class SamplingOracle(Oracle[None]):
 
     def _reallocated(self, action: Realloc, observation: Observation) -> int:
         block = self._shadow.roots[action.root]
-        to_move_bytes = bytes_to_move(self._rule, block.size_bytes, action.size_bytes)
+        to_move_bytes = self._bytes_to_move(block, action)
         if to_move_bytes is None:
             return 0
         return self._count_block(action, block, to_move_bytes, observation)
+
+    def _bytes_to_move(self, block: ShadowObject, action: Realloc) -> int | None:
+        """What is asked for when a block moves; None if it stays, and nothing counts."""
+        room_bytes, requested_bytes = block.size_bytes, action.size_bytes
+        if self._rule.realloc == "when_moved":
+            return bytes_to_move(room_bytes, requested_bytes)
+        is_alike = self._layout.room_bytes(requested_bytes) == room_bytes
+        if self._rule.realloc == "always" or not is_alike or block in self._sampled_blocks:
+            return requested_bytes
+        counted_bytes = bytes_counted(self._rule, self._layout, requested_bytes)
+        is_due = self._clocks[action.thread].is_due(counted_bytes)
+        is_small = self._layout.class_bytes(requested_bytes) is not None
+        return requested_bytes if is_due and is_small else None
 
     def _count_block(
         self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
@@ -289,6 +303,7 @@ class SamplingOracle(Oracle[None]):
             self._hits = self._count(self._clocks[action.thread], self._counted_bytes, outside=True)
             samples = len(self._hits)
         self._shadow.resize(block, size_bytes)
+        (self._sampled_blocks.add if samples else self._sampled_blocks.discard)(block)
         return samples
 
     # What starts and ends a count.

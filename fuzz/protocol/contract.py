@@ -175,12 +175,14 @@ class SamplingRule:
     all: for each of them.
     one: once.
     """
-    realloc: Literal["always", "when_moved"] = "always"
+    realloc: Literal["always", "when_moved", "unless_alike"] = "always"
     """When a block that is made another size counts again.
 
     always: in any case (jemalloc).
     when_moved: not if it stays, since it is not to grow, nor to lose more than half. One that is to
-        grow by less than a quarter is asked to grow by a quarter (gperftools, TCMalloc).
+        grow by less than a quarter is asked to grow by a quarter (gperftools).
+    unless_alike: not if it stays, since its room would be the same, it was no sample itself, and no
+        sample is due, or no size class holds what is asked for (TCMalloc).
     """
     context_bytes: int = 0
     """If not 0: the threads allocate in contexts of so many bytes, and a distance that was drawn

@@ -333,7 +333,7 @@ def _rounded_bytes_max(layout: Layout, rule: SamplingRule) -> int:
     largest_bytes = layout.object_bytes_max
     if "block" not in layout.kinds:
         return rounded_up(largest_bytes, layout.word_bytes)
-    if rule.realloc == "when_moved":  # To grow, it may ask for a quarter more.
+    if rule.realloc != "always":  # To grow, it may ask for a quarter more.
         largest_bytes += largest_bytes // 4
     return layout.room_bytes(largest_bytes)
 

@@ -146,6 +146,7 @@ OTHER_TARGETS = {
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
+    "tcmalloc": "Google's TCMalloc, in a program that has it; --library names that.",
 }
 """What the references are not, in the order in which people read of them."""
 
@@ -168,8 +169,8 @@ def print_targets(console: Console) -> None:
         _print_entry(console, name, what)
     console.print()
     console.print(
-        "These need their libraries; docs/hotspot.md, docs/jemalloc.md and docs/gperftools.md have "
-        "the settings."
+        "These need their libraries; docs/hotspot.md, docs/jemalloc.md, docs/gperftools.md and "
+        "docs/tcmalloc.md have the settings."
     )
     console.print()
     _print_entry(

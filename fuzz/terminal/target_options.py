@@ -141,7 +141,8 @@ _OPTIONS = (
     click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark, hotspot, jemalloc or gperftools; "
+        help="reference, reference+BUG, process, incminimark, hotspot, jemalloc, gperftools "
+        "or tcmalloc; "
         "see `gcfuzz targets`.",
     ),
     click.option(
@@ -174,7 +175,8 @@ _OPTIONS = (
         "--library",
         metavar="PATH",
         type=PATH,
-        help="The file of jemalloc or gperftools.  [default: what is installed]",
+        help="The file of jemalloc or gperftools, or a program that has tcmalloc in it.  "
+        "[default: what is installed]",
     ),
     click.option(
         "--java",

@@ -1,4 +1,4 @@
-"""The targets `jemalloc` and `gperftools`: stock allocators, each driven by a program of its own.
+"""The targets `jemalloc`, `gperftools` and `tcmalloc`: stock allocators, each in its own process.
 
 They import the protocol, the problems and `serve` of `targets.process`, and no formula. A newcomer
 begins with `stock_blocks`, what they have in common, then `jemalloc_driver`.

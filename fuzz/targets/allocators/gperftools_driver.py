@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.gperftools_library import (
     LIBRARY,
@@ -89,20 +90,20 @@ class StockGperftools(StockTarget[Library, LibrarySampler]):
         self.samplers[thread].initialized = not is_fresh
         self.library.period_bytes = self._period_bytes
 
-    def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, int]:
+    def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, Observation]:
         """How many more samples the library lists.
 
         A sampled block has its pages to itself, so it is not asked for every block.
         """
         address = call()
         if address % PAGE_BYTES:
-            return address, 0
+            return address, Observation(samples=0)
         before = self._live_samples
         self._live_samples = len(self.library.live_samples(self.samplers[thread]))
         samples = self._live_samples - before
         if samples:
             self._sampled.add(address)
-        return address, samples
+        return address, Observation(samples=samples)
 
     def forget(self, address: int) -> None:
         """The library must not list this block's sample any more."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.observation import Observation
 from fuzz.targets.allocators.jemalloc_library import LIBRARY, JemallocLibrary, ThreadSampler
 from fuzz.targets.allocators.stock_blocks import ACTIONS, OBSERVES, StockTarget
 from fuzz.targets.process.serve import serve
@@ -81,8 +82,9 @@ class StockJemalloc(StockTarget[JemallocLibrary, ThreadSampler]):
             self.threads.run(thread, partial(self.samplers[thread].begin, seed))
         return contract_under(chosen["period_bytes"], seeds)
 
-    def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, int]:
-        return self.samplers[thread].allocate(call)
+    def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, Observation]:
+        address, samples = self.samplers[thread].allocate(call)
+        return address, Observation(samples=samples)
 
     def pause(self) -> None:
         self.library.is_active = False

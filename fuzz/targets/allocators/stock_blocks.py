@@ -8,7 +8,6 @@ wherever it stands in a session; and whatever is asked, there is an answer.
 
 from __future__ import annotations
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -44,6 +43,7 @@ class DamageError(Exception):
 class StockBlock:
     """A block that is not freed yet. Its `stamp` stands at both ends of its room."""
 
+    library: Allocator
     address: int
     room_bytes: int
     stamp: bytes
@@ -51,12 +51,12 @@ class StockBlock:
     def write(self) -> None:
         """Write the stamp."""
         for address in self._ends():
-            ctypes.memmove(address, self.stamp, STAMP_BYTES)
+            self.library.write(address, self.stamp)
 
     def check(self) -> None:
         """Raises DamageError if the stamp is not there any more."""
         for address in self._ends():
-            _check(address, self.stamp, "a block is damaged")
+            _check(self.library, address, self.stamp, "a block is damaged")
 
     def _ends(self) -> tuple[int, int]:
         return self.address, self.address + self.room_bytes - STAMP_BYTES
@@ -109,19 +109,19 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
         """Begin each thread's sampler under these settings; what is promised then."""
 
     @abstractmethod
-    def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, int]:
-        """Make a call that allocates; the block's address, and how many samples were taken."""
+    def allocated(self, thread: int, call: Callable[[], int]) -> tuple[int, Observation]:
+        """Make a call that allocates; the block's address, and what samples were taken."""
 
     def forget(self, address: int) -> None:
         """The block that was there is no more."""
 
-    @abstractmethod
     def pause(self) -> None:
         """Take no samples."""
+        raise NotImplementedError
 
-    @abstractmethod
     def resume(self) -> None:
         """Take samples again."""
+        raise NotImplementedError
 
     @abstractmethod
     def set_period(self, period_bytes: int) -> None:
@@ -168,11 +168,12 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
                 return self.library.malloc(action.size_bytes)
             return self.library.calloc(action.count, action.size_bytes)
 
-        address, samples = self.allocated(action.thread, call)
+        address, said = self.allocated(action.thread, call)
         if isinstance(action, actions.Calloc):
-            _check(address, bytes(size_bytes), "calloc's block is not all zero")
+            _check(self.library, address, bytes(size_bytes), "calloc's block is not all zero")
         self.blocks.append(self._block(address))
-        return Observation(samples=samples, size=self.blocks[-1].room_bytes)
+        said.size = self.blocks[-1].room_bytes
+        return said
 
     def _reallocate(self, action: actions.Realloc) -> Observation:
         old, size_bytes = self.blocks[action.root], self._size_of(action)
@@ -184,10 +185,11 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
                 self.forget(old.address)
             return address
 
-        address, samples = self.allocated(action.thread, call)
-        _check(address, old.stamp[:size_bytes], "realloc lost what was in the block")
-        new = self.blocks[action.root] = self._block(address)
-        return Observation(samples=samples, size=new.room_bytes)
+        address, said = self.allocated(action.thread, call)
+        _check(self.library, address, old.stamp[:size_bytes], "realloc lost what was in the block")
+        self.blocks[action.root] = self._block(address)
+        said.size = self.blocks[action.root].room_bytes
+        return said
 
     def _size_of(self, action: actions.Malloc | actions.Calloc | actions.Realloc) -> int:
         """How large a block is asked for. Raises ValueError where that is not promised."""
@@ -203,12 +205,12 @@ class StockTarget(ABC, Generic[AnyLibrary, AnySampler]):
     def _block(self, address: int) -> StockBlock:
         """A block of which the library is asked how large it is, with a stamp of its own."""
         stamp = next(self._stamps).to_bytes(STAMP_BYTES, "big")
-        block = StockBlock(address, self.library.usable_bytes(address), stamp)
+        block = StockBlock(self.library, address, self.library.usable_bytes(address), stamp)
         block.write()
         return block
 
 
-def _check(address: int, expected: bytes, problem: str) -> None:
+def _check(library: Allocator, address: int, expected: bytes, problem: str) -> None:
     """Raises DamageError if something else is there in memory."""
-    if ctypes.string_at(address, len(expected)) != expected:
+    if library.read(address, len(expected)) != expected:
         raise DamageError(problem)

@@ -1,7 +1,7 @@
-"""How the stock allocators are started: `jemalloc`, and `gperftools` under either of its contracts.
+"""How the stock allocators are started, `gperftools` under either of its contracts.
 
-Each library is loaded in a process of its own, by a program of this package, late and in an
-environment made for it. Nothing is loaded here.
+`tcmalloc` is part of a program. Each other library is loaded in a process of its own, by a program
+of this package, late and in an environment made for it. Nothing is loaded here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 JEMALLOC, AS_BUILT, AS_DOCUMENTED = "jemalloc", "gperftools", "gperftools-as-documented"
-STOCK_ALLOCATORS = (JEMALLOC, AS_BUILT, AS_DOCUMENTED)
+TCMALLOC = "tcmalloc"
+STOCK_ALLOCATORS = (JEMALLOC, AS_BUILT, AS_DOCUMENTED, TCMALLOC)
 STATIC_STORAGE = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=4096"}
 """A library's state of a thread is larger than what is kept free for those that are loaded late."""
 JEMALLOC_ENVIRONMENT = {
@@ -33,6 +34,8 @@ def driver_command(name: str, library: Path | None = None) -> tuple[str, ...]:
     Only a path with a slash in it is a file to the loader.
     """
     place = [] if library is None else [str(library.absolute())]
+    if name == TCMALLOC:
+        return sys.executable, "-m", f"{__package__}.tcmalloc_driver", *place
     if name == JEMALLOC:
         return _in_environment(JEMALLOC_ENVIRONMENT, "jemalloc_driver", *place)
     return _in_environment(GPERFTOOLS_ENVIRONMENT, "gperftools_driver", name, *place)

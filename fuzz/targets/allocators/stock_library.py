@@ -41,7 +41,7 @@ def declared(
 
 def there(address: int | None) -> int:
     """An address that is not null. Raises MemoryError."""
-    if address is None:
+    if not address:
         raise MemoryError("the allocator has no memory left")
     return address
 
@@ -51,15 +51,28 @@ class Allocator:
 
     version: str
     """What this is, for people."""
+    free: Callable[[int], object]
+    usable_bytes: Callable[[int], int]
+    """How many bytes of a block may be used."""
+    _malloc: Callable[..., int | None]
+    _calloc: Callable[..., int | None]
+    _realloc: Callable[..., int | None]
 
     def __init__(self, library: ctypes.CDLL, prefix: str, usable: str) -> None:
         """Raises AttributeError if a function is missing."""
         self._malloc = declared(library, f"{prefix}malloc", c_void_p, c_size_t)
         self._calloc = declared(library, f"{prefix}calloc", c_void_p, c_size_t, c_size_t)
         self._realloc = declared(library, f"{prefix}realloc", c_void_p, c_void_p, c_size_t)
-        self.free: Callable[[int], None] = declared(library, f"{prefix}free", None, c_void_p)
-        self.usable_bytes: Callable[[int], int] = declared(library, usable, c_size_t, c_void_p)
-        """How many bytes of a block may be used."""
+        self.free = declared(library, f"{prefix}free", None, c_void_p)
+        self.usable_bytes = declared(library, usable, c_size_t, c_void_p)
+
+    def read(self, address: int, length: int) -> bytes:
+        """So many bytes of its memory."""
+        return ctypes.string_at(address, length)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write bytes into its memory."""
+        ctypes.memmove(address, data, len(data))
 
     def malloc(self, size_bytes: int) -> int:
         """The address of a new block. Raises MemoryError, as do calloc and realloc."""

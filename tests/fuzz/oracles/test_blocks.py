@@ -127,22 +127,21 @@ def test_freeing_a_block_counts_nothing(judge: Judge) -> None:
     [(31, 31), (32, None), (63, None), (64, None), (65, 80), (79, 80), (80, 80), (81, 81)],
 )
 def test_a_block_of_64_bytes_moves_only_for_much_less_or_for_more(
-    blocks: Contract, requested: int, moves_for: int | None
+    requested: int, moves_for: int | None
 ) -> None:
-    rule = attrs.evolve(blocks.sampling, realloc="when_moved")
-    assert bytes_to_move(rule, 64, requested) == moves_for
+    assert bytes_to_move(64, requested) == moves_for
 
 
-@pytest.mark.parametrize("requested", [1, 32, 64, 65, 1000])
-def test_where_each_realloc_counts_a_block_moves_for_what_is_asked(
-    blocks: Contract, requested: int
-) -> None:
-    assert bytes_to_move(blocks.sampling, 64, requested) == requested
+@pytest.mark.parametrize("requested", [1, 32, 64, 65, 128])
+def test_where_each_realloc_counts_what_is_asked_counts(blocks: Contract, requested: int) -> None:
+    judge = Judge(blocks, counts="requested", first_bytes=(1000,) * 3)
+    judge.malloc(64, size=64)
+    judge.hear(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    assert judge.oracle.facts.counted_bytes == requested
 
 
-def test_half_of_an_odd_room_is_rounded_down(blocks: Contract) -> None:
-    rule = attrs.evolve(blocks.sampling, realloc="when_moved")
-    assert [bytes_to_move(rule, 9, requested) for requested in (3, 4)] == [3, None]
+def test_half_of_an_odd_room_is_rounded_down() -> None:
+    assert [bytes_to_move(9, requested) for requested in (3, 4)] == [3, None]
 
 
 def test_where_each_realloc_counts_one_in_place_counts_in_full(judge: Judge) -> None:
@@ -170,6 +169,41 @@ def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contra
     judge.malloc(6, size=8)
     judge.hear(Realloc(0, 9), size=16)
     assert judge.oracle.facts.counted_bytes == 10
+
+
+@pytest.mark.parametrize(("requested", "counted"), [(30, None), (17, None), (16, 16), (33, 33)])
+def test_unless_alike_a_block_moves_to_another_room_only(
+    blocks: Contract, requested: int, counted: int | None
+) -> None:
+    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
+    judge.malloc(32, size=32)
+    judge.hear(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    assert judge.oracle.facts.counted_bytes == counted
+
+
+def test_unless_alike_a_block_that_was_sampled_moves(blocks: Contract) -> None:
+    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(3,) * 3)
+    judge.malloc(4, size=8, samples=1)
+    judge.hear(Realloc(0, 3), size=8)
+    assert judge.oracle.facts.counted_bytes == 3
+    judge.hear(Realloc(0, 2), size=8)
+    assert judge.oracle.facts.counted_bytes is None
+
+
+def test_unless_alike_a_block_moves_when_a_sample_is_due(blocks: Contract) -> None:
+    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(60,) * 3)
+    judge.malloc(32, size=32)
+    judge.hear(Realloc(0, 28), size=32)
+    judge.hear(Realloc(0, 29), samples=1, size=32)
+
+
+def test_unless_alike_a_block_beyond_all_classes_stays_though_a_sample_is_due(
+    blocks: Contract,
+) -> None:
+    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(310,) * 3)
+    judge.malloc(300, size=512)
+    judge.hear(Realloc(0, 310), size=512)
+    assert judge.oracle.facts.counted_bytes is None
 
 
 def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> None:

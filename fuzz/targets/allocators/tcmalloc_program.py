@@ -1,0 +1,169 @@
+"""Google's TCMalloc, in the program that has it, which makes calls for this process.
+
+`tcmalloc_calls.c` is compiled and preloaded into that program, whose main never runs. Its memory is
+read and written through the kernel. Invariant: nothing here counts, draws or decides: each sample
+is told by TCMalloc's own hook, and weighed by it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from struct import Struct, error
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from fuzz.problems import BadInputError
+from fuzz.targets.allocators.elf import Program
+from fuzz.targets.allocators.stock_library import Allocator
+
+PACKAGE = Path("@cloudflare", "workerd-linux-64")
+HOW_TO_INSTALL = f"npm install {PACKAGE}; or name a program that has it with --library"
+COMPILER = "gcc"
+CALLS = Path(__file__).with_name("tcmalloc_calls.c")
+SYMBOLS = (
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "malloc_usable_size",
+    "MallocExtension_Internal_SetProfileSamplingInterval",
+    "_ZN8tcmalloc10MallocHook17AddSampledNewHookEPFvRKNS0_12SampledAllocEE",
+    "tcmalloc_sampler",
+)
+CALL, ANSWER = Struct("=4Q"), Struct("=3QdQ")
+SAMPLER = Struct("=QQQq")
+"""Its period, its generator, whether it has begun, and the bytes until its next sample."""
+
+
+def find_program(library: Path | None) -> Path:
+    """That program, or the first that npm has installed. Raises BadInputError."""
+    if library is not None:
+        if not library.is_file():
+            raise BadInputError(f"{library}: there is no such program")
+        return library
+    for folder in _folders():
+        program = folder / PACKAGE / "bin" / "workerd"
+        if program.is_file():
+            return program
+    raise BadInputError(f"there is no program with TCMalloc in it: {HOW_TO_INSTALL}")
+
+
+def _folders() -> Iterator[Path]:
+    """Where packages of npm are: where NODE_PATH says, here, in a folder above, or for all."""
+    for place in filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep)):
+        yield Path(place)
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        yield folder / "node_modules"
+    npm = shutil.which("npm")
+    if npm is not None:
+        asked = subprocess.run([npm, "root", "-g"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's
+        yield Path(asked.stdout.strip())
+
+
+class Answer(NamedTuple):
+    """What the program says of a call: `struct answer`."""
+
+    result: int
+    samples: int
+    hook: int
+    weight_bytes: float
+    thread_pointer: int
+
+
+class TcmallocProgram(Allocator):
+    """The program. Each call is made by the thread that `thread` names."""
+
+    def __init__(self, library: Path | None) -> None:
+        """Raises BadInputError where there is no such program, or it cannot be called."""
+        path = find_program(library)
+        program = Program(path)
+        *functions, self._sampler = program.symbols(*SYMBOLS)
+        self._storage_bytes = program.thread_storage_bytes
+        self.version = _version(path)
+        self.thread = 0
+        with TemporaryDirectory(prefix="gcfuzz-") as folder:
+            self.process = subprocess.Popen(  # noqa: S603 - the user's program
+                [path],
+                env={**os.environ, "LD_PRELOAD": _compiled(folder)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            moved_bytes = self._call(0) - functions[0]
+        self._memory = os.open(f"/proc/{self.process.pid}/mem", os.O_RDWR)
+        calls = (partial(self._call, moved_bytes + value) for value in functions)
+        self._malloc, self._calloc, self._realloc, self.free, self.usable_bytes, *more = calls
+        self.set_period, add_hook = more
+        add_hook(self._answer.hook)
+
+    def _call(self, function: int, first: int = 0, second: int = 0) -> int:
+        """What a function returns. Raises EOFError if the program has ended."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(CALL.pack(self.thread, function, first, second))
+            self.process.stdin.flush()
+            self._answer = Answer(*ANSWER.unpack(self.process.stdout.read(ANSWER.size)))
+        except (BrokenPipeError, error) as problem:
+            code = self.process.wait()
+            raise EOFError(
+                f"the program with TCMalloc has ended with exit code {code}"
+            ) from problem
+        return self._answer.result
+
+    @property
+    def samples(self) -> int:
+        """How many samples the last call was told of."""
+        return self._answer.samples
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the last of these stands for."""
+        return round(self._answer.weight_bytes)
+
+    def find_sampler(self) -> int:
+        """Where the present thread's sampler is: `Sampler` in tcmalloc/sampler.h."""
+        self.free(self.malloc(1))
+        return self._answer.thread_pointer - self._storage_bytes + self._sampler
+
+    def begin(self, sampler: int, state: int) -> None:
+        """Let the present thread draw its first distance, from that state of its generator."""
+        period_bytes, _, has_begun, _ = SAMPLER.unpack(self.read(sampler, SAMPLER.size))
+        self.write(sampler, SAMPLER.pack(period_bytes, state, has_begun, 0))
+        self.free(self.malloc(1))
+
+    @override
+    def read(self, address: int, length: int) -> bytes:
+        return os.pread(self._memory, length, address)
+
+    @override
+    def write(self, address: int, data: bytes) -> None:
+        os.pwrite(self._memory, data, address)
+
+
+def _version(program: Path) -> str:
+    """What the package says, if it is npm's."""
+    description = program.parents[1] / "package.json"
+    if not description.is_file():
+        return program.name
+    return f"{program.name} {json.loads(description.read_text(encoding='utf-8'))['version']}"
+
+
+def _compiled(folder: str) -> str:
+    """What is preloaded. Raises BadInputError."""
+    compiler = shutil.which(COMPILER)
+    if compiler is None:
+        raise BadInputError(f"{CALLS.name} must be compiled: apt install gcc libc6-dev")
+    made = f"{folder}/calls.so"
+    options = ["-O1", "-shared", "-fPIC", "-o", made, str(CALLS)]
+    done = subprocess.run([compiler, *options], capture_output=True, text=True, check=False)  # noqa: S603 - the user's
+    if done.returncode:
+        raise BadInputError(f"{CALLS.name} cannot be compiled: {done.stderr.strip()}")
+    return made
