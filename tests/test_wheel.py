@@ -53,9 +53,10 @@ def test_the_package_comes_from_the_wheel(package: ModuleType) -> None:
     assert place.parents[1] / place.parent.name != CHECKOUT / place.parent.name
 
 
-def test_the_wheel_ships_the_page_of_explain() -> None:
-    page = Path(fuzz.__file__).parent / "terminal" / "explain_page.html"
-    assert page.read_bytes() == (CHECKOUT / "fuzz" / "terminal" / "explain_page.html").read_bytes()
+@pytest.mark.parametrize("name", ["explain_page.html", "night_page.html"])
+def test_the_wheel_ships_the_pages(name: str) -> None:
+    page = Path(fuzz.__file__).parent / "terminal" / name
+    assert page.read_bytes() == (CHECKOUT / "fuzz" / "terminal" / name).read_bytes()
 
 
 def test_the_wheel_ships_the_corpus() -> None:

@@ -499,6 +499,52 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
     return CLEAN if all(each.times for each in reached) else INCONCLUSIVE
 
 
+@cli.command("report")
+@click.argument("places", metavar="CORPUS|SUMMARY...", nargs=-1, required=True, type=PATH)
+@target_options
+@click.option(
+    "-o", "--output", metavar="HTML", required=True, type=FILE, help="Where the page goes."
+)
+@click.option(
+    "--before",
+    metavar="JSON",
+    type=FILE,
+    help="The JSON beside an earlier page: what is new since, and what has vanished.",
+)
+def report_command(
+    places: tuple[Path, ...], choice: TargetChoice, output: Path, before: Path | None
+) -> int:
+    """Make one page of many sessions: what they found, reached and did.
+
+    It is made of corpora, which have a record of each session, of summaries, and of what `gcfuzz
+    bugs --json` printed. The figures lie beside the page as JSON, and each find's trace and
+    explanation in a folder of its name.
+    """
+    from importlib.metadata import version
+
+    from fuzz.sessions import night
+
+    try:
+        from fuzz.terminal.night_page import NightFiles, write_night
+    except ModuleNotFoundError as problem:
+        raise BadInputError(
+            f"a page needs {problem.name}, which `pip install 'gcfuzz[report]'` installs"
+        ) from problem
+    if output.suffix != ".html":
+        raise BadInputError(f"{output}: is to be a page; name it so that it ends in .html")
+    material = night.read_material(places)
+    earlier: tuple[night.NightFind, ...] = ()
+    if before is not None:
+        earlier = night.read_finds(before)
+        material.corpora.append(before.with_suffix(""))
+    tonight = night.sum_up(material, earlier, version("gcfuzz"))
+    write_night(tonight, material, NightFiles(output), choice)
+    counts = tonight.counts()
+    found = ", ".join(f"{counts[each]} {each}" for each in ("new", "known", "vanished"))
+    Screen().print(f"{output}: {found}; open it in a browser")
+    return CLEAN
+
+
 @cli.command("targets")
 @click.option(
     "--available",

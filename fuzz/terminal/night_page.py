@@ -1,0 +1,288 @@
+"""A night as one HTML page, with what it refers to beside it. Needs the extra `report`.
+
+The page itself is `night_page.html`, a template of Jinja's, which escapes all that is put into it.
+Beside `night.html` lie `night.json`, the figures, and the folder `night`, with each find's trace
+and the page of `gcfuzz explain`. Invariant: nothing that the page refers to lies elsewhere, so that
+the three can be moved, and no network is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import attrs
+import jinja2
+from markupsafe import Markup
+
+from fuzz.files import write_text, writing
+from fuzz.plain import LINE_MAX, counted, plain, shell_words
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.trace import Trace
+from fuzz.run import BROKE, replay_steps
+from fuzz.sessions.night import HuntedBugs, Material, Night, NightFind, Timing, fuzzed_by, timing_of
+from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
+from fuzz.terminal.explain_page import fails, make_page, render
+from fuzz.terminal.night_plots import COLOURS, draw_plots, look_of, unit_of
+from fuzz.terminal.report import describe_action
+from fuzz.terminal.session_report import STOPPED
+from fuzz.terminal.target_options import TargetChoice
+
+ACTIONS_MAX = 30
+"""So many actions of a find are shown, the last ones."""
+RAREST = 10
+MOST, TOO = "●", "○"
+
+
+@attrs.frozen
+class NightFiles:
+    """Where a page is written, and what lies beside it."""
+
+    page: Path
+
+    @property
+    def data(self) -> Path:
+        """The figures."""
+        return self.page.with_suffix(".json")
+
+    @property
+    def folder(self) -> Path:
+        """Traces and explanations."""
+        return self.page.with_suffix("")
+
+    def link_to(self, name: str) -> str:
+        """How the page refers to a file of the folder."""
+        return f"{self.folder.name}/{name}"
+
+
+def write_night(night: Night, material: Material, output: NightFiles, choice: TargetChoice) -> None:
+    """Write the page and what lies beside it. Raises BadInputError.
+
+    What the command line says of targets is for the explanations, which replay the traces.
+    """
+    with writing(output.folder):
+        output.folder.mkdir(exist_ok=True)
+    finds = [_find(find, material.path_of(find), output, choice) for find in night.finds]
+    write_text(output.data, night.dumps())
+    write_text(output.page, render_night(night, finds, output))
+
+
+def _find(
+    find: NightFind, path: Path | None, output: NightFiles, choice: TargetChoice
+) -> dict[str, Any]:
+    """What the page tells of a find, with its files beside the page. Raises BadInputError."""
+    failure = find.failure
+    notes = [f"known, perhaps: see docs/findings/{page}.md" for page in find.pages]
+    if not failure.reproduced:
+        notes.append("It was seen once, and did not replay.")
+    shown: dict[str, Any] = {
+        "status": find.status,
+        "identity": " / ".join(failure.identity),
+        "where": f"{find.target}, {counted(failure.actions, 'action')}, reduced from "
+        f"{failure.reduced_from:,}",
+        "message": failure.message,
+        "notes": notes,
+    }
+    if path is None:
+        notes.append("Its trace is in none of the places that were read.")
+        return shown
+    trace = traces.read(path)
+    copy = output.folder / path.name
+    write_text(copy, traces.dumps(trace))
+    left_out = max(0, len(trace.actions) - ACTIONS_MAX)
+    href = output.link_to(path.name)
+    shown |= {
+        "trace": href,
+        "command": shell_words(["gcfuzz", "replay", href, *find.options]),
+        "actions": [describe_action(action) for action in trace.actions[left_out:]],
+        "first": left_out + 1,
+        "left_out": counted(left_out, "action") if left_out else "",
+    }
+    notes += [f"planted: {bug}" for bug in trace.header.kills]
+    page_path = copy.with_suffix(".html")
+    try:
+        page = _explained(trace, path, page_path, choice)
+    except BadInputError as problem:
+        notes.append(f"Not explained: {problem}")
+        return shown
+    if failure.change == BROKE:
+        how = "fails" if fails(page) else "passes"
+        notes.append(f"Replayed when this page was made it {how}.")
+    return shown | {"page": output.link_to(page_path.name)}
+
+
+def _explained(trace: Trace, path: Path, page_path: Path, choice: TargetChoice) -> dict[str, Any]:
+    """Write the page of `gcfuzz explain`. Raises BadInputError if the trace cannot be replayed."""
+    steps = replay_steps(choice.make_for(trace.header), trace, str(path))
+    title = f"{path.name} on {choice.name_for(trace.header.target)}"
+    page = make_page(title, trace.header.config, steps)
+    write_text(page_path, render(page))
+    return page
+
+
+def render_night(night: Night, finds: Sequence[Mapping[str, Any]], output: NightFiles) -> str:
+    """The page as HTML. What others wrote can be nothing but text in it."""
+    environment = jinja2.Environment(autoescape=True, finalize=_seen)
+    template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        title=f"{output.page.stem}: {counted(len(night.timing), 'session')}",
+        contents=[*_contents(night)],
+        counts=night.counts(),
+        verdict=", ".join(f"{number:,} {status}" for status, number in _verdict(night)),
+        glance=[*_glance(night)],
+        finds=finds,
+        plots=[
+            (name, Markup(svg))  # noqa: S704 - our own
+            for name, svg in draw_plots(night.timing)
+        ],
+        quiet=_duration(night.quiet_seconds),
+        culprits=_culprits(night.culprits()),
+        probes=[_reached(target, counts) for target, counts in sorted(night.probes().items())],
+        lost=[*_lost(night)],
+        hunts=[_matrix(hunted) for hunted in night.hunts],
+        sessions=[*_sessions(night)],
+        version=night.gcfuzz,
+        data=output.data.name,
+    )
+
+
+def _seen(value: object) -> object:
+    """What is put into the page: a string as plain text in one line."""
+    return plain(value, LINE_MAX) if type(value) is str else value
+
+
+def _contents(night: Night) -> Iterator[tuple[str, str]]:
+    """The sections: their names, and what stands in a link to one."""
+    yield from (("finds", "finds"), ("time", "over time"))
+    if night.culprits():
+        yield "culprits", "culprits by oracle"
+    yield "probes", "probes"
+    if any(_lost(night)):
+        yield "lost", "chunks lost"
+    for number, hunted in enumerate(night.hunts, 1):
+        yield f"bugs-{number}", f"known bugs ({hunted.engine})"
+    yield "sessions", "sessions"
+
+
+def _verdict(night: Night) -> Iterator[tuple[str, int]]:
+    counts = night.counts()
+    for status in ("new", "known", "vanished"):
+        yield status, counts[status]
+
+
+def _glance(night: Night) -> Iterator[tuple[str, str]]:
+    """What one looks for first."""
+    for status, number in _verdict(night):
+        yield f"{status} finds", f"{number:,}"
+    tonight = [find for find in night.finds if find.is_tonight_s]
+    yield "did not replay", f"{sum(not find.failure.reproduced for find in tonight):,}"
+    reached = [times > 0 for counts in night.probes().values() for times in counts.values()]
+    yield "probes reached", f"{sum(reached):,} of {len(reached):,}"
+    yield "actions", f"{sum(session.totals.actions for session in night.sessions):,}"
+    yield "chunks lost", f"{sum(len(lost) for _, lost in _lost(night)):,}"
+    yield "since the last new", _duration(night.quiet_seconds)
+
+
+def _duration(seconds: float) -> str:
+    unit, size = unit_of(seconds)
+    return f"{seconds / size:,.0f} {unit}"
+
+
+def _lost(night: Night) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The chunks that killed each worker that tried them, by session."""
+    for session in night.sessions:
+        lost = tuple(chunk for piece in session.pieces for chunk in piece.lost)
+        if lost:
+            yield _name_of(session), lost
+
+
+def _name_of(session: SessionRecord) -> str:
+    fuzzed = fuzzed_by(session)
+    return f"{fuzzed.name}, {fuzzed.engine} engine, seed {fuzzed.seed}"
+
+
+def _culprits(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """A row for each action that was a culprit, a column for each oracle that said so."""
+    oracles = sorted(counts)
+    actions = sorted({action for of_oracle in counts.values() for action in of_oracle})
+    rows = [(action, [counts[oracle].get(action, 0) for oracle in oracles]) for action in actions]
+    return {"columns": oracles, "rows": rows}
+
+
+def _reached(target: str, counts: Mapping[str, int]) -> dict[str, Any]:
+    """What a target's fuzzing reached of its probes."""
+    reached = sorted((times, name) for name, times in counts.items() if times)
+    return {
+        "name": target,
+        "all": len(counts),
+        "reached": len(reached),
+        "missing": [name for name, times in counts.items() if not times],
+        "rarest": [(name, f"{times:,}") for times, name in reached[:RAREST]],
+    }
+
+
+def _matrix(hunted: HuntedBugs) -> dict[str, Any]:
+    """Which oracle catches which known bug."""
+    oracles = sorted({oracle for bug in hunted.bugs for oracle in bug.oracles})
+    rows = [
+        {
+            "id": bug.id,
+            "found": bug.found,
+            "oracles": ", ".join(bug.oracles) or "nobody",
+            "marks": [_mark(oracle, bug.oracles) for oracle in oracles],
+            "median": "-" if bug.actions_median is None else f"{bug.actions_median:,.0f}",
+            "worst": "-" if bug.actions_worst is None else f"{bug.actions_worst:,}",
+        }
+        for bug in hunted.bugs
+    ]
+    found = sum(bug.found for bug in hunted.bugs)
+    return {
+        "engine": hunted.engine,
+        "columns": oracles,
+        "rows": rows,
+        "words": f"{found} of {counted(len(rows), 'bug')} found with every one of "
+        f"{counted(hunted.seeds, 'seed')}",
+    }
+
+
+def _mark(oracle: str, caught_by: Sequence[str]) -> str:
+    """Whether an oracle caught a bug; the one that did so most often is the first."""
+    if oracle not in caught_by:
+        return ""
+    return MOST if oracle == caught_by[0] else TOO
+
+
+def _sessions(night: Night) -> Iterator[dict[str, Any]]:
+    """What the sessions of each plan did, and how each went, with the look of its lines."""
+    looks = map(look_of, count())
+    for session in night.sessions:
+        totals = session.totals
+        did = ", ".join(
+            [
+                counted(totals.traces, "trace"),
+                counted(totals.actions, "action"),
+                counted(totals.samples, "sample"),
+                counted(len(session.failures), "failure"),
+            ]
+        )
+        yield {
+            "words": f"{_name_of(session)}: {did};",
+            "ended": STOPPED[session.stop_reason],
+            "class": "" if session.stop_reason in {TIME, ACTIONS, FAILURES} else "wrong",
+            "timing": [
+                {"words": _words_of(timing), "colour": COLOURS[colour], "style": style}
+                for timing, (colour, style) in zip(timing_of(session), looks, strict=False)
+            ],
+        }
+
+
+def _words_of(timing: Timing) -> str:
+    speed = timing.actions / max(timing.seconds, 0.001)
+    return (
+        f"{timing.started}: {_duration(timing.seconds)}, {counted(timing.workers, 'worker')}, "
+        f"{speed:,.0f} actions/s"
+    )
