@@ -52,7 +52,7 @@ KEYS_OF_SEEDS = ("seeds", "reseeds")
 THREADS_MAX = 64
 DRAWN_PERIOD_MAX = 2**53
 """Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
-ZERO_IS_EVERY = ("hotspot", "random")
+ZERO_IS_EVERY = ("hotspot", "random", "unstated")
 """Where a period of 0 means that each allocation is sampled."""
 ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc")
 """Distances that may be 0 for a period of 1: an allocation would be sampled without end."""

@@ -21,7 +21,11 @@ from fuzz.protocol.contract import AtOnce, Contract
 from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.collectors import BUFFER_BYTES
 from fuzz.targets.hotspot.hotspot_command import AT_ONCE
-from fuzz.targets.hotspot.hotspot_driver import SETTINGS_AS_DOCUMENTED, HotspotTarget
+from fuzz.targets.hotspot.hotspot_driver import (
+    SETTINGS_AS_DOCUMENTED,
+    SETTINGS_OF_KINDS,
+    HotspotTarget,
+)
 from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, there
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class
@@ -32,6 +36,7 @@ THREADS = (2, 3)
 SETTINGS = tuple(
     attrs.evolve(each, default=THREADS[0], choices=THREADS) if each.name == "threads" else each
     for each in SETTINGS_AS_DOCUMENTED
+    if each not in SETTINGS_OF_KINDS  # What a share makes is always the same.
 )
 CALL_STATIC_LONG_METHOD = 134
 """Where it stands in JNI's table."""

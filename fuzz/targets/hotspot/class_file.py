@@ -18,21 +18,29 @@ PUBLIC_SUPER = 0x21
 
 
 def class_file(
-    name: str = NODE, fields: tuple[tuple[str, str], ...] = (NUMBER, PREV, NEXT)
+    name: str = NODE,
+    fields: tuple[tuple[str, str], ...] = (NUMBER, PREV, NEXT),
+    parent: str = OBJECT,
 ) -> bytes:
     """A public class of these fields, and no methods: objects are made without a constructor."""
-    texts = [name, OBJECT, *(text for field in fields for text in field)]
+    texts = [name, parent, *(text for field in fields for text in field)]
     pool = [struct.pack(">BH", UTF8, len(text)) + text.encode() for text in texts]
     pool += [struct.pack(">BH", CLASS, index) for index in (1, 2)]
-    own, parent = len(pool) - 1, len(pool)
+    own = len(pool) - 1
     places = count(3)
     rows = [struct.pack(">4H", 0, next(places), next(places), 0) for _ in fields]
     return b"".join(
         (
             struct.pack(">IHHH", MAGIC, 0, MAJOR_VERSION, len(pool) + 1),
             *pool,
-            struct.pack(">5H", PUBLIC_SUPER, own, parent, 0, len(rows)),
+            struct.pack(">5H", PUBLIC_SUPER, own, own + 1, 0, len(rows)),
             *rows,
             struct.pack(">2H", 0, 0),
         )
     )
+
+
+def node_with(longs: int) -> tuple[str, bytes]:
+    """The name and the class of nodes that have so many long integers besides."""
+    name = f"{NODE}{longs}"
+    return name, class_file(name, tuple((f"long{each}", "J") for each in range(longs)), NODE)

@@ -43,7 +43,7 @@ from fuzz.targets.hotspot.collectors import (
 )
 from fuzz.targets.hotspot.hotspot_command import HOTSPOT
 from fuzz.targets.hotspot.hotspot_state import JavaHeap, Samplers, SerialEden
-from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread, address_of
+from fuzz.targets.hotspot.java_machine import NODE_LONGS, JavaMachine, JavaThread, address_of
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 from fuzz.targets.process.serve import serve
 from fuzz.targets.process.threads import Threads
@@ -52,9 +52,10 @@ KINDS = {
     "node": KindLayout(type_index=1, fixed_bytes=32),
     "string": KindLayout(type_index=2, fixed_bytes=16, item_bytes=1),
     "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=4),
+    "weakref": KindLayout(type_index=4, fixed_bytes=32),
 }
-"""With references and class pointers of 4 bytes. A string is an array of bytes."""
-NODE, STRING, ARRAY = (kind.type_index for kind in KINDS.values())
+"""With references and class pointers of 4 bytes. A string is an array of bytes, or of longs."""
+NODE, STRING, ARRAY, WEAKREF = (kind.type_index for kind in KINDS.values())
 NODE_REFERENCES = 2
 OBJECT_BYTES_MAX = 2**18
 """Less than half a region of G1's."""
@@ -74,6 +75,11 @@ COLLECTIONS_MAX = 100
 """After so many it is no chance that others allocate."""
 PROMISED_PERIODS = Range(0, 2**16)
 """Shorter distances are longer on average than they should, being rounded up to whole bytes."""
+SETTINGS_OF_KINDS = (
+    Setting("node_longs", 0, Range(0, max(NODE_LONGS)), choices=(0, 0, 0, *NODE_LONGS)),
+    Setting("string_item_bytes", 1, Range(1, 8), choices=(1, 1, 8)),
+)
+"""How many long integers a node has besides, and whether strings are made of bytes or of these."""
 SETTINGS = (
     Setting(
         *(COLLECTOR, 0, Range(0, len(COLLECTORS) - 1)),
@@ -83,6 +89,7 @@ SETTINGS = (
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
     Setting("first_bytes", 4096, Range(1, 2**20)),
     Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
+    *SETTINGS_OF_KINDS,
 )
 """The collector, by its number; what the generator begins from, and what each thread has left until
 its first sample."""
@@ -92,9 +99,20 @@ SETTINGS_AS_DOCUMENTED = (
 )
 """What is left until the first samples is drawn, from the seed, for the only period that there is:
 another one is not promised to count before the next sample."""
-PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
+PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph")
 OBSERVES = (*PROMISED, "at", "seed")
 TOLD = (*OBSERVES, "buffer")
+
+
+def layout_under(chosen: Mapping[str, int]) -> Layout:
+    """What objects cost."""
+    node_bytes = KINDS["node"].fixed_bytes + WORD_BYTES * chosen["node_longs"]
+    kinds = {
+        **KINDS,
+        "node": attrs.evolve(KINDS["node"], fixed_bytes=node_bytes),
+        "string": attrs.evolve(KINDS["string"], item_bytes=chosen["string_item_bytes"]),
+    }
+    return attrs.evolve(LAYOUT, kinds=kinds)
 
 
 def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffers) -> Contract:
@@ -102,7 +120,7 @@ def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffe
     threads = chosen["threads"]
     return Contract(
         nursery_bytes=nursery_bytes,
-        layout=LAYOUT,
+        layout=layout_under(chosen),
         actions=HotspotTarget.ACTIONS,
         observes=OBSERVES if buffers.taken == "in order" else TOLD,
         sampling=SamplingRule(
@@ -132,7 +150,7 @@ def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Con
     """
     return Contract(
         nursery_bytes=nursery_bytes,
-        layout=LAYOUT,
+        layout=layout_under(chosen),
         actions=HotspotTarget.ACTIONS,
         observes=PROMISED,
         sampling=SamplingRule(
@@ -194,6 +212,7 @@ class HotspotTarget:
         settings = SETTINGS if is_built else SETTINGS_AS_DOCUMENTED
         chosen = chosen_settings(configuration, settings)
         self._settle(COLLECTORS[chosen[COLLECTOR]])
+        self._machine.names.use(chosen["node_longs"], chosen["string_item_bytes"])
         self._threads_now = chosen["threads"]
         if self._is_used or not self._attached.keys() >= {*range(self._threads_now)}:
             self._clear()
@@ -334,12 +353,17 @@ class HotspotTarget:
     def _allocate_string(
         self, thread: JavaThread, action: actions.AllocateString, said: Observation
     ) -> None:
-        self._placed(thread.new_bytes(action.length), said)
+        self._placed(thread.new_string(action.length), said)
 
     def _allocate_array(
         self, thread: JavaThread, action: actions.AllocateArray, said: Observation
     ) -> None:
         self._placed(thread.new_array(action.length), said)
+
+    def _allocate_weakref(
+        self, thread: JavaThread, action: actions.AllocateWeakref, said: Observation
+    ) -> None:
+        self._placed(thread.new_weak(self._roots[action.root]), said)
 
     def _placed(self, reference: int, said: Observation) -> None:
         self._roots.append(reference)
@@ -360,6 +384,11 @@ class HotspotTarget:
         self, thread: JavaThread, action: actions.ReadNumber, said: Observation
     ) -> None:
         said.value = _number(thread, self._roots[action.root])
+
+    def _read_weakref(
+        self, thread: JavaThread, action: actions.ReadWeakref, said: Observation
+    ) -> None:
+        said.alive = thread.is_alive(self._roots[action.root])
 
     def _write(self, thread: JavaThread, action: actions.Write, said: Observation) -> None:
         value = None if action.value is None else self._roots[action.value]
@@ -423,9 +452,11 @@ class HotspotTarget:
         actions.AllocateNode: _allocate_node,
         actions.AllocateString: _allocate_string,
         actions.AllocateArray: _allocate_array,
+        actions.AllocateWeakref: _allocate_weakref,
         actions.Free: _free,
         actions.Read: _read,
         actions.ReadNumber: _read_number,
+        actions.ReadWeakref: _read_weakref,
         actions.Write: _write,
         actions.WriteNumber: _write_number,
         actions.CopyArray: _copy_array,
@@ -460,8 +491,10 @@ def _discover(reference: int, queue: list[int], rows: dict[int, int]) -> int:
 
 
 def _row(thread: JavaThread, reference: int, queue: list[int], rows: dict[int, int]) -> list[int]:
-    if thread.is_bytes(reference):
+    if thread.is_string(reference):
         return [STRING, thread.length(reference)]
+    if thread.is_weak(reference):
+        return [WEAKREF, 0]
     if thread.is_node(reference):
         row = [NODE, thread.number(reference)]
         references = [thread.field(reference, field) for field in range(NODE_REFERENCES)]

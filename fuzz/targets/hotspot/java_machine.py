@@ -15,9 +15,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from fuzz.problems import BadInputError
-from fuzz.targets.hotspot.class_file import NEXT, NODE, NUMBER, OBJECT, PREV, class_file
+from fuzz.targets.hotspot.class_file import NEXT, NODE, NUMBER, OBJECT, PREV, class_file, node_with
 from fuzz.targets.hotspot.structs import word
 
+WEAK = "java/lang/ref/WeakReference"
+NODE_LONGS = (1, 7, 64)
+"""So many further fields nodes may have."""
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
 REFERENCE_TAGS = 7
 """From version 21 on these bits of a reference say what kind it is."""
@@ -38,7 +41,9 @@ JNI = {
     "DeleteGlobalRef": (22, None, REF),
     "DeleteLocalRef": (23, None, REF),
     "AllocObject": (27, REF, REF),
+    "NewObjectA": (30, REF, REF, REF, REF),
     "IsInstanceOf": (32, c_uint8, REF, REF),
+    "GetMethodID": (33, REF, REF, TEXT, TEXT),
     "GetFieldID": (94, REF, REF, TEXT, TEXT),
     "GetObjectField": (95, REF, REF, REF),
     "GetLongField": (101, LONG, REF, REF),
@@ -52,6 +57,7 @@ JNI = {
     "GetObjectArrayElement": (173, REF, REF, INT),
     "SetObjectArrayElement": (174, None, REF, INT, REF),
     "NewByteArray": (176, REF, INT),
+    "NewLongArray": (180, REF, INT),
     "ExceptionCheck": (228, c_uint8),
 }
 JVMTI = {
@@ -113,7 +119,10 @@ class Functions:
 
 
 class JavaNames:
-    """The classes, fields and methods that are needed, as JNI calls them."""
+    """The classes, fields and methods that are needed, as JNI calls them.
+
+    What nodes and strings are is settled by `use`.
+    """
 
     def __init__(self, jni: Functions, env: int) -> None:
         def kind(name: str) -> int:
@@ -122,11 +131,17 @@ class JavaNames:
 
         data = class_file()
         jni.DefineClass(env, NODE.encode(), None, data, len(data))
-        self.node, self.object, self.bytes = map(kind, (NODE, OBJECT, "[B"))
+        self.node, self.object, self.weak = map(kind, (NODE, OBJECT, WEAK))
+        self._nodes = {0: self.node}
+        for longs in NODE_LONGS:
+            name, data = node_with(longs)
+            jni.DefineClass(env, name.encode(), None, data, len(data))
+            self._nodes[longs] = kind(name)
+        self._strings = {1: (kind("[B"), jni.NewByteArray), 8: (kind("[J"), jni.NewLongArray)}
         self.thread, self.system = map(kind, ("java/lang/Thread", "java/lang/System"))
         fields = [(self.node, *each) for each in (NUMBER, PREV, NEXT)]
-        fields.append((self.thread, "eetop", "J"))
-        self.number, *self.references, self.eetop = (
+        fields += [(self.thread, "eetop", "J"), (self.weak, "referent", f"L{OBJECT};")]
+        self.number, *self.references, self.eetop, self.referent = (
             there(jni.GetFieldID(env, owner, name.encode(), descriptor.encode()))
             for owner, name, descriptor in fields
         )
@@ -135,6 +150,12 @@ class JavaNames:
             (self.system, b"arraycopy", b"(Ljava/lang/Object;ILjava/lang/Object;II)V"),
         )
         self.current, self.copy = (there(jni.GetStaticMethodID(env, *each)) for each in methods)
+        self.make_weak = there(jni.GetMethodID(env, self.weak, b"<init>", b"(Ljava/lang/Object;)V"))
+
+    def use(self, node_longs: int, string_item_bytes: int) -> None:
+        """From here on nodes have so many further fields, and strings such items."""
+        self.node_to_make = self._nodes[node_longs]
+        self.string, self.new_string = self._strings[string_item_bytes]
 
 
 class JavaMachine:
@@ -264,11 +285,20 @@ class JavaThread:
 
     def new_node(self) -> int:
         """A node."""
-        return self.kept(self._jni.AllocObject(self._env, self._names.node))
+        return self.kept(self._jni.AllocObject(self._env, self._names.node_to_make))
 
-    def new_bytes(self, length: int) -> int:
-        """An array of bytes."""
-        return self.kept(self._jni.NewByteArray(self._env, length))
+    def new_string(self, length: int) -> int:
+        """An array of bytes, or of long integers."""
+        return self.kept(self._names.new_string(self._env, length))
+
+    def new_weak(self, root: int) -> int:
+        """A weak reference to an object."""
+        names = self._names
+        arguments = c_int64(root)
+        made = self._jni.NewObjectA(
+            self._env, names.weak, names.make_weak, ctypes.addressof(arguments)
+        )
+        return self.kept(made)
 
     def new_array(self, length: int) -> int:
         """An array of null references."""
@@ -293,9 +323,20 @@ class JavaThread:
         """Whether the object is a node."""
         return bool(self._jni.IsInstanceOf(self._env, reference, self._names.node))
 
-    def is_bytes(self, reference: int) -> bool:
-        """Whether it is an array of bytes."""
-        return bool(self._jni.IsInstanceOf(self._env, reference, self._names.bytes))
+    def is_string(self, reference: int) -> bool:
+        """Whether it is an array of what strings are made of."""
+        return bool(self._jni.IsInstanceOf(self._env, reference, self._names.string))
+
+    def is_weak(self, reference: int) -> bool:
+        """Whether it is a weak reference."""
+        return bool(self._jni.IsInstanceOf(self._env, reference, self._names.weak))
+
+    def is_alive(self, weak: int) -> bool:
+        """Whether a weak reference's object is."""
+        found = self._jni.GetObjectField(self._env, weak, self._names.referent)
+        if found is not None:
+            self._jni.DeleteLocalRef(self._env, found)
+        return found is not None
 
     def number(self, node: int) -> int:
         """A node's number."""

@@ -34,6 +34,7 @@ from fuzz.protocol.actions import (
     AllocateArray,
     AllocateNode,
     AllocateString,
+    AllocateWeakref,
     BeginThread,
     CheckHeap,
     CollectFull,
@@ -45,6 +46,7 @@ from fuzz.protocol.actions import (
     Free,
     Read,
     ReadNumber,
+    ReadWeakref,
     SetPeriod,
     TakeIdentity,
     Write,
@@ -240,6 +242,33 @@ def test_the_last_buffer_of_eden_is_smaller_but_not_too_small(
     assert places_of(target, *sizes)[-2:] == ["buffer", where]
 
 
+@pytest.mark.parametrize("collector", EACH_COLLECTOR)
+def test_a_weak_reference_ends_with_its_object(collector: int, target: FullTarget) -> None:
+    run = Run(target, {"collector": collector})
+    for action in (AllocateNode(1), AllocateWeakref(0), CollectFull()):
+        run.step(action)
+    assert run.step(ReadWeakref(1)).alive is True
+    for action in (Free(0), CollectFull()):
+        run.step(action)
+    assert run.step(ReadWeakref(0)).alive is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "action", "size_bytes"),
+    [
+        ({"node_longs": 7}, AllocateNode(0), 88),
+        ({"string_item_bytes": 8}, AllocateString(3), 40),
+        ({}, AllocateWeakref(0), 32),
+    ],
+)
+def test_an_object_costs_what_its_trace_settles(
+    settings: Mapping[str, int], action: Action, size_bytes: int, target: FullTarget
+) -> None:
+    run = Run(target, settings)
+    run.step(AllocateNode(1))
+    assert run.step(action).size == size_bytes
+
+
 def test_threads_draw_from_one_generator(target: FullTarget) -> None:
     contract = target.start({"threads": 3})
     assert len({*contract.sampling.seeds}) == 1
@@ -288,6 +317,7 @@ EACH_ACTION: list[Action] = [
     *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
     *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectFull(), TakeIdentity(1)),
     *(EndThread(thread=1), BeginThread(thread=1), AllocateNode(3, thread=1), Free(5)),
+    *(AllocateWeakref(0), ReadWeakref(5), Free(5)),
     *(Free(1), AllocateString(500_000), DisableSampling(), AllocateNode(9), CheckHeap()),
 ]
 """Read makes one more root."""
@@ -367,7 +397,7 @@ def test_a_copy_of_the_generators_state_is_told_from_the_generator(java: Path) -
 
 
 def test_nothing_is_observed_of_samplers_and_buffers(target: FullTarget) -> None:
-    told = {"samples", "minors", "size", "at", "seed", "value", "identity", "graph"}
+    told = {"samples", "minors", "size", "at", "seed", "value", "alive", "identity", "graph"}
     assert {*target.start({}).observes} == told
     assert {*target.start({"collector": 1}).observes} == told | {"buffer"}
 
