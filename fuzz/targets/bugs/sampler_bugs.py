@@ -140,17 +140,16 @@ class EnablingDraws(ShippedSampling):
 
 
 @HOTSPOT.bug(
-    "outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling", "places"), 4
+    "outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling", "places"), 3
 )
 class OutsideDesync(CountingAllocated):
     """With an object outside the TLAB, what is free up to the sample point is charged too early."""
 
     def notify(self, size_bytes: int, placed: Placed) -> int:
-        count = super().notify(size_bytes, placed)
         if self.period_bytes and placed == "outside":
             # Correct: nothing. It counts when it is allocated.
             self._allocated[self._eden.thread].outside_bytes += self._eden.tlab.free_bytes
-        return count
+        return super().notify(size_bytes, placed)
 
 
 @HOTSPOT.bug(

@@ -24,10 +24,10 @@ from gcmodel.sampling.tlab import TlabNursery
 
 EDEN_BYTES = Setting("nursery_bytes", 1024, Range(64, 2**20, 8))
 OF_TLABS = (
-    Setting("desired_bytes", 128, Range(8, 2**16, 8), at_most="nursery_bytes"),
-    Setting("least_bytes", 32, Range(8, 2**12, 8), at_most="nursery_bytes"),
-    Setting("reserve_bytes", 16, Range(0, 576, 8)),
-    Setting("waste_bytes", 16, Range(0, 2**12, 8)),
+    Setting("desired_bytes", 128, Range(32, 2**14, 8)),
+    Setting("least_bytes", 32, Range(8, 2**11, 8)),
+    Setting("reserve_bytes", 16, Range(16, 576, 8)),
+    Setting("waste_bytes", 16, Range(8, 512, 8)),
     Setting("waste_increment_bytes", 8, Range(0, 64, 8)),
 )
 OF_SAMPLERS = (

@@ -69,7 +69,8 @@ SEED_OF_256 = 38
 SEED_OF_LONG = 234248
 """The first distance of this seed is more than 4.85 periods."""
 OTHER_SEED = {"threads": 2, "sampler_seed": 5}
-TLABS_OF_A_NODE = {"desired_bytes": 16}
+TLABS_OF_A_NODE = {"desired_bytes": 32, "reserve_bytes": 32}
+NO_TLABS = {"desired_bytes": 32, "reserve_bytes": 40}
 LONG_STRING = AllocateString(767)
 """It lies outside a TLAB of the default size, in eden."""
 EACH_BYTE = {"period_bytes": 1}
@@ -121,7 +122,7 @@ TRIGGERS: dict[str, Story] = {
         {},
         [EnableSampling(MIB), MIB_STRING, EMPTY, *[MIB_LESS_EMPTY, EMPTY] * 3],
     ),
-    "outside-tlab-desync": ({"first_bytes": 960}, [EVERY_8, NODE, LONG_STRING, NODE]),
+    "outside-tlab-desync": ({"first_bytes": 900}, [EVERY_8, NODE, LONG_STRING]),
     "flush-only-at-refill": ({}, [EVERY_8, NODE, EMPTY]),
     "outside-drawn-apart": ({"sampler_seed": 1}, [NODE, EVERY_8, AllocateNode(0, True)]),
     "enabling-draws": ({}, [NODE, EVERY_8, NODE]),
@@ -240,7 +241,7 @@ NEAR_MISSES: dict[str, Story] = {
     # The program is not in step with the stride.
     "fixed-stride-bias": ({}, [EnableSampling(MIB), *[MIB_LESS_EMPTY] * 8]),
     # The thread has no TLAB.
-    "outside-tlab-desync": ({"first_bytes": 960}, [EVERY_8, LONG_STRING, NODE, NODE]),
+    "outside-tlab-desync": ({"first_bytes": 900}, [EVERY_8, LONG_STRING, NODE]),
     # Every object refills.
     "flush-only-at-refill": ({"context_bytes": 8}, [EVERY_8, NODE, EMPTY]),
     # The thread has no context yet.
@@ -277,7 +278,7 @@ NEAR_MISSES: dict[str, Story] = {
     # The object has another TLAB.
     "deaf-after-enable": ({}, [EVERY_8, AllocateString(39), NODE, AllocateString(103)]),
     # It lies outside the TLAB.
-    "stale-bytes-after-enable": ({"desired_bytes": 8}, [NODE, EVERY_8, NODE]),
+    "stale-bytes-after-enable": (NO_TLABS, [NODE, EVERY_8, NODE]),
     # The TLAB was used up.
     "retired-buffer-charged": (
         {"first_bytes": 72, **TLABS_OF_A_NODE},
