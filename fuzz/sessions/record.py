@@ -19,8 +19,8 @@ and whoever reports on sessions reads it. The keys, in this order:
 - `beyond`: failures in what is no whole chunk, or comes after one that is not: cut off by the time,
   or interrupted. Their files are in the corpus's folder `beyond`.
 - `timing`: of each session that contributed `started` (UTC), `seconds`, `workers`, `actions` (cut
-  off or not), `actions_per_second`, `chunks` (how many are whole by then), and `history`, at most a
-  hundred points of [seconds, actions, probes reached, failures found].
+  off or not), `actions_per_second`, `chunks` (how many are whole by then), `history`, at most a
+  hundred points of [seconds, actions, probes reached, failures found], and `versions`.
 
 Invariant: of one plan, all but `timing` and `beyond` are functions of the chunks, so that the same
 chunks give the same bytes, however many workers or parts they were run by.
@@ -136,6 +136,22 @@ def plan_data(plan: Plan) -> Data:
         "seed": plan.seed,
         "budget_actions": plan.actions,
     }
+
+
+def versions_of(plan: Plan) -> dict[str, str]:
+    """What runs: gcfuzz, Python, the target as it says of itself, the commit of this folder."""
+    import platform
+    import subprocess
+    from importlib.metadata import version
+
+    found = {"gcfuzz": version("gcfuzz"), "python": platform.python_version()}
+    if plan.options.contract is not None and plan.options.contract.version:
+        found["target"] = plan.options.contract.version
+    with suppress(OSError, subprocess.SubprocessError):
+        git = ["git", "rev-parse", "HEAD"]
+        said = subprocess.run(git, capture_output=True, check=True, text=True)  # noqa: S603 - ours
+        found["commit"] = said.stdout.strip()
+    return found
 
 
 def failure_data(find: Find, corpus: Path) -> Data:

@@ -257,6 +257,7 @@ class Session:
         self._history_step_seconds = 0.1
         self._started = self._last_new = self._recorded = time.monotonic()
         self._started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._versions = record.versions_of(plan)
 
     def _take_up(self, earlier: SessionRecord) -> None:
         """Go on where an earlier session stopped."""
@@ -643,6 +644,7 @@ class Session:
             "actions_per_second": round(self._done.actions / seconds),
             "chunks": self._settled,
             "history": self._history,
+            "versions": self._versions,
         }
         return SessionRecord(
             plan=record.plan_data(self._plan),

@@ -282,7 +282,6 @@ def _sessions(night: Night) -> Iterator[dict[str, Any]]:
 
 def _words_of(timing: Timing) -> str:
     speed = timing.actions / max(timing.seconds, 0.001)
-    return (
-        f"{timing.started}: {_duration(timing.seconds)}, {counted(timing.workers, 'worker')}, "
-        f"{speed:,.0f} actions/s"
-    )
+    how = _duration(timing.seconds), counted(timing.workers, "worker"), f"{speed:,.0f} actions/s"
+    versions = (f"{name} {version}" for name, version in timing.versions.items())
+    return f"{timing.started}: {', '.join([*how, *versions])}"

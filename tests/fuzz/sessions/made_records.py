@@ -47,6 +47,7 @@ def timing(*history: tuple[float, int, int, int], **changed: object) -> Data:
         "actions_per_second": 2,
         "chunks": 2,
         "history": [*history],
+        "versions": {"gcfuzz": "0.1.0", "commit": "8255874"},
         **changed,
     }
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +94,21 @@ def test_the_summary_repeats_the_plan(tmp_path: Path) -> None:
     summary = run(tmp_path, "--actions", "200", "--seed", "7", "--workers", "2").summary
     plan = ("target", "engine", "seed", "budget_actions", "stop_reason")
     assert [summary[key] for key in plan] == ["reference", "random", 7, 200, "actions"]
+
+
+def test_the_summary_says_what_ran_and_from_which_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("install Debian's git")
+    monkeypatch.chdir(tmp_path)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
+        subprocess.run([*git, *command], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    [timing] = run(tmp_path, "--actions", "1").summary["timing"]
+    versions = {"gcfuzz": version("gcfuzz"), "python": platform.python_version()}
+    assert timing["versions"] == {**versions, "commit": head.stdout.strip()}
 
 
 def test_the_summary_lists_each_find_with_its_file(found: Result) -> None:

@@ -153,6 +153,11 @@ def test_the_known_bugs_are_a_matrix(page: str) -> None:
     assert '<td class="spare">○</td><td class="spare">●</td>' in page
 
 
+def test_a_session_says_how_it_went_and_what_ran(page: str) -> None:
+    how = "120 min, 2 workers, 0 actions/s, gcfuzz 0.1.0, commit 8255874"
+    assert page.count(f"2026-11-22T02:00:00+00:00: {how}") == 2
+
+
 def test_what_others_wrote_is_text_and_nothing_else(page: str) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;{{ 7 * 7 }}\\x1b[1m\\u202e" in page
     assert "<script" not in page
