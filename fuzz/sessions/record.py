@@ -208,6 +208,27 @@ def path_for(plan: Plan) -> Path:
     return plan.corpus / FOLDER / f"{name_of(plan_data(plan))}{'' if is_whole else part}.json"
 
 
+def resumed(plan: Plan, any_seed: bool) -> tuple[Plan, SessionRecord]:
+    """What a session goes on from: its plan, and the record of the last that had it.
+
+    Raises BadInputError if there is none.
+    """
+    found = []
+    for path, each in records_in(plan.corpus):
+        same = attrs.evolve(plan, seed=each.plan["seed"]) if any_seed else plan
+        if each.plan == plan_data(same) and path == path_for(same):
+            found.append((max(one["started"] for one in each.timing), same.seed, same, each))
+    if not found:
+        raise BadInputError(
+            f"{plan.corpus / FOLDER}: no such session to resume; leave out --resume"
+        )
+    _, _, same, earlier = max(found, key=lambda each: each[:2])
+    chunks = earlier.pieces[0].chunks
+    if len(earlier.pieces) > 1 or same.share[: len(chunks)] != chunks:
+        raise BadInputError(f"{path_for(same)}: has parts only; resume these")
+    return same, earlier
+
+
 def name_of(plan: Data) -> str:
     """The name of the record of a whole plan, without its suffix."""
     digest = zlib.crc32(json.dumps(plan).encode())

@@ -27,8 +27,10 @@ from fuzz.terminal.streams import Screen, in_columns
 from fuzz.terminal.target_options import (
     PATH,
     ByteSize,
+    ChunkRange,
     Duration,
     OneOf,
+    Part,
     TargetChoice,
     after_option,
     before_option,
@@ -78,6 +80,13 @@ def cli() -> None:
     type=click.IntRange(min=1),
     help="Budget in actions; the session is then reproducible.",
 )
+@click.option(
+    "--chunks",
+    type=ChunkRange(),
+    help="Budget as a range of chunks, 0:5120: what they were, again.",
+)
+@click.option("--part", type=Part(), help="Run the third of sixteen parts: 3/16.")
+@click.option("--resume", is_flag=True, help="Go on where such a session stopped.")
 @corpus_option(
     default=Path("corpus"), show_default=True, help="Where finds are saved; made if missing."
 )
@@ -99,6 +108,9 @@ def run(  # noqa: PLR0913 - the options of the command
     workers: int,
     seconds: float | None,
     actions: int | None,
+    chunks: range | None,
+    part: slice | None,
+    resume: bool,
     corpus_folder: Path,
     summary: Path | None,
     stops_first: bool,
@@ -111,11 +123,13 @@ def run(  # noqa: PLR0913 - the options of the command
     from fuzz.files import check_writable
     from fuzz.run import BROKE
     from fuzz.sessions import corpus, record, selfcheck, session
-    from fuzz.sessions.plan import Plan
+    from fuzz.sessions.plan import UNLIMITED, Plan
     from fuzz.terminal.session_report import SessionReporter
 
-    if seconds is not None and actions is not None:
-        raise BadInputError("--time and --actions are two budgets; give one of them")
+    budgets = {"--time": seconds, "--actions": actions, "--chunks": chunks}
+    given = [name for name, value in budgets.items() if value is not None]
+    if len(given) > 1:
+        raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
     choice, earlier = _told_apart(choice, before, after, engine, without)
     plan = Plan(
         target=choice.name_without_trace,
@@ -124,17 +138,21 @@ def run(  # noqa: PLR0913 - the options of the command
         seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
         workers=workers,
         corpus=corpus_folder,
-        seconds=(seconds or 30.0) if actions is None else None,
+        seconds=seconds if given else 30.0,
         actions=actions,
+        chunks=(chunks or range(UNLIMITED))[part or slice(None)],
         failures_max=1 if stops_first else failures_max,
         before=earlier,
     ).under_contract()
     corpus.open_folder(corpus_folder)
+    recorded = None
+    if resume:
+        plan, recorded = record.resumed(plan, any_seed=seed is None)
     if summary is not None:
         check_writable(summary)
     reporter = SessionReporter(Screen())
     reporter(session.Started(plan, selfcheck.check_harness()))
-    finished = session.Session(plan, [reporter]).run()
+    finished = session.Session(plan, [reporter], recorded).run()
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
@@ -168,6 +186,21 @@ def _told_apart(
     earlier = choice.told_apart(before)
     options = attrs.evolve(earlier.options, without=without)
     return choice.told_apart(after), Before(earlier.name_without_trace, options)
+
+
+@cli.command("merge")
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=PATH)
+@click.option(
+    "-o", "--output", metavar="FOLDER", required=True, type=PATH, help="The new corpus; made."
+)
+def merge_command(folders: tuple[Path, ...], output: Path) -> int:
+    """Put corpora together: parts of one session become what the whole would have left."""
+    from fuzz.sessions.merge import merge
+    from fuzz.terminal.session_report import print_record
+
+    for each in merge(folders, output):
+        print_record(Screen(), each)
+    return CLEAN
 
 
 @cli.command("replay")

@@ -63,7 +63,8 @@ class SessionReporter:
                 self._finish(event)
 
     def _start(self, plan: Plan, bugs_checked: int) -> None:
-        budget = f"{plan.seconds:g} s" if plan.seconds else f"{plan.actions} actions"
+        budget = "chunks" if plan.actions is None else f"{plan.actions} actions"
+        budget = budget if plan.seconds is None else f"{plan.seconds:g} s"
         self._screen.print(
             f"gcfuzz: target {' '.join([plan.target, *plan.options.words])}, "
             f"engine {plan.engine}, seed {plan.seed}, "
@@ -114,12 +115,28 @@ class SessionReporter:
         )
         for line in _probe_lines(finished.plan.probes, totals.probes):
             self._screen.print(line)
+        if finished.stop_reason in {record.TIME, record.INTERRUPTED}:
+            print_record(self._screen, finished.record)
         failures = counted(
             len(broken), "failure" if finished.plan.before is None else "new failure"
         )
         how = f" in {finished.seconds:.1f} s; {STOPPED[finished.stop_reason]}"
         how += "" if totals.actions else " before anything was done"
         self._screen.print_parts((failures, "bold"), (how, ""))
+
+
+def print_record(screen: Screen, what: record.SessionRecord) -> None:
+    """What of a session, or of several, can be had again: the whole chunks."""
+    plan, totals = what.plan, what.totals
+    for piece in what.pieces:
+        chunks = f"chunks {piece.chunks.start}:{piece.chunks.stop}"
+        every = f", every {piece.chunks.step}" if piece.chunks.step > 1 else ""
+        lost = f", but for {', '.join(map(str, piece.lost))}" if piece.lost else ""
+        screen.print(f"whole: {chunks}{every}{lost} of {plan['target']} with seed {plan['seed']}")
+    screen.print(
+        f"in these: {counted(totals.actions, 'action')}, {counted(len(what.failures), 'failure')}"
+        + (f"; beyond: {counted(len(what.beyond), 'failure')}" if what.beyond else "")
+    )
 
 
 def _cause_lines(finds: Sequence[Find], numbers: Mapping[tuple[str, ...], int]) -> Iterator[str]:

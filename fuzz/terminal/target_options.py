@@ -63,6 +63,38 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * SECONDS_PER_UNIT[match[2]]
 
 
+class ChunkRange(click.ParamType[range]):
+    """Chunks from one up to another, 0:5120; converts to a range."""
+
+    name = "FROM:TO"
+
+    def convert(
+        self, value: str | range, param: click.Parameter | None, ctx: click.Context | None
+    ) -> range:
+        if isinstance(value, range):
+            return value
+        match = re.fullmatch(r"(\d{1,15}):(\d{1,15})", value, re.ASCII)
+        if not match or int(match[1]) >= int(match[2]):
+            self.fail(f"{value!r} are no chunks; write 0:5120", param, ctx)
+        return range(int(match[1]), int(match[2]))
+
+
+class Part(click.ParamType[slice]):
+    """One part of several, 3/16; converts to the slice that takes it out."""
+
+    name = "K/N"
+
+    def convert(
+        self, value: str | slice, param: click.Parameter | None, ctx: click.Context | None
+    ) -> slice:
+        if isinstance(value, slice):
+            return value
+        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value, re.ASCII)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            self.fail(f"{value!r} is no part; write 3/16 for the third of sixteen", param, ctx)
+        return slice(int(match[1]) - 1, None, int(match[2]))
+
+
 class ByteSize(click.ParamType[int]):
     """A size like 64, 4k, 1M or 2G; converts to bytes."""
 

@@ -1,0 +1,310 @@
+"""A session is a sum of chunks: whoever runs them, in whatever parts, they leave the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.problems import BadInputError
+from fuzz.sessions import record
+from fuzz.sessions.merge import merge, merged_record
+from fuzz.sessions.plan import CHUNK_ACTIONS, Plan, SessionTotals, actions_before
+from fuzz.sessions.record import ACTIONS, Piece, SessionRecord, plan_data
+from fuzz.sessions.session import Event, Progress, Session, WorkerDied
+from fuzz.targets import TargetOptions
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, MISMATCH, BAD_INPUT = range(3)
+PLANTED = "reference+one-sample-per-object+sample-on-equality"
+BUDGET = 6000
+PLAN = Plan("reference", "random", 1, 1, Path("corpus"))
+
+Left = dict[str, Any]
+
+
+def left_in(folder: Path) -> Left:
+    """All that sessions left in a corpus, but for what is named as not the same."""
+    files: Left = {}
+    for path in folder.rglob("*"):
+        if path.suffix == ".json":
+            data = json.loads(path.read_bytes())
+            del data["timing"], data["beyond"]
+            files[path.name] = data
+        elif path.is_file() and path.parent.name != "beyond":
+            files[path.name] = path.read_bytes()
+    return files
+
+
+def run(corpus: Path, *options: str, seed: str = "3") -> Left:
+    words = ["--target", PLANTED, "--seed", seed, "--corpus", str(corpus), *options]
+    assert run_command_line(["run", *words]) in {CLEAN, MISMATCH}
+    return left_in(corpus)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """What one worker leaves."""
+    return run(tmp_path_factory.mktemp("whole"), "--actions", str(BUDGET))
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """What four parts of the same leave."""
+    folders = [tmp_path_factory.mktemp(f"part{number}") for number in range(1, 5)]
+    for number, folder in enumerate(folders, 1):
+        run(folder, "--actions", str(BUDGET), "--part", f"{number}/4")
+    return folders
+
+
+# How a plan is cut.
+
+
+def test_chunks_have_all_actions_of_a_budget() -> None:
+    for actions in (1, 63, 64, 65, 5000, 16_127, 16_128, 16_129, 100_000):
+        plan = attrs.evolve(PLAN, actions=actions)
+        assert sum(plan.chunk(index).actions for index in plan.share) == actions
+        assert all(plan.chunk(index).actions > 0 for index in plan.share)
+
+
+def test_chunks_grow_to_their_size_and_leave_none_out() -> None:
+    sizes = [PLAN.chunk(index).actions for index in range(100)]
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == (64, CHUNK_ACTIONS)
+    assert [actions_before(index) for index in range(101)] == [
+        sum(sizes[:index]) for index in range(101)
+    ]
+
+
+def test_parts_share_a_plan_s_chunks() -> None:
+    plan = attrs.evolve(PLAN, actions=50_000)
+    shares = [attrs.evolve(plan, chunks=plan.chunks[part::3]).share for part in range(3)]
+    assert sorted(index for share in shares for index in share) == [*plan.share]
+
+
+def test_more_parts_than_chunks_have_nothing_to_do() -> None:
+    assert not attrs.evolve(PLAN, actions=64, chunks=PLAN.chunks[5::16]).share
+
+
+# What is the same.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["2", "4"])
+def test_any_number_of_workers_leaves_the_same(workers: str, whole: Left, tmp_path: Path) -> None:
+    assert len(whole) > 5
+    assert run(tmp_path, "--actions", str(BUDGET), "--workers", workers) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [1, -1])
+def test_parts_merged_in_any_order_are_the_whole(
+    order: int, whole: Left, parts: list[Path], tmp_path: Path
+) -> None:
+    folders = map(str, parts[::order])
+    assert run_command_line(["merge", *folders, "-o", str(tmp_path / "merged")]) == CLEAN
+    assert left_in(tmp_path / "merged") == whole
+
+
+@pytest.mark.slow
+def test_what_was_merged_may_be_merged_again(
+    whole: Left, parts: list[Path], tmp_path: Path
+) -> None:
+    some, rest, again = (tmp_path / name for name in ("some", "rest", "again"))
+    merge(parts[:2], some)
+    merge([parts[2], parts[2], some], rest)
+    merge([parts[0], rest, some, parts[3]], again)
+    assert left_in(again) == whole
+
+
+@pytest.mark.slow
+def test_the_chunks_of_a_session_of_time_can_be_repeated(tmp_path: Path) -> None:
+    def end(event: Event) -> None:
+        if isinstance(event, Progress) and event.totals.actions > BUDGET:
+            session._deadline = 0.0  # noqa: SLF001 - how fast it is, is chance
+
+    plan = Plan(PLANTED, "random", 3, 2, tmp_path / "timed", seconds=3600.0)
+    plan.corpus.mkdir()
+    session = Session(plan.under_contract(), [end])
+    session.run()
+    timed = left_in(plan.corpus)
+    [first] = (each for name, each in timed.items() if name.endswith(".json"))
+    [piece] = first["pieces"]
+    start, stop, _ = piece["chunks"]
+    again = run(tmp_path / "again", "--chunks", f"{start}:{stop}")
+    [second] = (each for name, each in again.items() if name.endswith(".json"))
+    assert (first.pop("stop_reason"), second.pop("stop_reason")) == ("time", "actions")
+    assert first == second
+    assert {name for name in timed if name.endswith(".jsonl")} == {
+        name for name in again if name.endswith(".jsonl")
+    }
+
+
+@pytest.mark.slow
+def test_a_session_that_was_interrupted_goes_on_and_leaves_the_same(
+    whole: Left, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Progress) and event.totals.actions > BUDGET / 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    plan = Plan(PLANTED, "random", 3, 1, tmp_path, actions=BUDGET).under_contract()
+    stopped = Session(plan, [interrupt]).run()
+    assert 0 < stopped.record.totals.actions < BUDGET
+    words = ["--target", PLANTED, "--corpus", str(tmp_path), "--actions", str(BUDGET), "--resume"]
+    assert run_command_line(["run", *words]) == MISMATCH
+    assert "seed 3" in capsys.readouterr().out
+    assert left_in(tmp_path) == whole
+
+
+CRASHING = """
+import os, sys, zlib
+from fuzz.targets import make_target
+from fuzz.targets.process.serve import serve
+
+class Crashing:
+    name = "crashing"
+    def __init__(self):
+        self.target = make_target("reference")
+    def start(self, configuration):
+        self.crashes = zlib.crc32(repr(configuration).encode()) % 10 == 0
+        return self.target.start(configuration)
+    def perform(self, action):
+        self.crashes and os._exit(7)
+        return self.target.perform(action)
+
+serve(Crashing(), sys.stdin, sys.stdout)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_crashes_in_every_tenth_trace_takes_no_worker_along(tmp_path: Path) -> None:
+    program = tmp_path / "crashing.py"
+    program.write_text(CRASHING)
+    events: list[Event] = []
+    options = TargetOptions((sys.executable, str(program)))
+    plan = Plan("process", "random", 1, 2, tmp_path, actions=700, options=options)
+    finished = Session(plan.under_contract(), [events.append]).run()
+    assert not [event for event in events if isinstance(event, WorkerDied)]
+    assert finished.is_done
+    assert finished.record.totals.actions == 700
+    assert {find.failure.field for find in finished.finds} == {"error"}
+
+
+# Merging.
+
+
+def record_of(*chunks: range, seed: int = 1, lost: tuple[int, ...] = ()) -> SessionRecord:
+    pieces = [Piece(each, SessionTotals(actions=64 * len(each)), lost) for each in chunks]
+    plan = plan_data(attrs.evolve(PLAN, seed=seed))
+    timing = ({"started": f"{chunks}", "chunks": 0},)
+    return SessionRecord(plan, (), tuple(pieces), (), ACTIONS, timing=timing)
+
+
+def spans(*records: SessionRecord) -> list[range]:
+    merged = [merged_record(order) for order in (records, records[::-1], [*records, records[0]])]
+    assert merged[0] == merged[1] == merged[2]
+    return [piece.chunks for piece in merged[0].pieces]
+
+
+def test_parts_that_were_cut_off_are_pieces() -> None:
+    assert spans(record_of(range(0, 30, 3)), record_of(range(1, 10, 3))) == [
+        range(0, 30, 3),
+        range(1, 10, 3),
+    ]
+
+
+def test_ranges_that_follow_each_other_are_one() -> None:
+    merged = spans(record_of(range(10, 20)), record_of(range(10)), record_of(range(20, 25)))
+    assert merged == [range(25)]
+
+
+def test_what_lies_in_another_counts_once() -> None:
+    merged = merged_record([record_of(range(30)), record_of(range(0, 30, 3)), record_of(range(7))])
+    assert [piece.chunks for piece in merged.pieces] == [range(30)]
+    assert merged.totals.actions == 30 * 64
+
+
+def test_a_chunk_that_one_lost_is_taken_from_another() -> None:
+    merged = merged_record([record_of(range(9), lost=(3,)), record_of(range(9))])
+    assert [piece.lost for piece in merged.pieces] == [()]
+
+
+def test_records_that_are_cut_otherwise_are_not_added_up() -> None:
+    with pytest.raises(BadInputError, match="merge the parts of one cut"):
+        merged_record([record_of(range(0, 30, 2)), record_of(range(0, 30, 3))])
+
+
+def saved(folder: Path, *records: SessionRecord) -> Path:
+    (folder / "sessions").mkdir(parents=True)
+    for number, each in enumerate(records):
+        record.write(each, folder / "sessions" / f"{number}.json")
+    return folder
+
+
+def test_plans_stay_apart(tmp_path: Path) -> None:
+    one = saved(tmp_path / "one", record_of(range(3)))
+    two = saved(tmp_path / "two", record_of(range(3, 5)), record_of(range(4), seed=2))
+    assert [each.plan["seed"] for each in merge([one, two], tmp_path / "out")] == [1, 2]
+
+
+def test_a_trace_that_no_session_tells_of_is_kept(tmp_path: Path) -> None:
+    (saved(tmp_path / "one") / "mine.jsonl").write_text("mine")
+    merge([tmp_path / "one"], tmp_path / "out")
+    assert (tmp_path / "out" / "mine.jsonl").read_text() == "mine"
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = record_of(range(0, 9, 2), range(1), lost=(4,))
+    record.write(written, tmp_path / "record.json")
+    assert record.read(tmp_path / "record.json") == written
+
+
+# What cannot be asked for.
+
+
+@pytest.fixture
+def complaint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], str]:
+    monkeypatch.chdir(tmp_path)
+
+    def complain(words: str) -> str:
+        assert run_command_line(shlex.split(words)) == BAD_INPUT
+        return capsys.readouterr().err
+
+    return complain
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run --chunks 0:5 --actions 3", "--actions and --chunks are budgets; give one"),
+        ("run --chunks 5:5", "write 0:5120"),
+        ("run --part 17/16", "write 3/16"),
+        ("run --part 0/16", "write 3/16"),
+        ("run --resume --actions 5", "no such session to resume"),
+        ("merge nowhere -o out", "nowhere: there is no such folder"),
+        ("merge . -o .", "has something in it"),
+    ],
+)
+def test_what_makes_no_session_is_said(
+    words: str, said: str, complaint: Callable[[str], str]
+) -> None:
+    Path("something").touch()
+    assert said in complaint(words)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"gcfuzz_session": 2}', '{"gcfuzz_session": 1}'])
+def test_what_is_no_record_is_bad_input(text: str, tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text(text)
+    with pytest.raises(BadInputError, match=r"record\.json"):
+        record.read(tmp_path / "record.json")
