@@ -20,7 +20,7 @@ from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import NAMES, Action, BeginThread, SetCallback
+from fuzz.protocol.actions import NAMES, Action, BeginThread, RunAtOnce, SetCallback
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -28,6 +28,8 @@ from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import Header, Trace
 from fuzz.words import in_words
 
+RACING_TRIES = 20
+"""So often a trace is run until it fails, if threads run at once in it."""
 CHANGES = BROKE, MENDED, STILL_FAILS, OBSERVABLE = "broke", "mended", "still-fails", "observable"
 """What a change of a target did, the worst first."""
 
@@ -48,6 +50,10 @@ class Failure:
     """The object that is wrong, and its field, if it is in one; what is expected says the rest."""
     change: str = BROKE
     """What a change of the target did; a target that was compared with none is broken."""
+    made_with: tuple[str, ...] = ()
+    """The options with which the target was started, if it says so."""
+    complaint: str = attrs.field(default="", eq=False, repr=False)
+    """What a program that broke wrote on standard error."""
 
     @property
     def message(self) -> str:
@@ -221,6 +227,8 @@ class Run:
             got=words.got,
             why=mismatch.why,
             where=words.where,
+            made_with=self.contract.made_with,
+            complaint=self._target.complaint,
         )
 
 
@@ -397,9 +405,15 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
     return recorded, next((step.failure for step in steps if step.failure), None)
 
 
+def tries_for(actions: Sequence[Action]) -> int:
+    """How often actions are run until they are said to pass: of threads at once it is chance."""
+    return RACING_TRIES if any(isinstance(action, RunAtOnce) for action in actions) else 1
+
+
 def replay(target: Target, trace: Trace, where: str) -> Failure | None:
     """Run a trace that somebody gave; returns its failure. Raises BadInputError."""
-    for step in replay_steps(target, trace, where):
-        if step.failure:
-            return step.failure
+    for _ in range(tries_for(trace.actions)):
+        for step in replay_steps(target, trace, where):
+            if step.failure:
+                return step.failure
     return None

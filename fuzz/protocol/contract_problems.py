@@ -355,7 +355,7 @@ def _problems_of_threads_at_once(contract: Contract) -> Iterator[str]:
         return
     if "string" not in contract.layout.kinds:
         yield "actions lists run_at_once, but layout has no kind 'string'"
-    if contract.sampling.is_stated or contract.buffers is not None:
+    if contract.samples and contract.sampling.is_stated:
         yield "run_at_once means nothing where the next sample is foretold"
     if "collections" in contract.promises or "reports" in contract.observes:
         yield "run_at_once means nothing where collections are promised, or reports observed"

@@ -38,6 +38,8 @@ class FullTarget(ABC):
     name: str
     problem_at_start: str | None = None
     """Why the last start failed, if it did: then every action does."""
+    complaint = ""
+    """What a program wrote on standard error before it broke in the last trace."""
     takes_announcements = False
     """Whether it is any use to announce actions."""
 

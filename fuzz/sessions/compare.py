@@ -224,9 +224,9 @@ class ComparingFinder(Finder):
         return attrs.evolve(self, options=now, before=attrs.evolve(self.before, options=then))
 
     @override
-    def save(self, trace: Trace, stem: str) -> Path:
+    def save(self, trace: Trace, stem: str, complaint: str = "") -> Path:
         (self.folder / stem).parent.mkdir(exist_ok=True)
-        return super().save(trace, stem)
+        return super().save(trace, stem, complaint)
 
 
 def contract_changes(before: Contract, after: Contract) -> Iterator[str]:

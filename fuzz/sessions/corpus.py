@@ -22,13 +22,15 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
-from fuzz.run import BROKE, Failure
+from fuzz.run import BROKE, Failure, tries_for
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, PROGRAMS, TargetOptions, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 PACKAGE = Path(__file__).parents[1]
 SUFFIX = ".jsonl"
+COMPLAINT_SUFFIX = ".log"
+"""Of what a program that broke wrote on standard error, in a file beside the trace."""
 PARTIAL = ".partial"
 """Stands in the name of a file that is being written, or was when its writer was killed."""
 RAW = "-raw"
@@ -162,19 +164,28 @@ class Finder:
         """The same, with a process for each trace."""
         return attrs.evolve(self, options=attrs.evolve(self.options, fresh_process=True))
 
-    def save(self, trace: Trace, stem: str) -> Path:
-        """Save a trace under a name of this finder's own. Raises OSError."""
+    def save(self, trace: Trace, stem: str, complaint: str = "") -> Path:
+        """Save a trace under a name of this finder's own, a complaint beside it. Raises OSError."""
         path = self.folder / f"{stem}-{traces.digest_of(trace)}.{self.token}{SUFFIX}"
         traces.write_to(trace, path)
+        if complaint:
+            path.with_suffix(COMPLAINT_SUFFIX).write_text(complaint, encoding="utf-8")
         return path
 
 
 def publish(working: Path, folder: Path | None = None) -> Path:
     """Give a finder's file its final name, without the token, in its own folder or another.
 
-    One that is there stays as it is. Raises OSError.
+    One that is there stays as it is, and a complaint stands beside it. Raises OSError.
     """
-    final = working.with_suffix("").with_suffix(SUFFIX)
+    complaint = working.with_suffix(COMPLAINT_SUFFIX)
+    if complaint.exists():
+        _publish(complaint, folder)
+    return _publish(working, folder)
+
+
+def _publish(working: Path, folder: Path | None) -> Path:
+    final = working.with_suffix("").with_suffix(working.suffix)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         final = folder / final.name
@@ -190,9 +201,10 @@ def publish(working: Path, folder: Path | None = None) -> Path:
 
 
 def take_back(working: Path) -> None:
-    """Remove a finder's file, of which nobody else knows."""
+    """Remove a finder's file, of which nobody else knows, and the complaint beside it."""
     with suppress(OSError):
         working.unlink(missing_ok=True)
+        working.with_suffix(COMPLAINT_SUFFIX).unlink(missing_ok=True)
 
 
 @attrs.frozen
@@ -210,9 +222,8 @@ class Raw:
 
 def save_raw(finder: Finder, failure: Failure) -> Raw:
     """Save a failure as it was found."""
-    found = Found(failure.oracle, failure.message, finder.engine)
     try:
-        path = finder.save(_trace(finder, failure, found), stem_of(failure) + RAW)
+        path = finder.save(_trace(finder, failure), stem_of(failure) + RAW, failure.complaint)
     except OSError as problem:
         return Raw(failure, None, problem.strerror)
     return Raw(failure, path)
@@ -239,10 +250,9 @@ def save_reduced(
             finder, reduced = alone, _reduced(alone, failure, is_over, rerun_seconds, tell)
     if reduced is None:
         return unreproduced(finder, raw)
-    found = Found(failure.oracle, reduced.message, finder.engine, reduced_from=length)
-    trace = _trace(finder, reduced, found)
+    trace = _trace(finder, reduced, length)
     try:
-        path: Path | None = finder.save(trace, stem_of(reduced))
+        path: Path | None = finder.save(trace, stem_of(reduced), reduced.complaint)
         unsaved = None
     except OSError as problem:
         path, unsaved = raw.path, problem.strerror
@@ -253,7 +263,7 @@ def unreproduced(finder: Finder, raw: Raw) -> Find:
     """What did not fail once more, or was not tried."""
     failure = raw.failure
     length = raw.reduced_from or len(failure.actions)
-    trace = _trace(finder, failure, Found(failure.oracle, failure.message, finder.engine))
+    trace = _trace(finder, failure)
     return Find(
         failure, trace, raw.path, length, reproduced=False, unsaved=raw.unsaved, chunk=raw.chunk
     )
@@ -268,18 +278,25 @@ def _reduced(
 ) -> Failure | None:
     """The failure reduced, if it comes back."""
     reduced = reduce_failure(finder.make_target(), failure, is_over, tell)
-    return reduced if comes_back(finder, reduced, rerun_seconds) else None
+    if comes_back(finder, reduced, rerun_seconds):
+        return reduced
+    # Where threads run at once, what was reduced may hardly ever come back.
+    is_chance = reduced != failure and tries_for(failure.actions) > 1
+    return failure if is_chance and comes_back(finder, failure, rerun_seconds) else None
 
 
 def comes_back(finder: Finder, failure: Failure, seconds: float) -> bool:
     """Whether a failure does. Made anew, the target has nothing left of what was tried."""
     with suppress(Cancelled), cancelled_when(after(seconds)):
-        again = _run_again(finder.make_target(), failure)
-        return again is not None and again.identity == failure.identity
+        for _ in range(tries_for(failure.actions)):
+            again = _run_again(finder.make_target(), failure)
+            if again is not None and again.identity == failure.identity:
+                return True
     return False
 
 
-def _trace(finder: Finder, failure: Failure, found: Found) -> Trace:
+def _trace(finder: Finder, failure: Failure, reduced_from: int | None = None) -> Trace:
+    found = Found(failure.oracle, failure.message, finder.engine, reduced_from, failure.made_with)
     header = Header(
         VERSION,
         finder.target,

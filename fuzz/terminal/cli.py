@@ -212,18 +212,23 @@ def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     from fuzz.terminal import report
 
     paths = [path for place in places for path in traces_in(place)]
-    failed, unusable = report.print_replays(Screen(), _replays(paths, choice))
+    unsure: list[Path] = []
+    failed, unusable = report.print_replays(Screen(), _replays(paths, choice, unsure))
     if unusable:
         return BAD_INPUT
-    return MISMATCH if failed else CLEAN
+    if failed:
+        return MISMATCH
+    for path in unsure:
+        Screen().print(f"{path}: a find of threads at once, which has not come back; it may yet")
+    return INCONCLUSIVE if unsure else CLEAN
 
 
 def _replays(
-    paths: list[Path], choice: TargetChoice
+    paths: list[Path], choice: TargetChoice, unsure: list[Path]
 ) -> Iterator[tuple[Path, Failure | BadInputError | None, Sequence[str]]]:
     from fuzz.protocol import trace as traces
     from fuzz.protocol.target import contract_of
-    from fuzz.run import replay
+    from fuzz.run import replay, tries_for
     from fuzz.targets import make_target
     from fuzz.terminal import report
 
@@ -236,7 +241,10 @@ def _replays(
             trace = traces.read(path)
             header = trace.header
             target = make(choice.name_for(header.target), choice.options_for(header))
-            yield path, replay(target, trace, str(path)), command
+            failure = replay(target, trace, str(path))
+            if failure is None and header.found is not None and tries_for(trace.actions) > 1:
+                unsure.append(path)
+            yield path, failure, command
         except BadInputError as problem:
             place = "" if str(problem).startswith(str(path)) else f"{path}:1: "
             _complain(f"{place}{problem}", BAD_INPUT)

@@ -13,7 +13,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, Action
 from fuzz.run import BROKE, OBSERVABLE, Failure
-from fuzz.sessions.corpus import Find, pages_like
+from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
 from fuzz.targets import PROGRAMS, TargetOptions
 from fuzz.terminal.streams import Screen
 
@@ -113,6 +113,9 @@ def print_find(
     if before is not None:
         command = replay_command(find.path, before.options, before.target, how)
         screen.print_command("  before   ", command)
+    complaint = find.path.with_suffix(COMPLAINT_SUFFIX)
+    if complaint.exists():
+        screen.print(f"  said      {complaint}: what it wrote on standard error", indent=12)
     if find.unsaved is not None:
         screen.print(f"  unsaved   {find.unsaved}; this file is as it was found")
     if options.command and find.failure.change == BROKE:

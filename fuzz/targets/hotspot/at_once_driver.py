@@ -25,12 +25,12 @@ from fuzz.targets.hotspot.hotspot_driver import (
     SETTINGS_AS_DOCUMENTED,
     SETTINGS_OF_KINDS,
     HotspotTarget,
+    answer,
 )
 from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, there
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class
 from fuzz.targets.hotspot.structs import word
-from fuzz.targets.process.serve import serve
 
 THREADS = (2, 3)
 SETTINGS = tuple(
@@ -42,12 +42,11 @@ CALL_STATIC_LONG_METHOD = 134
 """Where it stands in JNI's table."""
 CallStaticLong = CFUNCTYPE(c_int64, c_void_p, c_void_p, c_void_p, c_void_p)
 """Not with Python's lock held."""
-CHARGED_AHEAD = AtOnce(
-    unseen_bytes=2 * BUFFER_BYTES, phantom_bytes=2 * BUFFER_BYTES, phantom_percent=10
-)
-"""Up to version 24. A buffer that was begun while sampling was off is not looked at; what a
-collection throws away of one counts, and so does what has no room at a buffer's end, for which no
-object of a share is larger than a tenth."""
+ALLOCATED = AtOnce(unseen_bytes=2 * BUFFER_BYTES)
+"""A buffer that was begun while sampling was off is not looked at before its end."""
+CHARGED_AHEAD = attrs.evolve(ALLOCATED, phantom_bytes=2 * BUFFER_BYTES, phantom_percent=10)
+"""Up to version 24. What a collection throws away of a buffer counts, and so does what has no room
+at its end; no object of a share is larger than a tenth of a buffer."""
 
 
 class AtOnceTarget(HotspotTarget):
@@ -94,7 +93,7 @@ class AtOnceTarget(HotspotTarget):
             observes=(*contract.observes, "shares"),
             sampling=attrs.evolve(contract.sampling, distances="unstated"),
             settings=SETTINGS,
-            at_once=CHARGED_AHEAD if self._samplers.charges_ahead else AtOnce(),
+            at_once=CHARGED_AHEAD if self._samplers.charges_ahead else ALLOCATED,
             made_with=self._flags,
         )
 
@@ -135,4 +134,4 @@ class AtOnceTarget(HotspotTarget):
 
 
 if __name__ == "__main__":
-    serve(AtOnceTarget(*sys.argv[1:]), sys.stdin, sys.stdout)
+    answer(AtOnceTarget(*sys.argv[1:]))

@@ -9,6 +9,7 @@ session; after that none of it is read, but where a buffer begins and ends that 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
@@ -513,5 +514,12 @@ def _number(thread: JavaThread, reference: int) -> int:
     return thread.number(reference) if is_node else thread.length(reference)
 
 
+def answer(target: HotspotTarget) -> None:
+    """Serve it. What the machine says when it dies goes to standard error, and is no answer."""
+    with open(os.dup(1), "w", encoding="utf-8") as answers:  # noqa: PTH123 - no path
+        os.dup2(2, 1)
+        serve(target, sys.stdin, answers)
+
+
 if __name__ == "__main__":
-    serve(HotspotTarget(*sys.argv[1:]), sys.stdin, sys.stdout)
+    answer(HotspotTarget(*sys.argv[1:]))

@@ -22,6 +22,7 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
@@ -30,7 +31,7 @@ from fuzz.protocol.observation import HANG
 
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16
-COMPLAINT_BYTES = 2**16
+COMPLAINT_BYTES = 2**18
 """So much is kept of the last that the program wrote on standard error."""
 COMPLAINT_READS_MAX = 16
 """What it started may have standard error still, and complain for ever."""
@@ -107,6 +108,11 @@ class Conversation:
             self._wait_for_line()
         self._seconds_allowed = self._timeout_seconds
         return self._lines.popleft()
+
+    @property
+    def complaint(self) -> str:
+        """The last that it wrote on standard error, as far as that was read."""
+        return self._complaint.decode(errors="replace")
 
     def hang_up(self) -> bytes | None:
         """Close its input; returns what it says all the same, or None if it ends in peace.
@@ -191,7 +197,7 @@ class Conversation:
                 break
             self._complaint += chunk
         how = f"crash {_signal_name(-code)}" if code < 0 else f"crash exit code {code}"
-        words = _last_words(self._complaint.decode(errors="replace"))
+        words = _last_words(self.complaint)
         return f"{how}: {words}" if words else f"{how}: it ended without a word"
 
 
@@ -206,8 +212,15 @@ def _last_words(complaint: str) -> str:
     """What a program said at its end, in one line in which nothing differs from run to run."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     summaries = [line for line in lines if line.startswith("SUMMARY: ")]  # A sanitizer's.
-    last = (summaries or lines or [""])[-1]
-    return re.sub(r"0x[0-9a-f]+|==\d+==", "…", last)[: 4 * WORDS_MAX]
+    # A Java virtual machine's: where it crashed, or which of its own checks failed.
+    frames = [
+        after.removeprefix("# ")
+        for line, after in pairwise(lines)
+        if line == "# Problematic frame:"
+    ]
+    checks = [line for line in lines if line.startswith("#  ")]
+    last = (summaries or frames or checks or lines or [""])[-1]
+    return re.sub(r"0x[0-9a-f]+|==\d+==|, [pt]id=\d+", "…", last)[: 4 * WORDS_MAX]
 
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:

@@ -119,10 +119,12 @@ class ProcessTarget(FullTarget):
         if self._starts_afresh:
             self._break_off()
         try:
-            return self._begin_again()
+            contract = self._begin_again()
         except BrokenConversationError as broken:
             self._state, self._problem = TraceState.NOT_BEGUN, _at("start", broken)
             return default
+        self.complaint = ""
+        return contract
 
     @override
     def default_contract(self) -> Contract:
@@ -210,6 +212,7 @@ class ProcessTarget(FullTarget):
     def _break_off(self) -> None:
         """End the process. What was sent ahead to it is lost."""
         if self._conversation is not None:
+            self.complaint = self._conversation.complaint
             self._conversations.pop(self._settled).close()
 
     @override

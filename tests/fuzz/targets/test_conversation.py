@@ -54,6 +54,39 @@ def test_the_last_words_are_the_last_line_of_many() -> None:
         Conversation(python(script), SECONDS).receive()
 
 
+JAVAS_REPORT = """
+#
+# A fatal error has been detected by the Java Runtime Environment:
+#
+#  {what}, pid=12, tid=13
+{more}
+# JRE version: 25
+{frame}
+END.
+"""
+FRAME = "# Problematic frame:\n# V  [libjvm.so+0x4b1]  Heap::mark()+0x2"
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "frame", "words"),
+    [
+        ("SIGSEGV (0xb) at pc=0x7f", "#", FRAME, "V  [libjvm.so+…]  Heap::mark()+…"),
+        ("Internal Error (a.cpp:9)", "#  guarantee(x) failed", "#", "#  guarantee(x) failed"),
+        ("Out of Memory Error (os.cpp:3)", "#", "#", "#  Out of Memory Error (os.cpp:3)……"),
+    ],
+)
+def test_the_last_words_of_a_java_machine_are_what_it_died_of(
+    what: str, more: str, frame: str, words: str
+) -> None:
+    report = JAVAS_REPORT.format(what=what, more=more, frame=frame)
+    script = f"import sys; sys.stderr.write({report!r}); raise SystemExit(7)"
+    conversation = Conversation(python(script), SECONDS)
+    with pytest.raises(BrokenConversationError) as broken:
+        conversation.receive()
+    assert str(broken.value) == f"crash exit code 7: {words}"
+    assert conversation.complaint == report
+
+
 def test_an_unknown_signal_has_its_number() -> None:
     script = "import os; os.kill(os.getpid(), 40)"
     with pytest.raises(BrokenConversationError, match=r"crash signal 40|crash SIGRTMIN"):

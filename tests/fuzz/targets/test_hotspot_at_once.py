@@ -6,6 +6,7 @@ openjdk-17-jdk-headless`.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -20,12 +21,15 @@ from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling, RunAtOnce
 from fuzz.protocol.target import FullTarget, full
-from fuzz.run import Failure
+from fuzz.run import Failure, run_actions
+from fuzz.sessions.corpus import Finder, publish, save_raw
+from fuzz.sessions.worker import reduce_raw
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.collectors import COLLECTORS
 from fuzz.targets.hotspot.hotspot_command import AT_ONCE, DEBIANS, LIBRARY, WHEEL
 
 ROOT = Path(str(fuzz.__file__)).parents[1]
+DYING = Path(__file__).with_name("dying_hotspot.py")
 MISTAKEN = Path(__file__).with_name("mistaken_at_once.py")
 DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
 EACH_COLLECTOR = [
@@ -109,6 +113,25 @@ def test_each_thread_has_what_it_made_and_none_is_sampled_while_sampling_is_off(
 
 def test_a_find_keeps_what_the_machine_was_made_with(target: FullTarget) -> None:
     assert "-XX:+UseSerialGC" in target.start({}).made_with
+
+
+@pytest.mark.slow
+def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> None:
+    command = (sys.executable, str(DYING), str(folder_of("25") / LIBRARY))
+    options = TargetOptions(command=command)
+    failure = run_actions(make_target("process", options), {}, [AllocateNode(0)])
+    assert failure is not None
+    assert re.fullmatch(r"crash SIGABRT: V +\[libjvm.so\+…\] +Unsafe_PutLong.*", failure.got)
+    finder = Finder(tmp_path, "process", "random", 1, options)
+    find = reduce_raw(finder, save_raw(finder, failure), lambda: False)
+    assert find.reproduced
+    assert find.path is not None
+    trace = publish(find.path)
+    report = trace.with_suffix(".log")
+    assert sorted(tmp_path.iterdir()) == [trace, report]
+    said = report.read_text()
+    assert "A fatal error has been detected by the Java Runtime Environment" in said
+    assert "-XX:+UseSerialGC" in said
 
 
 def first_failure(target: FullTarget, actions: int) -> Failure | None:
