@@ -1,8 +1,9 @@
 """A night: what many sessions did and found, summed up for one look.
 
 It is made of the records that sessions leave, and of what `gcfuzz bugs --json` printed. Invariants:
-nothing that is read is changed; what is given twice counts once, and the order in which it is given
-makes no difference. Of the finds with one identity in one target the least is kept.
+nothing that is read is changed; what is given twice counts once, also apart from what it was merged
+into, and the order in which it is given makes no difference. Of the finds with one identity in one
+target the least is kept.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE, Failure
 from fuzz.sessions import record as records
 from fuzz.sessions.corpus import Find, pages_like
+from fuzz.sessions.merge import merged_record
 from fuzz.sessions.record import Data, SessionRecord, least
 from fuzz.targets import TOLD_APART_BY
 
@@ -329,7 +331,10 @@ def read_finds(path: Path) -> tuple[NightFind, ...]:
 
 def sum_up(material: Material, before: Iterable[NightFind], gcfuzz: str) -> Night:
     """The night, and what became of the finds of the one before. Raises BadInputError."""
-    sessions = tuple(session for _, session in sorted(material.records.items()))
+    by_plan: dict[str, list[SessionRecord]] = {}
+    for session in material.records.values():
+        by_plan.setdefault(json.dumps(session.plan), []).append(session)
+    sessions = tuple(merged_record(by_plan[plan]) for plan in sorted(by_plan))
     earlier = {find.key: find for find in before}
     found = {find.key: find for find in _found(sessions)}
     targets = {fuzzed_by(session).name for session in sessions}

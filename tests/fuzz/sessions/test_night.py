@@ -41,6 +41,13 @@ def test_what_is_given_twice_counts_once_in_whichever_order(tmp_path: Path) -> N
     assert len(night(one, other).sessions) == 2
 
 
+def test_a_part_counts_once_beside_what_it_was_merged_into(tmp_path: Path) -> None:
+    part = record(pieces=[{**record()["pieces"][0], "chunks": [0, 1, 1], "actions": 64}])
+    tonight = night(written(tmp_path, part, record(timing=[timing(), timing(seconds=9.0)])))
+    assert [session.totals.actions for session in tonight.sessions] == [100]
+    assert len(tonight.timing) == 2
+
+
 def test_of_finds_with_one_identity_the_least_is_kept(tmp_path: Path) -> None:
     worse = record(failure(reproduced=False, actions=2, chunk=0), failure(actions=4), seed=1)
     better = record(failure(actions=3), seed=2)
