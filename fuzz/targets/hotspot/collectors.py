@@ -28,6 +28,8 @@ _FLAGS = (
     f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
     f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
     *("-XX:-UseDynamicNumberOfCompilerThreads", "-XX:-UseDynamicNumberOfGCThreads"),
+    # The machine's own tests make it collect young objects alone by this.
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"),
     # No file is left, no signal taken, and nothing said but in answers.
     *("-XX:-UsePerfData", "-XX:+ErrorFileToStderr", "-XX:+DisplayVMOutputToStderr", "-Xrs"),
 )

@@ -229,6 +229,8 @@ class HotspotTarget:
             )
             self._begin(random.getrandbits(48), first_bytes)
             contract = contract_as_documented(chosen, self._heap.nursery_bytes)
+        if not self._machine.names.can_collect_young:
+            contract = contract.without((name_of(actions.CollectMinor),))
         return attrs.evolve(contract, version=self._machine.version)
 
     def _settle(self, collector: str) -> None:
@@ -410,6 +412,11 @@ class HotspotTarget:
         code = self._machine.hash_code(self._roots[action.root])
         said.identity = self._identities.setdefault(code, len(self._identities) + 1)
 
+    def _collect_minor(
+        self, thread: JavaThread, action: actions.CollectMinor, said: Observation
+    ) -> None:
+        thread.collect_young()
+
     def _collect_full(
         self, thread: JavaThread, action: actions.CollectFull, said: Observation
     ) -> None:
@@ -462,6 +469,7 @@ class HotspotTarget:
         actions.WriteNumber: _write_number,
         actions.CopyArray: _copy_array,
         actions.TakeIdentity: _take_identity,
+        actions.CollectMinor: _collect_minor,
         actions.CollectFull: _collect_full,
         actions.CheckHeap: _check_heap,
         actions.EnableSampling: _enable,

@@ -18,6 +18,8 @@ from fuzz.problems import BadInputError
 from fuzz.targets.hotspot.class_file import NEXT, NODE, NUMBER, OBJECT, PREV, class_file, node_with
 from fuzz.targets.hotspot.structs import word
 
+WHITE_BOX = "sun/hotspot/WhiteBox"
+REGISTER, YOUNG = ("registerNatives", "()V"), ("youngGC", "()V")
 WEAK = "java/lang/ref/WeakReference"
 NODE_LONGS = (1, 7, 64)
 """So many further fields nodes may have."""
@@ -151,6 +153,17 @@ class JavaNames:
         )
         self.current, self.copy = (there(jni.GetStaticMethodID(env, *each)) for each in methods)
         self.make_weak = there(jni.GetMethodID(env, self.weak, b"<init>", b"(Ljava/lang/Object;)V"))
+
+        data = class_file(WHITE_BOX, (), natives=(REGISTER, YOUNG))
+        jni.DefineClass(env, WHITE_BOX.encode(), None, data, len(data))
+        self.white_box = kind(WHITE_BOX)
+        register, self.collect_young = (
+            there(jni.GetStaticMethodID(env, self.white_box, name.encode(), descriptor.encode()))
+            for name, descriptor in (REGISTER, YOUNG)
+        )
+        jni.CallStaticVoidMethodA(env, self.white_box, register, None)
+        self.can_collect_young = not jni.ExceptionCheck(env)
+        jni.ExceptionClear(env)
 
     def use(self, node_longs: int, string_item_bytes: int) -> None:
         """From here on nodes have so many further fields, and strings such items."""
@@ -370,6 +383,11 @@ class JavaThread:
             self._jni.SetObjectField(self._env, root, self._names.references[field], value)
         else:
             self._jni.SetObjectArrayElement(self._env, root, field, value)
+
+    def collect_young(self) -> None:
+        """A collection of young objects alone."""
+        names = self._names
+        self._jni.CallStaticVoidMethodA(self._env, names.white_box, names.collect_young, None)
 
     def copy(self, *arguments: int) -> None:
         """System.arraycopy(source, source_start, dest, dest_start, length)."""

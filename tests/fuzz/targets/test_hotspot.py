@@ -44,6 +44,7 @@ from fuzz.protocol.actions import (
     EnableSampling,
     EndThread,
     Free,
+    PauseSampling,
     Read,
     ReadNumber,
     ReadWeakref,
@@ -299,11 +300,11 @@ def test_an_illegal_configuration_is_bad_input(
 
 def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
     target.start({"threads": 2})
-    actions = [AllocateString(2**30), CollectMinor(), AllocateNode(0, thread=2), Free(7)]
+    actions = [AllocateString(2**30), PauseSampling(), AllocateNode(0, thread=2), Free(7)]
     actions += [EndThread(), BeginThread(thread=1)]
     errors = [str(target.perform(action).error) for action in actions]
     assert "no memory left" in errors[0]
-    assert "carries out no collect_minor" in errors[1]
+    assert "carries out no pause_sampling" in errors[1]
     assert "there is no thread 2" in errors[2]
     assert "IndexError" in errors[3]
     assert "the first thread does not end" in errors[4]
@@ -315,7 +316,7 @@ EACH_ACTION: list[Action] = [
     *(SetPeriod(64), EnableSampling(64)),
     *(AllocateArray(4), AllocateNode(7), AllocateString(3000, thread=1), AllocateArray(4)),
     *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
-    *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectFull(), TakeIdentity(1)),
+    *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectMinor(), CollectFull(), TakeIdentity(1)),
     *(EndThread(thread=1), BeginThread(thread=1), AllocateNode(3, thread=1), Free(5)),
     *(AllocateWeakref(0), ReadWeakref(5), Free(5)),
     *(Free(1), AllocateString(500_000), DisableSampling(), AllocateNode(9), CheckHeap()),
