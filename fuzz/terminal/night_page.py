@@ -78,7 +78,7 @@ def _find(
     failure = find.failure
     notes = [f"known, perhaps: see docs/findings/{page}.md" for page in find.pages]
     if not failure.reproduced:
-        notes.append("It was seen once, and did not replay.")
+        notes.append("seen once, and did not replay")
     shown: dict[str, Any] = {
         "status": find.status,
         "identity": " / ".join(failure.identity),
@@ -88,7 +88,7 @@ def _find(
         "notes": notes,
     }
     if path is None:
-        notes.append("Its trace is in none of the places that were read.")
+        notes.append("its trace is in none of the places that were read")
         return shown
     trace = traces.read(path)
     copy = output.folder / path.name
@@ -107,11 +107,11 @@ def _find(
     try:
         page = _explained(trace, path, page_path, choice)
     except BadInputError as problem:
-        notes.append(f"Not explained: {problem}")
+        notes.append(f"not explained: {problem}")
         return shown
     if failure.change == BROKE:
         how = "fails" if fails(page) else "passes"
-        notes.append(f"Replayed when this page was made it {how}.")
+        notes.append(f"replayed when this page was made it {how}")
     return shown | {"page": output.link_to(page_path.name)}
 
 
@@ -181,7 +181,7 @@ def _glance(night: Night) -> Iterator[tuple[str, str]]:
     tonight = [find for find in night.finds if find.is_tonight_s]
     yield "did not replay", f"{sum(not find.failure.reproduced for find in tonight):,}"
     reached = [times > 0 for counts in night.probes().values() for times in counts.values()]
-    yield "probes reached", f"{sum(reached):,} of {len(reached):,}"
+    yield "probes reached", f"{sum(reached):,} / {len(reached):,}"
     yield "actions", f"{sum(session.totals.actions for session in night.sessions):,}"
     yield "chunks lost", f"{sum(len(lost) for _, lost in _lost(night)):,}"
     yield "since the last new", _duration(night.quiet_seconds)

@@ -108,7 +108,7 @@ def test_a_find_says_its_actions_and_its_command(page: str) -> None:
 
 
 def test_a_find_that_passes_says_so(page: str) -> None:
-    assert "Replayed when this page was made it passes." in article(page, "heap")
+    assert "replayed when this page was made it passes" in article(page, "heap")
 
 
 def test_of_a_long_trace_the_last_actions_are_shown(page: str) -> None:
@@ -120,18 +120,18 @@ def test_of_a_long_trace_the_last_actions_are_shown(page: str) -> None:
 
 def test_what_cannot_be_replayed_here_says_why(page: str) -> None:
     find = article(page, "major")
-    assert "Not explained: the target process needs a program" in find
+    assert "not explained: the target process needs a program" in find
     assert "step by step" not in find
     assert 'href="night/major.jsonl"' in find
 
 
 def test_a_find_without_a_trace_says_so(page: str) -> None:
-    assert "Its trace is in none of the places" in article(page, "survival")
+    assert "its trace is in none of the places" in article(page, "survival")
 
 
 def test_what_did_not_replay_is_counted(page: str) -> None:
     assert "<dt>did not replay</dt><dd>1</dd>" in page
-    assert page.count("It was seen once, and did not replay.") == 1
+    assert page.count("seen once, and did not replay") == 1
     assert "did not replay" in article(page, "places")
 
 
@@ -184,7 +184,7 @@ def test_the_command_says_what_it_made_and_replays_on_the_target_that_is_named(
     corpus = written(tmp_path, record(failure(trace=name)))
     traces.write_to(trace, corpus / name)
     page = report(corpus, "--target", KNOWN_BUGS[trace.header.kills[0]].target)
-    assert "Replayed when this page was made it fails." in page
+    assert "replayed when this page was made it fails" in page
     path = corpus / "night.html"
     assert capsys.readouterr().out == f"{path}: 1 new, 0 known, 0 vanished; open it in a browser\n"
 
@@ -368,7 +368,7 @@ def reader(request: pytest.FixtureRequest, chrome: Chrome, tmp_path: Path) -> It
 def test_real_finds_are_new_known_or_vanished(reader: Reader) -> None:
     reader.look_through(1280, "light")
     planted = {
-        (status, text.split("planted: ")[1].splitlines()[0])
+        (status, text.split("planted: ")[1].split(" · ")[0])
         for status in ("new", "known", "vanished")
         for text in reader.texts(f".find.{status}")
     }
