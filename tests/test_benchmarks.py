@@ -31,6 +31,7 @@ RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
     "hostile_inputs": "test_hostile_inputs.py",
     "strategies": "test_estimators_page.py",
+    "threads_at_once": "fuzz/targets/test_hotspot_at_once.py",
     "profiling": "test_profiling_evaluation.py",
 }
 

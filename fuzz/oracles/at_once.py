@@ -78,13 +78,13 @@ class AtOnceOracle(Oracle[SamplingFacts]):
             if not min(sizes) * samples <= sampled_bytes <= max(sizes) * samples:
                 expected = f"{samples} times {min(sizes)} to {max(sizes)} bytes"
                 raise AtOnceMismatch("sampled_bytes", expected, sampled_bytes, why)
-            # With a period of 0 a thread is deaf all the same until its buffer is full.
-            period_bytes = sampling.period_bytes
-            if self._promise and period_bytes:
-                low, high = self._expected(self._promise, sizes, observation.minors, period_bytes)
+            if self._promise and sampling.period_bytes is not None:
+                low, high = self._expected(
+                    self._promise, sizes, observation.minors, sampling.period_bytes
+                )
                 wanted = min(max(samples, low), high)
-                if self._improbability(samples, wanted, sizes) > IMPROBABLE:
-                    why += f"; period {period_bytes}, {observation.minors} collections"
+                if samples != wanted and not self._is_chance(samples, wanted, sizes, sampling):
+                    why += f"; period {sampling.period_bytes}, {observation.minors} collections"
                     raise AtOnceMismatch("samples", round(wanted), samples, why)
         total = sum(samples for _, samples, _ in shares)
         if observation.samples != total:
@@ -102,6 +102,9 @@ class AtOnceOracle(Oracle[SamplingFacts]):
         self, promise: AtOnce, sizes: Counter[int], minors: int, period_bytes: int
     ) -> tuple[float, float]:
         """The least and the most samples of a thread that are to be expected."""
+        if not period_bytes:  # Each allocation that is seen.
+            objects = sizes.total()
+            return max(objects - promise.unseen_bytes / min(sizes), 0), objects
         least = self._mean(sizes, period_bytes + self._layout.word_bytes)
         most = self._mean(sizes, period_bytes) * (1 + promise.phantom_percent / 100)
         phantom_bytes = promise.phantom_bytes * (1 + minors)
@@ -116,14 +119,15 @@ class AtOnceOracle(Oracle[SamplingFacts]):
             return sum(size * times for size, times in sizes.items()) / period_bytes
         return sum((1 - (1 - 1 / period_bytes) ** size) * times for size, times in sizes.items())
 
-    def _improbability(self, samples: int, expected: float, sizes: Counter[int]) -> float:
+    def _is_chance(
+        self, samples: int, expected: float, sizes: Counter[int], sampling: SamplingFacts
+    ) -> bool:
         """As the estimate oracle has it: of those that are sampled, and of those that are not."""
         objects = sizes.total()
-        if self._rule.samples_per_allocation == "all" or expected >= objects:
-            return improbability(samples, expected)
-        return improbability(samples, expected) + improbability(
-            objects - samples, objects - expected
-        )
+        by_chance = improbability(samples, expected)
+        if self._rule.samples_per_allocation == "one" and expected < objects:
+            by_chance += improbability(objects - samples, objects - expected)
+        return sampling.period_bytes != 0 and by_chance <= IMPROBABLE
 
 
 def _lengths(first: int, objects: int) -> dict[int, range]:

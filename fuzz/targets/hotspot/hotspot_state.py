@@ -75,8 +75,13 @@ class Samplers:
 
     def begin(self, seed: int) -> None:
         """Set the generator's state."""
+        set_word(self.generator, seed)
+
+    @property
+    def generator(self) -> int:
+        """Where the generator's state lies, once it is found."""
         assert self._generator is not None
-        set_word(self._generator, seed)
+        return self._generator
 
     def begin_thread(self, thread: int, first_bytes: int) -> None:
         """Nothing is counted yet, and so many bytes are left until the thread's next sample."""

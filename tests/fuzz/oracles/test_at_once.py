@@ -1,5 +1,6 @@
 """Threads at once by hand: what each must have read, and how often it may be sampled."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import attrs
@@ -146,3 +147,18 @@ def test_of_few_objects_no_number_of_samples_is_blamed_too_soon() -> None:
     bench.judge(EnableSampling(2**20), Observation())
     shares = [[5 * (1 + 57), 2, 80], [6 * (1 + 94), 0, 0]]
     bench.judge(RunAtOnce(1, 5), Observation(shares=shares, samples=2))
+
+
+@pytest.mark.parametrize(("samples", "is_wrong"), [(8, False), (6, False), (5, True), (9, True)])
+def test_with_a_period_of_0_each_object_is_sampled_that_is_seen(
+    samples: int, is_wrong: bool
+) -> None:
+    contract = contract_of(unseen_bytes=2 * 24)
+    rule = attrs.evolve(contract.sampling, period_bytes=Range(0, 8))
+    bench = Bench(attrs.evolve(contract, sampling=rule))
+    bench.judge(EnableSampling(0), Observation())
+    reads = [sum(n * (1 + n * 37 % 128) for n in range(at, at + 4)) for at in (0, 4)]
+    said = Observation(shares=[[read, samples, 40 * samples] for read in reads])
+    said.samples = 2 * samples
+    with pytest.raises(AtOnceMismatch) if is_wrong else nullcontext():
+        bench.judge(RunAtOnce(4, 0), said)

@@ -6,6 +6,7 @@ openjdk-17-jdk-headless`.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from fuzz.targets.hotspot.collectors import COLLECTORS
 from fuzz.targets.hotspot.hotspot_command import AT_ONCE, DEBIANS, LIBRARY, WHEEL
 
 ROOT = Path(str(fuzz.__file__)).parents[1]
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 DYING = Path(__file__).with_name("dying_hotspot.py")
 MISTAKEN = Path(__file__).with_name("mistaken_at_once.py")
 DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
@@ -58,40 +60,38 @@ def target(request: pytest.FixtureRequest) -> FullTarget:
 RACING = """
 import sys
 from fuzz.protocol.actions import EnableSampling, RunAtOnce
-from fuzz.targets.hotspot.at_once_driver import AtOnceTarget
-from fuzz.targets.hotspot.hotspot_state import BITS, INCREMENT, MULTIPLIER
-from fuzz.targets.hotspot.structs import word
+from threads_at_once import Counting
 
-def steps(before, after):
-    "How many steps of the generator lead from one state to the other."
-    count, multiplier, increment = 0, MULTIPLIER, INCREMENT
-    for bit in range(BITS):
-        if (before ^ after) >> bit & 1:
-            before = (before * multiplier + increment) % 2**BITS
-            count += 2**bit
-        increment = increment * (multiplier + 1)
-        multiplier = multiplier**2 % 2**BITS
-    return count
-
-target = AtOnceTarget(sys.argv[1])
+target = Counting(sys.argv[1], 0)
 target.start({"threads": 2, "period_bytes": 16})
-place = target._samplers._generator
 target.perform(EnableSampling(16))
-state, drawn = word(place), 0
-for run in range(50):
-    drawn += target.perform(RunAtOnce(50_000, run)).samples
-    taken = steps(state, word(place))
-    if taken < drawn:
+for first in range(50):
+    assert target.perform(RunAtOnce(50_000, first)).error is None
+    if target.counts["steps lost"]:
         break
-print(drawn - taken)
+print(target.counts["steps lost"])
 """
+
+
+def printed_by(*words: str) -> str:
+    environment = {"PYTHONPATH": os.pathsep.join(map(str, (BENCHMARKS, ROOT)))}
+    command = [sys.executable, *words]
+    return subprocess.run(
+        command, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 @pytest.mark.slow
 def test_threads_race_so_that_steps_of_the_generator_are_lost() -> None:
-    words = [sys.executable, "-c", RACING, str(folder_of("17") / LIBRARY)]
-    done = subprocess.run(words, env={"PYTHONPATH": str(ROOT)}, check=True, stdout=subprocess.PIPE)
-    assert 0 < int(done.stdout) < 1_000_000
+    assert int(printed_by("-c", RACING, str(folder_of("17") / LIBRARY))) > 0
+
+
+@pytest.mark.slow
+def test_the_benchmark_has_a_row_for_each_collector() -> None:
+    program = BENCHMARKS / "threads_at_once.py"
+    rows = printed_by(str(program), "0.1", str(folder_of("25"))).splitlines()[2:]
+    assert [row.split("|")[1].split(", ")[1].strip() for row in rows] == [*COLLECTORS]
+    assert all(row.endswith("| 0 |") for row in rows)
 
 
 @pytest.mark.parametrize("collector", EACH_COLLECTOR)
