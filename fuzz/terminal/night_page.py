@@ -8,7 +8,8 @@ the three can be moved, and no network is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -26,7 +27,8 @@ from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE, replay_steps
 from fuzz.sessions.night import HuntedBugs, Material, Night, NightFind, Timing, fuzzed_by, timing_of
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
-from fuzz.terminal.explain_page import fails, make_page, render
+from fuzz.targets import make_target
+from fuzz.terminal.explain_page import Page, fails, make_page, render
 from fuzz.terminal.night_plots import COLOURS, draw_plots, look_of, unit_of
 from fuzz.terminal.report import describe_action
 from fuzz.terminal.session_report import STOPPED
@@ -64,15 +66,22 @@ def write_night(night: Night, material: Material, output: NightFiles, choice: Ta
 
     What the command line says of targets is for the explanations, which replay the traces.
     """
+    make = functools.cache(make_target)  # One process serves many traces.
+
+    def explained(trace: Trace, path: Path) -> Page:
+        name = choice.name_for(trace.header.target)
+        steps = replay_steps(make(name, choice.options_for(trace.header)), trace, str(path))
+        return make_page(f"{path.name} on {name}", trace.header.config, steps)
+
     with writing(output.folder):
         output.folder.mkdir(exist_ok=True)
-    finds = [_find(find, material.path_of(find), output, choice) for find in night.finds]
+    finds = [_find(find, material.path_of(find), output, explained) for find in night.finds]
     write_text(output.data, night.dumps())
     write_text(output.page, render_night(night, finds, output))
 
 
 def _find(
-    find: NightFind, path: Path | None, output: NightFiles, choice: TargetChoice
+    find: NightFind, path: Path | None, output: NightFiles, explained: Callable[[Trace, Path], Page]
 ) -> dict[str, Any]:
     """What the page tells of a find, with its files beside the page. Raises BadInputError."""
     failure = find.failure
@@ -105,23 +114,15 @@ def _find(
     notes += [f"planted: {bug}" for bug in trace.header.kills]
     page_path = copy.with_suffix(".html")
     try:
-        page = _explained(trace, path, page_path, choice)
+        page = explained(trace, path)
     except BadInputError as problem:
         notes.append(f"not explained: {problem}")
         return shown
+    write_text(page_path, render(page))
     if failure.change == BROKE:
         how = "fails" if fails(page) else "passes"
         notes.append(f"replayed when this page was made it {how}")
     return shown | {"page": output.link_to(page_path.name)}
-
-
-def _explained(trace: Trace, path: Path, page_path: Path, choice: TargetChoice) -> dict[str, Any]:
-    """Write the page of `gcfuzz explain`. Raises BadInputError if the trace cannot be replayed."""
-    steps = replay_steps(choice.make_for(trace.header), trace, str(path))
-    title = f"{path.name} on {choice.name_for(trace.header.target)}"
-    page = make_page(title, trace.header.config, steps)
-    write_text(page_path, render(page))
-    return page
 
 
 def render_night(night: Night, finds: Sequence[Mapping[str, Any]], output: NightFiles) -> str:

@@ -189,6 +189,27 @@ def test_the_command_says_what_it_made_and_replays_on_the_target_that_is_named(
     assert capsys.readouterr().out == f"{path}: 1 new, 0 known, 0 vanished; open it in a browser\n"
 
 
+@pytest.mark.slow
+def test_the_processes_that_explain_are_no_more_than_one_find_takes(tmp_path: Path) -> None:
+    mine = "from fuzz.targets import make_target\ndef make(): return make_target('reference')\n"
+    (tmp_path / "mine.py").write_text(mine)
+    adapter, starts = tmp_path / "adapter", tmp_path / "starts"
+    serve = f"exec {sys.executable} -m fuzz.targets mine:make"
+    adapter.write_text(f"#!/bin/sh\ncd {tmp_path}\necho >> starts\n{serve}\n")
+    adapter.chmod(0o755)
+    counts = set()
+    for number in (1, 5):
+        names = [f"{name}.jsonl" for name in range(number)]
+        finds = (failure(f"oracle {name}", trace=name) for name in names)
+        corpus = written(tmp_path / str(number), record(*finds, target="process"))
+        for name in names:
+            traces.write_to(Trace(Header(VERSION, "process"), ACTIONS), corpus / name)
+        assert report(corpus, "--command", str(adapter)).count("it passes") == number
+        counts.add(starts.read_text())
+        starts.unlink()
+    assert len(counts) == 1
+
+
 # Bad input.
 
 
