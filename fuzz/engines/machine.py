@@ -9,7 +9,8 @@ slice the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
@@ -37,6 +38,7 @@ from fuzz.drawing.draw import (
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import RULES, Choices, Rule, rules_for
 from fuzz.engines.engine import Engine, Slice, rerun_some
+from fuzz.engines.random import draw_settled
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
@@ -74,6 +76,8 @@ class TraceMachine(RuleBasedStateMachine):
     make_target: Callable[[], Target]
     probes: ProbeCounter | None = None
     trace: Run | None = None
+    settled: Mapping[str, int] = MappingProxyType({})
+    """What is not drawn for each trace."""
     choices: HypothesisChoices
 
     def __init__(self) -> None:
@@ -85,7 +89,7 @@ class TraceMachine(RuleBasedStateMachine):
         """Start a trace under a configuration of its own."""
         self.choices = choices
         drawn = draw_configuration(contract_of(self.target).settings, choices)
-        self.trace = Run(self.target, drawn, self.probes)
+        self.trace = Run(self.target, {**drawn, **self.settled}, self.probes)
         check_beginning(self.trace.situation)
 
     def perform(self, trace: Run, action: Action) -> Observation:
@@ -208,6 +212,7 @@ class MachineEngine(Engine):
         machine = _session_machine(self._target)
         machine.probes, machine.done, machine.actions_max = probes, done, actions_max
         machine.traces_before = number * EXAMPLES_PER_SLICE
+        machine.settled = draw_settled(contract_of(self._target).settings, self._seed, number)
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
         steps = STEPS[number % len(STEPS)]
         try:

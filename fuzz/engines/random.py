@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from typing_extensions import override
@@ -23,6 +23,7 @@ from fuzz.drawing.rules import Choices, Situation, rules_for
 from fuzz.engines.engine import Engine, Slice, rerun_some, reruns
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Setting
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Failure, Run
 
@@ -36,6 +37,16 @@ class RandomChoices(Choices):
     @override
     def below(self, bound: int) -> int:
         return int(self._random() * bound)
+
+
+PROCESSES = 8
+"""In a session there are so many draws of what processes settle, so that these can be kept."""
+
+
+def draw_settled(settings: Sequence[Setting], seed: str, number: int) -> dict[str, int]:
+    """What the process of the slice `number` settles."""
+    settled = [setting for setting in settings if setting.of_process]
+    return draw_configuration(settled, RandomChoices(f"{seed}/process {number % PROCESSES}"))
 
 
 class RandomEngine(Engine):
@@ -59,7 +70,7 @@ class RandomEngine(Engine):
 
     def _run_trace(self, number: int, actions_max: int, probes: ProbeCounter, done: Slice) -> None:
         choices = RandomChoices(f"{self._seed}/{number}")
-        configuration = self.draw_configuration(choices)
+        configuration = self.draw_configuration(choices, number)
         keeps_answers = self.compares or any(reruns(number))
         run = Run(self._target, configuration, probes, keeps_answers)
         length = min(draw_length(choices), actions_max)
@@ -78,9 +89,10 @@ class RandomEngine(Engine):
             done.actions = run.answered
         done.failures.extend(self.failures_of(run, failure, number))
 
-    def draw_configuration(self, choices: Choices) -> dict[str, int]:
-        """What a trace begins with."""
-        return draw_configuration(self._settings, choices)
+    def draw_configuration(self, choices: Choices, number: int) -> dict[str, int]:
+        """What the trace `number` begins with."""
+        drawn = draw_configuration(self._settings, choices)
+        return drawn | draw_settled(self._settings, self._seed, number)
 
     def failures_of(self, run: Run, failure: Failure | None, number: int) -> Iterable[Failure]:
         """What is to be told of the trace `number`, which has come to that failure, or to none."""

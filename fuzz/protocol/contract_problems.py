@@ -434,6 +434,8 @@ def _problems_of_bounds(settings: Collection[Setting]) -> Iterator[str]:
         bound = known[setting.at_most]
         if bound.at_most is not None:
             yield f"{setting.name} is at most {bound.name}, which has such a bound itself"
+        if setting.of_process or bound.of_process:
+            yield f"{setting.name} is at most {bound.name}, which no process can settle"
         if _least(setting) > _least(bound):
             yield (
                 f"{setting.name} is at most {bound.name}, but their least values are"

@@ -189,10 +189,10 @@ class ComparingEngine(RandomEngine):
         self._pair = pair
 
     @override
-    def draw_configuration(self, choices: Choices) -> dict[str, int]:
+    def draw_configuration(self, choices: Choices, number: int) -> dict[str, int]:
         """A setting is left out whose value one of them does not allow."""
         drawn: dict[str, int] = {}
-        for name, value in super().draw_configuration(choices).items():
+        for name, value in super().draw_configuration(choices, number).items():
             if self._pair.allows({**drawn, name: value}):
                 drawn[name] = value
         return drawn

@@ -19,14 +19,9 @@ from typing_extensions import override
 from fuzz.protocol.actions import Action, RunAtOnce, name_of
 from fuzz.protocol.contract import AtOnce, Contract
 from fuzz.protocol.observation import Observation
-from fuzz.targets.hotspot.collectors import BUFFER_BYTES
+from fuzz.targets.hotspot.collectors import BUFFER_BYTES, SETTINGS_AS_DOCUMENTED, SETTINGS_OF_KINDS
 from fuzz.targets.hotspot.hotspot_command import AT_ONCE
-from fuzz.targets.hotspot.hotspot_driver import (
-    SETTINGS_AS_DOCUMENTED,
-    SETTINGS_OF_KINDS,
-    HotspotTarget,
-    answer,
-)
+from fuzz.targets.hotspot.hotspot_driver import HotspotTarget, answer
 from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, there
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class

@@ -1,30 +1,59 @@
-"""The collectors that a virtual machine can be made with, and the flags that settle its heap.
+"""The machines that can be made: their settings, the flags that these are, and what objects take.
 
-Invariant: nothing is resized, and no thread is born by itself, so that a trace replays.
+Invariant: nothing is resized, no thread is born by itself, and no collector begins by itself but
+where there is no room, so that a trace replays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
+from fuzz.protocol.contract import KindLayout, Layout, Range, Setting, rounded_up
+from fuzz.targets.hotspot.java_machine import NODE_LONGS
+from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
+
 COLLECTOR = "collector"
 """The setting that chooses one, by its number."""
-SERIAL, PARALLEL, G1 = COLLECTORS = ("serial", "parallel", "g1")
+SERIAL, PARALLEL, G1, ZGC, SHENANDOAH, EPSILON = COLLECTORS = (
+    *("serial", "parallel", "g1"),
+    *("zgc", "shenandoah", "epsilon"),
+)
+_BUILT_WITH = {
+    ZGC: ("ZCollectedHeap", "_heap"),
+    SHENANDOAH: ("ShenandoahHeap", "_num_regions"),
+    EPSILON: ("EpsilonHeap", "_space"),
+}
+"""The fields by which a library that has a collector is known; all have the others."""
 BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 4
+COMPACT_HEADERS = "UseCompactObjectHeaders"
 _HEAPS = {
-    # Eden is the least in which the machine can begin.
-    SERIAL: ("-XX:+UseSerialGC", "-Xmn640k"),
-    PARALLEL: (
-        *("-XX:+UseParallelGC", "-Xmn1536k", "-XX:-UseAdaptiveSizePolicy"),
-        "-XX:ParallelGCThreads=1",
-    ),
+    SERIAL: ("-XX:+UseSerialGC",),
+    PARALLEL: ("-XX:+UseParallelGC", "-XX:-UseAdaptiveSizePolicy", "-XX:ParallelGCThreads=1"),
     G1: (
-        *("-XX:+UseG1GC", "-Xmn2m", "-XX:G1HeapRegionSize=1m", "-XX:-G1UseAdaptiveIHOP"),
+        *("-XX:+UseG1GC", "-XX:G1HeapRegionSize=1m", "-XX:-G1UseAdaptiveIHOP"),
         *("-XX:InitiatingHeapOccupancyPercent=100", "-XX:ParallelGCThreads=1"),
         "-XX:ConcGCThreads=1",
     ),
+    ZGC: ("-XX:+UseZGC", "-XX:-ZProactive", "-XX:ConcGCThreads=1", "-XX:ParallelGCThreads=1"),
+    SHENANDOAH: (
+        *("-XX:+UnlockDiagnosticVMOptions", "-XX:+UseShenandoahGC"),
+        *("-XX:ShenandoahGCMode=passive", "-XX:ConcGCThreads=1", "-XX:ParallelGCThreads=1"),
+    ),
+    EPSILON: (
+        *("-XX:+UnlockExperimentalVMOptions", "-XX:+UseEpsilonGC", "-XX:-EpsilonElasticTLAB"),
+        "-Xlog:disable",
+    ),
 }
+_YOUNG_KIB = {SERIAL: 640, PARALLEL: 1536, G1: 2048}
+"""With the serial collector eden is the least in which the machine can begin."""
+HAVE_YOUNG = tuple(_YOUNG_KIB)
+"""Those of which young objects alone can be collected."""
+_HEAP_MIB = {ZGC: 256, SHENANDOAH: 48, EPSILON: 512}
+"""ZGC has so much that no cycle of its begins by itself; Epsilon, that no trace fills it."""
+HEAP_MIB = 24
 _FLAGS = (
-    *("-Xms24m", "-Xmx24m"),
-    *("-XX:-ResizeTLAB", f"-XX:TLABSize={BUFFER_BYTES}", f"-XX:MinTLABSize={BUFFER_BYTES}"),
+    *("-XX:-ResizeTLAB", f"-XX:MinTLABSize={BUFFER_BYTES}"),
     f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
     f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
     *("-XX:-UseDynamicNumberOfCompilerThreads", "-XX:-UseDynamicNumberOfGCThreads"),
@@ -33,8 +62,108 @@ _FLAGS = (
     # No file is left, no signal taken, and nothing said but in answers.
     *("-XX:-UsePerfData", "-XX:+ErrorFileToStderr", "-XX:+DisplayVMOutputToStderr", "-Xrs"),
 )
+OBJECT_BYTES_MAX = 2**18
+"""Less than half a region of G1's."""
 
 
-def flags_for(collector: str) -> tuple[str, ...]:
-    """The machine's flags."""
-    return *_HEAPS[collector], *_FLAGS
+def _setting(name: str, *choices: int) -> Setting:
+    return Setting(name, choices[0], Range(0, max(choices)), choices, of_process=True)
+
+
+SETTINGS_OF_KINDS = (
+    Setting("node_longs", 0, Range(0, max(NODE_LONGS)), choices=(0, 0, 0, *NODE_LONGS)),
+    Setting("string_item_bytes", 1, Range(1, 8), choices=(1, 1, 8)),
+)
+"""How many long integers a node has besides, and whether strings are made of bytes or of these."""
+_COLLECTOR = _setting(COLLECTOR, *range(COLLECTORS.index(G1) + 1))
+SETTINGS = (
+    Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
+    Setting("first_bytes", 4096, Range(1, 2**20)),
+    Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
+    *SETTINGS_OF_KINDS,
+)
+"""What the generator begins from, what each thread has left until its first sample."""
+SETTINGS_AS_DOCUMENTED = (
+    *(_COLLECTOR, SETTINGS[0], *SETTINGS[2:]),
+    Setting("period_bytes", 512, Range(0, 2**16), choices=(16, 512, 4096, 2**16, 0)),
+)
+"""What is left until the first samples is drawn, from the seed, for the only period that there is:
+another one is not promised to count before the next sample. Shorter distances than 16 are longer on
+average than they should, being rounded up to whole bytes."""
+
+
+def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
+    """What a trace may choose, as that library has it."""
+    collectors = [
+        number
+        for number, name in enumerate(COLLECTORS)
+        if name not in _BUILT_WITH or structs.has(*_BUILT_WITH[name])
+    ]
+    return (
+        _setting(COLLECTOR, *collectors),
+        _setting("buffer_bytes", BUFFER_BYTES, 0, 8 * BUFFER_BYTES),
+        _setting("heap_scale", 1, 2),
+        _setting("pointer_bytes", 4, 8),
+        _setting("header_bytes", 12, 16, *([8] if has_compact_headers(library) else [])),
+        *SETTINGS,
+    )
+
+
+def has_compact_headers(library: str) -> bool:
+    """Whether it can make objects' headers 8 bytes; then items begin right behind a length."""
+    return COMPACT_HEADERS.encode() in Path(library).read_bytes()
+
+
+def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
+    """The machine's flags under these settings, of which some may be missing."""
+    collector, scale = COLLECTORS[chosen[COLLECTOR]], chosen.get("heap_scale", 1)
+    heap_mib = scale * _HEAP_MIB.get(collector, HEAP_MIB)
+    flags = [*_HEAPS[collector], f"-Xmx{heap_mib}m"]
+    if collector in _YOUNG_KIB:
+        flags += [f"-Xms{heap_mib}m", f"-Xmn{scale * _YOUNG_KIB[collector]}k"]
+    buffer_bytes = chosen.get("buffer_bytes", BUFFER_BYTES)
+    flags += [f"-XX:TLABSize={buffer_bytes}"] if buffer_bytes else ["-XX:-UseTLAB"]
+    if chosen.get("pointer_bytes") == WORD_BYTES:
+        flags.append("-XX:-UseCompressedOops")
+    match chosen.get("header_bytes"):
+        case 16:
+            flags.append("-XX:-UseCompressedClassPointers")
+        case 8:
+            flags += ["-XX:+UnlockExperimentalVMOptions", f"-XX:+{COMPACT_HEADERS}"]
+    return *flags, *_FLAGS
+
+
+def layout_for(chosen: Mapping[str, int], begins_at_once: bool) -> Layout:
+    """What objects take: a header, and in arrays a length of 4 bytes.
+
+    Items begin at a multiple of their size if `begins_at_once`, or else at one of a word. ZGC's
+    references are never compressed.
+    """
+    is_zgc = COLLECTORS[chosen[COLLECTOR]] == ZGC
+    reference_bytes = WORD_BYTES if is_zgc else chosen.get("pointer_bytes", 4)
+    header_bytes = chosen.get("header_bytes", 12)
+
+    def array(type_index: int, item_bytes: int) -> KindLayout:
+        unit_bytes = item_bytes if begins_at_once else WORD_BYTES
+        return KindLayout(type_index, rounded_up(header_bytes + 4, unit_bytes), item_bytes)
+
+    def fixed(type_index: int, longs: int, references: int) -> KindLayout:
+        field_bytes = WORD_BYTES * longs + reference_bytes * references
+        return KindLayout(type_index, rounded_up(header_bytes + field_bytes, WORD_BYTES))
+
+    return Layout(
+        kinds={
+            "node": fixed(NODE, 1 + chosen["node_longs"], 2),
+            "string": array(STRING, chosen["string_item_bytes"]),
+            "array": array(ARRAY, reference_bytes),
+            "weakref": fixed(WEAKREF, 0, 4),
+        },
+        large_object_bytes=OBJECT_BYTES_MAX + 1,
+        word_bytes=WORD_BYTES,
+        object_bytes_max=OBJECT_BYTES_MAX,
+        nonmovable="ignored",
+    )
+
+
+NODE, STRING, ARRAY, WEAKREF = 1, 2, 3, 4
+"""The kinds, by number. A string is an array of bytes, or of longs."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from random import Random
@@ -25,7 +25,6 @@ from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import (
     Buffers,
     Contract,
-    KindLayout,
     Layout,
     Range,
     SamplingRule,
@@ -34,94 +33,65 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.collectors import (
+    ARRAY,
     BUFFER_BYTES,
     COLLECTOR,
     COLLECTORS,
+    EPSILON,
+    HAVE_YOUNG,
+    NODE,
+    OBJECT_BYTES_MAX,
     SERIAL,
+    SETTINGS_AS_DOCUMENTED,
+    SHENANDOAH,
+    STRING,
     WASTE_INCREMENT_WORDS,
     WASTE_SHARE,
+    WEAKREF,
+    ZGC,
     flags_for,
+    has_compact_headers,
+    layout_for,
+    settings_of,
 )
 from fuzz.targets.hotspot.hotspot_command import HOTSPOT
-from fuzz.targets.hotspot.hotspot_state import JavaHeap, Samplers, SerialEden
-from fuzz.targets.hotspot.java_machine import NODE_LONGS, JavaMachine, JavaThread, address_of
+from fuzz.targets.hotspot.hotspot_state import (
+    EpsilonHeap,
+    JavaHeap,
+    Samplers,
+    SerialEden,
+    ShenandoahHeap,
+    ZHeap,
+)
+from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 from fuzz.targets.process.serve import serve
 from fuzz.targets.process.threads import Threads
 
-KINDS = {
-    "node": KindLayout(type_index=1, fixed_bytes=32),
-    "string": KindLayout(type_index=2, fixed_bytes=16, item_bytes=1),
-    "array": KindLayout(type_index=3, fixed_bytes=16, item_bytes=4),
-    "weakref": KindLayout(type_index=4, fixed_bytes=32),
-}
-"""With references and class pointers of 4 bytes. A string is an array of bytes, or of longs."""
-NODE, STRING, ARRAY, WEAKREF = (kind.type_index for kind in KINDS.values())
 NODE_REFERENCES = 2
-OBJECT_BYTES_MAX = 2**18
-"""Less than half a region of G1's."""
-LAYOUT = Layout(
-    kinds=KINDS,
-    large_object_bytes=OBJECT_BYTES_MAX + 1,
-    word_bytes=WORD_BYTES,
-    object_bytes_max=OBJECT_BYTES_MAX,
-    nonmovable="ignored",
-)
 PERIODS = Range(0, 2**31 - 1)
+PROMISED_PERIODS = SETTINGS_AS_DOCUMENTED[-1]
 RESTING_PERIOD_BYTES = 2**19
 """Until another is set."""
 BIRTHS = 2
 """So many are tried until it is known what each allocates."""
 COLLECTIONS_MAX = 100
 """After so many it is no chance that others allocate."""
-PROMISED_PERIODS = Range(0, 2**16)
-"""Shorter distances are longer on average than they should, being rounded up to whole bytes."""
-SETTINGS_OF_KINDS = (
-    Setting("node_longs", 0, Range(0, max(NODE_LONGS)), choices=(0, 0, 0, *NODE_LONGS)),
-    Setting("string_item_bytes", 1, Range(1, 8), choices=(1, 1, 8)),
-)
-"""How many long integers a node has besides, and whether strings are made of bytes or of these."""
-SETTINGS = (
-    Setting(
-        *(COLLECTOR, 0, Range(0, len(COLLECTORS) - 1)),
-        choices=(*range(len(COLLECTORS)),),
-        of_process=True,
-    ),
-    Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
-    Setting("first_bytes", 4096, Range(1, 2**20)),
-    Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
-    *SETTINGS_OF_KINDS,
-)
-"""The collector, by its number; what the generator begins from, and what each thread has left until
-its first sample."""
-SETTINGS_AS_DOCUMENTED = (
-    *(setting for setting in SETTINGS if setting.name != "first_bytes"),
-    Setting("period_bytes", 512, PROMISED_PERIODS, choices=(16, 512, 4096, 2**16, 0)),
-)
-"""What is left until the first samples is drawn, from the seed, for the only period that there is:
-another one is not promised to count before the next sample."""
 PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph")
 OBSERVES = (*PROMISED, "at", "seed")
 TOLD = (*OBSERVES, "buffer")
+HEAPS = {SERIAL: SerialEden, ZGC: ZHeap, SHENANDOAH: ShenandoahHeap, EPSILON: EpsilonHeap}
+"""Of the collectors of which more is known, or must be."""
 
 
-def layout_under(chosen: Mapping[str, int]) -> Layout:
-    """What objects cost."""
-    node_bytes = KINDS["node"].fixed_bytes + WORD_BYTES * chosen["node_longs"]
-    kinds = {
-        **KINDS,
-        "node": attrs.evolve(KINDS["node"], fixed_bytes=node_bytes),
-        "string": attrs.evolve(KINDS["string"], item_bytes=chosen["string_item_bytes"]),
-    }
-    return attrs.evolve(LAYOUT, kinds=kinds)
-
-
-def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffers) -> Contract:
-    """What HotSpot does as it is built."""
+def contract_under(
+    chosen: Mapping[str, int], nursery_bytes: int, layout: Layout, buffers: Buffers
+) -> Contract:
+    """What HotSpot does as it is built; which settings it has, the library says."""
     threads = chosen["threads"]
     return Contract(
         nursery_bytes=nursery_bytes,
-        layout=layout_under(chosen),
+        layout=layout,
         actions=HotspotTarget.ACTIONS,
         observes=OBSERVES if buffers.taken == "in order" else TOLD,
         sampling=SamplingRule(
@@ -139,11 +109,12 @@ def contract_under(chosen: Mapping[str, int], nursery_bytes: int, buffers: Buffe
             first_bytes=(chosen["first_bytes"],) * threads,
         ),
         buffers=buffers,
-        settings=SETTINGS,
     )
 
 
-def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Contract:
+def contract_as_documented(
+    chosen: Mapping[str, int], nursery_bytes: int, layout: Layout
+) -> Contract:
     """What JEP 331 and JVMTI promise instead.
 
     An event is sent "on average, once for every sampling_interval bytes of memory allocated by a
@@ -151,11 +122,11 @@ def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Con
     """
     return Contract(
         nursery_bytes=nursery_bytes,
-        layout=layout_under(chosen),
+        layout=layout,
         actions=HotspotTarget.ACTIONS,
         observes=PROMISED,
         sampling=SamplingRule(
-            period_bytes=PROMISED_PERIODS,
+            period_bytes=PROMISED_PERIODS.range,
             periods=(chosen["period_bytes"],),
             surplus="dropped",
             samples_per_allocation="one",
@@ -163,7 +134,6 @@ def contract_as_documented(chosen: Mapping[str, int], nursery_bytes: int) -> Con
             distances="random",
             seeds=(0,) * chosen["threads"],
         ),
-        settings=SETTINGS_AS_DOCUMENTED,
     ).without(("set_period", "end_thread", "begin_thread"))
 
 
@@ -184,16 +154,36 @@ class HotspotTarget:
         self._birth_bytes = 0
 
     @cached_property
-    def _machine(self) -> JavaMachine:
-        """Made at the first header, whose answer can say why it cannot be. Raises BadInputError."""
+    def _loaded(self) -> ctypes.CDLL:
+        """The library. Raises BadInputError."""
         try:
-            library = ctypes.CDLL(self._library)
+            return ctypes.CDLL(self._library)
         except OSError as problem:
             raise BadInputError(f"{problem}; --java names a JVM's folder") from problem
-        structs = Structs(library)
-        machine = JavaMachine(library, self._flags)
-        self._heap = SerialEden(structs) if self._is_serial else JavaHeap(structs)
-        self._samplers = Samplers(structs, self._library)
+
+    @cached_property
+    def _structs(self) -> Structs:
+        return Structs(self._loaded)
+
+    @cached_property
+    def _settings(self) -> tuple[Setting, ...]:
+        """All that a trace may choose."""
+        if self.name != HOTSPOT:
+            return SETTINGS_AS_DOCUMENTED
+        return settings_of(self._library, self._structs)
+
+    @cached_property
+    def _begins_at_once(self) -> bool:
+        return has_compact_headers(self._library)
+
+    @cached_property
+    def _machine(self) -> JavaMachine:
+        """Made at the first header, whose answer can say why it cannot be. Raises BadInputError."""
+        machine = JavaMachine(self._loaded, self._flags)
+        self._heap = HEAPS.get(self._collector, JavaHeap)(self._structs)
+        if isinstance(self._heap, ShenandoahHeap):
+            machine.tell_collections_to(self._heap.counter.callback)
+        self._samplers = Samplers(self._structs, self._library)
         self._attached[0] = machine.attach()
         return machine
 
@@ -209,17 +199,21 @@ class HotspotTarget:
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if the library is no JVM that is known."""
-        is_built = self.name == HOTSPOT
-        settings = SETTINGS if is_built else SETTINGS_AS_DOCUMENTED
-        chosen = chosen_settings(configuration, settings)
-        self._settle(COLLECTORS[chosen[COLLECTOR]])
+        chosen = chosen_settings(configuration, self._settings)
+        self._settle(chosen)
         self._machine.names.use(chosen["node_longs"], chosen["string_item_bytes"])
         self._threads_now = chosen["threads"]
         if self._is_used or not self._attached.keys() >= {*range(self._threads_now)}:
             self._clear()
-        if is_built:
+        elif self._heap.is_used_up:
+            raise SystemExit  # Whoever wants more begins another process.
+        layout = layout_for(chosen, self._begins_at_once)
+        if self.name == HOTSPOT:
             self._begin(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
-            contract = contract_under(chosen, self._heap.nursery_bytes, self._buffers())
+            buffers = self._buffers(chosen["buffer_bytes"])
+            contract = contract_under(chosen, self._heap.nursery_bytes, layout, buffers)
+            if self._collector == EPSILON:
+                contract = contract.without(("collect_full", "begin_thread", "end_thread"))
         else:
             period_bytes = chosen["period_bytes"]
             random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
@@ -228,17 +222,18 @@ class HotspotTarget:
                 for _ in self._attached
             )
             self._begin(random.getrandbits(48), first_bytes)
-            contract = contract_as_documented(chosen, self._heap.nursery_bytes)
-        if not self._machine.names.can_collect_young:
+            contract = contract_as_documented(chosen, self._heap.nursery_bytes, layout)
+        if not (self._collector in HAVE_YOUNG and self._machine.names.can_collect_young):
             contract = contract.without((name_of(actions.CollectMinor),))
-        return attrs.evolve(contract, version=self._machine.version)
+        return attrs.evolve(contract, version=self._machine.version, settings=self._settings)
 
-    def _settle(self, collector: str) -> None:
+    def _settle(self, chosen: Mapping[str, int]) -> None:
         """Say what the machine is made with, which may have been made. Raises BadInputError."""
-        flags = flags_for(collector)
+        flags = flags_for(chosen)
         if self._flags not in ((), flags):
             raise BadInputError("this process has made a machine with other flags")
-        self._flags, self._is_serial = flags, collector == SERIAL
+        self._flags, self._collector = flags, COLLECTORS[chosen[COLLECTOR]]
+        self._is_serial = self._collector == SERIAL
 
     def _clear(self) -> None:
         """Undo what a trace has done, which costs a full collection; all threads are there then."""
@@ -283,15 +278,19 @@ class HotspotTarget:
         """
         for _ in range(COLLECTIONS_MAX):
             self._machine.collect()
+            if self._collector == EPSILON:
+                for thread in self._attached.values():
+                    self._heap.end_buffer(thread.address)
             if self._heap.is_empty:
                 return
         raise RuntimeError("eden is not empty after full collections")
 
-    def _buffers(self) -> Buffers:
+    def _buffers(self, buffer_bytes: int) -> Buffers:
+        """The buffers; if these have no bytes, nobody gets one, since they would be too small."""
         desired_bytes = self._samplers.buffer_bytes(self._attached[0].address)
         return Buffers(
             desired_bytes=desired_bytes,
-            least_bytes=BUFFER_BYTES,
+            least_bytes=BUFFER_BYTES if buffer_bytes else 2 * OBJECT_BYTES_MAX,
             reserve_bytes=self._heap.reserve_bytes,
             waste_bytes=desired_bytes // WORD_BYTES // WASTE_SHARE * WORD_BYTES,
             waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
@@ -371,7 +370,7 @@ class HotspotTarget:
     def _placed(self, reference: int, said: Observation) -> None:
         self._roots.append(reference)
         said.size = self._machine.size_bytes(reference)
-        said.at = address_of(reference) - self._heap.start
+        said.at = self._heap.address_of(reference) - self._heap.start
 
     def _free(self, thread: JavaThread, action: actions.Free, said: Observation) -> None:
         thread.free(self._roots.pop(action.root))
@@ -380,8 +379,7 @@ class HotspotTarget:
         found = thread.read(self._roots[action.root], action.field)
         if found is not None:
             self._roots.append(thread.kept(found))
-            addresses = list(map(address_of, self._roots))
-            said.value = addresses.index(addresses[-1])
+            said.value = self._same(self._roots, self._roots[-1])
 
     def _read_number(
         self, thread: JavaThread, action: actions.ReadNumber, said: Observation
@@ -484,22 +482,29 @@ class HotspotTarget:
         """What a walk from the roots finds. Nobody allocates meanwhile, so that nothing moves."""
         queue: list[int] = []
         rows: dict[int, int] = {}
+
+        def discover(reference: int) -> int:
+            """The row of an object, which is a new one if it is met for the first time."""
+            key = self._heap.key_of(reference)
+            if key not in rows:
+                at = self._same(queue, reference) if self._heap.moves_at_any_time else None
+                rows[key] = len(queue) if at is None else at
+                if at is None:
+                    queue.append(reference)
+            return rows[key]
+
         with thread.frame():
             for root in self._roots:
-                _discover(root, queue, rows)
-            return [_row(thread, each, queue, rows) for each in queue]  # It grows meanwhile.
+                discover(root)
+            return [_row(thread, each, discover) for each in queue]  # It grows meanwhile.
+
+    def _same(self, references: Sequence[int], reference: int) -> int | None:
+        """Where one of these is the same object, first."""
+        is_same = self._attached[0].is_same
+        return next((at for at, each in enumerate(references) if is_same(each, reference)), None)
 
 
-def _discover(reference: int, queue: list[int], rows: dict[int, int]) -> int:
-    """The row of an object, which is a new one if it is met for the first time."""
-    address = address_of(reference)
-    if address not in rows:
-        rows[address] = len(queue)
-        queue.append(reference)
-    return rows[address]
-
-
-def _row(thread: JavaThread, reference: int, queue: list[int], rows: dict[int, int]) -> list[int]:
+def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> list[int]:
     if thread.is_string(reference):
         return [STRING, thread.length(reference)]
     if thread.is_weak(reference):
@@ -512,7 +517,7 @@ def _row(thread: JavaThread, reference: int, queue: list[int], rows: dict[int, i
         references = [thread.item(reference, index) for index in range(row[1])]
     for field, found in enumerate(references):
         if found is not None:
-            row += (field, _discover(found, queue, rows))
+            row += (field, discover(found))
     return row
 
 

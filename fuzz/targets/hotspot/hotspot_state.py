@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator
 from ctypes import c_uint32, string_at
 from pathlib import Path
 
+from typing_extensions import override
+
 from fuzz.problems import BadInputError
+from fuzz.targets.hotspot.java_machine import referred
+from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, set_word, word
 
 MULTIPLIER, INCREMENT, BITS = 0x5DEECE66D, 0xB, 48
@@ -118,6 +122,10 @@ class JavaHeap:
     """About so much is allocated from collection to collection."""
     is_empty = True
     """Whether nothing lies where buffers are taken, as far as anybody knows."""
+    is_used_up = False
+    """Whether there may be too little left for one more trace."""
+    moves_at_any_time = False
+    """Whether there may be two keys for an object."""
 
     def __init__(self, structs: Structs) -> None:
         self._heap = word(structs.place("_collectedHeap", "Universe"))
@@ -127,6 +135,14 @@ class JavaHeap:
         )
         self._reserve = structs.place("_reserve_for_allocation_prefetch", "ThreadLocalAllocBuffer")
         self._tlab = structs.place("_tlab", "Thread")
+
+    def key_of(self, reference: int) -> int:
+        """What only references to the same object have in common, until the next collection."""
+        return referred(reference)
+
+    def address_of(self, reference: int) -> int:
+        """Where the object lies, until then."""
+        return self.key_of(reference)
 
     @property
     def collections(self) -> int:
@@ -146,6 +162,11 @@ class JavaHeap:
     def buffer_end(self, thread: int) -> int:
         """Where it truly ends, whatever the sample point."""
         return word(thread + self._tlab + TRUE_END_OFFSET)
+
+    def end_buffer(self, thread: int) -> None:
+        """The thread has no buffer; what is left of it is no object, where a heap may have that."""
+        for offset in (0, 8, 16, 24, TRUE_END_OFFSET):
+            set_word(thread + self._tlab + offset, 0)
 
 
 class SerialEden(JavaHeap):
@@ -168,3 +189,54 @@ class SerialEden(JavaHeap):
     def is_empty(self) -> bool:  # type: ignore[override]
         """Whether nothing lies in eden."""
         return word(self._eden + self._top) == self.start
+
+
+class ZHeap(JavaHeap):
+    """ZGC's, whose references say beside the address how far a collection has come."""
+
+    moves_at_any_time = True
+
+    def __init__(self, structs: Structs) -> None:
+        super().__init__(structs)
+        own = "ZGlobalsForVMStructs"
+        self._shift: int | None = None
+        if structs.has(own, "_ZPointerLoadShift"):
+            known = word(structs.place("_instance_p", own))
+            self._shift = word(known + structs.place("_ZPointerLoadShift", own))
+
+    @override
+    def address_of(self, reference: int) -> int:
+        address = self.key_of(reference)
+        return (
+            address if self._shift is None else address >> c_uint32.from_address(self._shift).value
+        )
+
+
+class ShenandoahHeap(JavaHeap):
+    """Shenandoah's, which does not count its collections: `counter` is to be told of them."""
+
+    def __init__(self, structs: Structs) -> None:
+        super().__init__(structs)
+        self.counter = SampleCounter()
+
+    @property
+    @override
+    def collections(self) -> int:
+        return sum(collections for collections, _ in self.counter.counts(1))
+
+
+class EpsilonHeap(JavaHeap):
+    """Epsilon's, which is never collected, so that whoever uses it ends buffers himself."""
+
+    def __init__(self, structs: Structs) -> None:
+        super().__init__(structs)
+        self._space = word(self._heap + structs.place("_space", "EpsilonHeap"))
+        self._top = structs.place("_top", "ContiguousSpace", "Space")
+        self._reserved_bytes = (
+            word(self._heap + structs.place("_reserved", "CollectedHeap") + WORD_BYTES) * WORD_BYTES
+        )
+
+    @property
+    def is_used_up(self) -> bool:  # type: ignore[override]
+        """Half of it is."""
+        return 2 * (word(self._space + self._top) - self.start) > self._reserved_bytes

@@ -26,8 +26,8 @@ NODE_LONGS = (1, 7, 64)
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
 REFERENCE_TAGS = 7
 """From version 21 on these bits of a reference say what kind it is."""
-EVENT_MIN, SAMPLED_EVENT = 50, 86
-CAN_SAMPLE_BIT = 43
+EVENT_MIN, COLLECTED_EVENT, SAMPLED_EVENT = 50, 82, 86
+CAN_TELL_COLLECTIONS_BIT, CAN_SAMPLE_BIT = 31, 43
 CAPABILITIES_BYTES = 16
 ON, OFF = 1, 0
 
@@ -42,6 +42,7 @@ JNI = {
     "NewGlobalRef": (21, REF, REF),
     "DeleteGlobalRef": (22, None, REF),
     "DeleteLocalRef": (23, None, REF),
+    "IsSameObject": (24, c_uint8, REF, REF),
     "AllocObject": (27, REF, REF),
     "NewObjectA": (30, REF, REF, REF, REF),
     "IsInstanceOf": (32, c_uint8, REF, REF),
@@ -201,8 +202,7 @@ class JavaMachine:
         return pointer.value
 
     def _listen(self) -> None:
-        wanted = (1 << CAN_SAMPLE_BIT).to_bytes(CAPABILITIES_BYTES, "little")
-        _check("AddCapabilities", self._jvmti.AddCapabilities(self._tools, wanted))
+        self._callbacks = (c_void_p * (SAMPLED_EVENT - EVENT_MIN + 1))()
         self._callback = Sampled(self._sampled)  # The machine keeps only its address.
         callback = ctypes.cast(self._callback, c_void_p).value
         assert callback is not None
@@ -210,11 +210,20 @@ class JavaMachine:
 
     def tell_samples_to(self, callback: int) -> None:
         """Have the function that lies there called for each sample."""
-        places = SAMPLED_EVENT - EVENT_MIN + 1
-        callbacks = (c_void_p * places)()
-        callbacks[-1] = callback
-        size = ctypes.sizeof(callbacks)
-        _check("SetEventCallbacks", self._jvmti.SetEventCallbacks(self._tools, callbacks, size))
+        self._tell_to(SAMPLED_EVENT, CAN_SAMPLE_BIT, callback)
+
+    def tell_collections_to(self, callback: int) -> None:
+        """Have it called for each collection, by a thread of the machine's own."""
+        self._tell_to(COLLECTED_EVENT, CAN_TELL_COLLECTIONS_BIT, callback)
+        self._switch(COLLECTED_EVENT, is_on=True)
+
+    def _tell_to(self, event: int, capability: int, callback: int) -> None:
+        wanted = (1 << capability).to_bytes(CAPABILITIES_BYTES, "little")
+        _check("AddCapabilities", self._jvmti.AddCapabilities(self._tools, wanted))
+        self._callbacks[event - EVENT_MIN] = callback
+        size = ctypes.sizeof(self._callbacks)
+        call = self._jvmti.SetEventCallbacks
+        _check("SetEventCallbacks", call(self._tools, self._callbacks, size))
 
     def _sampled(self, *arguments: object) -> None:
         self.samples += 1
@@ -272,9 +281,12 @@ class JavaMachine:
 
     def tell_samples(self, is_on: bool) -> None:
         """Switch the event on or off."""
+        self._switch(SAMPLED_EVENT, is_on)
+
+    def _switch(self, event: int, is_on: bool) -> None:
         mode = ON if is_on else OFF
         call = self._jvmti.SetEventNotificationMode
-        _check("SetEventNotificationMode", call(self._tools, mode, SAMPLED_EVENT, None))
+        _check("SetEventNotificationMode", call(self._tools, mode, event, None))
 
 
 class JavaThread:
@@ -351,6 +363,10 @@ class JavaThread:
             self._jni.DeleteLocalRef(self._env, found)
         return found is not None
 
+    def is_same(self, reference: int, other: int) -> bool:
+        """Whether they refer to one object."""
+        return bool(self._jni.IsSameObject(self.env, reference, other))
+
     def number(self, node: int) -> int:
         """A node's number."""
         return int(self._jni.GetLongField(self._env, node, self._names.number))
@@ -408,8 +424,8 @@ class JavaThread:
             self._jni.PopLocalFrame(self._env, None)
 
 
-def address_of(reference: int) -> int:
-    """Where the object lies, until the next collection."""
+def referred(reference: int) -> int:
+    """What the machine keeps behind a reference: mostly the object's address."""
     return word(reference & ~REFERENCE_TAGS)
 
 

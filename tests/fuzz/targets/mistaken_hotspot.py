@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.protocol.contract import Buffers, Contract, Range
-from fuzz.targets.hotspot.collectors import COLLECTOR
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
 from fuzz.targets.process.serve import serve
 
@@ -27,8 +26,8 @@ class MistakenTarget(HotspotTarget):
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         threads = 2 if self._mistake in ("each", "births") else 1
-        known = {"first_bytes": 4096, "threads": threads, COLLECTOR: 0}
-        contract = super().start({**configuration, **known})
+        known = {"first_bytes": 4096, "threads": threads}
+        contract = super().start({"sampler_seed": configuration.get("sampler_seed", 1), **known})
         changes = OF_SAMPLING.get(self._mistake, {})
         buffers = contract.buffers
         assert buffers is not None
@@ -37,6 +36,7 @@ class MistakenTarget(HotspotTarget):
             contract,
             sampling=attrs.evolve(contract.sampling, **changes),
             buffers=attrs.evolve(buffers, **changes_of_buffers),
+            settings=tuple(each for each in contract.settings if not each.of_process),
         )
 
     def of_buffers(self, right: Buffers) -> dict[str, dict[str, object]]:

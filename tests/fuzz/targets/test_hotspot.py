@@ -22,10 +22,13 @@ from typing_extensions import override
 
 import fuzz
 from fuzz.drawing.probes import ProbeCounter
+from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
+from fuzz.mutator.shadow import ShadowObject
 from fuzz.oracles import Bench
 from fuzz.oracles.distances import Hotspot
+from fuzz.oracles.sampling import SamplingFacts
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
@@ -60,7 +63,7 @@ from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Run, replay, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot import hotspot_command
-from fuzz.targets.hotspot.collectors import COLLECTORS, G1, SERIAL
+from fuzz.targets.hotspot.collectors import COLLECTORS, EPSILON, G1, PARALLEL, SERIAL
 from fuzz.targets.hotspot.hotspot_command import DEBIANS, LIBRARY, WHEEL, find_library
 from fuzz.terminal.cli import run_command_line
 
@@ -288,7 +291,7 @@ def test_what_follows_from_a_threads_birth_is_foretold(target: FullTarget) -> No
     ("settings", "what"),
     [
         *(({"threads": 4}, "threads is 4"), ({"first_bytes": 0}, "first_bytes is 0")),
-        ({"collector": 3}, "collector is 3"),
+        ({"collector": 6}, "collector is 6"),
     ],
 )
 def test_an_illegal_configuration_is_bad_input(
@@ -406,50 +409,103 @@ def test_nothing_is_observed_of_samplers_and_buffers(target: FullTarget) -> None
 # Sessions.
 
 
-class Watched(FullTarget):
-    """A target of which is counted where objects lie, as the oracles foretell."""
+class Counting(ProbeCounter):
+    """Counts where objects lie, as the oracles foretell, and what else there was."""
 
-    name = "hotspot"
-
-    def __init__(self, target: FullTarget, collector: int) -> None:
-        self._target = target
-        self._collector = collector
-        self.counts: Counter[str] = Counter()
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: Counter[str] = Counter()
 
     @override
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        contract = self._target.start({**configuration, "collector": self._collector})
-        self._bench = Bench(contract)
-        return contract
+    def watch(
+        self,
+        action: Action,
+        observation: Observation,
+        bench: Bench,
+        before: SamplingFacts,
+        pending: Mapping[ShadowObject, int],
+    ) -> None:
+        place = bench.sampling.place
+        self.told[place.where if place else NAMES[type(action)]] += 1
+        self.told["samples"] += observation.samples
+        self.told["collections"] += observation.minors
+
+
+class Settled(RandomEngine):
+    """What its processes settle is given, as far as it is."""
+
+    def __init__(self, target: FullTarget, **settled: int) -> None:
+        super().__init__(target, "1")
+        self._settled = settled
 
     @override
-    def perform(self, action: Action) -> Observation:
-        said = self._target.perform(action)
-        self._bench.judge(action, said)
-        place = self._bench.sampling.place
-        self.counts[place.where if place else NAMES[type(action)]] += 1
-        self.counts["samples"] += said.samples
-        self.counts["collections"] += said.minors
-        return said
+    def draw_configuration(self, choices: Choices, number: int) -> dict[str, int]:
+        return super().draw_configuration(choices, number) | self._settled
 
 
-@pytest.mark.parametrize("collector", EACH_COLLECTOR)
-def test_a_session_foretells_every_sample_and_every_place(
-    collector: int, target: FullTarget
-) -> None:
-    watched = Watched(target, collector)
-    for done in slices_of(RandomEngine(watched, "1"), 1000, ProbeCounter()):
+def counts_of(engine: RandomEngine, actions: int) -> Counter[str]:
+    """What a session of so many actions that finds nothing told."""
+    counting = Counting()
+    for done in slices_of(engine, actions, counting):
         assert done.failures == []
+    return counting.told
+
+
+AS_USUAL = {
+    "collector": 0,
+    "buffer_bytes": 2048,
+    "heap_scale": 1,
+    "pointer_bytes": 4,
+    "header_bytes": 12,
+}
+
+
+def test_a_session_foretells_every_sample_and_every_place(target: FullTarget) -> None:
+    told = counts_of(Settled(target, **AS_USUAL), 1000)
     for name in ("samples", "new buffer", "outside", "collections", "enable_sampling"):
-        assert watched.counts[name] >= 10, name
+        assert told[name] >= 10, name
+
+
+@pytest.mark.parametrize("setting", [{"pointer_bytes": 8}, {"header_bytes": 16}])
+def test_what_objects_take_is_what_the_machine_was_made_with(
+    setting: Mapping[str, int], target: FullTarget
+) -> None:
+    assert counts_of(Settled(target, **AS_USUAL | setting), 200)["samples"]
+
+
+def test_without_buffers_each_object_is_sampled_on_its_own(target: FullTarget) -> None:
+    told = counts_of(Settled(target, **AS_USUAL | {"buffer_bytes": 0}), 300)
+    assert told["samples"]
+    assert told["outside"]
+    assert not told["buffer"] + told["new buffer"]
+
+
+ACTIONS = dict.fromkeys(COLLECTORS, 40_000) | dict.fromkeys((SERIAL, PARALLEL, G1), 100_000)
+LEAST = {
+    "samples": 2000,
+    "new buffer": 500,
+    "outside": 200,
+    "collections": 100,
+    "enable_sampling": 100,
+    "disable_sampling": 100,
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "actions"), [("random", "10000"), ("machine", "2000")])
-def test_long_sessions_find_nothing(engine: str, actions: str, java: Path, tmp_path: Path) -> None:
-    words = ["--engine", engine, "--seed", "1", "--actions", actions, "--corpus", str(tmp_path)]
-    words += ["--target", "hotspot", "--java", str(java)]
-    assert run_command_line(["run", *words]) == CLEAN
+@pytest.mark.parametrize("collector", COLLECTORS)
+def test_a_long_session_with_each_collector_finds_nothing(
+    collector: str, target: FullTarget
+) -> None:
+    engine = Settled(target, collector=COLLECTORS.index(collector))
+    told = counts_of(engine, ACTIONS[collector])
+    least = LEAST | ({"collections": 0} if collector == EPSILON else {})
+    assert {name: told[name] for name in least if told[name] < least[name]} == {}
+
+
+@pytest.mark.slow
+def test_sessions_of_the_machine_engine_find_nothing(java: Path, tmp_path: Path) -> None:
+    words = ["--engine", "machine", "--seed", "1", "--actions", "2000", "--corpus", str(tmp_path)]
+    assert run_command_line(["run", "--target", "hotspot", "--java", str(java), *words]) == CLEAN
 
 
 # The reference.
