@@ -40,6 +40,8 @@ class FullTarget(ABC):
     """Why the last start failed, if it did: then every action does."""
     complaint = ""
     """What a program wrote on standard error before it broke in the last trace."""
+    hopeless: str | None = None
+    """Why no other trace is worth its time in a session, if none is."""
     takes_announcements = False
     """Whether it is any use to announce actions."""
 

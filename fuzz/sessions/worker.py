@@ -23,7 +23,7 @@ import attrs
 from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, checkpoint
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.problems import BadInputError, HarnessError
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, full
 from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
@@ -98,7 +98,8 @@ def run_chunk(
 ) -> None:
     """Run a chunk, count into `totals`, and tell of each failure when it is found.
 
-    What comes of it is a function of the plan and the chunk, unless it is cancelled.
+    What comes of it is a function of the plan and the chunk, unless it is cancelled. Raises
+    BadInputError if the target is hopeless.
     """
     engine = make_engine(plan.engine, target, f"{plan.seed}/{chunk.index}")
     probes = ProbeCounter()
@@ -115,6 +116,8 @@ def run_chunk(
             if plan.before is not None:
                 totals.changes[counted_as(failure)] += 1
             found(failure)
+        if full(target).hopeless is not None:
+            raise BadInputError(full(target).hopeless)
     totals.probes = Counter({name: probes.counts[name] for name in plan.probes})
 
 

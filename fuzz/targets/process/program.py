@@ -28,6 +28,8 @@ from fuzz.targets.process.conversation import BrokenConversationError, Conversat
 
 ERROR_MAX = 200
 """So many characters of an error are kept."""
+SILENT_TRACES_MAX = 32
+"""After so many in a row in which no action was answered, no other is worth its processes."""
 AHEAD_MAX = 256
 """So many actions are sent ahead at most."""
 PROCESSES_MAX = 16
@@ -78,6 +80,7 @@ class ProcessTarget(FullTarget):
         self._fresh_process = fresh_process
         self._state = TraceState.AHEAD
         self._problem = ""
+        self._silent_traces = 0
         self._begin_trace({})
         self._contract_line = b""
         self._fields: frozenset[str] = frozenset()
@@ -101,6 +104,14 @@ class ProcessTarget(FullTarget):
         """The problem of a trace that was not begun."""
         return self._problem if self._state is TraceState.NOT_BEGUN else None
 
+    @property
+    def hopeless(self) -> str | None:  # type: ignore[override]
+        """One that answers headers only would be started twice for each trace."""
+        if self._silent_traces < SILENT_TRACES_MAX:
+            return None
+        what = f"has answered no action in {self._silent_traces} traces: {self._problem}"
+        return f"{' '.join(self._command)}: {what}"
+
     @override
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """A program that does not even answer a header without settings is bad input.
@@ -108,6 +119,7 @@ class ProcessTarget(FullTarget):
         Later, one that breaks at a header has its default contract, and fails in whatever it is to
         do first.
         """
+        self._silent_traces += 1
         default = self.default_contract()
         problem = problem_of_configuration(configuration, default.settings)
         if problem:
@@ -256,6 +268,7 @@ class ProcessTarget(FullTarget):
             observation = lines.observation_from_data(data)
             if observation.error is not None:
                 observation.error = _in_one_line(observation.error)
+            self._silent_traces = 0
             return observation
 
     def _send_ahead(self, conversation: Conversation) -> None:

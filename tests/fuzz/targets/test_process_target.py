@@ -294,6 +294,19 @@ def test_what_never_answers_its_first_header_is_bad_input(monkeypatch: pytest.Mo
         ProcessTarget("process", ("sleep", "600"), SECONDS).start({})
 
 
+@pytest.mark.slow
+def test_what_answers_headers_only_ends_a_session_as_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = shlex.join(command_of("always-words"))
+    options = ["--actions", "20000", "--seed", "1", "--corpus", str(tmp_path)]
+    assert run_command_line(["run", "--command", command, *options]) == BAD_INPUT
+    said = capsys.readouterr()
+    assert "FAILURE 1: heap / error / allocate_string / garbage" in said.out
+    [line] = [each for each in said.err.splitlines() if "has answered no action" in each]
+    assert "in 32 traces: garbage: not a line of JSON" in line
+
+
 def test_a_program_that_was_not_named_is_bad_input() -> None:
     with pytest.raises(BadInputError, match='name it with --command "PROGRAM"'):
         make_target("process")
