@@ -2,12 +2,11 @@
 
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
-speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine, and
-two stock allocators, `jemalloc` and `gperftools`; the second and `hotspot` under each of their
-contracts. It may import
-these folders (but for `bugs`, which `references` plants), the protocol, problems and plain, and
-imports a folder when one of its targets is made: a target's own process needs no other. A newcomer
-begins with `references`.
+speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine,
+`dotnet`, a stock runtime of .NET 10, and two stock allocators, `jemalloc` and `gperftools`; the
+second and `hotspot` under each of their contracts. It may import these folders (but for `bugs`,
+which `references` plants), the protocol, problems and plain, and imports a folder when one of its
+targets is made: a target's own process needs no other. A newcomer begins with `references`.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ from fuzz.protocol.target import Target
 from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
 from fuzz.targets.hotspot.hotspot_command import MACHINES
 
-REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
-PROGRAMS = (PROCESS, INCMINIMARK, *MACHINES, *STOCK_ALLOCATORS)
+REFERENCE, PROCESS, INCMINIMARK, DOTNET = "reference", "process", "incminimark", "dotnet"
+PROGRAMS = (PROCESS, INCMINIMARK, *MACHINES, DOTNET, *STOCK_ALLOCATORS)
 """The targets that are a process of their own."""
 TOLD_APART_BY = {
     PROCESS: "command",
     INCMINIMARK: "source",
     **dict.fromkeys(MACHINES, "java"),
+    DOTNET: "dotnet",
     **dict.fromkeys(STOCK_ALLOCATORS, "library"),
 }
 """The option that says what it is that runs: by that, two of one name are told apart."""
@@ -80,6 +80,8 @@ class TargetOptions:
     """The file of a stock allocator; None for the one that is installed."""
     java: Path | None = None
     """The `libjvm.so` of `hotspot`, or the folder that has it; None for the first that is there."""
+    dotnet: Path | None = None
+    """The program with the runtime of `dotnet` in it; None for the wheel's."""
     check_invariants: bool = False
     """Whether the collectors of this package look at themselves after each action."""
     fresh_process: bool = False
@@ -93,7 +95,7 @@ class TargetOptions:
         words = ["--command", shlex.join(self.command)] if self.command else []
         if self.timeout_seconds != TIMEOUT_SECONDS:
             words += ["--timeout", f"{self.timeout_seconds:g}s"]
-        for option in ("python", "source", "library", "java"):
+        for option in ("python", "source", "library", "java", "dotnet"):
             place = getattr(self, option)
             words += [f"--{option}", str(place)] if place is not None else []
         words += ["--fresh-process"] if self.fresh_process else []
@@ -163,6 +165,10 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.hotspot import hotspot_command
 
         return hotspot_command.driver_command(name, options.java)
+    if name == DOTNET:
+        from fuzz.targets.dotnet import dotnet_command
+
+        return dotnet_command.driver_command(options.dotnet)
     if name in STOCK_ALLOCATORS:
         return driver_command(name, options.library)
     if not options.command:

@@ -143,6 +143,7 @@ OTHER_TARGETS = {
     "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "
     "as it is and as it is said to be; --java names it.",
     "hotspot-at-once": "the same, with threads that run at the same time.",
+    "dotnet": "the stock runtime of .NET 10; --dotnet names a program that carries it.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
@@ -171,6 +172,8 @@ def print_targets(console: Console) -> None:
     console.print(
         "These need their libraries; docs/hotspot.md, docs/jemalloc.md, docs/gperftools.md and "
         "docs/tcmalloc.md have the settings."
+        "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/jemalloc.md and "
+        "docs/gperftools.md have the settings."
     )
     console.print()
     _print_entry(

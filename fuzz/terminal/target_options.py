@@ -173,8 +173,8 @@ _OPTIONS = (
     click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark, hotspot, jemalloc, gperftools "
-        "or tcmalloc; "
+        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, jemalloc, "
+        "gperftools or tcmalloc; "
         "see `gcfuzz targets`.",
     ),
     click.option(
@@ -218,6 +218,12 @@ _OPTIONS = (
         "that is there]",
     ),
     click.option(
+        "--dotnet",
+        metavar="PATH",
+        type=PATH,
+        help="The program that carries the runtime of dotnet.  [default: msmcp-azure's]",
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
@@ -250,6 +256,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             "source",
             "library",
             "java",
+            "dotnet",
         )
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
@@ -278,7 +285,8 @@ def _words_of(program: str | None) -> tuple[str, ...]:
 before_option = click.option(
     "--before",
     metavar="OLD",
-    help="Run the same traces on two: a --command, --source, --library or --java of the --target, "
+    help="Run the same traces on two: a --command, --source, --library, --java or --dotnet of the "
+    "--target, "
     "or, without one, a target.",
 )
 after_option = click.option(

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
+from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 
 CHUNK_BYTES = 2**16
 ANSWER_SECONDS = 0.001
 """An answer waits so long at most for the next one to be written with it, and for that one."""
+
+
+class LateTarget(Target, Protocol):
+    """A target that learns later what an action did."""
+
+    def settle(self) -> None:
+        """Complete all observations that `perform` has returned; `start` does that, too."""
 
 
 def serve(target: Target, lines: Iterable[str], answers: TextIO) -> None:
@@ -47,13 +55,34 @@ def _as_they_come(lines: Iterable[str]) -> Iterator[tuple[str | bytes, bool]]:
         yield partial, True
 
 
+def serve_late(target: LateTarget, lines: Iterable[str], answers: TextIO) -> None:
+    """Answer all lines that are at hand at once."""
+    waiting: list[Observation | dict[str, object]] = []
+    for line, is_last in _as_they_come(lines):
+        waiting.append(_done(target, line))
+        if is_last:
+            target.settle()
+            answers.writelines(wire.to_line(_data_of(each)) + "\n" for each in waiting)
+            answers.flush()
+            waiting.clear()
+
+
 def _answer(target: Target, line: str | bytes) -> dict[str, object]:
     """The answer to a line; what is wrong with it is one too."""
+    return _data_of(_done(target, line))
+
+
+def _data_of(done: Observation | dict[str, object]) -> dict[str, object]:
+    return dict(wire.unstructured(done)) if isinstance(done, Observation) else done
+
+
+def _done(target: Target, line: str | bytes) -> Observation | dict[str, object]:
+    """What came of a line."""
     try:
         data = wire.as_object(wire.from_line(line))
         if "gcfuzz" in data:
             config = wire.structured(data.get("config", {}), dict[str, int])
             return {"contract": wire.unstructured(target.start(config))}
-        return dict(wire.unstructured(target.perform(wire.action_from_data(data))))
+        return target.perform(wire.action_from_data(data))
     except (ValueError, BadInputError) as problem:
         return {"error": f"{type(problem).__name__}: {problem}"}

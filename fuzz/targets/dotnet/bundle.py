@@ -1,0 +1,124 @@
+"""Single-file programs of .NET: a host with the runtime in it, and behind it files with a manifest.
+
+    host  ...  file  file  ...  manifest: version, files, and of each where it lies
+          ^ where the manifest is; the signature; the name of the file to run
+
+Invariant: of the program that carries a runtime only the host and the core library are taken.
+(dotnet/designs, single-file/bundler.md; Microsoft.NET.HostModel, Manifest.cs. Version 6.)
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+
+ASSEMBLY, CORE_LIBRARY = "mutator.dll", "System.Private.CoreLib.dll"
+SIGNATURE = bytes.fromhex("8b1202b96a612038727b930214d7a03213f5b9e6efae3318ee3b2dce24b36aae")
+NAME_OFFSET, NAME_BYTES = 40, 64
+"""Of the name of the file to run, from the signature on."""
+VERSION = 6
+HEAD, TABLES, ENTRY = struct.Struct("<IIi"), struct.Struct("<qqqqQ"), struct.Struct("<qqqB")
+IS_ASSEMBLY, IS_DEPENDENCIES, IS_CONFIGURATION = 1, 3, 4
+ALIGNMENT = 4096
+PLATFORM = ".NETCoreApp,Version=v10.0/linux-x64"
+
+
+@contextmanager
+def opened(carrier: Path) -> Iterator[Bundle]:
+    """Such a program. Raises BadInputError."""
+    with carrier.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield Bundle(data, carrier)
+
+
+class Bundle:
+    """A program that carries a runtime of .NET 10, none of it compressed."""
+
+    def __init__(self, data: mmap.mmap, path: Path) -> None:
+        self._data = data
+        self._signature = data.find(SIGNATURE)
+        if self._signature < 0:
+            raise BadInputError(f"{path}: no single-file program of .NET")
+        [self._at] = struct.unpack_from("<q", data, self._signature - 8)
+        version, _, count = self._take(HEAD)
+        if version != VERSION:
+            raise BadInputError(f"{path}: a bundle of version {version}; it must be {VERSION}")
+        self._take_name()
+        self._take(TABLES)
+        self._files: dict[str, tuple[int, int]] = {}
+        for _ in range(count):
+            offset, size_bytes, compressed_bytes, _kind = self._take(ENTRY)
+            name = self._take_name()
+            if compressed_bytes and name == CORE_LIBRARY:
+                raise BadInputError(f"{path}: its files are compressed")
+            self._files[name] = offset, size_bytes
+        if CORE_LIBRARY not in self._files:
+            raise BadInputError(f"{path}: it carries no runtime")
+
+    def _take(self, form: struct.Struct) -> tuple[int, ...]:
+        self._at += form.size
+        return form.unpack_from(self._data, self._at - form.size)
+
+    def _take_name(self) -> str:
+        """A name, whose length has seven bits a byte, the lowest first."""
+        length = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            length |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:  # noqa: PLR2004
+                break
+        self._at += length
+        return self._data[self._at - length : self._at].decode()
+
+    @property
+    def core_library(self) -> bytes:
+        offset, size_bytes = self._files[CORE_LIBRARY]
+        return self._data[offset : offset + size_bytes]
+
+    def with_assembly(self, assembly: bytes) -> bytes:
+        """A program of the same runtime that runs this assembly."""
+        made = bytearray(self._data[: min(offset for offset, _ in self._files.values())])
+        name = self._signature + NAME_OFFSET
+        made[name : name + NAME_BYTES] = ASSEMBLY.encode().ljust(NAME_BYTES, b"\0")
+        files = {
+            ASSEMBLY: (IS_ASSEMBLY, assembly),
+            CORE_LIBRARY: (IS_ASSEMBLY, self.core_library),
+            "mutator.deps.json": (IS_DEPENDENCIES, _json(DEPENDENCIES)),
+            "mutator.runtimeconfig.json": (IS_CONFIGURATION, _json(CONFIGURATION)),
+        }
+        entries, places = b"", {}
+        for file_name, (kind, content) in files.items():
+            made += bytes(-len(made) % ALIGNMENT)
+            places[kind] = len(made), len(content)
+            entries += ENTRY.pack(*places[kind], 0, kind) + _name(file_name)
+            made += content
+        struct.pack_into("<q", made, self._signature - 8, len(made))
+        tables = TABLES.pack(*places[IS_DEPENDENCIES], *places[IS_CONFIGURATION], 0)
+        made += HEAD.pack(VERSION, 0, len(files)) + _name("gcfuzz") + tables + entries
+        return bytes(made)
+
+
+DEPENDENCIES = {"runtimeTarget": {"name": PLATFORM}, "targets": {PLATFORM: {}}, "libraries": {}}
+CONFIGURATION = {
+    "runtimeOptions": {
+        "tfm": "net10.0",
+        "includedFrameworks": [{"name": "Microsoft.NETCore.App", "version": "10.0.0"}],
+        # Else the beginning of a session allocates.
+        "configProperties": {"System.Diagnostics.Tracing.EventSource.IsSupported": False},
+    }
+}
+
+
+def _json(data: object) -> bytes:
+    return json.dumps(data).encode()
+
+
+def _name(name: str) -> bytes:
+    return bytes([len(name)]) + name.encode()

@@ -1,0 +1,180 @@
+"""The diagnostics socket of a runtime, and the samples that come over it.
+
+A session is begun by a message, and its answer is followed by a stream of events, which ends some
+time after another message has ended the session. Invariant: what ends has told all.
+(dotnet/diagnostics, ipc-protocol.md; PerfView, EventPipeFormat.md: `Nettrace`, version 4.)
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+MAGIC = b"DOTNET_IPC_V1\0"
+HEAD = struct.Struct("<14sHBBH")
+IS_ANSWER, IS_WELL = 0xFF, 0
+STOP, COLLECT, PROCESS_INFORMATION = (2, 1), (2, 4), (4, 4)
+"""Commands: of which set, and which of these."""
+PROVIDER = "Microsoft-Windows-DotNETRuntime"
+SAMPLING_KEYWORD, INFORMATIONAL = 0x80000000000, 4
+BUFFER_MIB, NETTRACE = 16, 1
+ALLOCATION_SAMPLED = 303
+
+
+@attrs.frozen
+class Sampled:
+    """An event AllocationSampled: when, in which thread, which object, and which byte of it."""
+
+    time: int
+    thread: int
+    address: int
+    size_bytes: int
+    offset: int
+
+
+class SamplingSession:
+    """While there is one, sampling is on. Raises OSError, and EOFError if the runtime ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        providers = struct.pack("<IQI", 1, SAMPLING_KEYWORD, INFORMATIONAL) + _text(PROVIDER)
+        # Neither a rundown nor stacks, and no filter.
+        wanted = struct.pack("<IIBB", BUFFER_MIB, NETTRACE, 0, 0) + providers + _text("")
+        self._stream, self._number = _ask(path, COLLECT, wanted)
+
+    def end(self) -> list[Sampled]:
+        """End it; returns all that was sampled."""
+        _ask(self._path, STOP, self._number)[0].close()
+        parts = list(iter(lambda: self._stream.recv(2**16), b""))
+        self._stream.close()
+        return sorted(_samples_in(b"".join(parts)), key=lambda each: each.time)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack("<I", len(text) + 1) + f"{text}\0".encode("utf-16-le")
+
+
+def version_of(path: Path) -> str:
+    """That of the runtime: the last of what it says of itself."""
+    connection, answer = _ask(path, PROCESS_INFORMATION, b"")
+    connection.close()
+    return answer.decode("utf-16-le", errors="replace").split("\0")[-2]
+
+
+def _ask(path: Path, command: tuple[int, int], payload: bytes) -> tuple[socket.socket, bytes]:
+    """The connection, and the payload of the answer."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(path))
+    size_bytes = HEAD.size + len(payload)
+    connection.sendall(HEAD.pack(MAGIC, size_bytes, *command, 0) + payload)
+    _, size_bytes, *said, _ = HEAD.unpack(_received(connection, HEAD.size))
+    answer = _received(connection, size_bytes - HEAD.size)
+    if said != [IS_ANSWER, IS_WELL]:
+        raise OSError(f"the runtime refuses a session: {answer.hex()}")
+    return connection, answer
+
+
+def _received(connection: socket.socket, size_bytes: int) -> bytes:
+    data = connection.recv(size_bytes, socket.MSG_WAITALL)
+    if len(data) < size_bytes:
+        raise EOFError
+    return data
+
+
+class Reader:
+    """Numbers, one after another."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self.at = at
+
+    def fixed(self, form: str) -> int:
+        [number] = struct.unpack_from(f"<{form}", self._data, self.at)
+        self.at += struct.calcsize(f"<{form}")
+        return int(number)
+
+    def variable(self) -> int:
+        """Seven bits a byte, the lowest first."""
+        number = shift = 0
+        while True:
+            byte = self.fixed("B")
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:  # noqa: PLR2004
+                return number
+
+    def bytes(self, count: int) -> bytes:
+        self.at += count
+        return self._data[self.at - count : self.at]
+
+
+STREAM_HEAD = b"Nettrace" + struct.pack("<I", 20) + b"!FastSerialization.1"
+BEGIN_OBJECT, NO_OBJECT = 5, 1
+TRACE_BYTES = 48
+KIND, THREAD, STACK, ACTIVITY, RELATED_ACTIVITY, PAYLOAD_SIZE = 1, 2, 8, 16, 32, 128
+LOGICAL_THREAD, GUID_BYTES = 4, 16
+
+
+def _samples_in(data: bytes) -> Iterator[Sampled]:
+    """The samples of a stream, not always in order."""
+    assert data.startswith(STREAM_HEAD)
+    reader = Reader(data, len(STREAM_HEAD))
+    kinds: dict[int, tuple[str, int]] = {}
+    while reader.fixed("B") == BEGIN_OBJECT:
+        reader.bytes(2 + 8)  # of its type: two tags, and two versions
+        name = reader.bytes(reader.fixed("I")).decode()
+        reader.bytes(1)
+        if name == "Trace":
+            reader.bytes(TRACE_BYTES)
+        else:
+            block_bytes = reader.fixed("I")
+            reader.at += -reader.at % 4
+            end = reader.at + block_bytes
+            if name in {"MetadataBlock", "EventBlock"}:
+                for kind, thread, time, payload in events_in(reader, end):
+                    if name == "MetadataBlock":
+                        number, declared = _declared(payload)
+                        kinds[number] = declared
+                    elif kinds.get(kind) == (PROVIDER, ALLOCATION_SAMPLED):
+                        yield Sampled(time, thread, *struct.unpack("<QQQ", payload[-24:]))
+            reader.at = end
+        reader.bytes(1)
+
+
+def events_in(reader: Reader, end: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """Of each event of a block: its kind, its thread, its time, and its payload.
+
+    What does not stand there is as in the event before, and a time may be an earlier one.
+    """
+    reader.bytes(reader.fixed("H") - 2)
+    kind = thread = time = payload_bytes = 0
+    while reader.at < end:
+        flags = reader.fixed("B")
+        if flags & KIND:
+            kind = reader.variable()
+        if flags & THREAD:  # between a count and a processor
+            reader.variable()
+            thread = reader.variable()
+            reader.variable()
+        for flag in (LOGICAL_THREAD, STACK):
+            if flags & flag:
+                reader.variable()
+        time = (time + reader.variable()) % 2**64
+        for flag in (ACTIVITY, RELATED_ACTIVITY):
+            if flags & flag:
+                reader.bytes(GUID_BYTES)
+        if flags & PAYLOAD_SIZE:
+            payload_bytes = reader.variable()
+        yield kind, thread, time, reader.bytes(payload_bytes)
+
+
+def _declared(payload: bytes) -> tuple[int, tuple[str, int]]:
+    """The number of a kind of event, and what it is: whose, and which one there."""
+    [number] = struct.unpack_from("<I", payload)
+    provider = payload[4:].decode("utf-16-le", errors="replace").partition("\0")[0]
+    [event] = struct.unpack_from("<I", payload, 4 + 2 * len(provider) + 2)
+    return number, (provider, event)

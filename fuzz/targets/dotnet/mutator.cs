@@ -1,0 +1,206 @@
+// The mutator of the target `dotnet`: each of its threads does what it is asked through a pipe.
+//
+// It knows System.Private.CoreLib alone, reads and writes by libc, and allocates nothing but what it
+// is asked for. A question is eight numbers, and so is an answer, which others may follow.
+using System;
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using System.Threading;
+
+class Node
+{
+    public object left, right;
+    public long number;
+}
+
+// What a string has items of.
+unsafe struct Item
+{
+    fixed byte bytes[1 << 15];
+}
+
+unsafe class Mutator
+{
+    const int MessageBytes = 64, MoreNumbers = 1 << 20, RootsMax = 1 << 16;
+
+    static readonly object[] roots = new object[RootsMax];
+    static int rootCount;
+    static long* more;
+
+    [DllImport("libc.so.6")] static extern long read(int pipe, void* buffer, long bytes);
+    [DllImport("libc.so.6")] static extern long write(int pipe, void* buffer, long bytes);
+    [DllImport("libc.so.6")] static extern void* malloc(long bytes);
+    [DllImport("libc.so.6")] static extern long pthread_self();
+    [DllImport("libc.so.6")] static extern int gettid();
+
+    readonly int input, output;
+    // Of the thread's allocation context: where it allocates next, and its end.
+    long* bounds;
+
+    Mutator(long input, long output)
+    {
+        this.input = (int)input;
+        this.output = (int)output;
+    }
+
+    static void Main()
+    {
+        // The pipes of each thread.
+        long* pipes = stackalloc long[MessageBytes / 8];
+        read(0, pipes, MessageBytes);
+        more = (long*)malloc(MoreNumbers * 8);
+        for (int number = 2; pipes[number] != 0; number += 2)
+            new Thread(new Mutator(pipes[number], pipes[number + 1]).Serve).Start();
+        new Mutator(pipes[0], pipes[1]).Serve();
+    }
+
+    void Serve()
+    {
+        long* asked = stackalloc long[MessageBytes / 8], answer = stackalloc long[MessageBytes / 8];
+        bounds = answer;
+        while (read(input, asked, MessageBytes) == MessageBytes)
+        {
+            long count = 0;
+            answer[1] = 0;
+            try
+            {
+                count = asked[0] <= 2 ? Allocate(asked, answer) : Do(asked, answer);
+            }
+            catch (Exception)
+            {
+                answer[1] = -1;
+            }
+            answer[3] = bounds[0];
+            answer[4] = bounds[1];
+            answer[5] = GC.CollectionCount(0);
+            write(output, answer, MessageBytes);
+            for (long bytes = count * 8, done = 0; done < bytes;)
+                done += write(output, (byte*)more + done, bytes - done);
+        }
+    }
+
+    // What it has allocated: where, how large, and between which times.
+    long Allocate(long* asked, long* answer)
+    {
+        object made = null;
+        answer[6] = Stopwatch.GetTimestamp();
+        switch (asked[0])
+        {
+            case 0: made = new Node(); break;
+            case 1: made = new Item[asked[1]]; break;
+            case 2: made = new object[asked[1]]; break;
+        }
+        answer[7] = Stopwatch.GetTimestamp();
+        roots[rootCount++] = made;
+        if (asked[0] == 0)
+            ((Node)made).number = asked[1];
+        answer[1] = AddressOf(made);
+        byte* type = *(byte**)answer[1];
+        // The size of an item stands in the type of what has items, and their number in the object.
+        long itemBytes = *(int*)type < 0 ? *(ushort*)type * *(uint*)(answer[1] + 8) : 0;
+        answer[2] = *(uint*)(type + 4) + itemBytes;
+        return 0;
+    }
+
+    // Whatever allocates nothing; how many more numbers there are.
+    long Do(long* asked, long* answer)
+    {
+        switch (asked[0])
+        {
+            case 3: Free((int)asked[1]); break;
+            case 4: Write(roots[asked[1]], asked[2], asked[3] < 0 ? null : roots[asked[3]]); break;
+            case 5: answer[0] = Keep(Read(roots[asked[1]], asked[2])); break;
+            case 6: ((Node)roots[asked[1]]).number = asked[2]; break;
+            case 7: Copy(asked); break;
+            case 8: answer[0] = RuntimeHelpers.GetHashCode(roots[asked[1]]); break;
+            case 9: GC.Collect(); break;
+            case 10:
+                for (int root = 0; root < rootCount; root++)
+                    more[root] = AddressOf(roots[root]);
+                return answer[0] = rootCount;
+            case 11: return answer[0] = Look(asked[1]);
+            case 12: answer[0] = *(long*)asked[1]; break;
+            case 13: *(long*)asked[1] = asked[2]; break;
+            case 14:
+                answer[0] = pthread_self();
+                answer[2] = gettid();
+                break;
+            case 15: bounds = (long*)asked[1]; break;
+            case 16:
+                while (rootCount > 0)
+                    roots[--rootCount] = null;
+                break;
+        }
+        return 0;
+    }
+
+    static long AddressOf(object obj)
+    {
+        return *(long*)Unsafe.AsPointer(ref obj);
+    }
+
+    static void Free(int root)
+    {
+        Array.Copy(roots, root + 1, roots, root, rootCount - root - 1);
+        roots[--rootCount] = null;
+    }
+
+    // One more root; the first that is the same object.
+    static long Keep(object found)
+    {
+        if (found == null)
+            return -1;
+        roots[rootCount++] = found;
+        int first = 0;
+        while (roots[first] != found)
+            first++;
+        return first;
+    }
+
+    static void Copy(long* asked)
+    {
+        object[] source = (object[])roots[asked[1]], dest = (object[])roots[asked[2]];
+        Array.Copy(source, (int)asked[3], dest, (int)asked[4], (int)asked[5]);
+    }
+
+    static object Read(object obj, long field)
+    {
+        Node node = obj as Node;
+        if (node == null)
+            return ((object[])obj)[field];
+        return field == 0 ? node.left : node.right;
+    }
+
+    static void Write(object obj, long field, object value)
+    {
+        Node node = obj as Node;
+        if (node == null)
+            ((object[])obj)[field] = value;
+        else if (field == 0)
+            node.left = value;
+        else
+            node.right = value;
+    }
+
+    // The object's kind, its number or length, and its references: of each the field, and where it leads.
+    static long Look(long address)
+    {
+        object obj = null;
+        *(long*)Unsafe.AsPointer(ref obj) = address;
+        Node node = obj as Node;
+        object[] array = obj as object[];
+        more[0] = node != null ? 1 : array != null ? 3 : 2;
+        more[1] = node != null ? node.number : *(uint*)(address + 8);
+        long fields = node != null ? 2 : array != null ? array.Length : 0, count = 2;
+        for (long field = 0; field < fields; field++)
+        {
+            long found = AddressOf(Read(obj, field));
+            if (found == 0)
+                continue;
+            more[count++] = field;
+            more[count++] = found;
+        }
+        return count;
+    }
+}

@@ -1,0 +1,263 @@
+"""A process of the mutator's program: its threads, which are asked through pipes, and their places.
+
+A place is found once, when the process has begun: a thread's allocation context by the addresses of
+new objects, and its generator by the words that make steps of it. Both lie in the thread's own
+storage, at the same distance from its end in all threads. Invariant: after `begin` nothing of a
+context is read but its bounds, where the thread allocates next and its end, which come with every
+answer; neither the combined limit nor the generator.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from fuzz.problems import BadInputError
+from fuzz.targets.dotnet.diagnostics import Sampled, SamplingSession, version_of
+
+MESSAGE = struct.Struct("<8q")
+WORD_BYTES = 8
+WORD, HALF_WORD = 2**64 - 1, 2**32 - 1
+STORAGE_BYTES = 1024
+"""So much is looked at of a thread's own storage."""
+PROBE_LENGTH = 4
+"""Of an array that is large, so that it is sampled or not by two numbers."""
+STEPS_MAX = 4
+BEGIN_COLLECTIONS_MAX = 100
+_SETTINGS = {
+    "SYSTEM_GLOBALIZATION_INVARIANT": "1",
+    "TieredCompilation": "0",
+    "EnableDiagnostics_Debugger": "0",
+    "EnableDiagnostics_Profiler": "0",
+    # In hexadecimal: 256 MiB, and a collection about every 64 KiB of small objects.
+    "GCHeapHardLimit": "10000000",
+    "GCgen0size": "10000",
+}
+
+
+class Ask(IntEnum):
+    """What a thread can be asked. (See mutator.cs.)"""
+
+    NODE, STRING, ARRAY, FREE, WRITE, READ, SET_NUMBER, COPY, HASH, COLLECT, ROOTS, LOOK = range(12)
+    PEEK, POKE, THREAD, BOUNDS, CLEAR = range(12, 17)
+
+
+class MutatorAnswer(NamedTuple):
+    """A thread's. Of an allocation: where the object lies, its size, and between which times."""
+
+    value: int
+    address: int
+    size_bytes: int
+    top: int
+    """Where the thread allocates next in its context, and where that ends."""
+    end: int
+    collections: int
+    before: int
+    after: int
+
+
+class MutatorThread:
+    """A thread of the process."""
+
+    def __init__(self, questions: int, answers: int) -> None:
+        self._questions, self._answers = questions, answers
+        # Where its storage ends, and its number.
+        self.storage_end = self.number = 0
+        self.more: tuple[int, ...] = ()
+
+    def ask(self, what: Ask, *numbers: int) -> MutatorAnswer:
+        """Raises EOFError if the process has ended, and ValueError for what it cannot do."""
+        with suppress(BrokenPipeError):  # Then there is no answer.
+            os.write(self._questions, MESSAGE.pack(what, *numbers, *[0] * (7 - len(numbers))))
+        answer = MutatorAnswer(*MESSAGE.unpack(self._read(MESSAGE.size)))
+        if answer.address < 0:
+            raise ValueError("the runtime cannot do that")
+        if what in {Ask.ROOTS, Ask.LOOK}:
+            more = self._read(WORD_BYTES * answer.value)
+            self.more = struct.unpack(f"<{answer.value}q", more)
+        return answer
+
+    def close(self) -> None:
+        os.close(self._questions)
+        os.close(self._answers)
+
+    def _read(self, size_bytes: int) -> bytes:
+        data = b""
+        while len(data) < size_bytes:
+            part = os.read(self._answers, size_bytes - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+
+class Runtime:
+    """The process, with so many threads. Raises BadInputError if it is none that is known."""
+
+    def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
+        folder = _socket_folder()
+        pipes = [(os.pipe(), os.pipe()) for _ in range(thread_count)]
+        theirs = [end for asked, answers in pipes for end in (asked[0], answers[1])]
+        named = {f"DOTNET_{name}": value for name, value in {**_SETTINGS, **settings}.items()}
+        self._process = subprocess.Popen(  # noqa: S603 - the program that was made
+            [program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, **named, "TMPDIR": str(folder)},
+            pass_fds=theirs,
+        )
+        for end in theirs:
+            os.close(end)
+        assert self._process.stdin is not None
+        self._process.stdin.write(MESSAGE.pack(*theirs, *[0] * (8 - len(theirs))))
+        self._process.stdin.close()
+        self.threads = [MutatorThread(asked[1], answers[0]) for asked, answers in pipes]
+        for thread in self.threads:
+            known = thread.ask(Ask.THREAD)
+            thread.storage_end, thread.number = known.value, known.size_bytes
+        [self._socket] = folder.glob(f"dotnet-diagnostic-{self._process.pid}-*")
+        self.version = version_of(self._socket)
+        self._session: SamplingSession | None = None
+        self._find_places()
+
+    @property
+    def exit_code(self) -> int:
+        """That of the process, which has ended, or is about to."""
+        return self._process.wait()
+
+    def close(self) -> None:
+        """The process ends when nobody can ask it any more."""
+        for thread in self.threads:
+            thread.close()
+        self._process.wait()
+
+    # Sampling.
+
+    @property
+    def is_sampling(self) -> bool:
+        return self._session is not None
+
+    def enable(self) -> None:
+        if self._session is None:
+            self._session = SamplingSession(self._socket)
+
+    def disable(self) -> list[Sampled]:
+        """Returns what was sampled since it was enabled."""
+        session, self._session = self._session, None
+        return session.end() if session else []
+
+    # Places.
+
+    def begin(self, states: Iterable[int]) -> None:
+        """Empty the heap, so that no thread has a context, and set the generators."""
+        self.disable()
+        self.threads[0].ask(Ask.CLEAR)
+        self.threads[0].ask(Ask.COLLECT)
+        for thread, state in zip(self.threads, states, strict=False):
+            assert thread.ask(Ask.THREAD).end == 0
+            for place, word in enumerate((state & WORD, state >> 64)):
+                address = thread.storage_end - self.generator + WORD_BYTES * place
+                thread.ask(Ask.POKE, address, word - (word >> 63 << 64))
+
+    def _find_places(self) -> None:
+        """Have each thread do all once, so that nothing is done for the first time later on.
+
+        Then its generator is there, which moves while sampling is on.
+        """
+        self.enable()
+        found = {
+            (self._find_context(thread), self._find_generator(thread)) for thread in self.threads
+        }
+        self.disable()
+        if len(found) != 1 or 0 in next(iter(found)):
+            raise BadInputError("the runtime's threads have no places that are known")
+        [(self.context, self.generator)] = found
+        for thread in self.threads:
+            thread.ask(Ask.BOUNDS, thread.storage_end - self.context)
+            for what in (Ask.ARRAY, Ask.STRING, Ask.NODE):
+                thread.ask(what, 2)
+            for what in (Ask.WRITE, Ask.READ, Ask.SET_NUMBER, Ask.HASH, Ask.COPY):
+                thread.ask(what, 2 if what is Ask.SET_NUMBER else 0)
+            address = thread.ask(Ask.ROOTS) and thread.more[0]
+            thread.ask(Ask.LOOK, address)
+            thread.ask(Ask.FREE, 0)
+            thread.ask(Ask.COLLECT)
+            thread.ask(Ask.CLEAR)
+
+    def _find_context(self, thread: MutatorThread) -> int:
+        """How far before the end of its storage a thread has its context's bounds."""
+        places: set[int] = set()
+        for attempt in range(3):
+            made = thread.ask(Ask.NODE, 0)
+            top = made.address + made.size_bytes
+            found = {place for place, word in _storage(thread).items() if word == top}
+            places = places & found if attempt else found
+        thread.ask(Ask.CLEAR)
+        return places.pop() if len(places) == 1 else 0
+
+    def _find_generator(self, thread: MutatorThread) -> int:
+        """And its generator."""
+        # The first time it is made.
+        thread.ask(Ask.STRING, PROBE_LENGTH)
+        before = _storage(thread)
+        thread.ask(Ask.STRING, PROBE_LENGTH)
+        after = _storage(thread)
+        thread.ask(Ask.CLEAR)
+        found = [
+            place
+            for place in before
+            if place >= 2 * WORD_BYTES and _has_stepped(_state(before, place), _state(after, place))
+        ]
+        return found[0] if len(found) == 1 else 0
+
+
+def _socket_folder() -> Path:
+    """Where runtimes have their sockets; those of processes that were killed are removed."""
+    folder = Path(tempfile.gettempdir()) / f"gcfuzz-dotnet-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for path in folder.glob("dotnet-diagnostic-*"):
+        if not Path("/proc", path.name.split("-")[2]).exists():
+            path.unlink(missing_ok=True)
+    return folder
+
+
+def _storage(thread: MutatorThread) -> dict[int, int]:
+    """The words of a thread's storage, by how far before its end they lie."""
+    return {
+        place: thread.ask(Ask.PEEK, thread.storage_end - place).value & WORD
+        for place in range(STORAGE_BYTES, 0, -WORD_BYTES)
+    }
+
+
+def _state(storage: Mapping[int, int], place: int) -> tuple[int, ...]:
+    """Four words of 32 bits."""
+    low, high = storage[place], storage[place - WORD_BYTES]
+    return low & HALF_WORD, low >> 32, high & HALF_WORD, high >> 32
+
+
+def _has_stepped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether the one follows from the other by a few steps of xoshiro128++."""
+    a, b, c, d = before
+    for _ in range(STEPS_MAX):
+        shifted = b << 9 & HALF_WORD
+        c ^= a
+        d ^= b
+        a, b, c, d = a ^ d, b ^ c, c ^ shifted, (d << 11 | d >> 21) & HALF_WORD
+        if any(before) and (a, b, c, d) == after:
+            return True
+    return False
+
+
+def end_like(code: int) -> None:
+    """End as a process has ended."""
+    if code < 0:
+        os.kill(os.getpid(), signal.Signals(-code))
+    raise SystemExit(code or 1)

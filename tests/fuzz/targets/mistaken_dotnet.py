@@ -1,0 +1,32 @@
+""".NET as it is, under a contract with one mistake in it, which the command line names."""
+
+import sys
+from collections.abc import Mapping
+
+import attrs
+
+from fuzz.protocol.contract import Contract
+from fuzz.targets.dotnet.dotnet_driver import RuntimeTarget
+from fuzz.targets.process.serve import serve_late
+
+MISTAKES: dict[str, dict[str, object]] = {
+    "formula": {"distances": "dotnet_document"},
+    "outside": {"outside": "apart"},
+    "enabling": {"enabling": "draws"},
+}
+
+
+class MistakenTarget(RuntimeTarget):
+    def __init__(self, program: str, mistake: str) -> None:
+        super().__init__(program)
+        self._mistake = MISTAKES[mistake]
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = super().start({**configuration, "threads": 1})
+        return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **self._mistake))
+
+
+if __name__ == "__main__":
+    target = MistakenTarget(*sys.argv[1:])
+    serve_late(target, sys.stdin, sys.stdout)
+    target.close()

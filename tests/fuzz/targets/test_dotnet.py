@@ -1,0 +1,368 @@
+"""The target dotnet: the stock runtime of .NET 10, each of its samples foretold.
+
+Without it everything is skipped that needs it: `pip install msmcp-azure`, and `apt install
+mono-mcs`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+
+import fuzz
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
+from fuzz.oracles.distances import Dotnet
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    CheckHeap,
+    CollectFull,
+    CopyArray,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    Read,
+    ReadNumber,
+    SetPeriod,
+    TakeIdentity,
+    Write,
+    WriteNumber,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget, full
+from fuzz.run import Run, run_actions
+from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.dotnet import bundle, diagnostics, dotnet_command
+from fuzz.targets.dotnet.dotnet_command import COMPILER, HOW_TO_INSTALL, WHEEL, made_program
+from fuzz.targets.dotnet.dotnet_driver import COLLECTORS, RuntimeTarget
+from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, MISMATCH, BAD_INPUT = range(3)
+MISTAKEN = Path(__file__).with_name("mistaken_dotnet.py")
+DRIVER = "fuzz.targets.dotnet.dotnet_driver"
+ROOT = Path(str(fuzz.__file__)).parents[1]
+MISTAKES = ("formula", "outside", "enabling")
+PERIOD = 102_400
+ON, OFF = EnableSampling(PERIOD), DisableSampling()
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    if find_spec(WHEEL) is None or shutil.which(COMPILER) is None:
+        pytest.skip(HOW_TO_INSTALL)
+    return str(made_program(None))
+
+
+@pytest.fixture(scope="module")
+def target(program: str) -> FullTarget:
+    return full(make_target("dotnet"))
+
+
+# The program.
+
+
+def test_where_there_is_no_runtime_a_run_ends_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dotnet_command, "WHEEL", "no_such_wheel")
+    assert run_command_line(["run", "--target", "dotnet"]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert "needs a runtime of .NET 10" in line
+    assert HOW_TO_INSTALL in line
+
+
+def test_where_there_is_no_compiler_a_run_ends_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    carrier = tmp_path / "carrier"
+    carrier.touch()
+    with pytest.raises(BadInputError, match=f"needs a compiler of C#: {HOW_TO_INSTALL}"):
+        made_program(carrier)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"text", "no single-file program of .NET"),
+        (bytes(8) + bundle.SIGNATURE, "a bundle of version 0; it must be 6"),
+        (
+            (40).to_bytes(8, "little") + bundle.SIGNATURE + b"\6" + bytes(60),
+            "it carries no runtime",
+        ),
+    ],
+    ids=["no bundle", "another version", "an empty bundle"],
+)
+def test_a_program_that_carries_no_runtime_is_bad_input(
+    content: bytes, what: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "carrier"
+    path.write_bytes(content)
+    with pytest.raises(BadInputError, match=what), bundle.opened(path):
+        pass
+
+
+def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="--dotnet names a program"):
+        made_program(tmp_path / "carrier")
+
+
+def test_a_replay_is_told_which_runtime_it_was() -> None:
+    assert TargetOptions(dotnet=Path("/azmcp")).words == ["--dotnet", "/azmcp"]
+
+
+# Events.
+
+
+def test_an_event_may_be_earlier_than_the_one_before() -> None:
+    flags = diagnostics.KIND | diagnostics.THREAD | diagnostics.PAYLOAD_SIZE
+    first = bytes([flags, 5, 1, 9, 0]) + b"\x64" + b"\1A"
+    earlier = bytes([0]) + b"\xf6" + b"\xff" * 8 + b"\1" + b"B"
+    header = bytes([4, 0, 0, 0])
+    data = header + first + earlier
+    found = [*diagnostics.events_in(diagnostics.Reader(data, 0), len(data))]
+    assert found == [(5, 9, 100, b"A"), (5, 9, 90, b"B")]
+
+
+# One trace.
+
+
+def said_of(target: FullTarget, actions: list[Action]) -> list[Observation]:
+    said = [target.perform(action) for action in actions]
+    assert [each.error for each in said] == [None] * len(said)
+    return said
+
+
+def test_a_sample_is_taken_where_the_distance_ends(target: FullTarget) -> None:
+    contract = target.start({"sampler_seed": 3})
+    [seed] = contract.sampling.seeds
+    offset = Dotnet(seed).draw(PERIOD)
+    items = offset // 2**15 + 1
+    *_, sampled = said_of(target, [ON, AllocateString(items)])
+    assert (sampled.samples, sampled.offsets) == (1, [offset])
+
+
+def test_a_trace_is_sampled_alike_wherever_it_stands(target: FullTarget) -> None:
+    """Where contexts begin and end makes a difference to small objects, but not to these."""
+    actions: list[Action] = [ON, *[AllocateString(7), Free(0)] * 6]
+
+    def play() -> list[list[int]]:
+        target.start({"sampler_seed": 5})
+        return [each.offsets for each in said_of(target, actions)]
+
+    first = play()
+    target.start({"threads": 3})
+    said_of(target, [ON, AllocateString(3, thread=2), OFF])
+    assert play() == first
+    assert len([each for each in first if each]) >= 3
+
+
+def test_a_context_goes_on_until_an_object_does_not_fit(target: FullTarget) -> None:
+    run = Run(target, {})
+    for _ in range(10):
+        run.step(AllocateNode(1))
+    place = run.bench.sampling.place
+    assert place is not None
+    assert (place.where, place.at) == ("buffer", 9 * 40)
+    run.step(AllocateString(1))
+    assert run.bench.sampling.place is not None
+    assert run.bench.sampling.place.where == "new buffer"
+
+
+@pytest.mark.parametrize(("length", "outside"), [(10_621, False), (10_622, True)])
+def test_an_object_of_85000_bytes_lies_outside(
+    length: int, outside: bool, target: FullTarget
+) -> None:
+    target.start({})
+    [said] = said_of(target, [AllocateArray(length)])
+    assert (said.size, said.outside) == (24 + 8 * length, outside)
+
+
+def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
+    target.start({"threads": 2})
+    actions = [AllocateString(2**20), SetPeriod(PERIOD), AllocateNode(0, thread=2), Free(7)]
+    errors = [str(target.perform(action).error) for action in actions]
+    assert "the runtime cannot do that" in errors[0]
+    assert "carries out no set_period" in errors[1]
+    assert "there is no thread 2" in errors[2]
+    assert "the runtime cannot do that" in errors[3]
+    assert target.perform(AllocateNode(0)).error is None
+
+
+EACH_ACTION: list[Action] = [
+    *(ON, AllocateArray(4), AllocateNode(7), AllocateString(3, thread=1), AllocateArray(4)),
+    *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
+    *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectFull(), TakeIdentity(1), Write(0, 1, None)),
+    *(Read(0, 1), Free(1), OFF, AllocateNode(9), CheckHeap()),
+]
+
+
+def test_each_action_is_found_right(target: FullTarget) -> None:
+    assert run_actions(target, {"threads": 2}, EACH_ACTION) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"), [({"threads": 4}, "threads is 4"), ({"collector": 4}, "collector is 4")]
+)
+def test_an_illegal_configuration_is_bad_input(
+    target: FullTarget, settings: Mapping[str, int], what: str
+) -> None:
+    with pytest.raises(BadInputError, match=what):
+        target.start(settings)
+
+
+def test_the_program_ends_as_the_runtime_does(program: str) -> None:
+    words = [sys.executable, "-m", DRIVER, program]
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=environment) as driver:
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        driver.stdin.write(b'{"gcfuzz": 1, "target": "dotnet"}\n')
+        driver.stdin.flush()
+        assert b"contract" in driver.stdout.readline()
+        [runtime] = psutil.Process(driver.pid).children()
+        runtime.kill()
+        driver.stdin.write(b'{"do": "collect_full"}\n')
+        driver.stdin.flush()
+        assert driver.wait() == -signal.SIGKILL
+
+
+# What is not told.
+
+
+def test_after_a_traces_start_nothing_is_read_but_the_bounds_of_contexts(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Ask, tuple[int, ...]]] = []
+    ask = MutatorThread.ask
+
+    def recorded(thread: MutatorThread, what: Ask, *numbers: int) -> MutatorAnswer:
+        asked.append((what, numbers))
+        return ask(thread, what, *numbers)
+
+    monkeypatch.setattr(MutatorThread, "ask", recorded)
+    target = RuntimeTarget(program)
+    target.start({"threads": 2})
+    bounds = [numbers for what, numbers in asked if what is Ask.BOUNDS]
+    context, generator = (
+        target.runtime.threads[0].storage_end - place
+        for place in (target.runtime.context, target.runtime.generator)
+    )
+    # The combined limit stands in front of them, and the generator elsewhere.
+    assert bounds[0] == (context,)
+    assert not context - 8 < generator < context + 16
+    asked.clear()
+    actions = [*EACH_ACTION, *[ON, AllocateString(5), CollectFull(), OFF] * 9]
+    said = [target.perform(action) for action in actions]
+    assert [each.error for each in said] == [None] * len(said)
+    assert sum(each.samples for each in said) >= 3
+    target.close()
+    assert not {what for what, _ in asked} & {Ask.PEEK, Ask.POKE, Ask.BOUNDS, Ask.THREAD}
+
+
+def test_nothing_is_observed_of_samplers(target: FullTarget) -> None:
+    told = {"samples", "offsets", "minors", "size", "outside", "at", "buffer"}
+    assert {*target.start({}).observes} == told | {"value", "identity", "graph"}
+
+
+# Sessions.
+
+
+def dense(seed: int, count: int) -> list[Action]:
+    """Allocations of three threads, hardly anything else; so many of them are sampled."""
+    random = Random(seed)
+    actions: list[Action] = [ON]
+    roots = 0
+    while len(actions) < count:
+        thread = random.randrange(3)
+        if roots == 12 or (roots and random.random() < 0.3):
+            actions.append(Free(random.randrange(roots), thread=thread))
+            roots -= 1
+        elif random.random() < 0.003:
+            actions += [OFF, AllocateNode(1, thread=thread), AllocateString(4), ON]
+            roots += 2
+        elif random.random() < 0.01:
+            actions.append(CollectFull(thread=thread))
+        else:
+            kinds: list[Action] = [
+                AllocateNode(0, thread=thread),
+                AllocateArray(int(random.expovariate(1 / 300)), thread=thread),
+                AllocateString(random.randrange(6), thread=thread),
+            ]
+            actions.append(random.choice(kinds))
+            roots += 1
+    return actions
+
+
+class Counted(FullTarget):
+    """The target with one setting of its collector, whose samples and collections are counted."""
+
+    name = "dotnet"
+    takes_announcements = True
+
+    def __init__(self, target: FullTarget, collector: int) -> None:
+        self._target = target
+        self._collector = collector
+        self.samples = self.collections = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return self._target.start({**configuration, "collector": self._collector})
+
+    def perform(self, action: Action) -> Observation:
+        said = self._target.perform(action)
+        self.samples += said.samples
+        self.collections += said.minors
+        return said
+
+    announce = property(lambda self: self._target.announce)  # type: ignore[assignment]
+    finish = property(lambda self: self._target.finish)  # type: ignore[assignment]
+
+
+def test_a_short_session_finds_nothing(target: FullTarget) -> None:
+    counted = Counted(target, 0)
+    assert run_actions(counted, {"threads": 3}, dense(1, 400)) is None
+    assert counted.samples >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("collector", range(len(COLLECTORS)), ids=COLLECTORS)
+def test_a_long_session_foretells_every_sample(collector: int, target: FullTarget) -> None:
+    counted = Counted(target, collector)
+    assert run_actions(counted, {"threads": 3}, dense(collector, 11_000)) is None
+    for done in slices_of(RandomEngine(counted, "1"), 1500, ProbeCounter()):
+        assert done.failures == []
+    assert counted.samples >= 500
+    assert counted.collections >= 100
+
+
+# A mistake in the contract.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_contract_ends_a_run_as_a_find(
+    mistake: str, program: str, tmp_path: Path
+) -> None:
+    command = shlex.join([sys.executable, str(MISTAKEN), program, mistake])
+    words = ["--command", command, "--seed", "1", "--corpus", str(tmp_path), "--actions", "3000"]
+    assert run_command_line(["run", "-x", *words]) == MISMATCH
