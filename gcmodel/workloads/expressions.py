@@ -1,8 +1,9 @@
 """A worksheet of formulas, read anew in every round: scanner, parser, simplifier, evaluator.
 
 Invariant: a cell's value is what Python computes from the same formula and variables. Texts,
-tokens, trees, symbols and every intermediate value are heap objects. A string in this heap has a
-length but no characters, so the scanner looks at those in Python, beside the string for them.
+tokens, trees, symbols and cells are heap objects; intermediate values were, until a profile showed
+what they take (`docs/evidence/profiling.md`). A string in this heap has a length but no characters,
+so the scanner looks at those in Python, beside the string for them.
 
     node       number             field 0       field 1
     token      its kind           its operand   the next token
@@ -13,8 +14,8 @@ length but no characters, so the scanner looks at those in Python, beside the st
     operation  code of "+ - *"    the left      the right
     cell       present value      its text      its simplified tree
 
-A token's operand is a constant or a variable. Tokens and intermediate values die young, a cell
-lives until the next round, and the symbols live to the end.
+A token's operand is a constant or a variable. Tokens die young, a cell lives until the next round,
+and the symbols live to the end.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def calculate_cell(heap: Heap, symbols: int, formula: str) -> int:
         heap.allocate_string(len(formula))
         text = newest(heap)
         tree = simplify(heap, parse(heap, scan(heap, symbols, formula)))
-        heap.allocate_node(heap.read_number(evaluate(heap, tree)))
+        heap.allocate_node(evaluate(heap, tree))
         cell = newest(heap)
         heap.write(cell, 0, text)
         heap.write(cell, 1, tree)
@@ -240,7 +241,7 @@ def expect(heap: Heap, cursor: int, kind: str) -> None:
 
 
 def make_constant(heap: Heap, value: int) -> int:
-    """The slot of a node with a value only: a constant, or what evaluating a tree results in."""
+    """The slot of a constant."""
     heap.allocate_node(value)
     return newest(heap)
 
@@ -316,17 +317,13 @@ def simplify_operation(heap: Heap, symbol: str, left: int, right: int) -> int:
 
 
 def evaluate(heap: Heap, tree: int) -> int:
-    """The slot of a new constant: the value of the tree while the variables are what they are."""
-    with Scope(heap) as scope:
+    """The value of the tree while the variables are what they are."""
+    with Scope(heap):
         left, right = child(heap, tree, 0), child(heap, tree, 1)
         if left is None:
             # A variable's value is its symbol's number, a constant's its own.
-            holder = tree if right is None else right
-            return scope.keep(make_constant(heap, heap.read_number(holder)))
+            return heap.read_number(tree if right is None else right)
+        value = evaluate(heap, left)
         if right is None:
-            value = -heap.read_number(evaluate(heap, left))
-            return scope.keep(make_constant(heap, value))
-        operation = OPERATIONS[chr(heap.read_number(tree))]
-        a, b = evaluate(heap, left), evaluate(heap, right)
-        value = operation(heap.read_number(a), heap.read_number(b))
-        return scope.keep(make_constant(heap, value))
+            return -value
+        return OPERATIONS[chr(heap.read_number(tree))](value, evaluate(heap, right))
