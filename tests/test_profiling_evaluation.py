@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 EVIDENCE = ROOT / "docs" / "evidence"
-PLOTS = {"estimates", "normalised-overhead", "overhead-by-period", "overhead-by-time"}
-PERIODS = ["128 KiB", "32 KiB", "8 KiB", "2 KiB", "512 B", "128 B"]
+PLOTS = {"cost-of-a-sample", "estimates", "overhead-by-period"}
+PERIODS = ["64 KiB", "16 KiB", "4 KiB", "1 KiB", "256 B"]
 
 Table = dict[str, list[str]]
 """The cells of each row, by what stands in its first."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs apt install valgrind"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +72,15 @@ def test_it_shows_every_plot_on_its_page(folder: Path) -> None:
     assert set(shown) == PLOTS
 
 
-@pytest.mark.parametrize("heading", ["Overhead by sampling", "Overhead by time"])
-def test_overheads_are_ratios(folder: Path, heading: str) -> None:
-    for row in table(folder, heading):
-        assert all(ratio > 0 for ratio in figures(folder, heading, row))
+def test_a_run_without_a_recorder_repeats_itself(folder: Path) -> None:
+    again = figures(folder, "Overhead by sampling", "no recorder, again")
+    assert again == pytest.approx([1, 1], abs=0.005)
+
+
+def test_the_shorter_the_period_the_more_instructions(folder: Path) -> None:
+    ratios = [figures(folder, "Overhead by sampling", period) for period in PERIODS[2:]]
+    assert min(ratios[0]) > 1
+    assert all(list(column) == sorted(column) for column in zip(*ratios, strict=True))
 
 
 def test_the_shorter_the_period_the_larger_the_recording(folder: Path) -> None:
@@ -84,16 +93,25 @@ def test_a_forecast_is_never_less_than_what_is_recorded(folder: Path) -> None:
     assert all(float(cell.partition("(")[2].rstrip(")")) >= 1 for cell in cells)
 
 
-def test_every_period_has_a_rate_of_samples(folder: Path) -> None:
-    page = (folder / "profiling.md").read_text()
-    rates = re.findall(r"^\| one \| \d+ K?i?B \| ([\d,]+) \|", page, re.MULTILINE)
-    assert len(rates) == 3
-    assert all(int(rate.replace(",", "")) > 0 for rate in rates)
+def test_the_default_period_has_a_rate_of_samples_and_an_overhead(folder: Path) -> None:
+    for cells in table(folder, "The headline").values():
+        assert all(first_figure(cell) > 0 for cell in cells[:2])
+
+
+def test_a_sample_costs_instructions_whatever_it_is_of(folder: Path) -> None:
+    for cells in table(folder, "Allocation against time").values():
+        assert all(first_figure(cell) > 1000 for cell in cells[:2])
+
+
+def test_the_case_is_better_afterwards(folder: Path) -> None:
+    before, after = table(folder, "A case study").values()
+    assert first_figure(after[0]) < first_figure(before[0])
+    assert first_figure(after[2]) < first_figure(before[2])
 
 
 def test_twice_the_rounds_allocate_twice_the_bytes(folder: Path) -> None:
     allocated = table(folder, "What the workloads")
-    assert float(allocated["two"][1]) == pytest.approx(2 * float(allocated["one"][1]), abs=0.1)
+    assert float(allocated["two"][1]) == pytest.approx(2 * float(allocated["one"][1]), abs=2)
 
 
 def test_most_estimates_lie_within_their_bounds(folder: Path) -> None:

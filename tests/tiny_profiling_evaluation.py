@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from profiling import write
-from profiling_runs import Workload, evaluate
+from profiling_runs import evaluate
 
 from gcmodel.workloads import allocate
 
-WORKLOADS = [
-    Workload(name, partial(allocate.run, rounds=rounds))
-    for name, rounds in (("one", 400), ("two", 800))
-]
+WORKLOADS = {
+    name: partial(allocate.run, rounds=rounds) for name, rounds in (("one", 100), ("two", 200))
+}
 
 if __name__ == "__main__":
-    write(evaluate(WORKLOADS, repeats=2, seeds=2), Path(sys.argv[1]))
+    write(evaluate(WORKLOADS, repeats=2, seeds=2, rounds=2), Path(sys.argv[1]))
