@@ -251,12 +251,17 @@ def save_reduced(
     if reduced is None:
         return unreproduced(finder, raw)
     trace = _trace(finder, reduced, length)
+    return saved(finder, Find(reduced, trace, raw.path, length, reproduced=True, chunk=raw.chunk))
+
+
+def saved(finder: Finder, find: Find) -> Find:
+    """A reduced find with a file of its own, if a disk takes it; else its raw one stays."""
+    failure = find.failure
     try:
-        path: Path | None = finder.save(trace, stem_of(reduced), reduced.complaint)
-        unsaved = None
+        path = finder.save(find.trace, stem_of(failure), failure.complaint)
+        return attrs.evolve(find, path=path, unsaved=None)
     except OSError as problem:
-        path, unsaved = raw.path, problem.strerror
-    return Find(reduced, trace, path, length, reproduced=True, unsaved=unsaved, chunk=raw.chunk)
+        return attrs.evolve(find, unsaved=problem.strerror)
 
 
 def unreproduced(finder: Finder, raw: Raw) -> Find:

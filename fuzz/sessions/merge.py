@@ -18,7 +18,7 @@ import attrs
 from fuzz.files import writing
 from fuzz.problems import BadInputError
 from fuzz.sessions import record
-from fuzz.sessions.corpus import PARTIAL, SUFFIX
+from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX
 from fuzz.sessions.plan import SessionTotals
 from fuzz.sessions.record import ACTIONS, REASONS, Data, Piece, SessionRecord
 
@@ -64,13 +64,18 @@ def _among(some: Iterable[Data], others: Sequence[Data]) -> list[Data]:
 
 
 def _copy(folders: Sequence[Path], dropped: Named, kept: Named, out: Path) -> None:
-    """Copy all traces but those dropped. Of several of one name those kept come first."""
+    """Copy all traces but those dropped, each with its complaint.
+
+    Of several of one name those kept come first.
+    """
     contents: dict[str, list[tuple[bool, bytes]]] = defaultdict(list)
     for folder in folders:
-        for path in folder.rglob(f"*{SUFFIX}"):
-            name = path.relative_to(folder).as_posix()
-            if (folder, name) not in dropped and PARTIAL not in path.suffixes:
-                contents[name].append(((folder, name) not in kept, path.read_bytes()))
+        for path in folder.rglob("*"):
+            trace = folder, path.with_suffix(SUFFIX).relative_to(folder).as_posix()
+            is_find = path.suffix in {SUFFIX, COMPLAINT_SUFFIX} and PARTIAL not in path.suffixes
+            if is_find and trace not in dropped:
+                name = path.relative_to(folder).as_posix()
+                contents[name].append((trace not in kept, path.read_bytes()))
     for name, candidates in contents.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(min(candidates)[1])

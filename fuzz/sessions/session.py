@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -41,6 +42,9 @@ from fuzz.sessions.record import (
 )
 from fuzz.sessions.worker import Message, Reduced, Reduction, Search, Searched, Task, Tries
 from fuzz.targets import PROGRAMS
+
+if TYPE_CHECKING:
+    from fuzz.sessions.cluster import Envoy
 
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
@@ -155,7 +159,7 @@ class _Hand:
 
     number: int
     connection: Connection
-    process: BaseProcess
+    process: BaseProcess | Envoy
     task: Task | None = None
     heard: float = 0.0
     progress: SessionTotals | Tries = attrs.Factory(lambda: Tries(0))
@@ -223,13 +227,29 @@ class _Case:
         return not self.tries_left and not self.is_being_reduced
 
 
+def hire_here(plan: Plan) -> tuple[Connection, BaseProcess]:
+    """A worker on this machine."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=worker.work, args=(plan, theirs), daemon=True)
+    with _signals_held():
+        process.start()
+    theirs.close()
+    return ours, process
+
+
 class Session:
     """The parent's side of a session, which may go on from the record of an earlier one."""
 
     def __init__(
-        self, plan: Plan, listeners: Sequence[Listener], earlier: SessionRecord | None = None
+        self,
+        plan: Plan,
+        listeners: Sequence[Listener],
+        earlier: SessionRecord | None = None,
+        hire: Callable[[Plan], tuple[Connection, BaseProcess | Envoy]] = hire_here,
     ) -> None:
         self._plan = plan
+        self._hire = hire
         self._listeners = listeners
         self._share = plan.share
         self._cases: dict[tuple[str, ...], _Case] = {}
@@ -309,12 +329,7 @@ class Session:
     # Tasks.
 
     def _start_worker(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=worker.work, args=(self._plan, theirs), daemon=True)
-        with _signals_held():
-            process.start()
-        theirs.close()
+        ours, process = self._hire(self._plan)
         self._hands[ours] = _Hand(self._started_workers, ours, process)
         self._started_workers += 1
 
@@ -392,8 +407,8 @@ class Session:
         hand.process.join()
         del self._hands[hand.connection]
         hand.connection.close()
-        assert hand.process.pid is not None
-        if self._plan.target in PROGRAMS or self._plan.before is not None:
+        starts_programs = self._plan.target in PROGRAMS or self._plan.before is not None
+        if starts_programs and hand.process.pid is not None:
             worker.end_session(hand.process.pid)
 
     def _end_silent(self) -> None:

@@ -210,7 +210,7 @@ def work(plan: Plan, connection: Connection) -> None:
         Worker(plan, connection).serve()
     except BadInputError as problem:
         connection.send(problem)
-    except (BrokenPipeError, EOFError):
+    except (BrokenPipeError, ConnectionResetError, EOFError):
         pass  # The parent is gone, and nobody else wants to hear of it.
     except OSError as problem:
         connection.send(BadInputError(f"a worker cannot go on: {problem}"))
@@ -222,7 +222,8 @@ def work(plan: Plan, connection: Connection) -> None:
 
 def prepare_worker() -> None:
     """What every process needs that fuzzes for another."""
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    if multiprocessing.parent_process() is not None:
+        threading.Thread(target=_die_with_parent, daemon=True).start()
     # Every action makes objects of a moment; looking for cycles among them so often is a waste.
     gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
 

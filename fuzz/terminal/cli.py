@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
     from fuzz.run import Failure, Step
     from fuzz.sessions.compare import Before
+    from fuzz.sessions.plan import Plan
+    from fuzz.sessions.record import SessionRecord
+    from fuzz.sessions.session import Finished
+    from fuzz.terminal.session_report import SessionReporter
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
@@ -74,6 +78,11 @@ def cli() -> None:
 @engine_option
 @click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
 @workers_option(default=1, show_default=True, help="Processes.")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Have Dask's workers do it: tcp://scheduler:8786, or local:2 for two on this machine.",
+)
 @click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
     "--actions",
@@ -106,6 +115,7 @@ def run(  # noqa: PLR0913 - the options of the command
     engine: str,
     seed: int | None,
     workers: int,
+    cluster: str | None,
     seconds: float | None,
     actions: int | None,
     chunks: range | None,
@@ -152,7 +162,10 @@ def run(  # noqa: PLR0913 - the options of the command
         check_writable(summary)
     reporter = SessionReporter(Screen())
     reporter(session.Started(plan, selfcheck.check_harness()))
-    finished = session.Session(plan, [reporter], recorded).run()
+    if cluster is None:
+        finished = session.Session(plan, [reporter], recorded).run()
+    else:
+        finished = _run_on(cluster, plan, reporter, recorded)
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
@@ -161,6 +174,23 @@ def run(  # noqa: PLR0913 - the options of the command
         return MISMATCH
     is_clean = not any(find.failure.change == BROKE for find in finished.finds)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
+
+
+def _run_on(
+    address: str, plan: Plan, reporter: SessionReporter, recorded: SessionRecord | None
+) -> Finished:
+    """A session in a cluster."""
+    import attrs
+
+    from fuzz.sessions.cluster import connected
+    from fuzz.sessions.session import Session
+
+    with connected(address, plan) as cluster:
+        for worker, why in cluster.unable.items():
+            if why is not None:
+                Screen().print(f"{worker} gets no chunk: {why}", "yellow")
+        plan = attrs.evolve(plan, workers=cluster.threads)
+        return Session(plan, [reporter], recorded, cluster.hire).run()
 
 
 def _told_apart(
