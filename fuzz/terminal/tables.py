@@ -170,10 +170,8 @@ def print_targets(console: Console) -> None:
         _print_entry(console, name, what)
     console.print()
     console.print(
-        "These need their libraries; docs/hotspot.md, docs/jemalloc.md, docs/gperftools.md and "
-        "docs/tcmalloc.md have the settings."
-        "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/jemalloc.md and "
-        "docs/gperftools.md have the settings."
+        "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/jemalloc.md, "
+        "docs/gperftools.md and docs/tcmalloc.md have the settings."
     )
     console.print()
     _print_entry(
