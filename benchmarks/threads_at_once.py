@@ -23,7 +23,7 @@ from fuzz.protocol.actions import Action, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.run import Failure
-from fuzz.targets.hotspot.at_once_driver import AtOnceTarget
+from fuzz.targets.hotspot.at_once_driver import CHOSEN, AtOnceTarget
 from fuzz.targets.hotspot.collectors import COLLECTOR, COLLECTORS
 from fuzz.targets.hotspot.hotspot_command import find_library
 from fuzz.targets.hotspot.hotspot_state import BITS, INCREMENT, MULTIPLIER
@@ -92,7 +92,7 @@ def main() -> None:
     print(f"| | {' | '.join(COUNTED)} |\n|---|{'--:|' * len(COUNTED)}", flush=True)
     for place in places:
         library = str(find_library(Path(place)))
-        for collector in range(len(COLLECTORS)):
+        for collector in CHOSEN:
             process = multiprocessing.get_context("spawn").Process(
                 target=measure, args=(library, collector, float(seconds))
             )

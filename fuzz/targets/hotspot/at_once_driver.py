@@ -19,7 +19,12 @@ from typing_extensions import override
 from fuzz.protocol.actions import Action, RunAtOnce, name_of
 from fuzz.protocol.contract import AtOnce, Contract
 from fuzz.protocol.observation import Observation
-from fuzz.targets.hotspot.collectors import BUFFER_BYTES, SETTINGS_AS_DOCUMENTED, SETTINGS_OF_KINDS
+from fuzz.targets.hotspot.collectors import (
+    BUFFER_BYTES,
+    COLLECTOR,
+    SETTINGS_AS_DOCUMENTED,
+    SETTINGS_OF_KINDS,
+)
 from fuzz.targets.hotspot.hotspot_command import AT_ONCE
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget, answer
 from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, there
@@ -33,6 +38,9 @@ SETTINGS = tuple(
     for each in SETTINGS_AS_DOCUMENTED
     if each not in SETTINGS_OF_KINDS  # What a share makes is always the same.
 )
+[CHOSEN] = (each.choices for each in SETTINGS if each.name == COLLECTOR)
+"""The numbers of the collectors: of those that work while objects are walked it is not known that
+they move none meanwhile, and Epsilon frees nothing."""
 CALL_STATIC_LONG_METHOD = 134
 """Where it stands in JNI's table."""
 CallStaticLong = CFUNCTYPE(c_int64, c_void_p, c_void_p, c_void_p, c_void_p)
