@@ -32,7 +32,17 @@ from fuzz.protocol.target import contract_of
 from fuzz.sessions import corpus, worker
 from fuzz.sessions.corpus import Raw
 from fuzz.sessions.plan import Plan, SessionTotals
-from fuzz.sessions.worker import Message, Reduced, Reduction, Search, Searched, Task, Tries
+from fuzz.sessions.worker import (
+    Canary,
+    Message,
+    Reduced,
+    Reduction,
+    Sang,
+    Search,
+    Searched,
+    Task,
+    Tries,
+)
 from fuzz.targets import make_target
 
 if TYPE_CHECKING:
@@ -69,7 +79,7 @@ class Errand:
         """Have a task done. Raises EOFError or OSError if the process does not survive it."""
         self._connection.send(task)
         told: list[Message] = []
-        while not told or not isinstance(told[-1], Searched | Reduced | Exception):
+        while not told or not isinstance(told[-1], Searched | Reduced | Sang | Exception):
             if not self._connection.poll(SILENCE_SECONDS):
                 raise EOFError(f"silent for {SILENCE_SECONDS:.0f} s")
             message = self._connection.recv()
@@ -201,7 +211,7 @@ class Envoy(threading.Thread):
         with self._connection, suppress(BrokenPipeError, EOFError):
             try:
                 while (task := self._connection.recv()) is not None:
-                    if isinstance(task, Search | Reduction):
+                    if isinstance(task, Search | Reduction | Canary):
                         self._have_done(task)
             except BaseException as problem:  # noqa: BLE001 - what is cancelled is no Exception
                 self.exitcode = f"{type(problem).__name__}: {problem}"

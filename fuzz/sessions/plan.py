@@ -74,6 +74,8 @@ class Plan:
     """So many failures that can be reproduced are enough."""
     before: Before | None = None
     """What the target is compared with, if it is: what it was before a change."""
+    has_canary: bool = False
+    """Whether each worker first shows that it finds a bug planted for it."""
     chunks: range = range(UNLIMITED)
     """The share of this session, as far as the budget goes."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)

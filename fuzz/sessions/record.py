@@ -19,8 +19,9 @@ and whoever reports on sessions reads it. The keys, in this order:
 - `beyond`: failures in what is no whole chunk, or comes after one that is not: cut off by the time,
   or interrupted. Their files are in the corpus's folder `beyond`.
 - `timing`: of each session that contributed `started` (UTC), `seconds`, `workers`, `actions` (cut
-  off or not), `actions_per_second`, `chunks` (how many are whole by then), `history`, at most a
-  hundred points of [seconds, actions, probes reached, failures found], and `versions`.
+  off or not), `actions_per_second`, `chunks` (how many are whole by then), `canaries` (how many
+  workers found theirs), `history`, at most a hundred points of [seconds, actions, probes reached,
+  failures found], and `versions`.
 
 Invariant: of one plan, all but `timing` and `beyond` are functions of the chunks, so that the same
 chunks give the same bytes, however many workers or parts they were run by.

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, HarnessError
 from fuzz.run import BROKE, Failure
 from fuzz.sessions import corpus, record, worker
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
@@ -40,7 +40,17 @@ from fuzz.sessions.record import (
     Piece,
     SessionRecord,
 )
-from fuzz.sessions.worker import Message, Reduced, Reduction, Search, Searched, Task, Tries
+from fuzz.sessions.worker import (
+    Canary,
+    Message,
+    Reduced,
+    Reduction,
+    Sang,
+    Search,
+    Searched,
+    Task,
+    Tries,
+)
 from fuzz.targets import PROGRAMS
 
 if TYPE_CHECKING:
@@ -162,6 +172,7 @@ class _Hand:
     process: BaseProcess | Envoy
     task: Task | None = None
     heard: float = 0.0
+    is_new: bool = True
     progress: SessionTotals | Tries = attrs.Factory(lambda: Tries(0))
 
     def give(self, task: Task) -> None:
@@ -269,7 +280,7 @@ class Session:
         self._done = SessionTotals()
         self._done.add_all(self._whole)
         self._problem: Exception | None = None
-        self._deaths_in_a_row = 0
+        self._deaths_in_a_row = self._canaries = 0
         self._stop_reason: str | None = None
         self._deadline = self._reduced_by = float(UNLIMITED)
         self._probes_reached = 0
@@ -335,11 +346,14 @@ class Session:
 
     def _hand_out(self) -> None:
         for hand in self._hands.values():
-            if hand.task is None and (task := self._next_task()) is not None:
+            if hand.task is None and (task := self._next_task(hand)) is not None:
                 hand.give(task)
 
-    def _next_task(self) -> Task | None:
+    def _next_task(self, hand: _Hand) -> Task | None:
         """What was found comes first: it may be all that a chunk waits for."""
+        if hand.is_new and self._plan.has_canary and self._stop_reason is None:
+            hand.is_new = False
+            return Canary()
         if self._reductions:
             return self._reduction_of(self._reductions.popleft())
         if self._stop_reason is not None:
@@ -395,6 +409,12 @@ class Session:
             case Reduced():
                 self._is_free(hand)
                 self._take_find(message)
+            case Sang(found):
+                self._is_free(hand)
+                if found:
+                    self._canaries += 1
+                else:
+                    self._problem = HarnessError(f"worker {hand.number}: its canary was not found")
             case Exception():
                 self._problem = message
 
@@ -658,6 +678,7 @@ class Session:
             "actions": self._done.actions,
             "actions_per_second": round(self._done.actions / seconds),
             "chunks": self._settled,
+            "canaries": self._canaries,
             "history": self._history,
             "versions": self._versions,
         }

@@ -17,11 +17,13 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, checkpoint
 from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError, HarnessError
 from fuzz.protocol.target import Target, full
 from fuzz.run import Failure
@@ -29,6 +31,7 @@ from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Finder, Raw
 from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals, make_engine
+from fuzz.targets import make_target
 
 SEND_SECONDS = 0.2
 CYCLE_COLLECTION_THRESHOLD = 50_000
@@ -58,7 +61,16 @@ class Reduction:
     alone: bool = False
 
 
-Task = Search | Reduction
+@attrs.frozen
+class Canary:
+    """Run a chunk on a collector with a bug planted, in the place of the target."""
+
+    target: str = "reference+one-sample-per-object"
+    chunk: int = 8
+    """It has 256 actions, and with the seed 1 the random engine finds the bug six times."""
+
+
+Task = Search | Reduction | Canary
 
 
 @attrs.frozen
@@ -78,15 +90,22 @@ class Reduced:
 
 
 @attrs.frozen
+class Sang:
+    """A canary's chunk is over, and whether its bug was found."""
+
+    found: bool
+
+
+@attrs.frozen
 class Tries:
     """How many candidates were run for the failure that is being reduced."""
 
     number: int
 
 
-Message = SessionTotals | Raw | Searched | Tries | Reduced | Exception
+Message = SessionTotals | Raw | Searched | Tries | Reduced | Sang | Exception
 """What a worker tells: of a chunk its totals so far, its failures and its end; of a reduction, how
-much was tried, and its end; and what it cannot go on with."""
+much was tried, and its end; of a canary its end; and what it cannot go on with."""
 
 
 def run_chunk(
@@ -141,6 +160,8 @@ class Worker:
                     self._connection.send(self._search(task))
                 elif isinstance(task, Reduction):
                     self._connection.send(self._reduce(task))
+                elif isinstance(task, Canary):
+                    self._connection.send(sing(task))
 
     def _report(self) -> None:
         """Tell the parent now and then that the work goes on, and hear whether it is to stop."""
@@ -182,6 +203,15 @@ class Worker:
 
     def _tried(self, attempts: int) -> None:
         self._progress = Tries(attempts)
+
+
+def sing(canary: Canary) -> Sang:
+    """Whether this process still finds a bug."""
+    plan = Plan(canary.target, RandomEngine.name, 1, 1, Path())
+    found: list[Failure] = []
+    target, chunk = make_target(canary.target), plan.chunk(canary.chunk)
+    run_chunk(plan, chunk, target, SessionTotals(), found.append)
+    return Sang(bool(found))
 
 
 def reduce_raw(

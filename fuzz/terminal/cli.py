@@ -83,6 +83,11 @@ def cli() -> None:
     metavar="ADDRESS",
     help="Have Dask's workers do it: tcp://scheduler:8786, or local:2 for two on this machine.",
 )
+@click.option(
+    "--canary",
+    is_flag=True,
+    help="Let each worker first find a planted bug; --cluster always does.",
+)
 @click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
     "--actions",
@@ -116,6 +121,7 @@ def run(  # noqa: PLR0913 - the options of the command
     seed: int | None,
     workers: int,
     cluster: str | None,
+    canary: bool,
     seconds: float | None,
     actions: int | None,
     chunks: range | None,
@@ -153,6 +159,7 @@ def run(  # noqa: PLR0913 - the options of the command
         chunks=(chunks or range(UNLIMITED))[part or slice(None)],
         failures_max=1 if stops_first else failures_max,
         before=earlier,
+        has_canary=canary or cluster is not None,
     ).under_contract()
     corpus.open_folder(corpus_folder)
     recorded = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import signal
@@ -14,12 +15,13 @@ import attrs
 import psutil
 import pytest
 
+from fuzz.problems import HarnessError
 from fuzz.protocol.trace import digest_of
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
 from fuzz.sessions.session import Event, FailureFound, Finished, Progress, Session, Told, WorkerDied
-from fuzz.sessions.worker import run_chunk
+from fuzz.sessions.worker import Canary, run_chunk
 from fuzz.targets import TargetOptions, make_target
 
 UNLIMITED_ACTIONS = 10**9
@@ -264,3 +266,23 @@ def test_each_session_has_a_token_of_its_own(plan: Plan) -> None:
 
 def test_chunks_have_tokens_of_their_own(plan: Plan) -> None:
     assert plan.finder(0).token != plan.finder(1).token
+
+
+# Canaries.
+
+
+def test_each_worker_finds_its_canary_first(plan: Plan) -> None:
+    finished = run(attrs.evolve(plan, workers=2, actions=100, has_canary=True))
+    [timing] = finished.record.timing
+    assert (timing["canaries"], finished.totals.actions) == (2, 100)
+    assert finished.finds == ()
+
+
+def test_a_canary_that_is_not_found_is_a_bug_of_the_harness(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy = functools.partial(Canary, target="reference")
+    monkeypatch.setattr("fuzz.sessions.session.Canary", healthy)
+    finished = run(attrs.evolve(plan, has_canary=True))
+    assert isinstance(finished.problem, HarnessError)
+    assert not finished.is_done
