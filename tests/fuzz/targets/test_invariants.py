@@ -108,7 +108,7 @@ def broken_in(failures: list[Failure]) -> set[str]:
 
 @pytest.mark.parametrize("name", COLLECTORS)
 def test_the_invariants_hold(name: str) -> None:
-    assert failures_of(make_target(name, CHECKED), 2_000) == []
+    assert failures_of(make_target(name, CHECKED), 500) == []
 
 
 @pytest.mark.slow
