@@ -105,6 +105,8 @@ class Timing:
         validator=deep_iterable(and_(min_len(4), max_len(4)))
     )
     """Points of seconds, actions, probes reached and failures."""
+    canaries: int = 0
+    """So many workers found the planted bug that they had to find first."""
     versions: dict[str, str] = attrs.Factory(dict)
     """Of what ran, by name, and the commit of the folder that it was begun in."""
 

@@ -284,5 +284,6 @@ def _sessions(night: Night) -> Iterator[dict[str, Any]]:
 def _words_of(timing: Timing) -> str:
     speed = timing.actions / max(timing.seconds, 0.001)
     how = _duration(timing.seconds), counted(timing.workers, "worker"), f"{speed:,.0f} actions/s"
+    canaries = f"canaries found: {timing.canaries}" if timing.canaries else "no canary"
     versions = (f"{name} {version}" for name, version in timing.versions.items())
-    return f"{timing.started}: {', '.join([*how, *versions])}"
+    return f"{timing.started}: {', '.join([*how, canaries, *versions])}"

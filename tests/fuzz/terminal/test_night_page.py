@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         failure("places", reproduced=False),
         failure("survival", message=HOSTILE, field=HOSTILE),
         **{**counts, "pieces": [{"chunks": [0, 2, 1], "lost": [17, 1234], **counts}]},
-        timing=[timing(*HISTORY, seconds=TWO_HOURS, workers=workers) for workers in (2, 3)],
+        timing=[timing(*HISTORY, seconds=TWO_HOURS, workers=n, canaries=n) for n in (0, 3)],
     )
     there = record(failure("major", trace="major.jsonl"), target="process", options=COMMAND)
     folder = written(tmp_path_factory.mktemp("night") / "corpus", here, there)
@@ -154,8 +154,8 @@ def test_the_known_bugs_are_a_matrix(page: str) -> None:
 
 
 def test_a_session_says_how_it_went_and_what_ran(page: str) -> None:
-    for workers in (2, 3):
-        how = f"120 min, {workers} workers, 0 actions/s, gcfuzz 0.1.0, commit 8255874"
+    for workers, canaries in ((0, "no canary"), (3, "canaries found: 3")):
+        how = f"120 min, {workers} workers, 0 actions/s, {canaries}, gcfuzz 0.1.0, commit 8255874"
         assert f"2026-11-22T02:00:00+00:00: {how}" in page
 
 
