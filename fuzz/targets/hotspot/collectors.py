@@ -47,8 +47,9 @@ _HEAPS = {
 }
 _YOUNG_KIB = {SERIAL: 640, PARALLEL: 1536, G1: 2048}
 """With the serial collector eden is the least in which the machine can begin."""
-HAVE_YOUNG = tuple(_YOUNG_KIB)
-"""Those of which young objects alone can be collected."""
+HAVE_YOUNG = (SERIAL, G1)
+"""Those of which young objects alone can be collected. With Parallel one that is dead outlives that
+if much lives, so that it has no weak references either, which would tell."""
 _HEAP_MIB = {ZGC: 256, SHENANDOAH: 48, EPSILON: 512}
 """ZGC has so much that no cycle of its begins by itself; Epsilon, that no trace fills it."""
 HEAP_MIB = 24

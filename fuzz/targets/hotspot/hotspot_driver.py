@@ -41,6 +41,7 @@ from fuzz.targets.hotspot.collectors import (
     HAVE_YOUNG,
     NODE,
     OBJECT_BYTES_MAX,
+    PARALLEL,
     SERIAL,
     SETTINGS_AS_DOCUMENTED,
     SHENANDOAH,
@@ -225,6 +226,8 @@ class HotspotTarget:
             contract = contract_as_documented(chosen, self._heap.nursery_bytes, layout)
         if not (self._collector in HAVE_YOUNG and self._machine.names.can_collect_young):
             contract = contract.without((name_of(actions.CollectMinor),))
+        if self._collector == PARALLEL:
+            contract = contract.without(("allocate_weakref", "read_weakref"))
         return attrs.evolve(contract, version=self._machine.version, settings=self._settings)
 
     def _settle(self, chosen: Mapping[str, int]) -> None:
