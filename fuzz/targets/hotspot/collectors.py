@@ -84,6 +84,8 @@ SETTINGS = (
     *SETTINGS_OF_KINDS,
 )
 """What the generator begins from, what each thread has left until its first sample."""
+PINS = Setting("pins", 0, Range(0, 2), choices=(0, 0, 0, 2))
+"""How many strings may be pinned at once, where the machine collects all the same."""
 SETTINGS_AS_DOCUMENTED = (
     *(_COLLECTOR, SETTINGS[0], *SETTINGS[2:]),
     Setting("period_bytes", 512, Range(0, 2**16), choices=(16, 512, 4096, 2**16, 0)),
@@ -107,6 +109,7 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
         _setting("pointer_bytes", 4, 8),
         _setting("header_bytes", 12, 16, *([8] if has_compact_headers(library) else [])),
         *SETTINGS,
+        PINS,
     )
 
 

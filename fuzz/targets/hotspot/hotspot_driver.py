@@ -38,6 +38,7 @@ from fuzz.targets.hotspot.collectors import (
     COLLECTOR,
     COLLECTORS,
     EPSILON,
+    G1,
     HAVE_YOUNG,
     NODE,
     OBJECT_BYTES_MAX,
@@ -101,6 +102,7 @@ def contract_under(
             surplus="dropped",
             samples_per_allocation="one",
             disabling=("drop",),
+            pinning="allowed",
             enabling="keeps",
             births="reseeds",
             resting_period_bytes=RESTING_PERIOD_BYTES,
@@ -153,6 +155,8 @@ class HotspotTarget:
         self._is_on = False
         self._is_used = True
         self._birth_bytes = 0
+        self._helper = Threads()
+        self._pinned: list[tuple[int, int, int]] = []
 
     @cached_property
     def _loaded(self) -> ctypes.CDLL:
@@ -187,6 +191,40 @@ class HotspotTarget:
         self._samplers = Samplers(self._structs, self._library)
         self._attached[0] = machine.attach()
         return machine
+
+    @cached_property
+    def _pinner(self) -> JavaThread:
+        """The thread that is in critical sections, and nowhere else."""
+        return self._helper.run(1, self._machine.attach)
+
+    @cached_property
+    def _collects_beside_pins(self) -> bool:
+        """Whether an array stays where it is while the rest is collected, by G1 since version 22.
+
+        Others put collections off, so that whoever allocates may wait for ever.
+        """
+        if self._collector != G1:
+            return False
+        collections = self._heap.collections
+        self._hold_still(self._attached[0].new_string(0))
+        self._machine.collect()
+        has_collected = self._heap.collections > collections
+        self._let_go(self._pinned.pop())
+        return has_collected
+
+    def _hold_still(self, array: int) -> None:
+        items = self._helper.run(1, partial(self._pinner.pin, array))
+        self._pinned.append((array, items, self._heap.address_of(array)))
+
+    def _let_go(self, pinned: tuple[int, int, int]) -> None:
+        array, items, _ = pinned
+        self._helper.run(1, partial(self._pinner.unpin, array, items))
+        self._attached[0].free(array)
+
+    def _check_pinned(self) -> None:
+        for array, _, at in self._pinned:
+            if self._heap.address_of(array) != at:
+                raise RuntimeError("a pinned array has been moved")
 
     def _measure_birth(self) -> int:
         """What a thread allocates by itself when it begins; the first ones make what is kept."""
@@ -228,7 +266,11 @@ class HotspotTarget:
             contract = contract.without((name_of(actions.CollectMinor),))
         if self._collector == PARALLEL:
             contract = contract.without(("allocate_weakref", "read_weakref"))
-        return attrs.evolve(contract, version=self._machine.version, settings=self._settings)
+        pins = chosen.get("pins", 0) if self._collects_beside_pins else 0
+        # Whether only a pin keeps an object alive, nobody else knows.
+        contract = contract.without(("allocate_weakref",) if pins else ("pin", "unpin"))
+        version = self._machine.version
+        return attrs.evolve(contract, version=version, settings=self._settings, pins_max=pins)
 
     def _settle(self, chosen: Mapping[str, int]) -> None:
         """Say what the machine is made with, which may have been made. Raises BadInputError."""
@@ -242,6 +284,8 @@ class HotspotTarget:
         """Undo what a trace has done, which costs a full collection; all threads are there then."""
         self._tell_samples(is_on=False)
         self._machine.set_interval(RESTING_PERIOD_BYTES)
+        while self._pinned:
+            self._let_go(self._pinned.pop())
         for root in self._roots:
             self._attached[0].free(root)
         self._roots, self._identities = [], {}
@@ -250,6 +294,7 @@ class HotspotTarget:
                 self._attach(number)
         self._samplers.find_generator(lambda: self._attach(len(self._attached)))
         self._birth_bytes = self._birth_bytes or self._measure_birth()
+        self._collects_beside_pins  # noqa: B018 - before the heap is emptied
         self._empty_heap()
         self._is_used = False
 
@@ -330,6 +375,7 @@ class HotspotTarget:
             self._tell_buffer(thread, buffer_start, said)
         if said.minors:
             said.graph = self._graph(self._attached[0])
+            self._check_pinned()
         if self.name != HOTSPOT:  # Where objects lie is no promise.
             said.at = said.buffer = None
         return said
@@ -413,6 +459,15 @@ class HotspotTarget:
         code = self._machine.hash_code(self._roots[action.root])
         said.identity = self._identities.setdefault(code, len(self._identities) + 1)
 
+    def _pin(self, thread: JavaThread, action: actions.Pin, said: Observation) -> None:
+        self._hold_still(thread.hold(self._roots[action.root]))
+
+    def _unpin(self, thread: JavaThread, action: actions.Unpin, said: Observation) -> None:
+        places = [at for _, _, at in self._pinned]
+        self._let_go(
+            self._pinned.pop(places.index(self._heap.address_of(self._roots[action.root])))
+        )
+
     def _collect_minor(
         self, thread: JavaThread, action: actions.CollectMinor, said: Observation
     ) -> None:
@@ -470,6 +525,8 @@ class HotspotTarget:
         actions.WriteNumber: _write_number,
         actions.CopyArray: _copy_array,
         actions.TakeIdentity: _take_identity,
+        actions.Pin: _pin,
+        actions.Unpin: _unpin,
         actions.CollectMinor: _collect_minor,
         actions.CollectFull: _collect_full,
         actions.CheckHeap: _check_heap,

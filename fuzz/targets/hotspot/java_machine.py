@@ -61,6 +61,8 @@ JNI = {
     "SetObjectArrayElement": (174, None, REF, INT, REF),
     "NewByteArray": (176, REF, INT),
     "NewLongArray": (180, REF, INT),
+    "GetPrimitiveArrayCritical": (222, REF, REF, REF),
+    "ReleasePrimitiveArrayCritical": (223, None, REF, REF, INT),
     "ExceptionCheck": (228, c_uint8),
 }
 JVMTI = {
@@ -404,6 +406,21 @@ class JavaThread:
         """A collection of young objects alone."""
         names = self._names
         self._jni.CallStaticVoidMethodA(self._env, names.white_box, names.collect_young, None)
+
+    def hold(self, reference: int) -> int:
+        """Another global reference to the same object."""
+        return int(self._jni.NewGlobalRef(self._env, reference))
+
+    def pin(self, array: int) -> int:
+        """Begin a critical section, in which the array's items stay where they are; where is that?
+
+        A thread that is in one must do nothing else.
+        """
+        return there(self._jni.GetPrimitiveArrayCritical(self._env, array, None))
+
+    def unpin(self, array: int, items: int) -> None:
+        """End it."""
+        self._jni.ReleasePrimitiveArrayCritical(self._env, array, items, 0)
 
     def copy(self, *arguments: int) -> None:
         """System.arraycopy(source, source_start, dest, dest_start, length)."""

@@ -48,11 +48,13 @@ from fuzz.protocol.actions import (
     EndThread,
     Free,
     PauseSampling,
+    Pin,
     Read,
     ReadNumber,
     ReadWeakref,
     SetPeriod,
     TakeIdentity,
+    Unpin,
     Write,
     WriteNumber,
 )
@@ -271,6 +273,17 @@ def test_an_object_costs_what_its_trace_settles(
     run = Run(target, settings)
     run.step(AllocateNode(1))
     assert run.step(action).size == size_bytes
+
+
+def test_a_pinned_array_stays_where_it_is_where_that_puts_no_collection_off(
+    java: Path, target: FullTarget
+) -> None:
+    run = Run(target, {"collector": COLLECTORS.index(G1), "pins": 2})
+    assert run.contract.pins_max == (0 if java == folder_of(AHEAD) else 2)
+    if run.contract.pins_max:
+        for action in (AllocateString(100), Pin(0), CollectMinor(), CollectFull(), Unpin(0)):
+            run.step(action)
+    assert target.start({"pins": 2}).pins_max == 0
 
 
 def test_threads_draw_from_one_generator(target: FullTarget) -> None:
