@@ -15,6 +15,8 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH = 0, 1
+SEEDS = {"zero-draw-stops-sampling": "4"}
+"""Its shortest find needs a seed of the sampler that draws 0 at once, which few do."""
 MORE_THAN_SHORTEST = {"reference-random": 26}
 """So many more actions may a find have.
 
@@ -70,7 +72,7 @@ def test_a_bug_is_found_reduced_saved_and_replayed(
 ) -> None:
     corpus = tmp_path / "corpus"
     plan = ["--target", KNOWN_BUGS[bug].target, "--engine", engine, "--actions", actions]
-    plan += ["--seed", "1", "--max-failures", "3"]
+    plan += ["--seed", SEEDS.get(bug, "1"), "--max-failures", "3"]
 
     assert run_command_line(["run", *plan, "--corpus", str(corpus)]) == MISMATCH
 
