@@ -162,7 +162,7 @@ def test_fifty_thousand_actions_are_reproducible(
 def test_different_seeds_differ(engine: str, actions: str, tmp_path: Path) -> None:
     options = ("--engine", engine, "--actions", actions)
     one, two = (run(tmp_path / seed, *options, "--seed", seed).summary for seed in ("1", "2"))
-    assert one["samples"] != two["samples"]
+    assert one["probes"] != two["probes"]
 
 
 def test_the_printed_seed_repeats_a_session(
