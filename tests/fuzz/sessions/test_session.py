@@ -297,7 +297,7 @@ class Running:
 
         def are_there() -> bool:
             # A process that is just being started still has its parent's command line.
-            workers[:] = [each for each in parent.children() if WORKER in each.cmdline()]
+            workers[:] = [each for each in parent.children() if is_worker(each)]
             return len(workers) == count
 
         wait_until(are_there)
@@ -329,6 +329,13 @@ Start = Callable[..., Running]
 def wait_until(happens: Callable[[], bool]) -> None:
     while not happens():
         time.sleep(0.01)
+
+
+def is_worker(process: psutil.Process) -> bool:
+    """Whether it is one, and not what has just ended."""
+    with suppress(psutil.NoSuchProcess):
+        return WORKER in process.cmdline()
+    return False
 
 
 def is_gone(process: psutil.Process) -> bool:
