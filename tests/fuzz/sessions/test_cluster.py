@@ -102,7 +102,6 @@ def plan(tmp_path: Path) -> Iterator[Plan]:
     cluster.end_errands()
 
 
-@pytest.mark.slow
 def test_a_task_is_done_in_a_process_of_its_own(plan: Plan) -> None:
     *raws, end = run_task(plan, Search(plan.chunk(9)))
     assert isinstance(end, Searched)
@@ -113,7 +112,6 @@ def test_a_task_is_done_in_a_process_of_its_own(plan: Plan) -> None:
     assert list(plan.corpus.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_process_that_dies_is_told_and_the_next_task_has_another(plan: Plan) -> None:
     run_task(plan, Search(plan.chunk(0)))
     [errand] = cluster._errands.values()  # noqa: SLF001 - as a target would end it

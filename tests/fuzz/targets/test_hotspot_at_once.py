@@ -58,6 +58,14 @@ def target(request: pytest.FixtureRequest) -> FullTarget:
     return full(make_target(AT_ONCE, TargetOptions(java=folder_of(request.param))))
 
 
+@pytest.mark.parametrize("version", ["17", "25"])
+def test_a_machine_whose_threads_have_run_at_once_ends_in_peace(version: str) -> None:
+    """A process that serves one trace fails in it unless it exits with 0."""
+    options = TargetOptions(java=folder_of(version), fresh_process=True)
+    actions = [EnableSampling(512), RunAtOnce(1000, 0), AllocateNode(1)]
+    assert run_actions(make_target(AT_ONCE, options), {"threads": 2}, actions) is None
+
+
 RACING = """
 import sys
 from fuzz.protocol.actions import EnableSampling, RunAtOnce

@@ -96,7 +96,6 @@ def test_an_allocator_of_blocks_and_threads_is_served(blocks: Contract) -> None:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [[], ["nobody"], ["fuzz:nobody"], ["no_module:target"], ["reference", "folder"]]
 )

@@ -512,11 +512,19 @@ def test_no_default_is_in_parentheses(command: str, capsys: pytest.CaptureFixtur
     assert "default: (" not in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.slow
 def test_bugs_says_first_how_much_there_is_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["bugs", BUG, "--seeds", "1"]) == CLEAN
     first, *_ = capsys.readouterr().out.splitlines()
     assert first == "1 bug, 1 seed each: 1 hunt, each of 20,000 actions at most"
+
+
+def test_probes_counts_what_was_reached_and_shows_how(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--target", "reference-tcmalloc", "--actions", "40"]
+    assert run_command_line(["probes", *few]) in {CLEAN, INCONCLUSIVE}
+    _, *rows, last = capsys.readouterr().out.splitlines()
+    assert re.search(r"^block_sampled +[1-9]", "\n".join(rows), re.MULTILINE)
+    assert any(row.strip().startswith("malloc") for row in rows)
+    assert re.fullmatch(r"\d+ of \d+ probes reached in 40 actions", last)
 
 
 @pytest.mark.parametrize("command", ["run", "replay", "reduce", "targets"])
