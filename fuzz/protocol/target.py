@@ -42,6 +42,8 @@ class FullTarget(ABC):
     """What a program wrote on standard error before it broke in the last trace."""
     hopeless: str | None = None
     """Why no other trace is worth its time in a session, if none is."""
+    starts_afresh: bool = False
+    """Whether each trace has a process of its own."""
     takes_announcements = False
     """Whether it is any use to announce actions."""
 

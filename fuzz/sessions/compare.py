@@ -25,7 +25,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import FIELDS, Observation
-from fuzz.protocol.target import FullTarget, Target, contract_of
+from fuzz.protocol.target import FullTarget, Target, contract_of, full
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import BROKE, MENDED, OBSERVABLE, STILL_FAILS, Failure, Run, run_through
 from fuzz.sessions.corpus import Finder
@@ -59,6 +59,7 @@ class Pair(FullTarget):
     def __init__(self, before: Target, after: Target) -> None:
         self.before, self.after, self.name = before, after, after.name
         self._settings = [contract_of(each).settings for each in (before, after)]
+        self.starts_afresh = any(full(each).starts_afresh for each in (before, after))
 
     @override
     def start(self, configuration: Mapping[str, int]) -> Contract:

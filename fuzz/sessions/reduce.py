@@ -26,7 +26,7 @@ from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, full
 from fuzz.run import Failure, Reaching
 
 Found = TypeVar("Found", bound=Failure | Reaching)
@@ -34,8 +34,8 @@ ATTEMPTS_MAX = 20_000
 """So many candidates are run for one failure, in all parts of the search."""
 STEPS_MAX = 500_000
 """And so many actions are performed for it: of a budget of seconds it would be chance what comes
-out. A program that does not answer counts as HANG_STEPS."""
-HANG_STEPS = 50_000
+out. A program that is started counts as START_STEPS, one that does not answer as HANG_STEPS."""
+START_STEPS, HANG_STEPS = 1_000, 50_000
 SECONDS_MAX = 120.0
 """Where somebody waits, and nothing is compared with what another process makes of it."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
@@ -121,9 +121,8 @@ class Reducer:
     """Reduces one failure of one target, or what reaches a probe.
 
     `failure` is the best so far, whenever it is cancelled. `attempts` counts the candidates that
-    were run, none of them twice; the last one allowed is `attempts_max`, or where their actions
-    are STEPS_MAX. `tell` hears of each how
-    many they are.
+    were run, none of them twice; the last one allowed is `attempts_max`, or where their actions,
+    and what else counts as such, are STEPS_MAX. `tell` hears of each how many they are.
     """
 
     def __init__(
@@ -137,6 +136,7 @@ class Reducer:
         self._attempts_max = attempts_max
         self._tell = tell
         self._steps_left = STEPS_MAX
+        self._start_steps = START_STEPS if full(target).starts_afresh else 0
         self._tried: set[tuple[object, ...]] = set()
         self._promised: tuple[dict[str, int], Contract] | None = None
         self.failure = failure
@@ -203,7 +203,7 @@ class Reducer:
             raise Cancelled
         self._tried.add(candidate)
         self.attempts += 1
-        self._steps_left -= len(actions)
+        self._steps_left -= len(actions) + self._start_steps
         if self._tell is not None:
             self._tell(self.attempts)
         failure = self.failure.again(self._target, configuration, actions)

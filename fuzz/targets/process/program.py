@@ -128,7 +128,7 @@ class ProcessTarget(FullTarget):
             self._conversation.unread += len(self._sent)
         self._begin_trace(configuration)
         self._state = TraceState.AHEAD
-        if self._starts_afresh:
+        if self.starts_afresh:
             self._break_off()
         try:
             contract = self._begin_again()
@@ -151,7 +151,7 @@ class ProcessTarget(FullTarget):
         return self._default
 
     @property
-    def _starts_afresh(self) -> bool:
+    def starts_afresh(self) -> bool:  # type: ignore[override]
         return self._fresh_process or self.default_contract().fresh_process
 
     def _shake_hands(self) -> Contract:
@@ -313,7 +313,7 @@ class ProcessTarget(FullTarget):
             return self._problem
         if self._conversation is None:
             return None
-        if self._starts_afresh:
+        if self.starts_afresh:
             return self._hang_up(self._conversation)
         self._conversation.send(self._header)
         try:

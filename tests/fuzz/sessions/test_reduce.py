@@ -27,9 +27,9 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, full
 from fuzz.run import Failure, run_actions
-from fuzz.sessions.reduce import Reducer, reduce_failure
+from fuzz.sessions.reduce import STEPS_MAX, Reducer, reduce_failure
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
@@ -428,6 +428,20 @@ def test_no_more_candidates_are_run_than_allowed(attempts: int) -> None:
         reducer.reduce()
     assert reducer.failure.identity == failure.identity
     assert reducer.attempts == attempts
+
+
+def test_where_each_candidate_starts_a_program_fewer_are_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = full(Planted(lambda planted: isinstance(planted.last, Free)))
+    failure = run_actions(target, {}, [*[AllocateNode(1)] * 6, Free(0)])
+    assert failure is not None
+    target.starts_afresh = True
+    monkeypatch.setattr("fuzz.sessions.reduce.START_STEPS", STEPS_MAX // 3)
+    reducer = Reducer(target, failure)
+    with pytest.raises(Cancelled):
+        reducer.reduce()
+    assert reducer.attempts == 3
 
 
 class Changing(Planted):
