@@ -423,6 +423,9 @@ class Contract:
     """The options with which the target was started, which a find keeps."""
     fresh_process: bool = False
     """Whether each trace is to have a process of its own, since a header does not undo all."""
+    batch: bool = False
+    """Whether a trace is taken as a whole, and answered when it is over: a profile that is read at
+    the end. What is legal in it must not depend on answers."""
     version: str = ""
     """What runs, for people: "OpenJDK 17.0.15". It is judged by nobody."""
 

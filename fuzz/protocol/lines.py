@@ -180,6 +180,10 @@ def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON
     return _converter().unstructure(value)
 
 
+BATCH_END = "{}"
+"""The line behind the last action of a batch."""
+
+
 def to_line(data: Mapping[str, Any]) -> str:
     """One line of JSON, without its end."""
     return "".join(_encode(data, 0))

@@ -3,8 +3,10 @@
 Whatever the program does wrong is an answer like any other: an observation with an `error`, so that
 it is found, reduced and replayed like every failure. Actions are sent ahead of their answers. A
 program that breaks then may have lost answers on its way, so that nobody knows which action it
-was: a new process gets the same trace once more, in lockstep, and that tells. Invariant: the
-observation that `perform` returns is the answer to that action, or says that there is none.
+was: a new process gets the same trace once more, in lockstep, and that tells. Where a contract is
+`batch`, what was announced is sent as a whole; an action that was not comes behind the trace so
+far, taken once more, so that lockstep means ever longer traces there. Invariant: the observation
+that `perform` returns is the answer to that action, or says that there is none.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class ProcessTarget(FullTarget):
         self._begin_trace({})
         self._contract_line = b""
         self._fields: frozenset[str] = frozenset()
+        self._is_batch = False
 
     def _begin_trace(self, configuration: Mapping[str, int]) -> None:
         header = {"gcfuzz": 1, "target": self.name, "config": dict(configuration)}
@@ -194,6 +197,7 @@ class ProcessTarget(FullTarget):
         contract = _contract_in(line)
         self._contract_line = line
         self._fields = frozenset({*contract.observes, "error"})
+        self._is_batch = contract.batch
         return contract.without(self._without)
 
     def _receive(self, conversation: Conversation) -> bytes:
@@ -249,6 +253,8 @@ class ProcessTarget(FullTarget):
         return observation
 
     def _perform(self, action: Action) -> Observation:
+        if self._is_batch and not self._sent:
+            self._send_batch(action)
         conversation = self._open()
         self._send_ahead(conversation)
         if self._sent:
@@ -281,6 +287,24 @@ class ProcessTarget(FullTarget):
             if len(self._sent) == AHEAD_MAX:
                 return
 
+    def _send_batch(self, action: Action) -> None:
+        """Send what was announced, or else all that was performed once more, and this action.
+
+        What is performed once more was answered and judged: these answers are not kept.
+        """
+        if self._performed:
+            if self.starts_afresh:
+                self._break_off()
+            self._begin()
+        batch = list(self._announced) or [action]
+        conversation = self._open()
+        for each in (*self._performed, *batch):
+            conversation.send(lines.to_line(lines.action_to_data(each)))
+        conversation.send(lines.BATCH_END)
+        for _ in self._performed:
+            self._observation_in(self._receive(conversation))
+        self._sent.extend(batch)
+
     def _perform_in_lockstep(self, action: Action, seen: BrokenConversationError) -> Observation:
         """Perform the trace so far in a new process, each action once the last was answered.
 
@@ -289,7 +313,7 @@ class ProcessTarget(FullTarget):
         self._state, self._problem = TraceState.LOCKSTEP, str(seen)
         try:
             self._begin()
-            for earlier in self._performed:
+            for earlier in () if self._is_batch else self._performed:
                 self._perform(earlier)
             return self._perform(action)
         except BrokenConversationError as problem:

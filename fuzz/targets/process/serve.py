@@ -61,10 +61,28 @@ def serve_late(target: LateTarget, lines: Iterable[str], answers: TextIO) -> Non
     for line, is_last in _as_they_come(lines):
         waiting.append(_done(target, line))
         if is_last:
-            target.settle()
-            answers.writelines(wire.to_line(_data_of(each)) + "\n" for each in waiting)
-            answers.flush()
-            waiting.clear()
+            _settle(target, waiting, answers)
+
+
+def serve_batches(target: LateTarget, lines: Iterable[str], answers: TextIO) -> None:
+    """Answer the actions of a trace when it is over, as a contract promises that is `batch`."""
+    waiting: list[Observation | dict[str, object]] = []
+    for line in lines:
+        done = None if line.strip() == wire.BATCH_END else _done(target, line)
+        if done is not None:
+            waiting.append(done)
+        if not isinstance(done, Observation):
+            _settle(target, waiting, answers)
+
+
+def _settle(
+    target: LateTarget, waiting: list[Observation | dict[str, object]], answers: TextIO
+) -> None:
+    """Answer all that waits for it."""
+    target.settle()
+    answers.writelines(wire.to_line(_data_of(each)) + "\n" for each in waiting)
+    answers.flush()
+    waiting.clear()
 
 
 def _answer(target: Target, line: str | bytes) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """A target of the protocol that does one thing wrong, named first on its command line.
 
 It allocates strings, counts no samples, and does the wrong thing when a full collection is asked
-for, or at a header whose `trouble` is 1.
+for, or at a header whose `trouble` is 1. With `batch` as its last word it answers a trace when
+that is over, and until then nothing leaves it.
 """
 
 import json
@@ -25,11 +26,13 @@ CONTRACT = {
     "observes": ["size", "minors"],
 }
 RIGHT = {"minors": 1}
+IS_BATCH = sys.argv[-1] == "batch"
 
 
 def say(text: str) -> None:
     sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    if not IS_BATCH:
+        sys.stdout.flush()
 
 
 def complain(*lines: str) -> None:
@@ -161,10 +164,26 @@ def begin(header: dict) -> None:
     if header["config"].get("trouble") and sys.argv[1] == "refuses-start":
         say('{"error": "NotImplementedError: no trouble yet"}')
         return
-    say(json.dumps({"contract": CONTRACT}))
+    say(json.dumps({"contract": {**CONTRACT, "batch": IS_BATCH}}))
+    sys.stdout.flush()
+
+
+def perform_all(batch: list[dict]) -> None:
+    for action in batch:
+        perform(action)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
+    batch = []
     for line in sys.stdin:
         message = json.loads(line)
-        begin(message) if "gcfuzz" in message else perform(message)
+        if "gcfuzz" in message:
+            begin(message)
+        elif not IS_BATCH:
+            perform(message)
+        elif message:
+            batch.append(message)
+        else:
+            perform_all(batch)
+            batch.clear()
