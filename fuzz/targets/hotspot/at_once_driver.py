@@ -56,6 +56,7 @@ class AtOnceTarget(HotspotTarget):
     """See Target."""
 
     CODE: ClassVar[bytes] = share_class()
+    FLAGS = ()
 
     def __init__(self, library: str, name: str = AT_ONCE) -> None:
         super().__init__(library, name)

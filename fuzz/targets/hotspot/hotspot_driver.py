@@ -143,6 +143,9 @@ def contract_as_documented(
 class HotspotTarget:
     """See Target."""
 
+    FLAGS: ClassVar[tuple[str, ...]] = ("-XX:-UseCompiler",)
+    """A compiler's thread resolves what a method refers to, and that takes a buffer in eden."""
+
     def __init__(self, library: str, name: str = HOTSPOT) -> None:
         self.name = name
         self._library = library
@@ -274,7 +277,7 @@ class HotspotTarget:
 
     def _settle(self, chosen: Mapping[str, int]) -> None:
         """Say what the machine is made with, which may have been made. Raises BadInputError."""
-        flags = flags_for(chosen)
+        flags = (*flags_for(chosen), *self.FLAGS)
         if self._flags not in ((), flags):
             raise BadInputError("this process has made a machine with other flags")
         self._flags, self._collector = flags, COLLECTORS[chosen[COLLECTOR]]

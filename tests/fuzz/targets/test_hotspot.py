@@ -300,6 +300,15 @@ def test_what_follows_from_a_threads_birth_is_foretold(target: FullTarget) -> No
     assert sum(run.step(action).samples for action in [*actions, EnableSampling(64), *objects]) > 20
 
 
+@pytest.mark.slow
+def test_nobody_else_takes_a_buffer_however_often_java_code_runs(target: FullTarget) -> None:
+    """A method would be compiled after 200 calls."""
+    births = [EndThread(thread=1), BeginThread(thread=1)]
+    objects = [AllocateWeakref(0, thread=thread) for thread in (0, 1)]
+    actions = [*births, *objects, Free(1), Free(1)]
+    assert run_actions(target, {"threads": 2}, [AllocateNode(0), *actions * 400]) is None
+
+
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
