@@ -35,7 +35,7 @@ ATTEMPTS_MAX = 20_000
 STEPS_MAX = 500_000
 """And so many actions are performed for it: of a budget of seconds it would be chance what comes
 out. A program that is started counts as START_STEPS, one that does not answer as HANG_STEPS."""
-START_STEPS, HANG_STEPS = 1_000, 50_000
+START_STEPS, HANG_STEPS = 2_500, 50_000
 SECONDS_MAX = 120.0
 """Where somebody waits, and nothing is compared with what another process makes of it."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
