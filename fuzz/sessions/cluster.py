@@ -52,6 +52,8 @@ CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 300.0
 POLL_SECONDS = 0.05
 BEAT_SECONDS = 5.0
+ABSENCE_SECONDS = 300.0
+"""A scheduler that restarts, and workers that come back to it, may take so long."""
 SERVE = "from fuzz.sessions.cluster import serve; serve()"
 
 
@@ -220,10 +222,7 @@ class Envoy(threading.Thread):
         there = task
         if isinstance(task, Reduction):  # Its file stays until there is another.
             there = attrs.evolve(task, raw=attrs.evolve(task.raw, path=None))
-        able = self._cluster.able()
-        if not able:
-            time.sleep(BEAT_SECONDS)
-            raise EOFError("no worker is there")
+        able = self._able_in_the_end()
         future: Any = self._cluster.connect().submit(
             run_task, self._plan, there, workers=able, pure=False
         )
@@ -243,6 +242,17 @@ class Envoy(threading.Thread):
             time.sleep(POLL_SECONDS)
         for message in future.result():
             self._connection.send(self._saved(message, task))
+
+    def _able_in_the_end(self) -> list[str]:
+        """The workers that can do a task, as soon as there are any. Raises EOFError."""
+        until = time.monotonic() + ABSENCE_SECONDS
+        while time.monotonic() < until and not self._is_killed:
+            with suppress(OSError):
+                if able := self._cluster.able():
+                    return able
+            self._connection.send(Tries(0))
+            time.sleep(BEAT_SECONDS)
+        raise EOFError("no worker is there")
 
     def _saved(self, message: Message, task: Task) -> Message:
         """The same with a file here, of what has one there."""
