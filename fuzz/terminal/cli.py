@@ -23,6 +23,7 @@ import click
 
 from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
+from fuzz.terminal.addresses import PathOrAddress, stand_in_at, told
 from fuzz.terminal.streams import Screen, in_columns
 from fuzz.terminal.target_options import (
     PATH,
@@ -44,8 +45,7 @@ if TYPE_CHECKING:
     from fuzz.sessions.compare import Before
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
-    from fuzz.sessions.session import Finished
-    from fuzz.terminal.session_report import SessionReporter
+    from fuzz.sessions.session import Finished, Listener
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
@@ -55,6 +55,7 @@ SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 REPEATS_MAX = 1_000_000
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 """Of open files, of processes, of memory."""
+PLACE = PathOrAddress()
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -62,7 +63,7 @@ engine_option = click.option(
     "--engine", type=OneOf("fuzz.sessions.plan", "ENGINES"), default="random", show_default=True
 )
 workers_option = functools.partial(click.option, "--workers", type=click.IntRange(1, WORKERS_MAX))
-corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PATH)
+corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PLACE)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,7 +103,9 @@ def cli() -> None:
 @click.option("--part", type=Part(), help="Run the third of sixteen parts: 3/16.")
 @click.option("--resume", is_flag=True, help="Go on where such a session stopped.")
 @corpus_option(
-    default=Path("corpus"), show_default=True, help="Where finds are saved; made if missing."
+    default=Path("corpus"),
+    show_default=True,
+    help="Where finds are saved: a folder, made if missing, or s3://bucket/night.",
 )
 @click.option("--summary", type=FILE, help="Write a summary as JSON.")
 @click.option("-x", "stops_first", is_flag=True, help="Stop after the first failure.")
@@ -169,10 +172,11 @@ def run(  # noqa: PLR0913 - the options of the command
         check_writable(summary)
     reporter = SessionReporter(Screen())
     reporter(session.Started(plan, selfcheck.check_harness()))
+    listeners: list[session.Listener] = [reporter, *stand_in_at(corpus_folder)]
     if cluster is None:
-        finished = session.Session(plan, [reporter], recorded).run()
+        finished = session.Session(plan, listeners, recorded).run()
     else:
-        finished = _run_on(cluster, plan, reporter, recorded)
+        finished = _run_on(cluster, plan, listeners, recorded)
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
@@ -184,7 +188,7 @@ def run(  # noqa: PLR0913 - the options of the command
 
 
 def _run_on(
-    address: str, plan: Plan, reporter: SessionReporter, recorded: SessionRecord | None
+    address: str, plan: Plan, listeners: Sequence[Listener], recorded: SessionRecord | None
 ) -> Finished:
     """A session in a cluster."""
     import attrs
@@ -197,7 +201,7 @@ def _run_on(
             if why is not None:
                 Screen().print(f"{worker} gets no chunk: {why}", "yellow")
         plan = attrs.evolve(plan, workers=cluster.threads)
-        return Session(plan, [reporter], recorded, cluster.hire).run()
+        return Session(plan, listeners, recorded, cluster.hire).run()
 
 
 def _told_apart(
@@ -226,9 +230,9 @@ def _told_apart(
 
 
 @cli.command("merge")
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=PATH)
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=PLACE)
 @click.option(
-    "-o", "--output", metavar="FOLDER", required=True, type=PATH, help="The new corpus; made."
+    "-o", "--output", metavar="FOLDER", required=True, type=PLACE, help="The new corpus; made."
 )
 def merge_command(folders: tuple[Path, ...], output: Path) -> int:
     """Put corpora together: parts of one session become what the whole would have left."""
@@ -241,7 +245,7 @@ def merge_command(folders: tuple[Path, ...], output: Path) -> int:
 
 
 @cli.command("replay")
-@click.argument("places", metavar="FILE|DIR...", nargs=-1, required=True, type=PATH)
+@click.argument("places", metavar="FILE|DIR...", nargs=-1, required=True, type=PLACE)
 @target_options
 def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     """Replay traces, on the target that each names or on another."""
@@ -289,7 +293,7 @@ def _replays(
 
 
 @cli.command("reduce")
-@click.argument("path", metavar="FILE", type=PATH)
+@click.argument("path", metavar="FILE", type=PLACE)
 @target_options
 @corpus_option(help="Where the find is saved; made if missing.  [default: FILE's own folder]")
 def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None) -> int:
@@ -324,7 +328,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
 
 
 @cli.command("record")
-@click.argument("path", metavar="TRACE", type=PATH)
+@click.argument("path", metavar="TRACE", type=PLACE)
 @target_options
 @click.option(
     "-o", "--output", metavar="FILE", required=True, type=FILE, help="Where the recording goes."
@@ -354,7 +358,7 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
 
 
 @cli.command("explain")
-@click.argument("path", metavar="FILE", type=PATH)
+@click.argument("path", metavar="FILE", type=PLACE)
 @target_options
 @click.option(
     "--html",
@@ -578,7 +582,7 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
 
 
 @cli.command("report")
-@click.argument("places", metavar="CORPUS|SUMMARY...", nargs=-1, required=True, type=PATH)
+@click.argument("places", metavar="CORPUS|SUMMARY...", nargs=-1, required=True, type=PLACE)
 @target_options
 @click.option(
     "-o", "--output", metavar="HTML", required=True, type=FILE, help="Where the page goes."
@@ -660,7 +664,7 @@ def run_command_line(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    line = plain(f"gcfuzz: {message}")
+    line = plain(told(f"gcfuzz: {message}"))
     if sys.stderr.isatty():
         line = in_columns(line, shutil.get_terminal_size().columns)
     click.echo(line, err=True)
