@@ -29,7 +29,15 @@ BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 4
 COMPACT_HEADERS = "UseCompactObjectHeaders"
 _HEAPS = {
     SERIAL: ("-XX:+UseSerialGC",),
-    PARALLEL: ("-XX:+UseParallelGC", "-XX:-UseAdaptiveSizePolicy", "-XX:ParallelGCThreads=1"),
+    PARALLEL: (
+        *("-XX:+UseParallelGC", "-XX:-UseAdaptiveSizePolicy", "-XX:ParallelGCThreads=1"),
+        # No young object becomes old at once: survivors have twice the room of eden, half of which
+        # may be wasted, and leave it at the next collection. A weak reference that has just become
+        # old would keep its object, if that is young. (psPromotionManager.inline.hpp,
+        # copy_unmarked_to_survivor_space; referenceProcessor.cpp, discover_reference.)
+        *("-XX:InitialSurvivorRatio=3", "-XX:InitialTenuringThreshold=1"),
+        "-XX:MaxTenuringThreshold=1",
+    ),
     G1: (
         *("-XX:+UseG1GC", "-XX:G1HeapRegionSize=1m", "-XX:-G1UseAdaptiveIHOP"),
         *("-XX:InitiatingHeapOccupancyPercent=100", "-XX:ParallelGCThreads=1"),
@@ -45,11 +53,10 @@ _HEAPS = {
         "-Xlog:disable",
     ),
 }
-_YOUNG_KIB = {SERIAL: 640, PARALLEL: 1536, G1: 2048}
+_YOUNG_KIB = {SERIAL: 640, PARALLEL: 5120, G1: 2048}
 """With the serial collector eden is the least in which the machine can begin."""
-HAVE_YOUNG = (SERIAL, G1)
-"""Those of which young objects alone can be collected. With Parallel one that is dead outlives that
-if much lives, so that it has no weak references either, which would tell."""
+HAVE_YOUNG = (SERIAL, PARALLEL, G1)
+"""Those of which young objects alone can be collected."""
 _HEAP_MIB = {ZGC: 256, SHENANDOAH: 48, EPSILON: 512}
 """ZGC has so much that no cycle of its begins by itself; Epsilon, that no trace fills it."""
 HEAP_MIB = 24

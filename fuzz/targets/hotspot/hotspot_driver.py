@@ -42,7 +42,6 @@ from fuzz.targets.hotspot.collectors import (
     HAVE_YOUNG,
     NODE,
     OBJECT_BYTES_MAX,
-    PARALLEL,
     SERIAL,
     SETTINGS_AS_DOCUMENTED,
     SHENANDOAH,
@@ -202,11 +201,12 @@ class HotspotTarget:
 
     @cached_property
     def _collects_beside_pins(self) -> bool:
-        """Whether an array stays where it is while the rest is collected, by G1 since version 22.
+        """Whether an array stays where it is while the rest is collected.
 
-        Others put collections off, so that whoever allocates may wait for ever.
+        By Shenandoah, and by G1 since version 22. Others put collections off, so that whoever
+        allocates may wait for ever.
         """
-        if self._collector != G1:
+        if self._collector not in (G1, SHENANDOAH):
             return False
         collections = self._heap.collections
         self._hold_still(self._attached[0].new_string(0))
@@ -267,8 +267,6 @@ class HotspotTarget:
             contract = contract_as_documented(chosen, self._heap.nursery_bytes, layout)
         if not (self._collector in HAVE_YOUNG and self._machine.names.can_collect_young):
             contract = contract.without((name_of(actions.CollectMinor),))
-        if self._collector == PARALLEL:
-            contract = contract.without(("allocate_weakref", "read_weakref"))
         pins = chosen.get("pins", 0) if self._collects_beside_pins else 0
         # Whether only a pin keeps an object alive, nobody else knows.
         contract = contract.without(("allocate_weakref",) if pins else ("pin", "unpin"))

@@ -65,7 +65,7 @@ from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Run, replay, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot import hotspot_command
-from fuzz.targets.hotspot.collectors import COLLECTORS, EPSILON, G1, PARALLEL, SERIAL
+from fuzz.targets.hotspot.collectors import COLLECTORS, EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH
 from fuzz.targets.hotspot.hotspot_command import DEBIANS, LIBRARY, WHEEL, find_library
 from fuzz.terminal.cli import run_command_line
 
@@ -276,15 +276,29 @@ def test_an_object_costs_what_its_trace_settles(
     assert run.step(action).size == size_bytes
 
 
+@pytest.mark.parametrize("collector", [G1, pytest.param(SHENANDOAH, marks=pytest.mark.slow)])
 def test_a_pinned_array_stays_where_it_is_where_that_puts_no_collection_off(
-    java: Path, target: FullTarget
+    collector: str, java: Path, target: FullTarget
 ) -> None:
-    run = Run(target, {"collector": COLLECTORS.index(G1), "pins": 2})
-    assert run.contract.pins_max == (0 if java == folder_of(AHEAD) else 2)
+    run = Run(target, {"collector": COLLECTORS.index(collector), "pins": 2})
+    is_put_off = collector == G1 and java == folder_of(AHEAD)
+    assert run.contract.pins_max == (0 if is_put_off else 2)
     if run.contract.pins_max:
-        for action in (AllocateString(100), Pin(0), CollectMinor(), CollectFull(), Unpin(0)):
+        for action in (AllocateString(100), Pin(0), CollectFull(), Unpin(0)):
             run.step(action)
     assert target.start({"pins": 2}).pins_max == 0
+
+
+@pytest.mark.slow
+def test_with_parallel_a_weak_reference_ends_with_its_object_however_much_lives(
+    target: FullTarget,
+) -> None:
+    run = Run(target, {"collector": COLLECTORS.index(PARALLEL)})
+    old = [AllocateString(1000)] * 450
+    dead = (AllocateNode(1), AllocateWeakref(850), Free(850), CollectMinor())
+    for action in (*old, CollectMinor(), *old[:400], *dead):
+        run.step(action)
+    assert run.step(ReadWeakref(850)).alive is False
 
 
 def test_threads_draw_from_one_generator(target: FullTarget) -> None:
