@@ -3,7 +3,8 @@
 What the page tells to run is run in a folder that has nothing but the reproducer. GCFUZZ_RPYTHON
 and GCFUZZ_RPYTHON_FORK name the folders that stand for DIR, GCFUZZ_PYTHON27 the interpreter if it
 is not the first that is there. Without them, without gcc, or without
-`apt install libgoogle-perftools4`, what needs them is skipped.
+`apt install libgoogle-perftools4`, what needs them is skipped; so is what needs Python's profilers,
+which GCFUZZ_PROFILERS has or this interpreter.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from fuzz.problems import BadInputError
 from fuzz.targets.allocators.gperftools_library import HOW_TO_INSTALL, LIBRARY
 from fuzz.targets.allocators.stock_library import load
 from fuzz.targets.incminimark.command import find_python
+from fuzz.targets.python_profilers.scalene_driver import find_package
 
 FINDINGS = Path(__file__).parents[1] / "docs" / "findings"
 REPRODUCERS = FINDINGS / "reproducers"
@@ -31,7 +34,8 @@ PAGES = {
 }
 GPERFTOOLS = [name for name, text in PAGES.items() if "*gperftools" in text]
 FORK = [name for name, text in PAGES.items() if "*The sampling fork" in text]
-RPYTHON = [name for name in PAGES if name not in {*GPERFTOOLS, *FORK}]
+PROFILERS = [name for name, text in PAGES.items() if "*Scalene" in text]
+RPYTHON = [name for name in PAGES if name not in {*GPERFTOOLS, *FORK, *PROFILERS}]
 
 
 def told(page: str, pattern: str) -> str:
@@ -97,6 +101,21 @@ def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     [output] = output_of(page)
     assert code == 1
     assert re.fullmatch(re.sub(r"\d+", r"\\d+", output), printed.rstrip())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PROFILERS)
+def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    python = os.environ.get("GCFUZZ_PROFILERS", sys.executable)
+    try:
+        find_package(python)
+    except BadInputError as problem:
+        pytest.skip(str(problem))
+    command = command_of(page).replace("python3", shlex.quote(python))
+    code, printed = run(page, command, tmp_path)
+    assert code == 1, printed
+    told = [re.sub(r"\d+", r"\\d+", re.escape(line)) for line in output_of(page)]
+    assert re.fullmatch("\n".join(told), printed.rstrip())
 
 
 @pytest.mark.slow

@@ -277,7 +277,8 @@ def _block_edges(situation: Situation) -> Sequence[int]:
     """The sizes at which something changes."""
     layout, sampling = situation.contract.layout, situation.bench.sampling
     until_bytes = sampling.bytes_until_sample(situation.thread)
-    edges = [until_bytes, until_bytes, until_bytes, layout.object_bytes_max]
+    asked_bytes = until_bytes - layout.kinds["block"].fixed_bytes
+    edges = [asked_bytes, asked_bytes, asked_bytes, layout.object_bytes_max]
     if layout.size_classes:
         edges.append(layout.size_classes[-1])
         edges.append(layout.class_bytes(until_bytes) or layout.page_bytes)

@@ -105,6 +105,8 @@ class Shadow:
         self._graph: list[list[int]] | None = None
         self.weak_targets: list[ShadowObject] = []
         self.ended_threads: set[int] = set()
+        # What the last action that freed a slot found there.
+        self.freed: ShadowObject | None = None
 
     def _immortal(self, kind: str, length: int) -> ShadowObject:
         references = NODE_REFERENCES if kind == "node" else length
@@ -210,7 +212,7 @@ class Shadow:
         self.roots.append(self.prebuilt[action.index])
 
     def _free(self, action: actions.Free) -> None:
-        del self.roots[action.root]
+        self.freed = self.roots.pop(action.root)
 
     def _read(self, action: actions.Read) -> None:
         found = self.roots[action.root].refs[action.field]

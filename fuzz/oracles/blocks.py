@@ -14,7 +14,7 @@ def bytes_counted(rule: SamplingRule, layout: Layout, requested_bytes: int) -> i
     """What a block for which `requested_bytes` are asked counts."""
     match rule.counts:
         case "requested":
-            return requested_bytes
+            return requested_bytes + layout.kinds["block"].fixed_bytes
         case "requested_plus_one":
             return requested_bytes + 1
         case "class_or_requested":

@@ -82,8 +82,9 @@ class Clock(ABC):
         self._distances = distances
         self._first_bytes = rule.first_bytes[thread] if rule.first_bytes else None
         self._reseed = rule.reseeds[thread] if rule.reseeds else None
-        # The period for which the present distance was drawn.
+        # The period for which the present distance was drawn, and that distance.
         self._drawn_for_bytes = 0
+        self._distance_bytes = 0
         self._due_at = int(rule.crosses == "beyond")
         self.until_bytes = 0
         # What is left of the thread's allocation context, if it has one.
@@ -105,6 +106,7 @@ class Clock(ABC):
             self._begin()
         elif self._rule.enabling == "draws":
             self.until_bytes = self._distances.draw(period_bytes)
+        self._distance_bytes = self.until_bytes
 
     def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
         """The thread is a new one. No seed: nothing was said of it. No period: none was set."""
@@ -139,6 +141,15 @@ class Clock(ABC):
     def hear(self, observation: Observation) -> None:  # noqa: B027 - most foretell everything
         """What the target said of the allocation that comes next, where not all is foretold."""
 
+    def free(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        """So many bytes are not allocated any more, where that counts."""
+        self.until_bytes += size_bytes
+        freed_bytes = self.until_bytes - self._distance_bytes
+        if freed_bytes < period_bytes:
+            return NONE
+        self.until_bytes = self._distance_bytes = period_bytes
+        return [ExpectedSample(0, freed_bytes)]
+
     def uncount(self, size_bytes: int) -> None:
         """So many bytes that were counted are allocated later; their samples stay taken."""
         self.until_bytes += size_bytes
@@ -153,11 +164,13 @@ class Clock(ABC):
 
     def _hit(self, until_bytes: int, size_bytes: int) -> ExpectedSample:
         offset = until_bytes - 1 + self._due_at
+        if self._rule.weights == "since":
+            return ExpectedSample(offset, self._distance_bytes - until_bytes + size_bytes)
         return ExpectedSample(offset, self._drawn_for_bytes + size_bytes - offset - 1)
 
     def _draw(self, period_bytes: int) -> None:
         self._drawn_for_bytes = period_bytes
-        self.until_bytes = self._distances.draw(period_bytes)
+        self.until_bytes = self._distance_bytes = self._distances.draw(period_bytes)
 
 
 class FixedClock(Clock):
@@ -169,7 +182,10 @@ class FixedClock(Clock):
         if self._rule.surplus == "carried":
             self.until_bytes += samples * period_bytes - size_bytes
         else:
-            self.until_bytes = period_bytes
+            hit = self._hit(self.until_bytes, size_bytes)
+            self.until_bytes = self._distance_bytes = period_bytes
+            if self._rule.weights == "since":
+                return [hit]
         return Untold(samples)
 
 

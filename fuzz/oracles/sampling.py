@@ -20,7 +20,7 @@ from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Place, Untold, all_o
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.hotspot import buffer_clocks
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.protocol.actions import Action, BeginThread, Realloc, RunAtOnce
+from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -143,7 +143,8 @@ class SamplingOracle(Oracle[None]):
     @classmethod
     @override
     def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates or action.sampling is not None or action in (Realloc, BeginThread)
+        is_counted = action in (Realloc, Free, BeginThread)
+        return action.allocates or action.sampling is not None or is_counted
 
     @override
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
@@ -178,6 +179,8 @@ class SamplingOracle(Oracle[None]):
             samples = self._allocated(action, observation)
         elif isinstance(action, Realloc):
             samples = self._reallocated(action, observation)
+        elif isinstance(action, Free):
+            samples = self._freed(action)
         elif isinstance(action, BeginThread):
             self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
         elif isinstance(action, RunAtOnce):
@@ -279,6 +282,13 @@ class SamplingOracle(Oracle[None]):
             return 0
         return self._count_block(action, block, to_move_bytes, observation)
 
+    def _freed(self, action: Free) -> int:
+        block = self._shadow.freed
+        if self._rule.frees == "counted" and block and self._period_bytes is not None:
+            counted_bytes = bytes_counted(self._rule, self._layout, block.number)
+            self._hits = self._clocks[action.thread].free(counted_bytes, self._period_bytes)
+        return len(self._hits)
+
     def _bytes_to_move(self, block: ShadowObject, action: Realloc) -> int | None:
         """What is asked for when a block moves; None if it stays, and nothing counts."""
         room_bytes, requested_bytes = block.size_bytes, action.size_bytes
@@ -301,6 +311,8 @@ class SamplingOracle(Oracle[None]):
             samples = observation.samples
         else:
             self._hits = self._count(self._clocks[action.thread], self._counted_bytes, outside=True)
+            if 0 < self._counted_bytes == self._rule.unsampled_bytes:
+                self._hits = NONE
             samples = len(self._hits)
         self._shadow.resize(block, size_bytes)
         (self._sampled_blocks.add if samples else self._sampled_blocks.discard)(block)

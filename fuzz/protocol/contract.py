@@ -123,6 +123,8 @@ class Layout:
 
     def room_bytes(self, requested_bytes: int) -> int:
         """How much a block has room for."""
+        block = self.kinds.get("block")
+        requested_bytes += block.fixed_bytes if block else 0
         class_bytes = self.class_bytes(requested_bytes)
         return class_bytes or rounded_up(requested_bytes, self.page_bytes)
 
@@ -200,12 +202,23 @@ class SamplingRule:
     in_turn: the context's, as if the object did not fit there; behind it another is drawn for what
         the context has left (.NET 10).
     """
-    weights: Literal["none", "passed"] = "none"
+    weights: Literal["none", "passed", "since"] = "none"
     """What a sample is said to stand for.
 
     none: nothing is said.
     passed: the period, and what of the allocation lies beyond the byte that was drawn (TCMalloc).
+    since: all bytes that count since the last sample (ddtrace, Scalene).
     """
+    frees: Literal["ignored", "counted"] = "ignored"
+    """What freeing a block does.
+
+    ignored: nothing.
+    counted: its bytes count as ones that were not allocated, and where such are as many as the
+        period, it is a sample itself (Scalene).
+    """
+    unsampled_bytes: int = 0
+    """If not 0: an allocation that counts exactly so many is never said to be a sample, though it
+    ends a distance like any other (Scalene, which takes it for a mark of its own)."""
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
     """The supported ways of disabling.
 
@@ -448,11 +461,14 @@ class Contract:
 
 
 def layout_of_blocks(
-    object_bytes_max: int, size_classes: tuple[int, ...], page_bytes: int = 1
+    object_bytes_max: int,
+    size_classes: tuple[int, ...] = (),
+    page_bytes: int = 1,
+    header_bytes: int = 0,
 ) -> Layout:
-    """The layout of an allocator that knows blocks only."""
+    """The layout of an allocator that knows blocks only, each with so much before its bytes."""
     return Layout(
-        kinds={"block": KindLayout(type_index=1, fixed_bytes=0, item_bytes=1)},
+        kinds={"block": KindLayout(type_index=1, fixed_bytes=header_bytes, item_bytes=1)},
         large_object_bytes=1,
         word_bytes=1,
         object_bytes_max=object_bytes_max,

@@ -95,6 +95,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_threads(contract)
     yield from _problems_of_threads_at_once(contract)
     yield from _problems_of_estimates(contract)
+    yield from _problems_of_blocks(contract.sampling)
     yield from _problems_of_promises(contract)
     yield from _problems_of_settings(contract.settings)
 
@@ -379,6 +380,8 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
         yield "weights is observed, but the rule says nothing of weights"
     if rule.weights == "passed" and rule.distances not in DRAWN:
         yield f"weights means nothing where distances is {rule.distances}"
+    if rule.weights == "since" and not (_samples_once(rule) and rule.is_stated):
+        yield f"weights is since, which means nothing unless distances are stated: {ONE_DRAW}"
     if rule.estimates != "none" and not rule.is_stated:
         yield f"estimates means nothing where distances is {rule.distances}"
     if rule.estimates != "none" and rule.samples_per_allocation != "one":
@@ -387,6 +390,15 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
         yield "estimates is weight, but the rule says nothing of weights"
     if "read_profile" in contract.actions and rule.estimates == "none":
         yield "actions lists read_profile, but the rule says nothing of estimates"
+
+
+def _problems_of_blocks(rule: SamplingRule) -> Iterator[str]:
+    """What is freed counts in one way only."""
+    is_net = rule.distances == "period" and rule.crosses == "at" and _samples_once(rule)
+    if rule.frees == "counted" and not is_net:
+        yield f"frees is counted: distances must be period, crosses at, {ONE_DRAW}"
+    if rule.unsampled_bytes < 0:
+        yield f"unsampled_bytes is {rule.unsampled_bytes}; it must be at least 0"
 
 
 def _problems_of_promises(contract: Contract) -> Iterator[str]:

@@ -3,10 +3,10 @@
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine,
-`dotnet`, a stock runtime of .NET 10, and two stock allocators, `jemalloc` and `gperftools`; the
-second and `hotspot` under each of their contracts. It may import these folders (but for `bugs`,
-which `references` plants), the protocol, problems and plain, and imports a folder when one of its
-targets is made: a target's own process needs no other. A newcomer begins with `references`.
+`dotnet`, a stock runtime of .NET 10, stock allocators, and Python's profilers; several of these
+under each of two contracts. It may import these folders (but for `bugs`, which `references`
+plants), the protocol, problems and plain, and imports a folder when one of its targets is made: a
+target's own process needs no other. A newcomer begins with `references`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
 from fuzz.targets.hotspot.hotspot_command import MACHINES
+from fuzz.targets.python_profilers import profilers
 
 REFERENCE, PROCESS, INCMINIMARK, DOTNET = "reference", "process", "incminimark", "dotnet"
-PROGRAMS = (PROCESS, INCMINIMARK, *MACHINES, DOTNET, *STOCK_ALLOCATORS)
+PROGRAMS = (PROCESS, INCMINIMARK, *MACHINES, DOTNET, *STOCK_ALLOCATORS, *profilers.PROFILERS)
 """The targets that are a process of their own."""
 TOLD_APART_BY = {
     PROCESS: "command",
@@ -31,6 +32,7 @@ TOLD_APART_BY = {
     **dict.fromkeys(MACHINES, "java"),
     DOTNET: "dotnet",
     **dict.fromkeys(STOCK_ALLOCATORS, "library"),
+    **dict.fromkeys(profilers.PROFILERS, "python"),
 }
 """The option that says what it is that runs: by that, two of one name are told apart."""
 KNOWN_FINDINGS = {
@@ -56,6 +58,7 @@ KNOWN_FINDINGS = {
             "hotspot/deaf-after-enabling",
         ),
     ),
+    profilers.SCALENE_AS_DOCUMENTED: ("scalene", ("allocation-taken-for-mark", "lines-in-step")),
 }
 """What was found in a target: the folder of its traces in the corpus, and its pages in
 docs/findings. A trace's name begins with the last part of its page's."""
@@ -73,7 +76,8 @@ class TargetOptions:
     without: tuple[str, ...] = ()
     """Actions that are never asked for, so that a find known already does not hide others."""
     python: Path | None = None
-    """The Python 2.7 of `incminimark`; None for the first that is there."""
+    """The Python 2.7 of `incminimark`, None for the first that is there; or the one that has a
+    profiler, None for this one."""
     source: Path | None = None
     """The folder with its `rpython`."""
     library: Path | None = None
@@ -171,6 +175,8 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         return dotnet_command.driver_command(options.dotnet)
     if name in STOCK_ALLOCATORS:
         return driver_command(name, options.library)
+    if name in profilers.PROFILERS:
+        return profilers.driver_command(name, options.python)
     if not options.command:
         raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
     return options.command

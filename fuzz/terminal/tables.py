@@ -148,6 +148,8 @@ OTHER_TARGETS = {
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
     "tcmalloc": "Google's TCMalloc, in a program that has it; --library names that.",
+    "scalene, scalene-as-documented": "Python's profiler, as it is and as it is said to be; "
+    "--python names an interpreter that has it.",
 }
 """What the references are not, in the order in which people read of them."""
 
@@ -171,7 +173,7 @@ def print_targets(console: Console) -> None:
     console.print()
     console.print(
         "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/jemalloc.md, "
-        "docs/gperftools.md and docs/tcmalloc.md have the settings."
+        "docs/gperftools.md, docs/tcmalloc.md and docs/python-profilers.md have the settings."
     )
     console.print()
     _print_entry(

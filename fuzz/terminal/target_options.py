@@ -174,7 +174,7 @@ _OPTIONS = (
         "--target",
         "name",
         help="reference, reference+BUG, process, incminimark, hotspot, dotnet, jemalloc, "
-        "gperftools or tcmalloc; "
+        "gperftools, tcmalloc or scalene; "
         "see `gcfuzz targets`.",
     ),
     click.option(
@@ -195,7 +195,8 @@ _OPTIONS = (
         "--python",
         metavar="PATH",
         type=PATH,
-        help="The Python 2.7 that runs incminimark.  [default: the first that is there]",
+        help="The Python 2.7 that runs incminimark, by default the first that is there; or the one "
+        "that has scalene, by default this one.",
     ),
     click.option(
         "--source",
@@ -285,8 +286,8 @@ def _words_of(program: str | None) -> tuple[str, ...]:
 before_option = click.option(
     "--before",
     metavar="OLD",
-    help="Run the same traces on two: a --command, --source, --library, --java or --dotnet of the "
-    "--target, "
+    help="Run the same traces on two: a --command, --source, --library, --java, --dotnet or "
+    "--python of the --target, "
     "or, without one, a target.",
 )
 after_option = click.option(

@@ -41,12 +41,13 @@ HARNESS = {
     "fuzz.engines": "cancellation drawing oracles protocol run",
     "fuzz.targets": "problems protocol plain "
     "targets.allocators targets.dotnet targets.hotspot targets.incminimark targets.process "
-    "targets.references",
+    "targets.python_profilers targets.references",
     "fuzz.targets.process": "cancellation problems protocol",
     "fuzz.targets.allocators": "problems protocol targets.process",
     "fuzz.targets.incminimark": "problems",
     "fuzz.targets.hotspot": "problems protocol targets.process",
     "fuzz.targets.dotnet": "problems protocol targets.process",
+    "fuzz.targets.python_profilers": "problems protocol targets.process",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "

@@ -429,3 +429,65 @@ def test_what_is_told_of_a_sample_that_was_not_taken_is_wrong(
 
 def test_what_the_contract_does_not_observe_of_a_sample_is_not_judged(judge: Judge) -> None:
     judge.hear(Malloc(60), 1, size=64, offsets=[7], weights=[8])
+
+
+# What is freed counts back.
+
+NET: dict[str, Any] = {
+    "observes": ("samples", "minors", "weights"),
+    "distances": "period",
+    "crosses": "at",
+    "first_bytes": (),
+    "counts": "requested",
+    "weights": "since",
+    "frees": "counted",
+}
+
+
+@pytest.fixture
+def net(blocks: Contract) -> Judge:
+    """A period of 100 bytes, of which 60 are allocated."""
+    judge = Judge(blocks, **NET)
+    judge.hear(Malloc(60))
+    return judge
+
+
+def test_what_was_freed_since_the_last_sample_does_not_count_for_the_next(net: Judge) -> None:
+    net.hear(Free(0))
+    net.hear(Malloc(99))
+    net.hear(Malloc(2), 1, weights=[101])
+    assert net.until() == PERIOD
+
+
+def test_a_period_that_is_freed_is_a_sample(net: Judge) -> None:
+    net.hear(Malloc(70), 1, weights=[130])
+    net.hear(Free(0))
+    assert mismatch_of(net, Free(0)).expected == 1
+    assert net.until() == PERIOD
+
+
+def test_a_sample_of_what_is_freed_weighs_what_was_freed(net: Judge) -> None:
+    net.hear(Malloc(70), 1, weights=[130])
+    net.hear(Malloc(5))
+    net.hear(Free(0))
+    net.hear(Free(0), 1, weights=[125])
+
+
+def test_a_sample_of_what_is_freed_too_early_is_wrong(net: Judge) -> None:
+    mismatch = mismatch_of(net, Free(0), 1, weights=[60])
+    assert (mismatch.expected, mismatch.got) == (0, 1)
+
+
+def test_a_block_of_the_size_that_is_not_sampled_ends_a_distance(blocks: Contract) -> None:
+    judge = Judge(blocks, **NET, unsampled_bytes=130)
+    judge.hear(Malloc(40))
+    judge.hear(Malloc(130))
+    assert judge.until() == PERIOD
+    assert mismatch_of(judge, Malloc(131)).expected == 1
+
+
+def test_what_stands_before_a_block_counts(blocks: Contract) -> None:
+    kinds = {"block": attrs.evolve(blocks.layout.kinds["block"], fixed_bytes=10)}
+    judge = Judge(blocks, layout={"kinds": kinds}, counts="requested")
+    judge.hear(Malloc(9), size=32)
+    assert judge.until() == UNTIL - 19

@@ -37,6 +37,8 @@ OTHER: dict[str, Any] = {
     "initial_period_bytes": 200,
     "first_bytes": (50, 60, 71),
     "reseeds": (4, 5, 6),
+    "frees": "counted",
+    "unsampled_bytes": 112,
 }
 """Another value for each field of the allocator's rule that says when an allocation is sampled."""
 

@@ -308,6 +308,9 @@ def test_a_mistake_in_contexts_is_told(
             {"weights": "passed", "distances": "random", "first_bytes": ()},
             "weights means nothing where distances is random",
         ),
+        ({"weights": "since", "surplus": "carried"}, "weights is since, which means"),
+        ({"frees": "counted"}, "frees is counted: distances must be period, crosses at, surplus"),
+        ({"unsampled_bytes": -1}, "unsampled_bytes is -1; it must be at least 0"),
         ({"estimates": "weight"}, "estimates is weight, but the rule says nothing of weights"),
         (
             {"estimates": "probability", "distances": "random", "first_bytes": ()},
