@@ -49,8 +49,8 @@ MODULES = {
     "reference-hotspot reference-hotspot-17": "sampling.tlab",
     "reference reference-geometric reference-dotnet reference-hotspot reference-jemalloc "
     "reference-tcmalloc reference-gperftools": "sampling.distances",
-    "reference-geometric reference-dotnet reference-hotspot reference-jemalloc reference-tcmalloc "
-    "reference-gperftools": "sampling.generators",
+    "reference-geometric reference-dotnet reference-dotnet-document reference-hotspot "
+    "reference-jemalloc reference-tcmalloc reference-gperftools": "sampling.generators",
     "reference-jemalloc reference-tcmalloc reference-gperftools": "blocks.block_heap "
     "blocks.block_sampler blocks.living_samples blocks.size_classes",
 }

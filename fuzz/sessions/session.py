@@ -397,7 +397,10 @@ class Session:
             case SessionTotals() | Tries():
                 hand.progress = message
             case Raw():
-                self._works[message.chunk].raws.append(message)
+                raws = self._works[message.chunk].raws
+                # Whoever does the work of one that died saves the same failures once more.
+                if message.path is None or all(message.path != each.path for each in raws):
+                    raws.append(message)
                 self._decide()
             case Searched(totals, is_whole):
                 assert isinstance(hand.task, Search)
@@ -441,7 +444,8 @@ class Session:
 
     def _died(self, hand: _Hand, how: str) -> None:
         """Another worker takes its place, and does again what it was at."""
-        self._tell(WorkerDied(hand.number, how))
+        if self._problem is None:  # It may be this one's, which has ended with it.
+            self._tell(WorkerDied(hand.number, how))
         self._deaths_in_a_row += 1
         if isinstance(hand.task, Reduction):
             self._reduce_again(hand.task.raw)

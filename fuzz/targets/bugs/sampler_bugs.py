@@ -126,7 +126,7 @@ class OutsideDrawnApart(ShippedSampling):
         self.samples_outside = self.succeed(size_bytes, drawn)
 
 
-@DOTNET.bug("enabling-draws", ".NET's design document", ("sampling",), 3)
+@DOTNET.bug("enabling-draws", ".NET's design document", ("sampling",), 2)
 class EnablingDraws(ShippedSampling):
     """Enabling draws a distance for each thread, in the middle of its context."""
 

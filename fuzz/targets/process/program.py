@@ -122,7 +122,6 @@ class ProcessTarget(FullTarget):
         Later, one that breaks at a header has its default contract, and fails in whatever it is to
         do first.
         """
-        self._silent_traces += 1
         default = self.default_contract()
         problem = problem_of_configuration(configuration, default.settings)
         if problem:
@@ -138,6 +137,7 @@ class ProcessTarget(FullTarget):
         except BrokenConversationError as broken:
             self._state, self._problem = TraceState.NOT_BEGUN, _at("start", broken)
             return default
+        self._silent_traces += 1
         self.complaint = ""
         return contract
 

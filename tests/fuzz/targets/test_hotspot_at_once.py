@@ -146,7 +146,7 @@ def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> No
 
 
 def first_failure(target: FullTarget, actions: int) -> Failure | None:
-    done = slices_of(RandomEngine(target, "1"), actions, ProbeCounter())
+    done = slices_of(RandomEngine(target, "2"), actions, ProbeCounter())
     return next((failure for each in done for failure in each.failures), None)
 
 
