@@ -101,6 +101,7 @@ class Clock(ABC):
 
     def start(self, period_bytes: int) -> None:
         """Count from here on."""
+        self._distances.restart()
         self._drawn_for_bytes = period_bytes
         if self._first_bytes is not None:
             self._begin()
@@ -132,7 +133,7 @@ class Clock(ABC):
             return NONE
         if self._reseed is not None:
             # The first time that a sample is due another generator decides about it.
-            self._distances, self._reseed = distances_of(self._rule.distances, self._reseed), None
+            self._distances, self._reseed = _distances_of(self._rule, self._reseed), None
             self._draw(period_bytes)
             return self.count(size_bytes, period_bytes)
         hits = self._take(size_bytes, period_bytes)
@@ -215,6 +216,47 @@ class DrawnOnceClock(Clock):
         return [hit]
 
 
+class StreamsClock(DrawnClock):
+    """Blocks outside the nursery have a distance of their own, which is drawn first."""
+
+    def __init__(self, rule: SamplingRule, thread: int, distances: Distances) -> None:
+        super().__init__(rule, thread, distances)
+        self._outside = DrawnClock(rule, thread, distances)
+
+    @override
+    def start(self, period_bytes: int) -> None:
+        self._outside.start(period_bytes)
+        self._draw(period_bytes)
+
+    def allocate_of_kind(
+        self, size_bytes: int, outside: bool, kind: str, minors: int, period_bytes: int
+    ) -> Sequence[ExpectedSample]:
+        """An object of that kind, and so many minor collections."""
+        if outside:
+            hits = self._outside.count(size_bytes, period_bytes)
+            self.collect(minors, period_bytes)
+        else:
+            self.collect(minors, period_bytes)
+            is_postponed = kind in self._rule.postponed and self.is_due(size_bytes)
+            count = self._postpone if is_postponed else self.count
+            hits = count(size_bytes, period_bytes)
+        if hits and "callbacks" in self._rule.renewed_by:
+            self._draw(period_bytes)
+        return hits
+
+    def collect(self, minors: int, period_bytes: int) -> None:
+        """So many minor collections."""
+        for _ in range(minors if "collections" in self._rule.renewed_by else 0):
+            self._draw(period_bytes)
+
+    def _postpone(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        """A sample is due; behind it the other distance decides."""
+        left_bytes = size_bytes - self.until_bytes
+        hits = [UNTOLD, *self._outside.count(left_bytes, period_bytes)]
+        self._draw(period_bytes)
+        return hits
+
+
 class ContextClock(DrawnOnceClock):
     """A thread that allocates in contexts: what was drawn ends where its context does.
 
@@ -285,8 +327,12 @@ class ContextClock(DrawnOnceClock):
 def new_distances(rule: SamplingRule) -> list[Distances]:
     """What each thread draws from."""
     if rule.generators == "shared":
-        return [distances_of(rule.distances, rule.seeds[0])] * len(rule.seeds)
-    return [distances_of(rule.distances, seed) for seed in rule.seeds]
+        return [_distances_of(rule, rule.seeds[0])] * len(rule.seeds)
+    return [_distances_of(rule, seed) for seed in rule.seeds]
+
+
+def _distances_of(rule: SamplingRule, seed: int) -> Distances:
+    return distances_of(rule.distances, seed, rule.unit_bytes)
 
 
 def new_clocks(rule: SamplingRule) -> Sequence[Clock]:
@@ -294,6 +340,8 @@ def new_clocks(rule: SamplingRule) -> Sequence[Clock]:
     kind: type[Clock] = DrawnClock
     if rule.context_bytes:
         kind = ContextClock
+    elif rule.streams == "places":
+        kind = StreamsClock
     elif rule.distances not in DRAWN:
         kind = FixedClock
     elif (rule.surplus, rule.samples_per_allocation) == ("dropped", "one"):

@@ -21,13 +21,19 @@ each is foretold. Invariant: a sequence is a matter of its seed and of the perio
                  the subtractive generator of System.Random, u = its number / (2^31 - 1):
                  floor(ln(1-u) / ln(1 - 1/period)), the bytes before
                  (Nasarre and Falk, Randomized Allocation Sampling)
+    ocaml        64 generators xoshiro128+, their states by splitmix64 from 42, drawn from in turn;
+                 the logarithm of their numbers n, ln((n + 1/2) / 2^32), by a polynomial, all in
+                 single precision: floor(1 + log * (1 / ln(1 - 1/period))). A seed is how often each
+                 was drawn from before. (OCaml 4.13, memprof.c)
     geometric    splitmix64, u = its upper 53 bits / 2^53: floor(ln(1-u) / ln(1 - 1/period)) + 1
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable
+from functools import cache
 from typing import ClassVar, Protocol
 
 from typing_extensions import override
@@ -35,6 +41,7 @@ from typing_extensions import override
 BITS_64 = 2**64 - 1
 BITS_48 = 2**48 - 1
 BITS_32 = 2**32 - 1
+GOLDEN_64 = 0x9E3779B97F4A7C15
 LN_2 = math.log(2)
 GPERFTOOLS_PLACEHOLDER_BYTES = 16 << 20
 """Its distance for a period of 0, with which nothing is sampled and nothing drawn."""
@@ -45,6 +52,10 @@ class Distances(Protocol):
 
     def draw(self, period_bytes: int) -> int:
         """The next distance, in bytes."""
+
+    def restart(self) -> None:
+        """Sampling begins."""
+        return
 
     def reseed(self, seed: int) -> None:
         """Begin anew, as all sequences do that are drawn."""
@@ -189,6 +200,98 @@ class DotnetDocument(Distances):
         return math.floor(math.log(1 - uniform) / math.log(1 - 1 / period_bytes))
 
 
+def _mixed(state: int) -> int:
+    """What splitmix64 makes of a state."""
+    mixed = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & BITS_64
+    mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & BITS_64
+    return mixed ^ mixed >> 31
+
+
+_CELL = array("f", [0])
+
+
+def _single(number: float) -> float:
+    """The nearest number of single precision."""
+    _CELL[0] = number
+    return _CELL[0]
+
+
+Lane = tuple[int, int, int, int]
+"""The state of a xoshiro128+, whose next number is the sum of the first and the last."""
+
+
+@cache
+def _lanes_after(batches: int) -> tuple[Lane, ...]:
+    """OCaml's 64 lanes, when so many batches were drawn of them."""
+    if batches:
+        return tuple(map(_stepped, _lanes_after(batches - 1)))
+    numbers = [_mixed((42 + index * GOLDEN_64) & BITS_64) for index in range(1, 129)]
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    return tuple((a & BITS_32, a >> 32, b & BITS_32, b >> 32) for a, b in pairs)
+
+
+def _stepped(lane: Lane) -> Lane:
+    a, b, c, d = lane
+    c ^= a
+    d ^= b
+    return a ^ d, b ^ c, c ^ (b << 9 & BITS_32), (d << 11 | d >> 21) & BITS_32
+
+
+class Ocaml(Distances):
+    """OCaml's, which draws 64 at once; what is left of them is lost when sampling begins."""
+
+    _FACTORS = tuple(map(_single, (2.104659476859, -0.720478916626, 0.107132064797)))
+    _CONSTANT, _LN_2 = map(_single, (-111.701724334061, 0.6931471805))
+
+    def __init__(self, seed: int) -> None:
+        self._lanes = _lanes_after(seed)
+        self._batch: list[int] = []
+
+    @override
+    def restart(self) -> None:
+        self._batch.clear()
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        if not self._batch:
+            self._batch = [(a + d) & BITS_32 for a, _, _, d in reversed(self._lanes)]
+            self._lanes = tuple(map(_stepped, self._lanes))
+        number = self._batch.pop()
+        if period_bytes == 1:
+            return 1
+        inverse = _single(1 / math.log1p(-1 / period_bytes))
+        return int(_single(1 + _single(self._log(number) * inverse)))
+
+    def _log(self, number: int) -> float:
+        """Each step is rounded to single precision."""
+        fraction, exponent = math.frexp(_single(_single(number) + 0.5))
+        first, second, third = self._FACTORS
+        x = 2 * fraction
+        middle = _single(first + _single(x * _single(second + _single(x * third))))
+        power = _single(self._CONSTANT + _single(self._LN_2 * (exponent + 126)))
+        return _single(_single(x * middle) + power)
+
+
+class InUnits(Distances):
+    """Others, whose unit is so many bytes."""
+
+    def __init__(self, distances: Distances, unit_bytes: int) -> None:
+        self._distances = distances
+        self._unit_bytes = unit_bytes
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        return self._distances.draw(period_bytes // self._unit_bytes) * self._unit_bytes
+
+    @override
+    def restart(self) -> None:
+        self._distances.restart()
+
+    @override
+    def reseed(self, seed: int) -> None:
+        self._distances.reseed(seed)
+
+
 class Geometric(Distances):
     """A geometric one with the mean of the period, from the state of a splitmix64 generator."""
 
@@ -197,13 +300,10 @@ class Geometric(Distances):
 
     @override
     def draw(self, period_bytes: int) -> int:
-        self._state = mixed = (self._state + 0x9E3779B97F4A7C15) & BITS_64
-        mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & BITS_64
-        mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & BITS_64
-        mixed ^= mixed >> 31
+        self._state = (self._state + GOLDEN_64) & BITS_64
         if period_bytes == 1:
             return 1
-        uniform = (mixed >> 11) / 2**53
+        uniform = (_mixed(self._state) >> 11) / 2**53
         return math.floor(math.log(1 - uniform) / math.log(1 - 1 / period_bytes)) + 1
 
 
@@ -215,11 +315,13 @@ SEQUENCES: dict[str, Callable[[int], Distances]] = {
     "tcmalloc": Tcmalloc,
     "gperftools": Gperftools,
     "hotspot": Hotspot,
+    "ocaml": Ocaml,
 }
 """What is drawn, by the contract's name for it."""
 
 
-def distances_of(name: str, seed: int) -> Distances:
+def distances_of(name: str, seed: int, unit_bytes: int = 1) -> Distances:
     """The sequence of that name; what is not drawn is the period."""
     make = SEQUENCES.get(name)
-    return Fixed() if make is None else make(seed)
+    distances = Fixed() if make is None else make(seed)
+    return distances if unit_bytes == 1 else InUnits(distances, unit_bytes)

@@ -16,7 +16,16 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import bytes_counted, bytes_to_move
-from fuzz.oracles.clock import NONE, Clock, ExpectedSample, Place, Untold, all_of, new_clocks
+from fuzz.oracles.clock import (
+    NONE,
+    Clock,
+    ExpectedSample,
+    Place,
+    StreamsClock,
+    Untold,
+    all_of,
+    new_clocks,
+)
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.hotspot import buffer_clocks
 from fuzz.oracles.oracle import Mismatch, Oracle
@@ -187,6 +196,8 @@ class SamplingOracle(Oracle[None]):
             samples = 0 if self._period_bytes is None else observation.samples
         elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action)
+        elif self._period_bytes is not None and isinstance(self._clocks[0], StreamsClock):
+            self._clocks[0].collect(observation.minors, self._period_bytes)
         if observation.minors and self._has_contexts:
             self._end_contexts(action)
         self.facts = self._facts()
@@ -233,7 +244,11 @@ class SamplingOracle(Oracle[None]):
             self._callback_samples = None if callback_bytes and observation.samples else 0
             return observation.samples
         clock = self._clocks[action.thread]
-        if callback_bytes and self._period_bytes is not None:
+        if isinstance(clock, StreamsClock) and self._period_bytes is not None:
+            self._hits = clock.allocate_of_kind(
+                obj.size_bytes, obj.outside, obj.kind, observation.minors, self._period_bytes
+            )
+        elif callback_bytes and self._period_bytes is not None:
             self._hits = self._count_with_callback(clock, observation, obj, callback_bytes)
         else:
             self._hits = self._count(clock, obj.size_bytes, obj.outside)

@@ -26,11 +26,12 @@ Distances = Literal[
     "tcmalloc",
     "gperftools",
     "hotspot",
+    "ocaml",
 ]
 Promise = Literal["collections", "memory", "progress", "pressure"]
 DRAWN = (
     *("geometric", "dotnet", "dotnet_document", "jemalloc", "tcmalloc", "gperftools"),
-    "hotspot",
+    *("hotspot", "ocaml"),
 )
 """The distances that are drawn at random, and can be foretold."""
 
@@ -202,6 +203,22 @@ class SamplingRule:
     in_turn: the context's, as if the object did not fit there; behind it another is drawn for what
         the context has left (.NET 10).
     """
+    unit_bytes: int = 1
+    """What is sampled: bytes, or words of so many bytes (OCaml). Distances are drawn in these, with
+    a mean of so many as the period has."""
+    streams: Literal["one", "places"] = "one"
+    """How many distances a thread counts down.
+
+    one: one.
+    places: another for objects outside the nursery, drawn from the same generator (OCaml).
+    """
+    postponed: tuple[str, ...] = ()
+    """The kinds of objects that the runtime makes, and not compiled code (OCaml). Of one in the
+    nursery whose distance ends, what is left counts for the distance outside, and the nursery's
+    begins anew, before its callback runs."""
+    renewed_by: tuple[Literal["collections", "callbacks"], ...] = ()
+    """What the nursery's distance begins anew after: each minor collection, which comes before an
+    object in the nursery and after one outside; the callback of an object that was sampled."""
     weights: Literal["none", "passed", "since"] = "none"
     """What a sample is said to stand for.
 

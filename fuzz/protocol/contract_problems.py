@@ -88,6 +88,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_sampling(contract)
     yield from _problems_of_generators(contract.sampling)
     yield from _problems_of_distances(contract)
+    yield from _problems_of_streams(contract)
     yield from _problems_of_contexts(contract)
     yield from _problems_of_buffers(contract)
     yield from _problems_of_shown_buffers(contract)
@@ -249,11 +250,38 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
 def _problems_of_distances(contract: Contract) -> Iterator[str]:
     """What is drawn must be a number that the formula can give, and that an allocation can pass."""
     rule = contract.sampling
+    unit_bytes = rule.unit_bytes
+    if unit_bytes < 1 or rule.period_bytes.multiple % unit_bytes:
+        yield f"unit_bytes is {unit_bytes}; it must be at least 1, and divide all period_bytes"
     longest = rule.period_bytes.maximum
     if rule.distances in DRAWN and longest > DRAWN_PERIOD_MAX:
         yield f"period_bytes is up to {longest}; {rule.distances} is drawn up to {DRAWN_PERIOD_MAX}"
     if rule.distances in ZERO_FOR_ONE and 1 in rule.period_bytes and not _samples_once(rule):
         yield f"distances is {rule.distances}, which may be 0 for a period of 1: {ONE_DRAW}"
+
+
+def _problems_of_streams(contract: Contract) -> Iterator[str]:
+    """What has two distances is one thread, of which each sample is foretold."""
+    rule = contract.sampling
+    if rule.streams == "one":
+        if rule.postponed or rule.renewed_by:
+            yield "postponed and renewed_by mean nothing unless streams is places"
+        return
+    yield from _unknown("postponed", rule.postponed, contract.layout.kinds)
+    all_drawn = rule.distances in DRAWN and not _samples_once(rule)
+    if not all_drawn or contract.threads > 1:
+        yield "streams means nothing unless one thread draws distances, and all samples are taken"
+    if rule.enabling != "draws" or rule.initial_period_bytes:
+        yield "streams means nothing unless enabling draws, and sampling is off at first"
+    if rule.context_bytes or contract.buffers or rule.first_bytes or rule.reseeds:
+        yield "streams means nothing with context_bytes, buffers, first_bytes or reseeds"
+    if rule.paused != "stopped" or "set_callback" in contract.actions:
+        yield "streams means nothing with set_callback, or unless paused is stopped"
+    if not {"limit", "offsets", "weights"}.isdisjoint(contract.observes):
+        yield "limit, offsets and weights mean nothing with streams"
+    for field in ("samples", "minors"):
+        if field not in contract.observes:
+            yield f"streams means nothing without {field} in observes"
 
 
 def _problems_of_contexts(contract: Contract) -> Iterator[str]:

@@ -3,10 +3,10 @@
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine,
-`dotnet`, a stock runtime of .NET 10, stock allocators, and Python's profilers; several of these
-under each of two contracts. It may import these folders (but for `bugs`, which `references`
-plants), the protocol, problems and plain, and imports a folder when one of its targets is made: a
-target's own process needs no other. A newcomer begins with `references`.
+`dotnet`, a stock runtime of .NET 10, `ocaml`, a stock OCaml 4.13, stock allocators, and Python's
+profilers; several of these under each of two contracts. It may import these folders (but for
+`bugs`, which `references` plants), the protocol, problems and plain, and imports a folder when one
+of its targets is made: a target's own process needs no other. A newcomer begins with `references`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_comm
 from fuzz.targets.hotspot.hotspot_command import MACHINES
 from fuzz.targets.python_profilers import profilers
 
-REFERENCE, PROCESS, INCMINIMARK, DOTNET = "reference", "process", "incminimark", "dotnet"
-PROGRAMS = (PROCESS, INCMINIMARK, *MACHINES, DOTNET, *STOCK_ALLOCATORS, *profilers.PROFILERS)
+REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
+DOTNET, OCAML = "dotnet", "ocaml"
+PROGRAMS = (
+    *(PROCESS, INCMINIMARK, *MACHINES, DOTNET, OCAML),
+    *STOCK_ALLOCATORS,
+    *profilers.PROFILERS,
+)
 """The targets that are a process of their own."""
 TOLD_APART_BY = {
     PROCESS: "command",
     INCMINIMARK: "source",
     **dict.fromkeys(MACHINES, "java"),
     DOTNET: "dotnet",
+    OCAML: "ocaml",
     **dict.fromkeys(STOCK_ALLOCATORS, "library"),
     **dict.fromkeys(profilers.PROFILERS, "python"),
 }
@@ -86,6 +92,8 @@ class TargetOptions:
     """The `libjvm.so` of `hotspot`, or the folder that has it; None for the first that is there."""
     dotnet: Path | None = None
     """The program with the runtime of `dotnet` in it; None for the wheel's."""
+    ocaml: Path | None = None
+    """The compiler of `ocaml`; None for the one that is installed."""
     check_invariants: bool = False
     """Whether the collectors of this package look at themselves after each action."""
     fresh_process: bool = False
@@ -99,7 +107,7 @@ class TargetOptions:
         words = ["--command", shlex.join(self.command)] if self.command else []
         if self.timeout_seconds != TIMEOUT_SECONDS:
             words += ["--timeout", f"{self.timeout_seconds:g}s"]
-        for option in ("python", "source", "library", "java", "dotnet"):
+        for option in ("python", "source", "library", "java", "dotnet", "ocaml"):
             place = getattr(self, option)
             words += [f"--{option}", str(place)] if place is not None else []
         words += ["--fresh-process"] if self.fresh_process else []
@@ -165,6 +173,19 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.incminimark import command
 
         return command.driver_command(options.python, options.source)
+    if name in (*MACHINES, DOTNET, OCAML):
+        return _command_of_runtime(name, options)
+    if name in STOCK_ALLOCATORS:
+        return driver_command(name, options.library)
+    if name in profilers.PROFILERS:
+        return profilers.driver_command(name, options.python)
+    if not options.command:
+        raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
+    return options.command
+
+
+def _command_of_runtime(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The program that drives a language's own collector. Raises BadInputError."""
     if name in MACHINES:
         from fuzz.targets.hotspot import hotspot_command
 
@@ -173,10 +194,6 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.dotnet import dotnet_command
 
         return dotnet_command.driver_command(options.dotnet)
-    if name in STOCK_ALLOCATORS:
-        return driver_command(name, options.library)
-    if name in profilers.PROFILERS:
-        return profilers.driver_command(name, options.python)
-    if not options.command:
-        raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
-    return options.command
+    from fuzz.targets.ocaml import ocaml_command
+
+    return ocaml_command.driver_command(options.ocaml)

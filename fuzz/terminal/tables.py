@@ -144,6 +144,7 @@ OTHER_TARGETS = {
     "as it is and as it is said to be; --java names it.",
     "hotspot-at-once": "the same, with threads that run at the same time.",
     "dotnet": "the stock runtime of .NET 10; --dotnet names a program that carries it.",
+    "ocaml": "Memprof of a stock OCaml 4.13; --ocaml names its compiler.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
@@ -172,8 +173,9 @@ def print_targets(console: Console) -> None:
         _print_entry(console, name, what)
     console.print()
     console.print(
-        "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/jemalloc.md, "
-        "docs/gperftools.md, docs/tcmalloc.md and docs/python-profilers.md have the settings."
+        "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/ocaml.md, "
+        "docs/jemalloc.md, docs/gperftools.md, docs/tcmalloc.md and docs/python-profilers.md have "
+        "the settings."
     )
     console.print()
     _print_entry(

@@ -173,7 +173,7 @@ _OPTIONS = (
     click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, jemalloc, "
+        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, ocaml, jemalloc, "
         "gperftools, tcmalloc or scalene; "
         "see `gcfuzz targets`.",
     ),
@@ -225,6 +225,12 @@ _OPTIONS = (
         help="The program that carries the runtime of dotnet.  [default: msmcp-azure's]",
     ),
     click.option(
+        "--ocaml",
+        metavar="PATH",
+        type=PATH,
+        help="The ocamlopt of ocaml.  [default: the one that is installed]",
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
@@ -258,6 +264,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             "library",
             "java",
             "dotnet",
+            "ocaml",
         )
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:

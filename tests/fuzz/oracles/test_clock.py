@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, Place, new_clocks
+from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, Place, StreamsClock, new_clocks
 from fuzz.oracles.distances import distances_of
 from fuzz.protocol.contract import Range, SamplingRule
 from fuzz.protocol.observation import Observation
@@ -423,3 +423,89 @@ def test_a_thread_that_begins_draws_and_may_reseed_what_all_draw_from(
     assert new.until_bytes == drawn.draw(PERIOD)
     old.count(11, 2 * PERIOD)
     assert old.until_bytes == drawn.draw(2 * PERIOD)
+
+
+# Another distance outside the nursery.
+
+OF_RUNTIME = "string"
+STREAMED = {
+    "crosses": "at",
+    "unit_bytes": 8,
+    "streams": "places",
+    "postponed": (OF_RUNTIME,),
+    "renewed_by": ("collections", "callbacks"),
+    "distances": "ocaml",
+}
+WORDS = (106, 87, 459, 264, 41, 5)
+"""What OCaml draws first for a period of 100 words."""
+
+
+def streamed(**fields: Any) -> StreamsClock:  # noqa: ANN401 - any of the rule's
+    clock = clock_of(8 * PERIOD, **{**STREAMED, **fields})
+    assert isinstance(clock, StreamsClock)
+    return clock
+
+
+def samples(
+    clock: StreamsClock, words: int, kind: str = "node", minors: int = 0, outside: bool = False
+) -> tuple[int, float]:
+    """How many an object takes, and the words until the next in the nursery."""
+    hits = clock.allocate_of_kind(8 * words, outside, kind, minors, 8 * PERIOD)
+    return len(hits), clock.until_bytes / 8
+
+
+def test_the_distance_outside_is_drawn_before_the_nurserys() -> None:
+    clock = streamed()
+    assert samples(clock, WORDS[0] - 1, outside=True) == (0, WORDS[1])
+    assert samples(clock, WORDS[1] - 1) == (0, 1)
+
+
+def test_what_lies_outside_counts_apart_and_its_surplus_is_carried() -> None:
+    clock = streamed()
+    words = WORDS[0] + WORDS[2] + 4
+    # The second distance is the nursery's, the fourth the next outside, the fifth renews.
+    assert samples(clock, words, OF_RUNTIME, outside=True) == (2, WORDS[4])
+    assert samples(clock, WORDS[3] - 5, OF_RUNTIME, outside=True) == (0, WORDS[4])
+    assert samples(clock, 1, OF_RUNTIME, outside=True)[0] == 1
+
+
+def test_compiled_code_counts_all_distances_that_end_in_an_object() -> None:
+    clock = streamed()
+    assert samples(clock, WORDS[1] + WORDS[2]) == (2, WORDS[4])
+
+
+def test_behind_the_first_sample_the_other_distance_counts_where_the_runtime_allocates() -> None:
+    clock = streamed()
+    assert samples(clock, WORDS[1] + WORDS[0], OF_RUNTIME) == (2, WORDS[4])
+
+
+def test_a_collection_begins_the_distance_anew_before_an_object_in_the_nursery() -> None:
+    clock = streamed()
+    assert samples(clock, WORDS[1], minors=1) == (0, WORDS[2] - WORDS[1])
+    clock.collect(2, 8 * PERIOD)
+    assert clock.until_bytes == 8 * WORDS[4]
+
+
+def test_a_collection_comes_after_an_object_outside() -> None:
+    assert samples(streamed(), WORDS[0], OF_RUNTIME, 1, outside=True) == (1, WORDS[4])
+
+
+@pytest.mark.parametrize(
+    ("renewed_by", "until"),
+    [((), WORDS[2]), (("collections",), WORDS[3]), (("callbacks",), WORDS[3])],
+)
+def test_only_what_is_named_begins_the_distance_anew(
+    renewed_by: tuple[str, ...], until: int
+) -> None:
+    clock = streamed(renewed_by=renewed_by)
+    clock.collect(1, 8 * PERIOD)
+    left = clock.until_bytes // 8
+    assert samples(clock, left) == (1, until)
+
+
+def test_enabling_begins_both_distances_anew() -> None:
+    clock = streamed()
+    clock.start(8 * PERIOD)
+    again = streamed(seeds=(1,))
+    assert clock.until_bytes == again.until_bytes
+    assert samples(clock, 68, outside=True)[0] == samples(again, 68, outside=True)[0] == 1

@@ -18,6 +18,7 @@ from fuzz.oracles.distances import (
     Gperftools,
     Hotspot,
     Jemalloc,
+    Ocaml,
     Tcmalloc,
     distances_of,
 )
@@ -157,12 +158,42 @@ def test_tcmalloc_draws_one_byte_less_than_gperftools_but_not_below_0(seed: int)
     assert {0, 1} <= {*gperftools}
 
 
+OCAML_FIRST = (106, 87, 459, 264, 41, 5, 406, 154, 81, 3, 77, 48, 82, 21, 70, 231)
+OCAML_SECOND = (68, 69, 34, 33, 119, 131, 296, 148, 85, 58, 61, 237, 271, 55, 122, 147)
+"""What memprof.c, compiled, draws for a rate of 1/100, and from its second batch of 64."""
+
+
+def test_ocaml_draws_64_at_once() -> None:
+    distances = drawn(Ocaml(0), 100, 64 + 16)
+    assert (*distances[:16], *distances[64:]) == OCAML_FIRST + OCAML_SECOND
+
+
+def test_ocaml_forgets_what_is_left_when_sampling_begins() -> None:
+    distances = Ocaml(0)
+    assert distances.draw(100) == OCAML_FIRST[0]
+    distances.restart()
+    assert drawn(distances, 100, 16) == [*OCAML_SECOND]
+
+
+def test_a_seed_of_ocaml_is_how_many_batches_were_drawn_before() -> None:
+    assert drawn(Ocaml(1), 100, 16) == [*OCAML_SECOND]
+
+
+def test_distances_may_be_drawn_in_words() -> None:
+    words = distances_of("ocaml", 0, unit_bytes=8)
+    assert drawn(words, 800, 2) == [8 * each for each in OCAML_FIRST[:2]]
+    words.restart()
+    assert words.draw(800) == 8 * OCAML_SECOND[0]
+    words.reseed(0)
+    assert words.draw(800) == 8 * OCAML_FIRST[0]
+
+
 # A period of one byte.
 
 
 @pytest.mark.parametrize(
     ("name", "distance"),
-    [("jemalloc", 1), ("geometric", 1), ("tcmalloc", 0), ("dotnet_document", 0)],
+    [("jemalloc", 1), ("geometric", 1), ("ocaml", 1), ("tcmalloc", 0), ("dotnet_document", 0)],
 )
 def test_a_period_of_one_byte_samples_each(name: str, distance: int) -> None:
     assert drawn(distances_of(name, 1), 1, 3) == [distance] * 3
@@ -175,7 +206,7 @@ def test_a_period_of_one_byte_draws_nothing(name: str) -> None:
     assert distances.draw(4096) == distances_of(name, 1).draw(4096)
 
 
-@pytest.mark.parametrize("name", ["geometric", "dotnet", "dotnet_document", "gperftools"])
+@pytest.mark.parametrize("name", ["geometric", "dotnet", "dotnet_document", "gperftools", "ocaml"])
 def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
     distances = distances_of(name, 1)
     distances.draw(1)
@@ -190,6 +221,7 @@ def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
     [
         ("jemalloc", PERIOD),
         ("geometric", PERIOD),
+        ("ocaml", PERIOD),
         ("dotnet", PERIOD - 0.5),
         ("dotnet_document", PERIOD - 1),
         ("gperftools", PERIOD - 0.5),

@@ -226,6 +226,74 @@ def without_callbacks(contract: Contract) -> Contract:
     )
 
 
+IN_STREAMS = {
+    "distances": "ocaml",
+    "unit_bytes": 8,
+    "streams": "places",
+    "postponed": ("string",),
+    "renewed_by": ("collections", "callbacks"),
+}
+
+
+def in_streams(contract: Contract) -> Contract:
+    observes = ("samples", "minors", "size", "value", "alive", "identity", "graph")
+    return attrs.evolve(contract.without({"set_callback"}), observes=observes)
+
+
+def test_streams_as_those_of_ocaml_have_no_problem(contract: Contract) -> None:
+    rule = rule_with(contract, **IN_STREAMS)
+    assert problems_with(in_streams(contract), sampling=rule) == []
+
+
+ALL_SAMPLES = "streams means nothing unless one thread draws distances, and all samples are taken"
+AT_FIRST = "streams means nothing unless enabling draws, and sampling is off at first"
+WITH_OTHERS = "streams means nothing with context_bytes, buffers, first_bytes or reseeds"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"unit_bytes": 0}, "unit_bytes is 0; it must be at least 1, and divide all period_bytes"),
+        ({"unit_bytes": 3}, "unit_bytes is 3; it must be at least 1, and divide all period_bytes"),
+        ({"streams": "one"}, "postponed and renewed_by mean nothing unless streams is places"),
+        ({"postponed": ("cat",)}, "postponed lists 'cat', which is unknown; known are"),
+        ({"distances": "period"}, ALL_SAMPLES),
+        ({"seeds": (1, 2)}, ALL_SAMPLES),
+        ({"surplus": "dropped", "samples_per_allocation": "one"}, ALL_SAMPLES),
+        ({"initial_period_bytes": 64}, AT_FIRST),
+        ({"first_bytes": (8,)}, WITH_OTHERS),
+        ({"reseeds": (8,)}, WITH_OTHERS),
+        (
+            {"paused": "counting"},
+            "streams means nothing with set_callback, or unless paused is stopped",
+        ),
+    ],
+    ids=str,
+)
+def test_streams_that_nobody_could_follow_are_told(
+    contract: Contract, changes: dict[str, Any], problem: str
+) -> None:
+    rule = rule_with(contract, **{**IN_STREAMS, **changes})
+    assert any(
+        each.startswith(problem) for each in problems_with(in_streams(contract), sampling=rule)
+    )
+
+
+@pytest.mark.parametrize(
+    ("observes", "problem"),
+    [
+        (("samples", "minors", "offsets"), "limit, offsets and weights mean nothing with streams"),
+        (("minors",), "streams means nothing without samples in observes"),
+    ],
+    ids=str,
+)
+def test_streams_need_what_is_observed_of_them(
+    contract: Contract, observes: tuple[str, ...], problem: str
+) -> None:
+    rule = rule_with(contract, **IN_STREAMS)
+    assert problem in problems_with(in_streams(contract), sampling=rule, observes=observes)
+
+
 def test_contexts_as_those_of_dotnet_have_no_problem(contract: Contract) -> None:
     rule = rule_with(contract, **DRAWN_IN_CONTEXTS, seeds=(1, 2))
     assert problems_with(without_callbacks(contract), sampling=rule) == []

@@ -1,0 +1,235 @@
+(* The mutator of the target ocaml. A message has eight integers: what is to be done, and with what.
+   An answer begins with the number of its integers; then comes how many say what came of it, or -1
+   if it cannot be done, and they; the minor collections up to now; and for each block of which
+   Memprof told meanwhile its words and how often it was sampled.
+
+   Invariant: while sampling is on nothing is allocated but what is asked for, since that would be
+   sampled too. So all is kept in arrays that were made before, and integers are no references. *)
+
+type obj =
+  | Null
+  | Node of {
+      mutable row : int;
+      mutable low : int;  (* Of a number of 64 bits, 32. *)
+      mutable high : int;
+      mutable left : obj;
+      mutable right : obj;
+    }
+
+(* Arrays have a row, too, and are told apart by their tag; strings keep it in their first word. *)
+let array_tag = 1
+
+external tag : obj -> int = "caml_obj_tag" [@@noalloc]
+external block : int -> int -> obj = "caml_obj_block"
+external items : obj -> obj array = "%identity"
+external integers : obj -> int array = "%identity"
+external bytes : obj -> Bytes.t = "%identity"
+external of_bytes : Bytes.t -> obj = "%identity"
+external get : Bytes.t -> int -> int64 = "%caml_bytes_get64"
+external set : Bytes.t -> int -> int64 -> unit = "%caml_bytes_set64"
+external collections : unit -> int = "gcfuzz_collections" [@@noalloc]
+external make_room : int -> unit = "gcfuzz_make_room"
+external fill : unit -> unit = "gcfuzz_fill"
+
+let message_words = 8
+let node_words = 6
+let young_words_max = 257
+let asked = Bytes.create (8 * message_words)
+let answer = Bytes.create (8 lsl 20)
+let answered = ref 0
+let roots = Array.make 65536 Null
+let root_count = ref 0
+let queue = Array.make 65536 Null
+let queued = ref 0
+let told = Array.make 65536 0
+let told_count = ref 0
+
+let number index = Int64.to_int (get asked (8 * index))
+
+let say number =
+  set answer (8 * !answered) (Int64.of_int number);
+  incr answered
+
+let count (sampled : Gc.Memprof.allocation) =
+  told.(!told_count) <- sampled.size + 1;
+  told.(!told_count + 1) <- sampled.n_samples;
+  told_count := !told_count + 2;
+  None
+
+let tracker = { Gc.Memprof.null_tracker with alloc_minor = count; alloc_major = count }
+
+let is_on = ref false
+
+let disable () =
+  if !is_on then Gc.Memprof.stop ();
+  is_on := false
+
+let enable period_words =
+  disable ();
+  is_on := true;
+  Gc.Memprof.start ~sampling_rate:(1. /. float_of_int period_words) ~callstack_size:0 tracker
+
+let keep found =
+  roots.(!root_count) <- found;
+  incr root_count
+
+(* What was made, and how many words it takes. *)
+let keep_new made =
+  keep made;
+  say (Array.length (items made) + 1)
+
+(* The field before the first reference. *)
+let before found =
+  let kind = tag found in
+  if kind = Obj.string_tag then raise Not_found else if kind = array_tag then 0 else 2
+
+let row found =
+  if tag found = Obj.string_tag then Int64.to_int (get (bytes found) 0)
+  else Array.unsafe_get (integers found) 0
+
+let set_row found row =
+  if tag found = Obj.string_tag then set (bytes found) 0 (Int64.of_int row)
+  else Array.unsafe_set (integers found) 0 row
+
+(* A block that the runtime makes: of how many words. *)
+let make_runtime kind words =
+  if words <= young_words_max then make_room words;
+  (if kind = array_tag then keep_new (block array_tag (words - 1))
+   else
+     let made = of_bytes (Bytes.create (8 * (words - 2))) in
+     set_row made 0;
+     keep_new made);
+  if words > young_words_max then make_room 0
+
+(* What a node was given, or how long an array or a string is: its lower 32 bits, and the others. *)
+let say_number = function
+  | Node node as found when tag found = 0 ->
+      say node.low;
+      say node.high
+  | found ->
+      let is_string = tag found = Obj.string_tag in
+      say ((if is_string then Bytes.length (bytes found) / 8 else Array.length (items found)) - 1);
+      say 0
+
+let visit found =
+  if row found = 0 then begin
+    queue.(!queued) <- found;
+    incr queued;
+    set_row found !queued
+  end
+
+(* A row an object: how many integers follow, what it is, its number or length, and its references:
+   of each the field, and the row that it leads to. *)
+let walk () =
+  for root = 0 to !root_count - 1 do
+    visit roots.(root)
+  done;
+  let next = ref 0 in
+  while !next < !queued do
+    let found = queue.(!next) in
+    let at = !answered in
+    say 0;
+    say (if tag found = Obj.string_tag then 2 else if tag found = array_tag then 3 else 1);
+    say_number found;
+    if tag found <> Obj.string_tag then begin
+      let first = before found + 1 in
+      for field = first to Array.length (items found) - 1 do
+        match Array.unsafe_get (items found) field with
+        | Null -> ()
+        | reference ->
+            visit reference;
+            say (field - first);
+            say (row reference - 1)
+      done
+    end;
+    set answer (8 * at) (Int64.of_int (!answered - at - 1));
+    incr next
+  done;
+  while !queued > 0 do
+    decr queued;
+    set_row queue.(!queued) 0;
+    queue.(!queued) <- Null
+  done
+
+let root index = if index < !root_count then roots.(index) else raise Not_found
+
+let find found =
+  let first = ref 0 in
+  while roots.(!first) != found do
+    incr first
+  done;
+  !first
+
+let perform () =
+  match number 0 with
+  | 0 ->
+      make_room node_words;
+      keep_new (Node { row = 0; low = number 1; high = number 2; left = Null; right = Null })
+  | 1 -> make_runtime Obj.string_tag (number 1 + 3)
+  | 2 -> make_runtime array_tag (number 1 + 2)
+  | 3 ->
+      let root = number 1 in
+      Array.blit roots (root + 1) roots root (!root_count - root - 1);
+      decr root_count;
+      roots.(!root_count) <- Null
+  | 4 -> (
+      let found = root (number 1) in
+      match (items found).(before found + 1 + number 2) with
+      | Null -> say (-1)
+      | reference ->
+          keep reference;
+          say (find reference))
+  | 5 ->
+      let found = root (number 1) in
+      let value = if number 3 < 0 then Null else root (number 3) in
+      (items found).(before found + 1 + number 2) <- value
+  | 6 -> say_number (root (number 1))
+  | 7 -> (
+      match root (number 1) with
+      | Node node ->
+          node.low <- number 2;
+          node.high <- number 3
+      | Null -> raise Not_found)
+  | 8 ->
+      let source = items (root (number 1)) and dest = items (root (number 2)) in
+      Array.blit source (number 3 + 1) dest (number 4 + 1) (number 5)
+  | 9 ->
+      fill ();
+      Gc.minor ()
+  | 10 ->
+      fill ();
+      Gc.full_major ()
+  | 11 -> enable (number 1)
+  | 12 -> disable ()
+  | 13 -> walk ()
+  | 14 ->
+      (* Each start of Memprof draws a batch of numbers. *)
+      for _ = 1 to number 1 do
+        enable 1
+      done;
+      disable ()
+  | _ -> raise Not_found
+
+(* What Memprof has postponed it tells between two turns of a loop. *)
+let poll () =
+  for _ = 1 to 2 do
+    ()
+  done
+
+let () =
+  while Unix.read Unix.stdin asked 0 (Bytes.length asked) = Bytes.length asked do
+    answered := 2;
+    told_count := 0;
+    (match perform () with
+    | () -> set answer 8 (Int64.of_int (!answered - 2))
+    | exception _ ->
+        answered := 2;
+        set answer 8 (-1L));
+    poll ();
+    say (collections ());
+    for index = 0 to !told_count - 1 do
+      say told.(index)
+    done;
+    set answer 0 (Int64.of_int !answered);
+    ignore (Unix.write Unix.stdout answer 0 (8 * !answered))
+  done
