@@ -3,19 +3,23 @@
 In a user's own test suite a `SuiteMachine` runs with that suite's settings and database. In a
 session `MachineEngine` runs a `RuleMachine` in slices with derived seeds and every setting written
 out, since a profile that Hypothesis loads by itself (in CI it is derandomised) would make every
-slice the same.
+slice the same. With a database the first slice of an engine's begins with what was saved there.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
+from unittest import SkipTest
 from weakref import WeakKeyDictionary
 
 from hypothesis import HealthCheck, Phase, Verbosity, note, seed, settings
 from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 from hypothesis.errors import Flaky
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -202,9 +206,12 @@ class MachineEngine(Engine):
 
     name = "machine"
 
-    def __init__(self, target: Target, seed_text: str) -> None:
+    def __init__(self, target: Target, seed_text: str, database: str | None = None) -> None:
+        """Raises ImportError, OSError or ValueError if there is no such database."""
         self._target = target
         self._seed = seed_text
+        self._database = None if database is None else _database_at(database, target.name)
+        self._has_reused = database is None
 
     @override
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
@@ -215,16 +222,44 @@ class MachineEngine(Engine):
         machine.settled = draw_settled(contract_of(self._target).settings, self._seed, number)
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
         steps = STEPS[number % len(STEPS)]
-        try:
-            run_state_machine_as_test(
-                seed(int.from_bytes(digest[:8], "big"))(machine), settings=session_settings(steps)
-            )
-        except (Mismatch, Flaky):
-            # Flaky means that the target answered differently when Hypothesis ran it once more.
-            assert done.failures
-        except Cancelled:
-            pass  # What was done until then was right.
+        seeded = seed(int.from_bytes(digest[:8], "big"))(machine)
+        if not self._has_reused:
+            self._has_reused = True
+            with suppress(SkipTest):  # Nothing was saved.
+                # What was saved with fewer steps is the same with more.
+                _run(machine, settings(self._settings(max(STEPS)), phases=(Phase.reuse,)))
+        if not done.failures:
+            _run(seeded, self._settings(steps))
         return done
+
+    def _settings(self, steps: int) -> settings:
+        return settings(session_settings(steps), database=self._database)
+
+
+def _database_at(address: str, target: str) -> ExampleDatabase:
+    """The examples of a target, at `redis://host` or in a folder."""
+    if not address.startswith(("redis://", "rediss://")):
+        return DirectoryBasedExampleDatabase(Path(address) / target)
+    from hypothesis.extra.redis import RedisExampleDatabase  # noqa: PLC0415 - an extra
+    from redis import Redis, RedisError  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+
+    server = Redis.from_url(address)
+    try:
+        server.ping()
+    except RedisError as problem:
+        raise ConnectionError(str(problem)) from problem
+    return RedisExampleDatabase(server, key_prefix=f"gcfuzz:{target}:".encode())
+
+
+def _run(machine: type[SessionMachine], own: settings) -> None:
+    """Run a slice's machine, which keeps what it finds."""
+    try:
+        run_state_machine_as_test(machine, settings=own)
+    except (Mismatch, Flaky):
+        # Flaky means that the target answered differently when Hypothesis ran it once more.
+        assert machine.done.failures
+    except Cancelled:
+        pass  # What was done until then was right.
 
 
 def session_settings(steps: int) -> settings:

@@ -21,6 +21,7 @@ from fuzz.drawing.rules import Situation
 from fuzz.engines.engine import Engine, Tally
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
+from fuzz.problems import BadInputError
 from fuzz.protocol.target import Target, contract_of
 from fuzz.sessions.compare import Before, ComparingEngine, ComparingFinder, Pair
 from fuzz.sessions.corpus import Finder
@@ -76,6 +77,8 @@ class Plan:
     """What the target is compared with, if it is: what it was before a change."""
     has_canary: bool = False
     """Whether each worker first shows that it finds a bug planted for it."""
+    database: str | None = None
+    """Where the machine engine shares its examples. What comes of a chunk depends on it, too."""
     chunks: range = range(UNLIMITED)
     """The share of this session, as far as the budget goes."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
@@ -134,12 +137,20 @@ class SessionTotals(Tally):
         self.changes.update(other.changes)
 
 
-def make_engine(name: str, target: Target, seed: str) -> Engine:
-    """The engine of that name; Hypothesis is imported only for the machine."""
+def make_engine(name: str, target: Target, seed: str, database: str | None = None) -> Engine:
+    """The engine of that name; Hypothesis is imported only for the machine.
+
+    Raises BadInputError if the database does not answer.
+    """
     if isinstance(target, Pair):
         return ComparingEngine(target, seed)
     if name == RandomEngine.name:
         return RandomEngine(target, seed)
     from fuzz.engines.machine import MachineEngine
 
-    return MachineEngine(target, seed)
+    try:
+        return MachineEngine(target, seed, database)
+    except ImportError as problem:
+        raise BadInputError(f"{database} needs redis: pip install 'hypothesis[redis]'") from problem
+    except (OSError, ValueError) as problem:
+        raise BadInputError(f"{database}: {problem}") from problem

@@ -120,7 +120,7 @@ def run_chunk(
     What comes of it is a function of the plan and the chunk, unless it is cancelled. Raises
     BadInputError if the target is hopeless.
     """
-    engine = make_engine(plan.engine, target, f"{plan.seed}/{chunk.index}")
+    engine = make_engine(plan.engine, target, f"{plan.seed}/{chunk.index}", plan.database)
     probes = ProbeCounter()
     totals.probes = probes.counts
     # Which traces are run once more, and how long the machine's are, goes by a slice's number.

@@ -89,6 +89,11 @@ def cli() -> None:
     is_flag=True,
     help="Let each worker first find a planted bug; --cluster always does.",
 )
+@click.option(
+    "--database",
+    metavar="ADDRESS",
+    help="Share examples of --engine machine, in a folder or at redis://host.",
+)
 @click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
     "--actions",
@@ -125,6 +130,7 @@ def run(  # noqa: PLR0913 - the options of the command
     workers: int,
     cluster: str | None,
     canary: bool,
+    database: str | None,
     seconds: float | None,
     actions: int | None,
     chunks: range | None,
@@ -149,6 +155,8 @@ def run(  # noqa: PLR0913 - the options of the command
     given = [name for name, value in budgets.items() if value is not None]
     if len(given) > 1:
         raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
+    if database is not None and engine != "machine":
+        raise BadInputError(f"--engine {engine} has no examples to share; --database wants machine")
     choice, earlier = _told_apart(choice, before, after, engine, without)
     plan = Plan(
         target=choice.name_without_trace,
@@ -163,6 +171,7 @@ def run(  # noqa: PLR0913 - the options of the command
         failures_max=1 if stops_first else failures_max,
         before=earlier,
         has_canary=canary or cluster is not None,
+        database=database,
     ).under_contract()
     corpus.open_folder(corpus_folder)
     recorded = None

@@ -1,7 +1,8 @@
 """Both engines: a slice depends on its seed and number alone, stays small, and finds a bug."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from pathlib import Path
 
 import attrs
 import pytest
@@ -30,6 +31,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import Run, run_actions
+from fuzz.sessions.plan import make_engine
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
@@ -496,3 +498,26 @@ def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(
     assert any(len(in_story) > 1 and in_story[-1] for _, in_story in traces)
     last, _ = traces[-1]
     assert last.actions == shrunk
+
+
+# A database of examples.
+
+
+def test_what_one_engine_found_another_runs_first(tmp_path: Path) -> None:
+    def slices(seed: str) -> Iterator[Slice]:
+        engine = make_engine("machine", make_target(BUGGY), seed, str(tmp_path))
+        return (engine.run_slice(number, NEVER, ProbeCounter()) for number in range(100))
+
+    [found] = next(done.failures for done in slices("7") if done.failures)
+    first = next(slices("8"))
+    [again] = first.failures
+    assert (again.identity, again.actions, first.traces) == (found.identity, found.actions, 1)
+
+
+@pytest.mark.slow
+def test_an_engine_that_shares_examples_and_has_none_draws_as_without(tmp_path: Path) -> None:
+    recorders = Recorder(), Recorder()
+    for recorder, database in zip(recorders, (None, str(tmp_path)), strict=True):
+        make_engine("machine", recorder, "7", database).run_slice(0, 60, ProbeCounter())
+    alone, sharing = recorders
+    assert alone.traces == sharing.traces
