@@ -72,7 +72,8 @@ class BufferClock(DrawnOnceClock):
         self._start = self._top = self._end = self._allocation_end = 0
         self._waste_limit_bytes = 0
         self._charged_bytes = 0
-        self._was_slow = self._is_outside = self._is_new = False
+        self._was_slow = self._is_outside = self._is_new = self._is_in_callback = False
+        self._collections_in_callback = 0
         self._heard: Observation | None = None
 
     @override
@@ -100,6 +101,19 @@ class BufferClock(DrawnOnceClock):
     def allocate(
         self, size_bytes: int, outside: bool, period_bytes: int | None
     ) -> Sequence[ExpectedSample]:
+        self._collections_in_callback = 0
+        (where, at, collected), hits = self._allocate(size_bytes, period_bytes)
+        self.room_bytes = self._allocation_end - self._top
+        pointers = [self._start, self._top, self._end, self._allocation_end]
+        self.place = Place(
+            *(where, at, collected + self._collections_in_callback, self._eden.taken_bytes),
+            pointers if pointers[-1] else None,
+        )
+        return hits
+
+    def _allocate(
+        self, size_bytes: int, period_bytes: int | None
+    ) -> tuple[Placed, Sequence[ExpectedSample]]:
         self._is_new = False
         self._was_slow = not self._fits(size_bytes)
         is_on = period_bytes is not None
@@ -107,13 +121,21 @@ class BufferClock(DrawnOnceClock):
         place = self._place_outside if self._is_outside else self._place
         where = place(size_bytes)
         self._heard = None
-        if self._buffers.charges == "ahead":
-            hits = self._charge_ahead(size_bytes, period_bytes)
-        else:
-            hits = self._charge_allocated(size_bytes, period_bytes)
-        self.room_bytes = self._allocation_end - self._top
-        pointers = [self._start, self._top, self._end, self._allocation_end]
-        self.place = Place(*where, self._eden.taken_bytes, pointers if pointers[-1] else None)
+        is_ahead = self._buffers.charges == "ahead"
+        charge = self._charge_ahead if is_ahead else self._charge_allocated
+        return where, charge(size_bytes, period_bytes)
+
+    def _sample(self, counted_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        """Count, and do what the callback does once a distance is drawn: it is not told of its own.
+
+        The sample point is put only then.
+        """
+        hits = self.count(counted_bytes, period_bytes)
+        if hits and self._buffers.callback_bytes and not self._is_in_callback:
+            self._is_in_callback = True
+            (_, _, collected), _ = self._allocate(self._buffers.callback_bytes, period_bytes)
+            self._is_in_callback = False
+            self._collections_in_callback = int(collected)
         return hits
 
     # Where it lies.
@@ -175,7 +197,7 @@ class BufferClock(DrawnOnceClock):
         if period_bytes is None or not self._was_slow:
             return NONE
         charged_bytes = 0 if self._is_outside else self._charged_bytes
-        hits = self.count(charged_bytes + size_bytes, period_bytes)
+        hits = self._sample(charged_bytes + size_bytes, period_bytes)
         if charged_bytes:
             self._charged_bytes = 0
         left_bytes = self._end - self._top
@@ -192,7 +214,7 @@ class BufferClock(DrawnOnceClock):
         if period_bytes is None:
             self.until_bytes -= size_bytes
             return NONE
-        hits = self.count(size_bytes, period_bytes)
+        hits = self._sample(size_bytes, period_bytes)
         if self._whole_until_bytes <= self._end - self._top:
             self._end = self._top + self._whole_until_bytes
         return hits

@@ -393,6 +393,9 @@ class Buffers:
     """
     birth_bytes: int = 0
     """What a thread that begins allocates by itself, while nothing is sampled."""
+    callback_bytes: int = 0
+    """What whoever is told of a sample allocates then in its thread; of samples that this takes
+    nobody is told."""
     taken: Literal["in order", "anywhere"] = "in order"
     """Where a new one lies, and an object outside.
 

@@ -303,10 +303,12 @@ def _problems_of_contexts(contract: Contract) -> Iterator[str]:
 
 
 def _problems_of_shown_buffers(contract: Contract) -> Iterator[str]:
-    """What is shown of a buffer is foretold."""
+    """What is shown of a buffer, and what a callback does in it, is foretold."""
     is_foretold = contract.buffers is not None and contract.buffers.taken == "in order"
     if "tlab" in contract.observes and not is_foretold:
         yield "tlab means nothing without buffers that are taken in order"
+    if contract.buffers and contract.buffers.callback_bytes and not is_foretold:
+        yield "callback_bytes mean nothing where buffers are taken anywhere"
 
 
 def _problems_of_buffers(contract: Contract) -> Iterator[str]:

@@ -21,6 +21,7 @@ from fuzz.protocol.contract import AtOnce, Contract
 from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.collectors import (
     BUFFER_BYTES,
+    CALLBACK,
     COLLECTOR,
     SETTINGS_AS_DOCUMENTED,
     SETTINGS_OF_KINDS,
@@ -36,7 +37,7 @@ THREADS = (2, 3)
 SETTINGS = tuple(
     attrs.evolve(each, default=THREADS[0], choices=THREADS) if each.name == "threads" else each
     for each in SETTINGS_AS_DOCUMENTED
-    if each not in SETTINGS_OF_KINDS  # What a share makes is always the same.
+    if each not in (*SETTINGS_OF_KINDS, CALLBACK)  # What a share makes is always the same.
 )
 [CHOSEN] = (each.choices for each in SETTINGS if each.name == COLLECTOR)
 """The numbers of the collectors: of those that work while objects are walked it is not known that

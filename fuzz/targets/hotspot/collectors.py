@@ -83,6 +83,8 @@ SETTINGS_OF_KINDS = (
     Setting("string_item_bytes", 1, Range(1, 8), choices=(1, 1, 8)),
 )
 """How many long integers a node has besides, and whether strings are made of bytes or of these."""
+CALLBACK = Setting("callback_length", 0, Range(0, 64), choices=(0, 0, 0, 1, 64))
+"""How long a string is that the callback of each sample allocates; 0 is none."""
 _COLLECTOR = _setting(COLLECTOR, *range(COLLECTORS.index(G1) + 1))
 SETTINGS = (
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
@@ -94,7 +96,7 @@ SETTINGS = (
 PINS = Setting("pins", 0, Range(0, 2), choices=(0, 0, 0, 2))
 """How many strings may be pinned at once, where the machine collects all the same."""
 SETTINGS_AS_DOCUMENTED = (
-    *(_COLLECTOR, SETTINGS[0], *SETTINGS[2:]),
+    *(_COLLECTOR, SETTINGS[0], *SETTINGS[2:], CALLBACK),
     Setting("period_bytes", 512, Range(0, 2**16), choices=(16, 512, 4096, 2**16, 0)),
 )
 """What is left until the first samples is drawn, from the seed, for the only period that there is:
@@ -117,6 +119,7 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
         _setting("header_bytes", 12, 16, *([8] if has_compact_headers(library) else [])),
         *SETTINGS,
         PINS,
+        CALLBACK,
     )
 
 

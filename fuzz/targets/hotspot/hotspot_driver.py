@@ -35,6 +35,7 @@ from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.collectors import (
     ARRAY,
     BUFFER_BYTES,
+    CALLBACK,
     COLLECTOR,
     COLLECTORS,
     EPSILON,
@@ -157,6 +158,8 @@ class HotspotTarget:
         self._is_on = False
         self._is_used = True
         self._birth_bytes = 0
+        self._callback_length = 0
+        self._sampled_at = 0
         self._helper = Threads()
         self._pinned: list[tuple[int, int, int]] = []
 
@@ -250,9 +253,13 @@ class HotspotTarget:
         elif self._heap.is_used_up:
             raise SystemExit  # Whoever wants more begins another process.
         layout = layout_for(chosen, self._begins_at_once)
+        # Elsewhere two buffers might begin in one action.
+        may_call_back = self._is_serial or self.name != HOTSPOT
+        self._callback_length = chosen.get(CALLBACK.name, 0) if may_call_back else 0
+        self._machine.called_back = self._called_back if self._callback_length else None
         if self.name == HOTSPOT:
             self._begin(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
-            buffers = self._buffers(chosen["buffer_bytes"])
+            buffers = self._buffers(chosen["buffer_bytes"], layout)
             contract = contract_under(chosen, self._heap.nursery_bytes, layout, buffers)
             if self._collector == EPSILON:
                 contract = contract.without(("collect_full", "begin_thread", "end_thread"))
@@ -268,8 +275,12 @@ class HotspotTarget:
         if not (self._collector in HAVE_YOUNG and self._machine.names.can_collect_young):
             contract = contract.without((name_of(actions.CollectMinor),))
         pins = chosen.get("pins", 0) if self._collects_beside_pins else 0
-        # Whether only a pin keeps an object alive, nobody else knows.
-        contract = contract.without(("allocate_weakref",) if pins else ("pin", "unpin"))
+        if not pins:
+            contract = contract.without(("pin", "unpin"))
+        if pins or self._callback_length:
+            # Whether only a pin keeps an object alive, nobody else knows, nor that a new one is old
+            # if the callback has collected.
+            contract = contract.without(("allocate_weakref",))
         version = self._machine.version
         return attrs.evolve(contract, version=version, settings=self._settings, pins_max=pins)
 
@@ -334,7 +345,12 @@ class HotspotTarget:
                 return
         raise RuntimeError("eden is not empty after full collections")
 
-    def _buffers(self, buffer_bytes: int) -> Buffers:
+    def _called_back(self, env: int, reference: int) -> None:
+        """Whoever is told of a sample allocates, and that may move the object."""
+        self._sampled_at = self._heap.address_of(reference)
+        self._machine.names.new_string(env, self._callback_length)
+
+    def _buffers(self, buffer_bytes: int, layout: Layout) -> Buffers:
         """The buffers; if these have no bytes, nobody gets one, since they would be too small."""
         desired_bytes = self._samplers.buffer_bytes(self._attached[0].address)
         return Buffers(
@@ -344,6 +360,8 @@ class HotspotTarget:
             waste_bytes=desired_bytes // WORD_BYTES // WASTE_SHARE * WORD_BYTES,
             waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
             birth_bytes=self._birth_bytes,
+            callback_bytes=self._callback_length
+            and layout.cost("string", self._callback_length, False)[0],
             charges="ahead" if self._samplers.charges_ahead else "allocated",
             taken="in order" if self._is_serial else "anywhere",
         )
@@ -362,6 +380,7 @@ class HotspotTarget:
         if carry_out is None:
             raise ValueError(f"{self.name} carries out no {name_of(type(action))}")
         self._is_used = True
+        self._sampled_at = 0
         said = Observation()
         if isinstance(action, actions.BeginThread | actions.EndThread):
             carry_out(self, action, said)
@@ -420,7 +439,7 @@ class HotspotTarget:
     def _placed(self, reference: int, said: Observation) -> None:
         self._roots.append(reference)
         said.size = self._machine.size_bytes(reference)
-        said.at = self._heap.address_of(reference) - self._heap.start
+        said.at = (self._sampled_at or self._heap.address_of(reference)) - self._heap.start
 
     def _free(self, thread: JavaThread, action: actions.Free, said: Observation) -> None:
         thread.free(self._roots.pop(action.root))

@@ -8,7 +8,7 @@ Interface Specification; JVM Tool Interface 11.)
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import PYFUNCTYPE, c_int32, c_int64, c_uint8, c_void_p
 from functools import cached_property
@@ -194,6 +194,8 @@ class JavaMachine:
         self._jvmti = Functions(JVMTI, self._tools)
         self.samples = 0
         """How often the machine has told of a sample."""
+        self.called_back: Callable[[int, int], None] | None = None
+        """What is called then, with the thread's `JNIEnv` and the object."""
         self._listen()
         self.names = JavaNames(self.jni, env.value)
 
@@ -227,8 +229,10 @@ class JavaMachine:
         call = self._jvmti.SetEventCallbacks
         _check("SetEventCallbacks", call(self._tools, self._callbacks, size))
 
-    def _sampled(self, *arguments: object) -> None:
+    def _sampled(self, _: int, env: int, __: int, reference: int, *more: int) -> None:
         self.samples += 1
+        if self.called_back is not None:
+            self.called_back(env, reference)
 
     def attach(self) -> JavaThread:
         """Make the thread that calls one of the machine's."""

@@ -687,6 +687,10 @@ def test_a_contract_with_buffers_has_no_problem(contract: Contract) -> None:
             "tlab means nothing without buffers that are taken in order",
         ),
         (
+            {"buffers": attrs.evolve(BUFFERS, taken="anywhere", callback_bytes=24)},
+            "callback_bytes mean nothing where buffers are taken anywhere",
+        ),
+        (
             {"buffers": attrs.evolve(BUFFERS, waste_bytes=4)},
             "waste_bytes is 4; it must be a multiple of word_bytes, and at least 0",
         ),

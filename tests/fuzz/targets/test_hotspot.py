@@ -301,6 +301,17 @@ def test_with_parallel_a_weak_reference_ends_with_its_object_however_much_lives(
     assert run.step(ReadWeakref(850)).alive is False
 
 
+def test_what_a_callback_allocates_is_foretold_and_no_sample_of_it_is_told(
+    target: FullTarget,
+) -> None:
+    run = Run(target, {"callback_length": 64, "first_bytes": 64, "collector": 0})
+    said = [run.step(action) for action in (EnableSampling(16), *[AllocateString(48)] * 60)]
+    assert [each.at for each in said[1:3]] == [0, 64 + 80]
+    assert {each.samples for each in said} == {0, 1}
+    assert run.contract.buffers is not None
+    assert run.contract.buffers.callback_bytes == 80
+
+
 def test_threads_draw_from_one_generator(target: FullTarget) -> None:
     contract = target.start({"threads": 3})
     assert len({*contract.sampling.seeds}) == 1
