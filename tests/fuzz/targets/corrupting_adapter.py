@@ -24,6 +24,7 @@ def say_bytes(digits: str) -> None:
 
 INSTEAD = {
     "say": say,
+    "flood": lambda length: say("x" * int(length)),
     "bytes": say_bytes,
     "nothing": lambda _: None,
     "exit": lambda code: sys.exit(int(code)),

@@ -180,7 +180,7 @@ def break_at(data: Data, rng: random.Random) -> Data:
                 {"do": "nothing", "with": ""},
                 {"do": "hang", "with": ""},
                 {"do": "close", "with": ""},
-                {"do": "say", "with": "x" * (2**24 + 1)},
+                {"do": "flood", "with": str(2**24 + 1)},
             ]
         )
     wrong_type = to_line({**data, field: rng.choice(["1", 1.5, {}, [None], [[True]], "x" * 999])})
