@@ -1,4 +1,4 @@
-"""The known bugs: each fails on its trace, and both engines find it, reduce it and save it."""
+"""The known bugs: both engines find each, reduce it and save it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from pathlib import Path
 import pytest
 
 from fuzz.protocol import trace as traces
-from fuzz.protocol.trace import Trace
-from fuzz.run import replay
-from fuzz.sessions.corpus import shipped_traces
-from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
 
@@ -31,32 +27,9 @@ ONE_AN_ORACLE = (
 )
 """Of those that the machine finds in a session; each of all is hunted by it in test_hunt."""
 
-each_bug = pytest.mark.parametrize("bug", KNOWN_BUGS)
 
-
-def traces_killing(bug: str) -> list[Trace]:
-    killing = [trace for trace in shipped_traces().values() if bug in trace.header.kills]
-    assert killing
-    return killing
-
-
-@each_bug
-def test_the_trace_of_a_bug_passes_on_the_reference(bug: str) -> None:
-    target = make_target(KNOWN_BUGS[bug].host)
-    assert [replay(target, trace, bug) for trace in traces_killing(bug)] == [None]
-
-
-@each_bug
-def test_the_trace_of_a_bug_fails_by_an_oracle_that_may_catch_it(bug: str) -> None:
-    target = make_target(KNOWN_BUGS[bug].target)
-    failures = [replay(target, trace, bug) for trace in traces_killing(bug)]
-    assert {failure and failure.oracle for failure in failures} <= {*KNOWN_BUGS[bug].oracles}
-
-
-@each_bug
-def test_a_bug_says_where_it_happened(bug: str) -> None:
-    assert KNOWN_BUGS[bug].seen_in
-    assert KNOWN_BUGS[bug].what
+def test_each_bug_says_where_it_happened() -> None:
+    assert [name for name, bug in KNOWN_BUGS.items() if not (bug.seen_in and bug.what)] == []
 
 
 RUNS = [

@@ -242,10 +242,12 @@ def test_the_live_line_shows(part: str, live_lines: list[str]) -> None:
     assert re.search(part, live_lines[-1])
 
 
+@pytest.mark.slow
 def test_the_live_line_fits_in_a_hundred_columns(live_lines: list[str]) -> None:
     assert [line for line in live_lines if not line.endswith(" ago")] == []
 
 
+@pytest.mark.slow
 def test_the_live_line_leaves_no_trace(screen: str) -> None:
     assert " · " not in screen.rpartition(ESCAPE + "[2K")[2]
 
