@@ -3,8 +3,8 @@
 What the page tells to run is run in a folder that has nothing but the reproducer. GCFUZZ_RPYTHON
 and GCFUZZ_RPYTHON_FORK name the folders that stand for DIR, GCFUZZ_PYTHON27 the interpreter if it
 is not the first that is there. Without them, without gcc, or without
-`apt install libgoogle-perftools4`, what needs them is skipped; so is what needs Python's profilers,
-which GCFUZZ_PROFILERS has or this interpreter.
+`apt install libgoogle-perftools4 ocaml`, what needs them is skipped; so is what needs Python's
+profilers, which GCFUZZ_PROFILERS has or this interpreter.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fuzz.problems import BadInputError
 from fuzz.targets.allocators.gperftools_library import HOW_TO_INSTALL, LIBRARY
 from fuzz.targets.allocators.stock_library import load
 from fuzz.targets.incminimark.command import find_python
+from fuzz.targets.ocaml.ocaml_command import find_compiler
 from fuzz.targets.python_profilers.scalene_driver import find_package
 
 FINDINGS = Path(__file__).parents[1] / "docs" / "findings"
@@ -34,8 +35,9 @@ PAGES = {
 }
 GPERFTOOLS = [name for name, text in PAGES.items() if "*gperftools" in text]
 FORK = [name for name, text in PAGES.items() if "*The sampling fork" in text]
+OCAML = [name for name, text in PAGES.items() if "*OCaml" in text]
 PROFILERS = [name for name, text in PAGES.items() if "*Scalene" in text]
-RPYTHON = [name for name in PAGES if name not in {*GPERFTOOLS, *FORK, *PROFILERS}]
+RPYTHON = [name for name in PAGES if name not in {*GPERFTOOLS, *FORK, *OCAML, *PROFILERS}]
 
 
 def told(page: str, pattern: str) -> str:
@@ -101,6 +103,17 @@ def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     [output] = output_of(page)
     assert code == 1
     assert re.fullmatch(re.sub(r"\d+", r"\\d+", output), printed.rstrip())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", OCAML)
+def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    try:
+        find_compiler(None)
+    except BadInputError as problem:
+        pytest.skip(str(problem))
+    code, printed = run(page, command_of(page), tmp_path)
+    assert (code, printed.splitlines()) == (1, output_of(page))
 
 
 @pytest.mark.slow
