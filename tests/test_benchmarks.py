@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -34,8 +33,6 @@ RUN_ELSEWHERE = {
     "threads_at_once": "fuzz/targets/test_hotspot_at_once.py",
     "profiling": "test_profiling_evaluation.py",
 }
-
-Printed = Callable[..., str]
 
 
 def test_every_benchmark_is_run() -> None:

@@ -1,6 +1,7 @@
 """What the rules draw: always legal, all kinds, at every edge, and the simplest choice first."""
 
 from collections.abc import Callable
+from itertools import product
 
 import attrs
 import pytest
@@ -142,9 +143,8 @@ def test_every_action_that_a_rule_draws_is_legal(draws: list[Drawn]) -> None:
     assert [draw for draw in draws if draw.problem] == []
 
 
-@pytest.mark.parametrize("rule", RULES_OF_REFERENCE, ids=lambda rule: rule.name)
-def test_every_rule_is_drawn(draws: list[Drawn], rule: Rule) -> None:
-    assert any(type(draw.action) is rule.action for draw in draws)
+def test_every_rule_is_drawn(draws: list[Drawn]) -> None:
+    assert {rule.action for rule in RULES_OF_REFERENCE} == {type(draw.action) for draw in draws}
 
 
 EDGES: dict[str, Callable[[Drawn], bool]] = {
@@ -538,13 +538,10 @@ def test_a_number_by_octaves_lies_within_its_bounds(minimum: int, more: int, see
     assert minimum <= number <= minimum + more
 
 
-@pytest.mark.parametrize("minimum", [1, 2, 8, 10, 1000, 10**6])
-@pytest.mark.parametrize("more", [0, 1, 5, 190, 10**6])
-def test_a_number_by_octaves_reaches_both_bounds(
-    simplest: Choices, last: Choices, minimum: int, more: int
-) -> None:
-    assert simplest.log_between(minimum, minimum + more) == minimum
-    assert last.log_between(minimum, minimum + more) == minimum + more
+def test_a_number_by_octaves_reaches_both_bounds(simplest: Choices, last: Choices) -> None:
+    for minimum, more in product([1, 2, 8, 10, 1000, 10**6], [0, 1, 5, 190, 10**6]):
+        assert simplest.log_between(minimum, minimum + more) == minimum
+        assert last.log_between(minimum, minimum + more) == minimum + more
 
 
 def test_a_number_between_two_reaches_both(simplest: Choices, last: Choices) -> None:

@@ -88,10 +88,10 @@ def test_text_that_was_read_is_written_the_same(trace: Trace) -> None:
     assert dumps(loads(text, "some.jsonl")) == text
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-def test_every_action_has_a_line_that_starts_with_its_name(name: str) -> None:
-    fields = {field.name: 0 for field in attrs.fields(ACTIONS[name])}
-    assert to_line(action_to_data(ACTIONS[name](**fields))).startswith(f'{{"do": "{name}"')
+def test_every_action_has_a_line_that_starts_with_its_name() -> None:
+    for name, action in ACTIONS.items():
+        fields = {field.name: 0 for field in attrs.fields(action)}
+        assert to_line(action_to_data(action(**fields))).startswith(f'{{"do": "{name}"')
 
 
 def test_a_trace_as_text() -> None:

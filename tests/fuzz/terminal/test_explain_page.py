@@ -20,7 +20,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import action_from_data
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.trace import loads
+from fuzz.protocol.trace import Trace, loads
 from fuzz.run import Step, replay_steps
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
@@ -291,28 +291,27 @@ def test_a_row_that_says_too_little_can_be_drawn(contract: Contract) -> None:
     assert [box["label"] for box in found] == ["an empty row", "node", "node 2"]
 
 
-@pytest.mark.parametrize("name", OF_PLANTED_BUGS)
-def test_what_became_different_up_to_a_step_makes_up_its_heap(name: str) -> None:
-    trace = OF_PLANTED_BUGS[name]
-    walks, ages = [], []
+def seen(trace: Trace, walks: list[list[list[int]]], ages: list[list[str]]) -> Iterator[Step]:
+    """The steps of a planted bug's trace; the heap after each is noted as the shadow has it."""
+    target = make_target(KNOWN_BUGS[trace.header.kills[0]].target)
+    for step in replay_steps(target, trace, "a trace"):
+        walks.append(step.shadow.graph())
+        ages.append([obj.age.name.lower() for obj in step.shadow.roots])
+        yield step
 
-    def seen() -> Iterator[Step]:
-        for step in replay_steps(
-            make_target(KNOWN_BUGS[trace.header.kills[0]].target), trace, name
-        ):
-            walks.append(step.shadow.graph())
-            ages.append([obj.age.name.lower() for obj in step.shadow.roots])
-            yield step
 
-    page = make_page("a trace", {}, seen())
-    for number, (walk, slots) in enumerate(zip(walks, ages, strict=True)):
-        heap = heap_at(page, number)
-        rows = [list(itertools.chain(*each.references)) for each in heap]
-        assert rows == [row[2:] for row in walk]
-        notes = {slot: each.note for each in heap if each.note for slot in each.slots}
-        assert {slot: note.split()[0] for slot, note in notes.items() if "room" not in note} == {
-            slot: slots[slot] for slot, note in notes.items() if "room" not in note
-        }
+def test_what_became_different_up_to_a_step_makes_up_its_heap() -> None:
+    for name, trace in OF_PLANTED_BUGS.items():
+        walks, ages = [], []
+        page = make_page("a trace", {}, seen(trace, walks, ages))
+        for number, (walk, slots) in enumerate(zip(walks, ages, strict=True)):
+            heap = heap_at(page, number)
+            rows = [list(itertools.chain(*each.references)) for each in heap]
+            assert rows == [row[2:] for row in walk], name
+            notes = {slot: each.note for each in heap if each.note for slot in each.slots}
+            assert {
+                slot: note.split()[0] for slot, note in notes.items() if "room" not in note
+            } == {slot: slots[slot] for slot, note in notes.items() if "room" not in note}, name
 
 
 LIVE = 2000

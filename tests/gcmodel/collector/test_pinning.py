@@ -3,6 +3,7 @@
 Strings of 7 characters and nodes have 32 bytes each, so that an address is easily read.
 """
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -301,18 +302,19 @@ def test_a_pinned_object_counts_until_a_minor_collection_finds_it_dead(heap: Hea
     assert heap.pinning.count == 1
 
 
-@pytest.mark.parametrize("nursery_bytes", [64, 72, 128, 192, 200, 256, 320, 504, 512, 1000, 4096])
 @pytest.mark.parametrize("large_object_bytes", [26, 33, 34, 40, 57, 64])
 def test_wherever_as_many_as_may_be_are_pinned_the_largest_object_has_room(
-    nursery_bytes: int, large_object_bytes: int
+    large_object_bytes: int,
 ) -> None:
-    configuration = Configuration(
-        nursery_bytes=nursery_bytes, large_object_bytes=large_object_bytes
-    )
+    nurseries_bytes = (64, 72, 128, 192, 200, 256, 320, 504, 512, 1000, 4096)
     length = large_object_bytes - 1 - string_bytes(0)
     largest_bytes = rounded(string_bytes(length))
     # The worst gap is the last one: just too small for the largest object.
-    for gap_bytes in (0, *range(array_bytes(0), largest_bytes, 8)):
+    gaps_bytes = (0, *range(array_bytes(0), largest_bytes, 8))
+    for nursery_bytes, gap_bytes in itertools.product(nurseries_bytes, gaps_bytes):
+        configuration = Configuration(
+            nursery_bytes=nursery_bytes, large_object_bytes=large_object_bytes
+        )
         heap = Heap(configuration)
         for _ in range(pins_max(configuration)):
             if gap_bytes:
