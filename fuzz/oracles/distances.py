@@ -25,6 +25,9 @@ each is foretold. Invariant: a sequence is a matter of its seed and of the perio
                  the logarithm of their numbers n, ln((n + 1/2) / 2^32), by a polynomial, all in
                  single precision: floor(1 + log * (1 / ln(1 - 1/period))). A seed is how often each
                  was drawn from before. (OCaml 4.13, memprof.c)
+    ddtrace      minstd_rand, from its seed; a and b are its next two numbers less 1, r = 2^31 - 2,
+                 u = (a + b r) / r^2: floor(-ln(1-u) / (1 / (period + 1))), the byte itself
+                 (dd-trace-py 4.16, _memalloc_heap.cpp, and libstdc++'s exponential_distribution)
     geometric    splitmix64, u = its upper 53 bits / 2^53: floor(ln(1-u) / ln(1 - 1/period)) + 1
 """
 
@@ -151,6 +154,25 @@ class Dotnet(Distances):
         d ^= b
         self._words = [a ^ d, b ^ c, c ^ (b << 9 & BITS_32), self._rotated(d, 11)]
         return int(-math.log(1 - number / 2**32) * period_bytes)
+
+
+class Ddtrace(Distances):
+    """ddtrace's, from the interval with which its generator is seeded."""
+
+    _NUMBERS = 2.0**31 - 2
+
+    def __init__(self, seed: int) -> None:
+        self._state = (seed or 0x9E3779B9) % (2**31 - 1) or 1
+
+    def _next(self) -> float:
+        self._state = 48271 * self._state % (2**31 - 1)
+        return self._state - 1.0
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        low = self._next()
+        uniform = (low + self._next() * self._NUMBERS) / (self._NUMBERS * self._NUMBERS)
+        return int(-math.log(1 - uniform) / (1 / (period_bytes + 1)))
 
 
 class DotnetDocument(Distances):
@@ -316,6 +338,7 @@ SEQUENCES: dict[str, Callable[[int], Distances]] = {
     "gperftools": Gperftools,
     "hotspot": Hotspot,
     "ocaml": Ocaml,
+    "ddtrace": Ddtrace,
 }
 """What is drawn, by the contract's name for it."""
 

@@ -27,11 +27,12 @@ Distances = Literal[
     "gperftools",
     "hotspot",
     "ocaml",
+    "ddtrace",
 ]
 Promise = Literal["collections", "memory", "progress", "pressure"]
 DRAWN = (
     *("geometric", "dotnet", "dotnet_document", "jemalloc", "tcmalloc", "gperftools"),
-    *("hotspot", "ocaml"),
+    *("hotspot", "ocaml", "ddtrace"),
 )
 """The distances that are drawn at random, and can be foretold."""
 

@@ -149,8 +149,9 @@ OTHER_TARGETS = {
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
     "tcmalloc": "Google's TCMalloc, in a program that has it; --library names that.",
-    "scalene, scalene-as-documented": "Python's profiler, as it is and as it is said to be; "
+    "ddtrace, ddtrace-as-documented": "Python's profiler, as it is and as it is said to be; "
     "--python names an interpreter that has it.",
+    "scalene, scalene-as-documented": "another, likewise.",
 }
 """What the references are not, in the order in which people read of them."""
 

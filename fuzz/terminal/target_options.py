@@ -174,7 +174,7 @@ _OPTIONS = (
         "--target",
         "name",
         help="reference, reference+BUG, process, incminimark, hotspot, dotnet, ocaml, jemalloc, "
-        "gperftools, tcmalloc or scalene; "
+        "gperftools, tcmalloc, ddtrace or scalene; "
         "see `gcfuzz targets`.",
     ),
     click.option(
@@ -196,7 +196,7 @@ _OPTIONS = (
         metavar="PATH",
         type=PATH,
         help="The Python 2.7 that runs incminimark, by default the first that is there; or the one "
-        "that has scalene, by default this one.",
+        "that has ddtrace or scalene, by default this one.",
     ),
     click.option(
         "--source",

@@ -88,7 +88,7 @@ TWO_MEANINGS = {
         generator: {"fuzz.oracles.distances", "gcmodel.sampling.distances"}
         for generator in (
             *("Distances", "Geometric", "Dotnet", "DotnetDocument", "Jemalloc", "Gperftools"),
-            *("Tcmalloc", "Hotspot"),
+            *("Tcmalloc", "Hotspot", "Ddtrace"),
         )
     },
     # What the reference says, and what any target says of the same.

@@ -1,4 +1,4 @@
-"""The process that is sampled: `PYTHON mutator.py PROFILER`, by the interpreter that has it.
+"""The process that is sampled: `PYTHON mutator.py PROFILER [OUTPUT]`, by the one that has it.
 
 It needs nothing of gcfuzz. A block of n bytes is a `bytes` of n + 1, since of none there is only
 one. Invariant: once a profiler is on, Python allocates and frees blocks here and nothing else. So
@@ -8,25 +8,29 @@ A command is what to do, how many bytes, and in which slot, the highest byte fir
 of all answers is the profiler's version.
 """
 
+import ctypes
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec
 from io import FileIO
+from pathlib import Path
 from types import ModuleType
 
 COMMAND_BYTES = 6
-END, ALLOCATE, FREE, REPORT = range(4)
+END, ALLOCATE, FREE, BEGIN, REPORT, PROFILE = range(6)
 ANSWER = b"."
 FILE = "mutator"
 """What the profilers take for this file: where it is installed it may be none of theirs."""
 
 
-def serve(
-    report: Callable[[], None], commands: FileIO, answers: FileIO, command: bytearray
-) -> None:
-    """Carry out what comes, until there is no more."""
+Call = Callable[[int], None]
+
+
+def serve(calls: dict[int, Call], commands: FileIO, answers: FileIO, command: bytearray) -> None:
+    """Carry out what comes, until there is no more. The profiler does the rest of commands."""
     numbers = [
         [[*range(high + middle, high + middle + 256)] for middle in range(0, 2**16, 256)]
         for high in (0, 2**16)
@@ -39,10 +43,10 @@ def serve(
             slots[command[4]][command[5]] = bytes(numbers[command[1]][command[2]][command[3]])
         elif what == FREE:
             slots[command[4]][command[5]] = None
-        elif what == REPORT:
-            report()
-        else:
+        elif what == END:
             break
+        else:
+            calls[what](numbers[command[1]][command[2]][command[3]])
         answers.write(ANSWER)
 
 
@@ -56,18 +60,51 @@ def module_in(package: ModuleSpec, name: str) -> ModuleType:
     return module
 
 
-def begin_scalene(package: ModuleSpec) -> Callable[[], None]:
-    """Let the preloaded library sample."""
+def begin_scalene(package: ModuleSpec) -> dict[int, Call]:
+    """Let the preloaded library sample, which says so by itself."""
     pywhere = module_in(package, "pywhere")
     pywhere.register_files_to_profile([FILE], "", False)
     pywhere.set_scalene_done_false()
-    return lambda: None
+    return {}
 
 
-PROFILERS = {"scalene": begin_scalene}
+def begin_ddtrace(package: ModuleSpec, output: str) -> dict[int, Call]:
+    """What begins its sampler anew, and writes a file of the samples since the last one.
+
+    Its own `upload` allocates; the function in C that it calls does not, nor has it arguments.
+    """
+    ddup = import_module("ddtrace.internal.datadog.profiling.ddup")
+    ddup.config(service=FILE, output_filename=output)
+    ddup.start()
+    memalloc = import_module("ddtrace.profiling.collector._memalloc")
+    [folder] = package.submodule_search_locations or [""]
+    [library] = Path(folder, "internal", "datadog", "profiling").glob("libdd_wrapper*.so")
+    upload = ctypes.CDLL(str(library)).ddup_upload
+    upload.restype = None
+    stop, heap = memalloc.stop, memalloc.heap
+
+    def begin(period_bytes: int) -> None:
+        if began:
+            stop()
+        began.append(True)
+        upload()
+        memalloc.start(1, period_bytes, False)
+
+    def profile(_: int) -> None:
+        heap()
+        upload()
+
+    began: list[bool] = []
+    return {BEGIN: begin, REPORT: lambda _: upload(), PROFILE: profile}
 
 
-def main(profiler: str) -> None:
+PROFILERS: dict[str, Callable[..., dict[int, Call]]] = {
+    "scalene": begin_scalene,
+    "ddtrace": begin_ddtrace,
+}
+
+
+def main(profiler: str, *words: str) -> None:
     """Raises SystemExit if there is no such profiler."""
     package = find_spec(profiler)
     if package is None:
@@ -75,8 +112,8 @@ def main(profiler: str) -> None:
     commands, answers = FileIO(0), FileIO(1, "w")
     answers.write(f"{version(profiler)}\n".encode())
     serve.__code__ = serve.__code__.replace(co_filename=FILE)
-    serve(PROFILERS[profiler](package), commands, answers, bytearray(COMMAND_BYTES))
+    serve(PROFILERS[profiler](package, *words), commands, answers, bytearray(COMMAND_BYTES))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

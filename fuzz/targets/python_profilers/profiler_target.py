@@ -1,8 +1,8 @@
 """What the targets have in common that are a profiler of Python, with the process that it samples.
 
-Invariants: at a header all blocks are freed, and the sampler is led to where it has just taken a
-sample, so that a trace says the same wherever it stands in a session; after that nothing is read
-but what the profiler says of its samples.
+Invariants: at a header all blocks are freed, and the sampler begins, or is led to where it has just
+taken a sample, so that a trace says the same wherever it stands in a session; after that nothing is
+read but what the profiler says of its samples.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ class ProfilerTarget(ABC):
         self.python = python
         self._slots: list[int] = []
         """That of each block of the trace, and then those with which it was begun."""
-        self._spare_slots: list[int] = []
+        self._slots_before: list[int] = []
         self._free_slots = [*range(SLOTS)]
         self._has_weights = False
 
     @abstractmethod
     def begin(self, chosen: Mapping[str, int]) -> Contract:
-        """Choose the process, and say what is promised. Raises BadInputError."""
+        """Begin the sampler, and say what is promised. Raises BadInputError."""
 
     @abstractmethod
     def new_samples(self) -> list[ToldSample]:
@@ -112,15 +112,12 @@ class ProfilerTarget(ABC):
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if there is no such profiler."""
         chosen = chosen_settings(configuration, self.settings)
-        self._slots += self._spare_slots
+        self._slots += self._slots_before
         while self._slots:
             self.free(0)
         contract = self.begin(chosen)
         self._has_weights = "weights" in contract.observes
-        self.new_samples()
-        while not self.new_samples():
-            self.allocate(BLOCK_BYTES_MAX)
-        self._spare_slots, self._slots = self._slots, []
+        self._slots_before, self._slots = self._slots, []
         return contract
 
     def perform(self, action: Action) -> Observation:

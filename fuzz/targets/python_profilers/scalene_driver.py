@@ -124,6 +124,9 @@ class ScaleneTarget(ProfilerTarget):
             self.mutators.pop(window_bytes).close()
         if window_bytes not in self.mutators:
             self.mutators[window_bytes] = SampledMutator(self.python, window_bytes)
+        self.new_samples()
+        while not self.new_samples():
+            self.allocate(BLOCK_BYTES_MAX)
         as_built = contract_as_built(window_bytes, self.mutator.version)
         return contract_as_documented(as_built) if self.name == SCALENE_AS_DOCUMENTED else as_built
 

@@ -11,6 +11,7 @@ import pytest
 
 from fuzz.oracles.distances import (
     SEQUENCES,
+    Ddtrace,
     Distances,
     Dotnet,
     DotnetDocument,
@@ -70,6 +71,11 @@ def test_tcmalloc_draws_what_its_source_draws() -> None:
     assert drawn(Tcmalloc(1), 2 * MIB, 7) == [
         *(592823, 150996, 743092, 677108, 861969, 1352942, 1905571)
     ]
+
+
+def test_ddtrace_draws_what_cpps_own_library_draws() -> None:
+    assert drawn(Ddtrace(512), 512, 6) == [394, 360, 66, 777, 581, 1293]
+    assert drawn(Ddtrace(MIB), MIB, 4) == [4_431_559, 216_398, 160_813, 46_800]
 
 
 def test_dotnets_document_draws_by_the_numbers_of_system_random() -> None:
@@ -227,6 +233,7 @@ def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
         ("gperftools", PERIOD - 0.5),
         ("hotspot", PERIOD + 0.5),
         ("tcmalloc", PERIOD - 1.5),
+        ("ddtrace", PERIOD + 0.5),
     ],
 )
 def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None:
