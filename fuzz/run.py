@@ -209,7 +209,7 @@ class Run:
 
     def _keep(self, observation: Observation) -> None:
         if observation.graph is not None and observation.graph == self.bench.shadow.graph():
-            observation = observation.with_graph(FORETOLD)
+            observation = observation.saying({"graph": FORETOLD})
         self.answers.append(observation)
 
     def failure(self, mismatch: Mismatch) -> Failure:
@@ -257,7 +257,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         if instead is None:
             continue
         if first.graph is FORETOLD:
-            first = first.with_graph(shadow.graph())  # noqa: PLW2901 - the same, whole
+            first = first.saying({"graph": shadow.graph()})  # noqa: PLW2901 - the same, whole
         checkpoint()
         try:
             oracle.compare(run.contract, first, target.perform(instead))

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-import attrs
-
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.drawing.scenarios import next_of, scenarios_for
 from fuzz.mutator.legality import why_illegal
@@ -95,7 +93,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     if action is None or why_illegal(action, situation.contract, situation.bench.shadow):
         situation.story = None
         return None
-    return attrs.evolve(action, thread=situation.thread) if situation.thread else action
+    return action.by(situation.thread) if situation.thread else action
 
 
 def draw_length(choices: Choices) -> int:

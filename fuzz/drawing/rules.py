@@ -136,7 +136,7 @@ class Rule:
             return self.draw(situation, choices, subjects)
         situation.take_turn(choices)
         action = self.draw(situation, choices, subjects)
-        return action if action.thread else attrs.evolve(action, thread=situation.thread)
+        return action if action.thread else action.by(situation.thread)
 
 
 # Subjects.

@@ -15,8 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-import attrs
-
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
@@ -135,5 +133,5 @@ class RerunOracle(ABC):
             silence = dict(UNPROMISED)
             if first.graph is None or second.graph is None:
                 silence["graph"] = None
-            first, second = (attrs.evolve(each, **silence) for each in (first, second))
+            first, second = first.saying(silence), second.saying(silence)
         self.check(first, second)

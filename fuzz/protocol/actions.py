@@ -11,7 +11,7 @@ nothing new.
 """
 
 import re
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 
@@ -105,6 +105,12 @@ class Action:
     """The field of the observation that answers it."""
     needs: ClassVar[tuple[str, ...]] = ()
     """The fields of observations without which nobody can judge what it does."""
+
+    def by(self, thread: int) -> Self:
+        """The same, by that thread. (attrs.evolve takes three times as long.)"""
+        fields = {name: getattr(self, name) for name in FIELD_NAMES[type(self)]}
+        fields["thread"] = thread
+        return type(self)(**fields)
 
 
 @attrs.frozen
@@ -426,6 +432,7 @@ ACTIONS: dict[str, type[Action]] = {}
 NAMES: dict[type[Action], str] = {}
 BOUNDS: dict[type[Action], dict[str, Bound]] = {}
 """What the fields of each action may be, by name; one that is missing may be anything."""
+FIELD_NAMES: dict[type[Action], tuple[str, ...]] = {}
 SLOT_FIELDS: dict[type[Action], tuple[str, ...]] = {}
 """The fields of each action that name objects."""
 
@@ -433,6 +440,7 @@ SLOT_FIELDS: dict[type[Action], tuple[str, ...]] = {}
 def register(action: type[Action]) -> None:
     """Make a class an action of the format, as all in this module are."""
     ACTIONS[name_of(action)], NAMES[action] = action, name_of(action)
+    FIELD_NAMES[action] = tuple(field.name for field in attrs.fields(action))
     BOUNDS[action] = {
         field.name: bound
         for field in attrs.fields(action)

@@ -252,10 +252,10 @@ def action_from_data(data: object) -> Action:
 
 def observation_from_data(data: object) -> Observation:
     """The observation of one line. Raises ValueError saying what is wrong with it."""
-    observation = _flat(as_object(data), Observation)
+    said = as_object(data)
+    observation = _flat(said, Observation)
     for field in ("samples", "minors"):
-        count = getattr(observation, field)
-        if count not in COUNTS:
+        if field in said and (count := said[field]) not in COUNTS:
             raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")
     return observation
 

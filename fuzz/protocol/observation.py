@@ -6,7 +6,9 @@ Nothing that differs from run to run (time, memory of the process) stands in an 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
+from typing import Any
 
 import attrs
 
@@ -84,10 +86,11 @@ class Observation:
     error: str | None = None
     """The name of an error and what it says, if the target could not carry out the action."""
 
-    def with_graph(self, graph: list[list[int]]) -> Observation:
-        """The same with that graph. (attrs.evolve takes four times as long.)"""
+    def saying(self, fields: Mapping[str, Any]) -> Observation:
+        """The same but for these fields. (attrs.evolve takes four times as long.)"""
         other = Observation(*_values_of(self))
-        other.graph = graph
+        for name, value in fields.items():
+            setattr(other, name, value)
         return other
 
 

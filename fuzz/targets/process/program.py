@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from enum import Enum, auto
 from functools import lru_cache
 
@@ -266,16 +265,21 @@ class ProcessTarget(FullTarget):
 
     def _observation_in(self, line: bytes) -> Observation:
         """The observation in a line. Raises BrokenConversationError."""
-        with _garbage(line):
-            data = lines.as_object(lines.from_line(line))
-            if not data.keys() <= self._fields:
-                unknown = min(data.keys() - self._fields)
-                raise ValueError(f"the contract observes no {unknown}")
-            observation = lines.observation_from_data(data)
-            if observation.error is not None:
-                observation.error = _in_one_line(observation.error)
-            self._silent_traces = 0
-            return observation
+        try:
+            observation = self._said_in(line)
+        except ValueError as problem:
+            raise _garbage(line, problem) from problem
+        if observation.error is not None:
+            observation.error = _in_one_line(observation.error)
+        self._silent_traces = 0
+        return observation
+
+    def _said_in(self, line: bytes) -> Observation:
+        data = lines.as_object(lines.from_line(line))
+        if not data.keys() <= self._fields:
+            unknown = min(data.keys() - self._fields)
+            raise ValueError(f"the contract observes no {unknown}")
+        return lines.observation_from_data(data)
 
     def _send_ahead(self, conversation: Conversation) -> None:
         """Fill the pipe with what was announced, half a window at a time."""
@@ -373,22 +377,25 @@ def _too_much(line: bytes) -> str:
 @lru_cache(maxsize=64)
 def _contract_in(line: bytes) -> Contract:
     """The contract in a line. Raises BrokenConversationError."""
-    with _garbage(line):
-        data = lines.as_object(lines.from_line(line))
-        if set(data) == {"error"}:
-            raise BrokenConversationError(f"refused: {data['error']}")
-        if set(data) != {"contract"}:
-            raise ValueError('the answer to a header must be {"contract": {…}}')
-        return lines.contract_from_data(data["contract"])
-
-
-@contextmanager
-def _garbage(line: bytes) -> Iterator[None]:
-    """A line that cannot be read is garbage. Raises BrokenConversationError."""
     try:
-        yield
+        return lines.contract_from_data(_promise_in(line))
     except ValueError as problem:
-        raise BrokenConversationError(f"garbage: {problem}: {_excerpt(line)}") from problem
+        raise _garbage(line, problem) from problem
+
+
+def _promise_in(line: bytes) -> object:
+    """What stands for a contract in a line. Raises ValueError, and BrokenConversationError."""
+    data = lines.as_object(lines.from_line(line))
+    if set(data) == {"error"}:
+        raise BrokenConversationError(f"refused: {data['error']}")
+    if set(data) != {"contract"}:
+        raise ValueError('the answer to a header must be {"contract": {…}}')
+    return data["contract"]
+
+
+def _garbage(line: bytes, problem: ValueError) -> BrokenConversationError:
+    """What a line is that cannot be read."""
+    return BrokenConversationError(f"garbage: {problem}: {_excerpt(line)}")
 
 
 def _in_one_line(text: str) -> str:
