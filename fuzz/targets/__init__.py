@@ -64,6 +64,10 @@ KNOWN_FINDINGS = {
             "hotspot/deaf-after-enabling",
         ),
     ),
+    profilers.DDTRACE_AS_DOCUMENTED: (
+        "ddtrace",
+        ("counts-cut-off", "processes-alike", "small-sites-drown"),
+    ),
     profilers.SCALENE_AS_DOCUMENTED: ("scalene", ("allocation-taken-for-mark", "lines-in-step")),
 }
 """What was found in a target: the folder of its traces in the corpus, and its pages in

@@ -38,6 +38,7 @@ from fuzz.targets.python_profilers.profilers import DDTRACE, DDTRACE_AS_DOCUMENT
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH = range(2)
+CORPUS = Path(__file__).parents[3] / "corpus" / "ddtrace"
 MISTAKES: tuple[Mapping[str, Any], ...] = (
     {"crosses": "beyond"},
     {"counts": "requested_plus_one"},
@@ -106,6 +107,12 @@ def test_a_contract_with_one_mistake_is_found(mistake: Mapping[str, Any], python
     done = slices_of(RandomEngine(target, "1"), 2000, ProbeCounter())
     assert any(each.failures for each in done)
     target.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
+def test_what_was_found_fails_as_it_is_documented(path: Path, python: str) -> None:
+    assert run_command_line(["replay", str(path), "--python", python]) == MISMATCH
 
 
 # One trace.
