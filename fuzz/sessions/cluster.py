@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 300.0
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.25
 BEAT_SECONDS = 5.0
 ABSENCE_SECONDS = 300.0
 """A scheduler that restarts, and workers that come back to it, may take so long."""
@@ -152,6 +152,7 @@ class Cluster:
         self._client: Client | None = None
         self.unable: dict[str, str | None] = {}
         """By address why a worker cannot run the target; None if it can."""
+        self._looked_at, self._there = 0.0, list[str]()
         threads, able = self.connect().nthreads(), self.able()  # type: ignore[no-untyped-call]
         self.threads = sum(threads[address] for address in able)
         if not able:
@@ -168,16 +169,22 @@ class Cluster:
             return self._client
 
     def able(self) -> list[str]:
-        """The workers of now that can run the target. Each is asked once."""
+        """The workers of a moment ago that can run the target. Each is asked once."""
         client = self.connect()
-        addresses = list(client.nthreads())  # type: ignore[no-untyped-call]
         with self._lock:
-            if new := [address for address in addresses if address not in self.unable]:
+            if time.monotonic() - self._looked_at > BEAT_SECONDS or not self._there:
+                self._there = list(client.nthreads())  # type: ignore[no-untyped-call]
+                self._looked_at = time.monotonic()
+            if new := [address for address in self._there if address not in self.unable]:
                 # What the target promises here is not taken for granted there.
                 options = attrs.evolve(self._plan.options, contract=None)
                 asked = attrs.evolve(self._plan, options=options)
                 self.unable.update(client.run(why_unable, asked, workers=new))
-        return [address for address in addresses if self.unable[address] is None]
+            return [address for address in self._there if self.unable[address] is None]
+
+    def look_again(self) -> None:
+        """Something was lost: who is there is not what it was."""
+        self._looked_at = 0.0
 
     def hire(self, plan: Plan) -> tuple[Connection, Envoy]:
         """A worker for a session."""
@@ -217,6 +224,7 @@ class Envoy(threading.Thread):
                         self._have_done(task)
             except BaseException as problem:  # noqa: BLE001 - what is cancelled is no Exception
                 self.exitcode = f"{type(problem).__name__}: {problem}"
+                self._cluster.look_again()
 
     def _have_done(self, task: Task) -> None:
         there = task
@@ -226,8 +234,9 @@ class Envoy(threading.Thread):
         future: Any = self._cluster.connect().submit(
             run_task, self._plan, there, workers=able, pure=False
         )
-        beat = 0.0
-        while not future.done():
+        is_done, beat = threading.Event(), 0.0
+        future.add_done_callback(lambda _: is_done.set())
+        while not is_done.wait(POLL_SECONDS):
             if self._is_killed:
                 raise EOFError
             if isinstance(task, Search) and self._connection.poll():
@@ -239,7 +248,6 @@ class Envoy(threading.Thread):
                 if not {*able} & {*self._cluster.able()}:
                     raise EOFError("no worker is there any more")
                 self._connection.send(Tries(0))
-            time.sleep(POLL_SECONDS)
         for message in future.result():
             self._connection.send(self._saved(message, task))
 
