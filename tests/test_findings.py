@@ -4,7 +4,8 @@ What the page tells to run is run in a folder that has nothing but the reproduce
 and GCFUZZ_RPYTHON_FORK name the folders that stand for DIR, GCFUZZ_PYTHON27 the interpreter if it
 is not the first that is there. Without them, without gcc, or without
 `apt install libgoogle-perftools4 ocaml`, what needs them is skipped; so is what needs Python's
-profilers, which GCFUZZ_PROFILERS has or this interpreter.
+profilers, which GCFUZZ_PROFILERS has or this interpreter. What stands for an SDK of .NET
+is the runtime of a wheel: `pip install msmcp-azure`, and `apt install mono-mcs`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,9 @@ import pytest
 from fuzz.problems import BadInputError
 from fuzz.targets.allocators.gperftools_library import HOW_TO_INSTALL, LIBRARY
 from fuzz.targets.allocators.stock_library import load
+from fuzz.targets.dotnet.bundle import runtime_of
+from fuzz.targets.dotnet.dotnet_command import COMPILER, find_carrier, make_program
+from fuzz.targets.dotnet.dotnet_command import HOW_TO_INSTALL as HOW_TO_INSTALL_DOTNET
 from fuzz.targets.incminimark.command import find_python
 from fuzz.targets.ocaml.ocaml_command import find_compiler
 
@@ -36,7 +41,9 @@ GPERFTOOLS = [name for name, text in PAGES.items() if "*gperftools" in text]
 FORK = [name for name, text in PAGES.items() if "*The sampling fork" in text]
 OCAML = [name for name, text in PAGES.items() if "*OCaml" in text]
 PROFILERS = [name for name, text in PAGES.items() if re.search(r"\*(ddtrace|Scalene)", text)]
-RPYTHON = [name for name in PAGES if name not in {*GPERFTOOLS, *FORK, *OCAML, *PROFILERS}]
+DOTNET = [name for name, text in PAGES.items() if "*.NET" in text]
+ELSEWHERE = {*GPERFTOOLS, *FORK, *OCAML, *PROFILERS, *DOTNET}
+RPYTHON = [name for name in PAGES if name not in ELSEWHERE]
 
 
 def told(page: str, pattern: str) -> str:
@@ -57,7 +64,9 @@ def output_of(page: str) -> list[str]:
     return told(page, r"```text\n(.*?)\n```").splitlines()
 
 
-def run(page: str, command: str, folder: Path) -> tuple[int, str]:
+def run(
+    page: str, command: str, folder: Path, variables: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """The exit code, and what was printed. RPython leaves files where temporary ones go."""
     shutil.copy(REPRODUCERS / reproducer_of(page), folder)
     done = subprocess.run(
@@ -67,7 +76,7 @@ def run(page: str, command: str, folder: Path) -> tuple[int, str]:
         capture_output=True,
         text=True,
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder)},
+        env={**os.environ, "TMPDIR": str(folder), **(variables or {})},
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -127,6 +136,33 @@ def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     assert code == 1, printed
     told = [re.sub(r"\d+", r"\\d+", re.escape(line)) for line in output_of(page)]
     assert re.fullmatch("\n".join(told), printed.rstrip())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", DOTNET)
+def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    source = REPRODUCERS / reproducer_of(page)
+    try:
+        runtime = runtime_of(find_carrier(None))
+    except BadInputError as problem:
+        pytest.skip(str(problem))
+    if shutil.which(COMPILER) is None:
+        pytest.skip(HOW_TO_INSTALL_DOTNET)
+    # There is no library beside it that would measure.
+    feature = "System.Diagnostics.{}.IsSupported"
+    listening = {
+        feature.format("Tracing.EventSource"): True,
+        feature.format("Metrics.Meter"): False,
+    }
+    program = make_program(runtime, source, tmp_path, listening)
+    variables = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
+    command = command_of(page).replace(f"dotnet run {source.name}", shlex.quote(str(program)))
+    code, printed = run(page, command, tmp_path, variables)
+    assert code == 1
+    broken, fair = (re.sub(r"\d+$", r"(\\d+)", line) for line in output_of(page))
+    found = re.fullmatch(f"{broken}\n{fair}\n", printed)
+    assert found, printed
+    assert int(found[1]) < int(found[2])
 
 
 @pytest.mark.slow

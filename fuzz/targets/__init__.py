@@ -20,13 +20,14 @@ from fuzz.problems import BadInputError, did_you_mean
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
+from fuzz.targets.dotnet import RUNTIMES
 from fuzz.targets.hotspot.hotspot_command import MACHINES
 from fuzz.targets.python_profilers import profilers
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
-DOTNET, OCAML = "dotnet", "ocaml"
+OCAML = "ocaml"
 PROGRAMS = (
-    *(PROCESS, INCMINIMARK, *MACHINES, DOTNET, OCAML),
+    *(PROCESS, INCMINIMARK, *MACHINES, *RUNTIMES, OCAML),
     *STOCK_ALLOCATORS,
     *profilers.PROFILERS,
 )
@@ -35,7 +36,7 @@ TOLD_APART_BY = {
     PROCESS: "command",
     INCMINIMARK: "source",
     **dict.fromkeys(MACHINES, "java"),
-    DOTNET: "dotnet",
+    **dict.fromkeys(RUNTIMES, "dotnet"),
     OCAML: "ocaml",
     **dict.fromkeys(STOCK_ALLOCATORS, "library"),
     **dict.fromkeys(profilers.PROFILERS, "python"),
@@ -57,6 +58,7 @@ KNOWN_FINDINGS = {
         "gperftools",
         ("class-size-vs-request", "placeholder-first-interval", "reseed-drops-sample"),
     ),
+    "dotnet-as-documented": ("dotnet", ("rest-of-context-unsampled",)),
     "hotspot-as-documented": (
         "hotspot",
         (
@@ -194,10 +196,10 @@ def _command_of_runtime(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.hotspot import hotspot_command
 
         return hotspot_command.driver_command(name, options.java)
-    if name == DOTNET:
+    if name in RUNTIMES:
         from fuzz.targets.dotnet import dotnet_command
 
-        return dotnet_command.driver_command(options.dotnet)
+        return dotnet_command.driver_command(name, options.dotnet)
     from fuzz.targets.ocaml import ocaml_command
 
     return ocaml_command.driver_command(options.ocaml)

@@ -143,7 +143,8 @@ OTHER_TARGETS = {
     "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "
     "as it is and as it is said to be; --java names it.",
     "hotspot-at-once": "the same, with threads that run at the same time.",
-    "dotnet": "the stock runtime of .NET 10; --dotnet names a program that carries it.",
+    "dotnet, dotnet-as-documented": "the stock runtime of .NET 10, as it is and as it is said to "
+    "be; --dotnet names a program that carries it, or an SDK.",
     "ocaml": "Memprof of a stock OCaml 4.13; --ocaml names its compiler.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "

@@ -222,7 +222,8 @@ _OPTIONS = (
         "--dotnet",
         metavar="PATH",
         type=PATH,
-        help="The program that carries the runtime of dotnet.  [default: msmcp-azure's]",
+        help="The program that carries the runtime of dotnet, or an SDK's folder.  [default: "
+        "msmcp-azure's, or the first SDK that is there]",
     ),
     click.option(
         "--ocaml",

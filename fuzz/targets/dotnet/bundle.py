@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import mmap
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import attrs
 
 from fuzz.problems import BadInputError
 
@@ -22,6 +23,8 @@ ASSEMBLY, CORE_LIBRARY = "mutator.dll", "System.Private.CoreLib.dll"
 SIGNATURE = bytes.fromhex("8b1202b96a612038727b930214d7a03213f5b9e6efae3318ee3b2dce24b36aae")
 NAME_OFFSET, NAME_BYTES = 40, 64
 """Of the name of the file to run, from the signature on."""
+NO_NAME = b"c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
+"""What stands in its place in a host that is none's yet."""
 VERSION = 6
 HEAD, TABLES, ENTRY = struct.Struct("<IIi"), struct.Struct("<qqqqQ"), struct.Struct("<qqqB")
 IS_ASSEMBLY, IS_DEPENDENCIES, IS_CONFIGURATION = 1, 3, 4
@@ -29,15 +32,54 @@ ALIGNMENT = 4096
 PLATFORM = ".NETCoreApp,Version=v10.0/linux-x64"
 
 
-@contextmanager
-def opened(carrier: Path) -> Iterator[Bundle]:
-    """Such a program. Raises BadInputError."""
-    with carrier.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        yield Bundle(data, carrier)
+def runtime_of(files: Sequence[Path]) -> CarriedRuntime:
+    """That of a program that carries it, or of an SDK's host and core library.
+
+    Raises BadInputError.
+    """
+    if len(files) > 1:
+        host, library = (path.read_bytes() for path in files)
+        return CarriedRuntime(host, library)
+    [program] = files
+    with program.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        carried = Bundle(data, program)
+        return CarriedRuntime(carried.host, carried.core_library)
+
+
+@attrs.frozen
+class CarriedRuntime:
+    """What a program of one's own is made of: a host with the runtime in it, and its library."""
+
+    host: bytes = attrs.field(repr=False)
+    core_library: bytes = attrs.field(repr=False)
+
+    def with_assembly(self, assembly: bytes, properties: Mapping[str, bool] | None = None) -> bytes:
+        """A program of the same runtime that runs this assembly, configured like this."""
+        made = bytearray(self.host)
+        signature = self.host.index(SIGNATURE)
+        name = self.host.find(NO_NAME)
+        name = signature + NAME_OFFSET if name < 0 else name
+        made[name : name + NAME_BYTES] = ASSEMBLY.encode().ljust(NAME_BYTES, b"\0")
+        files = {
+            ASSEMBLY: (IS_ASSEMBLY, assembly),
+            CORE_LIBRARY: (IS_ASSEMBLY, self.core_library),
+            "mutator.deps.json": (IS_DEPENDENCIES, _json(DEPENDENCIES)),
+            "mutator.runtimeconfig.json": (IS_CONFIGURATION, _json(configured(properties))),
+        }
+        entries, places = b"", {}
+        for file_name, (kind, content) in files.items():
+            made += bytes(-len(made) % ALIGNMENT)
+            places[kind] = len(made), len(content)
+            entries += ENTRY.pack(*places[kind], 0, kind) + _name(file_name)
+            made += content
+        struct.pack_into("<q", made, signature - 8, len(made))
+        tables = TABLES.pack(*places[IS_DEPENDENCIES], *places[IS_CONFIGURATION], 0)
+        made += HEAD.pack(VERSION, 0, len(files)) + _name("gcfuzz") + tables + entries
+        return bytes(made)
 
 
 class Bundle:
-    """A program that carries a runtime of .NET 10, none of it compressed."""
+    """The files of a program that carries a runtime of .NET 10, none of it compressed."""
 
     def __init__(self, data: mmap.mmap, path: Path) -> None:
         self._data = data
@@ -78,42 +120,25 @@ class Bundle:
         return self._data[self._at - length : self._at].decode()
 
     @property
+    def host(self) -> bytes:
+        return self._data[: min(offset for offset, _ in self._files.values())]
+
+    @property
     def core_library(self) -> bytes:
         offset, size_bytes = self._files[CORE_LIBRARY]
         return self._data[offset : offset + size_bytes]
 
-    def with_assembly(self, assembly: bytes) -> bytes:
-        """A program of the same runtime that runs this assembly."""
-        made = bytearray(self._data[: min(offset for offset, _ in self._files.values())])
-        name = self._signature + NAME_OFFSET
-        made[name : name + NAME_BYTES] = ASSEMBLY.encode().ljust(NAME_BYTES, b"\0")
-        files = {
-            ASSEMBLY: (IS_ASSEMBLY, assembly),
-            CORE_LIBRARY: (IS_ASSEMBLY, self.core_library),
-            "mutator.deps.json": (IS_DEPENDENCIES, _json(DEPENDENCIES)),
-            "mutator.runtimeconfig.json": (IS_CONFIGURATION, _json(CONFIGURATION)),
-        }
-        entries, places = b"", {}
-        for file_name, (kind, content) in files.items():
-            made += bytes(-len(made) % ALIGNMENT)
-            places[kind] = len(made), len(content)
-            entries += ENTRY.pack(*places[kind], 0, kind) + _name(file_name)
-            made += content
-        struct.pack_into("<q", made, self._signature - 8, len(made))
-        tables = TABLES.pack(*places[IS_DEPENDENCIES], *places[IS_CONFIGURATION], 0)
-        made += HEAD.pack(VERSION, 0, len(files)) + _name("gcfuzz") + tables + entries
-        return bytes(made)
-
 
 DEPENDENCIES = {"runtimeTarget": {"name": PLATFORM}, "targets": {PLATFORM: {}}, "libraries": {}}
-CONFIGURATION = {
-    "runtimeOptions": {
-        "tfm": "net10.0",
-        "includedFrameworks": [{"name": "Microsoft.NETCore.App", "version": "10.0.0"}],
-        # Else the beginning of a session allocates.
-        "configProperties": {"System.Diagnostics.Tracing.EventSource.IsSupported": False},
-    }
-}
+PROPERTIES = {"System.Diagnostics.Tracing.EventSource.IsSupported": False}
+"""Else the beginning of a session allocates."""
+
+
+def configured(properties: Mapping[str, bool] | None) -> dict[str, object]:
+    """What the runtime is told."""
+    frameworks = [{"name": "Microsoft.NETCore.App", "version": "10.0.0"}]
+    options = {"tfm": "net10.0", "includedFrameworks": frameworks}
+    return {"runtimeOptions": {**options, "configProperties": properties or PROPERTIES}}
 
 
 def _json(data: object) -> bytes:

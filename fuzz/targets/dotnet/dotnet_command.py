@@ -1,4 +1,4 @@
-"""How the target `dotnet` is started: a program that carries a runtime of .NET 10 is found first.
+"""How the target `dotnet` is started: a program or an SDK with a runtime of .NET 10 is found first.
 
 From that, and from the mutator, which Debian's C# compiler translates, a program is made once, and
 kept in the user's cache. Nothing of the runtime is given to anybody.
@@ -8,39 +8,70 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.problems import BadInputError
-from fuzz.targets.dotnet import bundle
+from fuzz.targets.dotnet import DOTNET, bundle
 
-DOTNET = "dotnet"
 WHEEL = "msmcp_azure"
 CARRIER = Path("bin", "azmcp")
 COMPILER = "mcs"
 MUTATOR = Path(__file__).with_name("mutator.cs")
 HOW_TO_INSTALL = "pip install msmcp-azure==3.0.0, and apt install mono-mcs"
+FRAMEWORK = "Microsoft.NETCore.App"
+LIBRARIES = f"shared/{FRAMEWORK}/10.*/{bundle.CORE_LIBRARY}"
+HOSTS = "packs/{framework}.Host.*/{version}/runtimes/*/native/singlefilehost"
+"""Of the same version, in an SDK's folder."""
 
 
-def driver_command(dotnet: Path | None) -> tuple[str, ...]:
-    """The command line of the driver that is the target. Raises BadInputError."""
-    return sys.executable, "-m", f"{__package__}.dotnet_driver", str(made_program(dotnet))
+def driver_command(name: str, dotnet: Path | None) -> tuple[str, ...]:
+    """The command line of the driver that is the target of that name. Raises BadInputError."""
+    return sys.executable, "-m", f"{__package__}.dotnet_driver", str(made_program(dotnet)), name
 
 
-def find_carrier(dotnet: Path | None) -> Path:
-    """That program with a runtime in it; by default the wheel's. Raises BadInputError."""
+def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:
+    """That program with a runtime in it, or that SDK's host and library; by default the first.
+
+    Raises BadInputError.
+    """
+    if dotnet is not None and not dotnet.exists():
+        raise BadInputError(f"{dotnet}: there is no such file; --dotnet names a program or an SDK")
+    for place in _places() if dotnet is None else [dotnet]:
+        files = (place,) if place.is_file() else _files_of_sdk(place)
+        if files:
+            return tuple(file.resolve() for file in files)
     if dotnet is not None:
-        if not dotnet.is_file():
-            raise BadInputError(f"{dotnet}: there is no such file; --dotnet names a program")
-        return dotnet.resolve()
+        raise BadInputError(f"{dotnet}: no SDK of .NET 10 with its host pack")
+    raise BadInputError(f"the target {DOTNET} needs a runtime of .NET 10: {HOW_TO_INSTALL}")
+
+
+def _places() -> Iterator[Path]:
+    """Where one may be: the wheel's program, the user's SDK, the one on PATH."""
     wheel = find_spec(WHEEL)
-    if wheel is None or wheel.origin is None or not Path(wheel.origin).with_name("bin").is_dir():
-        raise BadInputError(f"the target {DOTNET} needs a runtime of .NET 10: {HOW_TO_INSTALL}")
-    return Path(wheel.origin).parent / CARRIER
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).parent / CARRIER
+    if os.environ.get("DOTNET_ROOT"):
+        yield Path(os.environ["DOTNET_ROOT"])
+    program = shutil.which("dotnet")
+    if program is not None:
+        yield Path(program).resolve().parent
+
+
+def _files_of_sdk(folder: Path) -> tuple[Path, ...]:
+    """Its newest host with the runtime in it, and that one's core library; none if it has none."""
+    found: tuple[Path, ...] = ()
+    libraries = {library.parent.name: library for library in folder.glob(LIBRARIES)}
+    for version in sorted(libraries, key=lambda name: [*map(int, re.findall(r"\d+", name))]):
+        for host in folder.glob(HOSTS.format(framework=FRAMEWORK, version=version)):
+            found = host, libraries[version]
+    return found
 
 
 def made_program(dotnet: Path | None) -> Path:
@@ -49,9 +80,8 @@ def made_program(dotnet: Path | None) -> Path:
     Raises BadInputError.
     """
     carrier = find_carrier(dotnet)
-    state = carrier.stat()
-    sources = (MUTATOR.read_text("utf-8"), bundle.CONFIGURATION)
-    parts = (carrier, state.st_size, state.st_mtime_ns, *sources)
+    states = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in carrier]
+    parts = (*states, MUTATOR.read_text("utf-8"), bundle.configured(None))
     name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
     program = _cache() / f"mutator-{name}"
     if not program.is_file():
@@ -59,7 +89,8 @@ def made_program(dotnet: Path | None) -> Path:
             raise BadInputError(f"the target {DOTNET} needs a compiler of C#: {HOW_TO_INSTALL}")
         program.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            _make(carrier, Path(folder)).rename(program)
+            made = make_program(bundle.runtime_of(carrier), MUTATOR, Path(folder))
+            made.rename(program)
     return program
 
 
@@ -67,18 +98,22 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gcfuzz"
 
 
-def _make(carrier: Path, folder: Path) -> Path:
-    """Make the program in that folder. Raises BadInputError."""
+def make_program(
+    runtime: bundle.CarriedRuntime,
+    source: Path,
+    folder: Path,
+    properties: Mapping[str, bool] | None = None,
+) -> Path:
+    """Make a program of that source in that folder. Raises BadInputError."""
     library, assembly = folder / bundle.CORE_LIBRARY, folder / bundle.ASSEMBLY
-    with bundle.opened(carrier) as carried:
-        library.write_bytes(carried.core_library)
-        words = [COMPILER, "-nostdlib", "-noconfig", "-unsafe", "-optimize+"]
-        words += [f"-reference:{library}", f"-out:{assembly}", str(MUTATOR)]
-        compiled = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
-        if compiled.returncode:
-            [*_, said] = (compiled.stderr + compiled.stdout).strip().splitlines() or [""]
-            raise BadInputError(f"{MUTATOR.name}: {COMPILER} does not compile it: {said}")
-        program = folder / "program"
-        program.write_bytes(carried.with_assembly(assembly.read_bytes()))
+    library.write_bytes(runtime.core_library)
+    words = [COMPILER, "-nostdlib", "-noconfig", "-unsafe", "-optimize+"]
+    words += [f"-reference:{library}", f"-out:{assembly}", str(source)]
+    compiled = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
+    if compiled.returncode:
+        [*_, said] = (compiled.stderr + compiled.stdout).strip().splitlines() or [""]
+        raise BadInputError(f"{source.name}: {COMPILER} does not compile it: {said}")
+    program = folder / "program"
+    program.write_bytes(runtime.with_assembly(assembly.read_bytes(), properties))
     program.chmod(0o755)
     return program

@@ -1,7 +1,8 @@
-"""The program that is the target `dotnet`, on its side of the pipe.
+"""The program that is the target `dotnet`, or `dotnet-as-documented`, on its side of the pipe.
 
-`python -m fuzz.targets.dotnet.dotnet_driver PROGRAM` begins a process of the mutator's program for
-each setting of the collector that traces ask for, and has its threads carry out the actions.
+`python -m fuzz.targets.dotnet.dotnet_driver PROGRAM [NAME]` begins a process of the mutator's
+program for each setting of the collector that traces ask for, and has its threads carry out the
+actions.
 Invariant: at a header the heap is emptied and the generators are set, so that the samplers say the
 same wherever a trace stands in a session; after that none of it is read, but where a thread's
 context begins and ends.
@@ -15,6 +16,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import ClassVar
 
+import attrs
+
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import (
@@ -27,7 +30,7 @@ from fuzz.protocol.contract import (
     chosen_settings,
 )
 from fuzz.protocol.observation import Observation
-from fuzz.targets.dotnet.dotnet_command import DOTNET
+from fuzz.targets.dotnet import AS_DOCUMENTED, DOTNET
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread, Runtime, end_like
 from fuzz.targets.process.serve import serve_late
 
@@ -37,7 +40,6 @@ COLLECTORS = {
     "server": {"gcServer": "1", "gcConcurrent": "0", "GCHeapCount": "2"},
     "server, concurrent": {"gcServer": "1", "gcConcurrent": "1", "GCHeapCount": "2"},
 }
-THREADS_MAX = 3
 PERIOD_BYTES = 102_400
 """There is no other."""
 NURSERY_BYTES = 2**16
@@ -58,13 +60,12 @@ LAYOUT = Layout(
 SETTINGS = (
     Setting("collector", 0, Range(0, len(COLLECTORS) - 1), choices=(*range(len(COLLECTORS)),)),
     Setting("sampler_seed", 1, Range(0, 2**62)),
-    Setting("threads", 1, Range(1, THREADS_MAX), choices=(1, 1, 2, 3)),
+    Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
 )
 """The collector, by its number; from which number the states of the generators are drawn."""
-OBSERVES = (
-    *("samples", "minors", "size", "outside", "at", "buffer", "offsets"),
-    *("value", "identity", "graph"),
-)
+SETTINGS_AS_DOCUMENTED = (*SETTINGS[:2], Setting("threads", 1, Range(1, 16), choices=(1, 3, 16)))
+PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
+OBSERVES = (*PROMISED, "outside", "at", "buffer", "offsets")
 
 
 def contract_under(version: str, seeds: tuple[int, ...]) -> Contract:
@@ -91,6 +92,26 @@ def contract_under(version: str, seeds: tuple[int, ...]) -> Contract:
     )
 
 
+def contract_as_documented(as_built: Contract) -> Contract:
+    """What the design document promises instead.
+
+    While the event is enabled, each byte of each object that a thread allocates is apart from all
+    others sampled with the probability p = 1/102,400, and no object twice (Nasarre and Falk,
+    Randomized Allocation Sampling: The sampling model). Of contexts nothing is said there.
+    """
+    promised = SamplingRule(
+        period_bytes=as_built.sampling.period_bytes,
+        surplus="dropped",
+        samples_per_allocation="one",
+        disabling=("drop",),
+        distances="random",
+        seeds=(0,) * as_built.threads,
+    )
+    return attrs.evolve(
+        as_built, sampling=promised, observes=PROMISED, settings=SETTINGS_AS_DOCUMENTED
+    )
+
+
 class Unsettled:
     """An allocation of which it is not known yet whether it was sampled."""
 
@@ -101,10 +122,10 @@ class Unsettled:
 class RuntimeTarget:
     """See LateTarget."""
 
-    name = DOTNET
-
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, name: str = DOTNET) -> None:
+        self.name = name
         self._program = program
+        self._settings = SETTINGS_AS_DOCUMENTED if name == AS_DOCUMENTED else SETTINGS
         self._runtimes: dict[int, Runtime] = {}
         self._unsettled: list[Unsettled] = []
 
@@ -115,7 +136,7 @@ class RuntimeTarget:
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if the program has no runtime that is known."""
-        chosen = chosen_settings(configuration, SETTINGS)
+        chosen = chosen_settings(configuration, self._settings)
         if self._runtimes:
             self._disable()
         random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
@@ -124,7 +145,8 @@ class RuntimeTarget:
         try:
             if collector not in self._runtimes:
                 settings = [*COLLECTORS.values()][collector]
-                self._runtimes[collector] = Runtime(self._program, settings, THREADS_MAX)
+                threads = self._settings[-1].range.maximum
+                self._runtimes[collector] = Runtime(self._program, settings, threads)
             self.runtime = self._runtimes[collector]
             self.runtime.begin(seeds)
         except EOFError:
@@ -134,7 +156,8 @@ class RuntimeTarget:
         # Of each thread's context: where it began, and its end.
         self._contexts: dict[MutatorThread, tuple[int, int]] = {}
         self._identities: dict[int, int] = {}
-        return contract_under(f".NET {self.runtime.version}", seeds)
+        as_built = contract_under(f".NET {self.runtime.version}", seeds)
+        return as_built if self.name == DOTNET else contract_as_documented(as_built)
 
     def perform(self, action: Action) -> Observation:
         """Nothing that goes wrong ends the process, but the end of the runtime."""
@@ -162,7 +185,9 @@ class RuntimeTarget:
         if said.minors:
             self._contexts.clear()
         if action.allocates:
-            self._place(thread, answer, said)
+            said.size = answer.size_bytes
+            if self.name == DOTNET:
+                self._place(thread, answer, said)
             if self.runtime.is_sampling:
                 self._unsettled.append(Unsettled(thread, answer, said))
         if said.minors:
@@ -170,7 +195,6 @@ class RuntimeTarget:
 
     def _place(self, thread: MutatorThread, answer: MutatorAnswer, said: Observation) -> None:
         """Where in its thread's context the object lies, and how large that is if it is new."""
-        said.size = answer.size_bytes
         said.outside = answer.top != answer.address + answer.size_bytes
         if said.outside:
             return
@@ -204,7 +228,8 @@ class RuntimeTarget:
                 unsettled[-1].said.error = f"nobody has allocated what was sampled: {sample}"
                 return
             found.said.samples += 1
-            found.said.offsets.append(sample.offset)
+            if self.name == DOTNET:
+                found.said.offsets.append(sample.offset)
 
     # Each action, and what is said of it. What neither allocates nor collects has no answer.
 
@@ -322,6 +347,6 @@ class RuntimeTarget:
 
 
 if __name__ == "__main__":
-    target = RuntimeTarget(sys.argv[1])
+    target = RuntimeTarget(*sys.argv[1:])
     serve_late(target, sys.stdin, sys.stdout)
     target.close()

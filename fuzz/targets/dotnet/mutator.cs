@@ -38,21 +38,21 @@ unsafe class Mutator
     // Of the thread's allocation context: where it allocates next, and its end.
     long* bounds;
 
-    Mutator(long input, long output)
+    Mutator(long pipes)
     {
-        this.input = (int)input;
-        this.output = (int)output;
+        input = (int)pipes;
+        output = (int)(pipes >> 32);
     }
 
     static void Main()
     {
-        // The pipes of each thread.
-        long* pipes = stackalloc long[MessageBytes / 8];
-        read(0, pipes, MessageBytes);
         more = (long*)malloc(MoreNumbers * 8);
-        for (int number = 2; pipes[number] != 0; number += 2)
-            new Thread(new Mutator(pipes[number], pipes[number + 1]).Serve).Start();
-        new Mutator(pipes[0], pipes[1]).Serve();
+        // Of each thread its two pipes, each in half a number.
+        long first, pipes;
+        read(0, &first, 8);
+        while (read(0, &pipes, 8) == 8)
+            new Thread(new Mutator(pipes).Serve).Start();
+        new Mutator(first).Serve();
     }
 
     void Serve()

@@ -105,19 +105,21 @@ class Runtime:
     def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
         folder = _socket_folder()
         pipes = [(os.pipe(), os.pipe()) for _ in range(thread_count)]
-        theirs = [end for asked, answers in pipes for end in (asked[0], answers[1])]
+        theirs = [(asked[0], answers[1]) for asked, answers in pipes]
         named = {f"DOTNET_{name}": value for name, value in {**_SETTINGS, **settings}.items()}
         self._process = subprocess.Popen(  # noqa: S603 - the program that was made
             [program],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env={**os.environ, **named, "TMPDIR": str(folder)},
-            pass_fds=theirs,
+            pass_fds=[end for ends in theirs for end in ends],
         )
-        for end in theirs:
-            os.close(end)
+        for ends in theirs:
+            os.close(ends[0])
+            os.close(ends[1])
         assert self._process.stdin is not None
-        self._process.stdin.write(MESSAGE.pack(*theirs, *[0] * (8 - len(theirs))))
+        told = [questions | answers << 32 for questions, answers in theirs]
+        self._process.stdin.write(struct.pack(f"<{len(told)}q", *told))
         self._process.stdin.close()
         self.threads = [MutatorThread(asked[1], answers[0]) for asked, answers in pipes]
         for thread in self.threads:

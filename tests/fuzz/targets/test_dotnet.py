@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
+import attrs
 import psutil
 import pytest
 
@@ -26,6 +27,8 @@ from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles.distances import Dotnet
 from fuzz.problems import BadInputError
+from fuzz.protocol import lines as wire
+from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -47,11 +50,23 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
-from fuzz.run import Run, run_actions
+from fuzz.run import Run, replay, run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.dotnet import bundle, diagnostics, dotnet_command
-from fuzz.targets.dotnet.dotnet_command import COMPILER, HOW_TO_INSTALL, WHEEL, made_program
-from fuzz.targets.dotnet.dotnet_driver import COLLECTORS, RuntimeTarget
+from fuzz.targets.dotnet import AS_DOCUMENTED, bundle, diagnostics, dotnet_command
+from fuzz.targets.dotnet.bundle import CarriedRuntime
+from fuzz.targets.dotnet.dotnet_command import (
+    COMPILER,
+    HOW_TO_INSTALL,
+    WHEEL,
+    find_carrier,
+    made_program,
+)
+from fuzz.targets.dotnet.dotnet_driver import (
+    COLLECTORS,
+    RuntimeTarget,
+    contract_as_documented,
+    contract_under,
+)
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
 from fuzz.terminal.cli import run_command_line
 
@@ -59,6 +74,7 @@ CLEAN, MISMATCH, BAD_INPUT = range(3)
 MISTAKEN = Path(__file__).with_name("mistaken_dotnet.py")
 DRIVER = "fuzz.targets.dotnet.dotnet_driver"
 ROOT = Path(str(fuzz.__file__)).parents[1]
+FINDS = sorted((Path(__file__).parents[3] / "corpus" / "dotnet").glob("*.jsonl"))
 MISTAKES = ("formula", "outside", "enabling")
 PERIOD = 102_400
 ON, OFF = EnableSampling(PERIOD), DisableSampling()
@@ -117,13 +133,66 @@ def test_a_program_that_carries_no_runtime_is_bad_input(
 ) -> None:
     path = tmp_path / "carrier"
     path.write_bytes(content)
-    with pytest.raises(BadInputError, match=what), bundle.opened(path):
-        pass
+    with pytest.raises(BadInputError, match=what):
+        bundle.runtime_of([path])
 
 
 def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="--dotnet names a program"):
         made_program(tmp_path / "carrier")
+
+
+# An SDK.
+
+
+def laid_out(folder: Path, version: str, host_version: str, runtime: CarriedRuntime) -> None:
+    """The files of an SDK that are needed, as it has them."""
+    host = folder / f"packs/Microsoft.NETCore.App.Host.linux-x64/{host_version}"
+    host = host / "runtimes/linux-x64/native/singlefilehost"
+    library = folder / f"shared/Microsoft.NETCore.App/{version}/{bundle.CORE_LIBRARY}"
+    for path, content in ((host, runtime.host), (library, runtime.core_library)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def test_of_an_sdk_the_newest_host_with_its_own_library_is_taken(tmp_path: Path) -> None:
+    nothing = CarriedRuntime(b"", b"")
+    for version, host_version in (("10.0.9", "10.0.9"), ("10.0.12", "10.0.12"), ("10.0.13", "9.0")):
+        laid_out(tmp_path, version, host_version, nothing)
+    assert ["10.0.12" in str(path) for path in find_carrier(tmp_path)] == [True, True]
+
+
+def test_without_the_wheel_the_sdk_on_path_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dotnet_command, "WHEEL", "no_such_wheel")
+    monkeypatch.setenv("DOTNET_ROOT", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    laid_out(tmp_path, "10.0.1", "10.0.1", CarriedRuntime(b"", b""))
+    (tmp_path / "dotnet").touch(0o755)
+    host, library = find_carrier(None)
+    assert (host.name, library.name) == ("singlefilehost", bundle.CORE_LIBRARY)
+
+
+def test_a_folder_that_is_no_sdk_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"no SDK of \.NET 10 with its host pack"):
+        find_carrier(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("program")
+def test_an_sdks_runtime_is_found_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel's host and library, as an SDK has them: the host is nobody's yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    runtime = bundle.runtime_of(find_carrier(None))
+    host = bytearray(runtime.host)
+    signature = host.index(bundle.SIGNATURE)
+    host[signature - 8 : signature] = bytes(8)
+    name = signature + bundle.NAME_OFFSET
+    host[name : name + bundle.NAME_BYTES] = bundle.NO_NAME
+    laid_out(tmp_path, "10.0.12", "10.0.12", CarriedRuntime(bytes(host), runtime.core_library))
+    target = full(make_target("dotnet", TargetOptions(dotnet=tmp_path)))
+    assert run_actions(target, {"threads": 2}, EACH_ACTION) is None
 
 
 def test_a_replay_is_told_which_runtime_it_was() -> None:
@@ -247,6 +316,22 @@ def test_the_program_ends_as_the_runtime_does(program: str) -> None:
         assert driver.wait() == -signal.SIGKILL
 
 
+def test_a_sample_that_lies_elsewhere_is_an_error(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = RuntimeTarget(program)
+    target.start({"sampler_seed": 3})
+    disable = target.runtime.disable
+    monkeypatch.setattr(
+        target.runtime,
+        "disable",
+        lambda: [attrs.evolve(sample, address=sample.address + 8) for sample in disable()],
+    )
+    said = [target.perform(action) for action in (ON, AllocateString(7), AllocateString(7), OFF)]
+    target.close()
+    assert "nobody has allocated what was sampled" in str(said[2].error)
+
+
 # What is not told.
 
 
@@ -353,6 +438,48 @@ def test_a_long_session_foretells_every_sample(collector: int, target: FullTarge
         assert done.failures == []
     assert counted.samples >= 500
     assert counted.collections >= 100
+
+
+# What is documented.
+
+
+def test_of_contexts_nothing_is_documented() -> None:
+    as_built = contract_under("", (7, 8))
+    promised = contract_as_documented(as_built)
+    assert (promised.sampling.context_bytes, promised.sampling.distances) == (0, "random")
+    assert promised.threads == as_built.threads
+    assert not {*promised.observes} & {"outside", "at", "buffer", "offsets"}
+
+
+@pytest.mark.slow
+def test_each_action_is_right_by_what_is_documented(program: str) -> None:
+    target = RuntimeTarget(program, AS_DOCUMENTED)
+    contract = target.start({"threads": 16})
+    said = [target.perform(action) for action in EACH_ACTION]
+    target.close()
+    assert {name for each in said for name in dict(wire.unstructured(each))} <= {*contract.observes}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("program")
+def test_a_session_finds_nothing_wrong_by_what_is_documented() -> None:
+    target = full(make_target(AS_DOCUMENTED))
+    assert run_actions(target, {"threads": 3}, dense(1, 4000)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("program")
+@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
+def test_a_find_is_one_by_what_is_documented(path: Path) -> None:
+    trace = traces.read(path)
+    failure = replay(full(make_target(AS_DOCUMENTED)), trace, path.name)
+    assert failure is not None
+    assert (failure.oracle, failure.action) == ("estimate", "allocate_array")
+
+
+@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
+def test_a_finds_name_ends_in_the_digest_of_its_content(path: Path) -> None:
+    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
 
 
 # A mistake in the contract.
