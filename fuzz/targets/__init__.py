@@ -179,7 +179,7 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.incminimark import command
 
         return command.driver_command(options.python, options.source)
-    if name in (*MACHINES, DOTNET, OCAML):
+    if name in (*MACHINES, *RUNTIMES, OCAML):
         return _command_of_runtime(name, options)
     if name in STOCK_ALLOCATORS:
         return driver_command(name, options.library)
