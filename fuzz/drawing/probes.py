@@ -229,6 +229,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "callback_sampled": ("samples", "set_callback", "stated distances"),
     "collected_again_after_callback": ("samples", "set_callback"),
     "several_minor_collections_in_allocation": ("minors", "set_callback"),
+    "disabled_never_enabled": ("off at first",),
     "enabled_with_room_left": ("sample_point", "top"),
     "enabled_beside_obstacle": ("pin",),
     "pending_samples_dropped": ("reports",),
@@ -265,6 +266,7 @@ def _features(contract: Contract) -> Iterator[str]:
         or largest_bytes >= layout.large_object_bytes,
         "sampled beyond": rule.crosses == "beyond",
         "goes on counting": rule.paused == "counting",
+        "off at first": not rule.initial_period_bytes,
         "blocks stay": rule.realloc != "always",
         "threads": contract.threads > 1,
     }

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
-from fuzz.protocol.contract import Layout, SamplingRule
+from math import gcd
+
+from fuzz.mutator.shadow import ShadowObject
+from fuzz.protocol.contract import Layout, SamplingRule, rounded_up
 
 GROWTH_SHARE = 4
 """A block that moves to grow grows by one in so many bytes, at least."""
 SHRINKING_SHARE = 2
 """One that keeps one in so many bytes stays where it is."""
+
+
+WORD_BYTES = 8
+
+
+class SharedBlock:
+    """The block in which a thread puts its small ones together, one behind the other (Go)."""
+
+    def __init__(self, room_bytes: int) -> None:
+        self._room_bytes = room_bytes
+        self._used_bytes = room_bytes
+        self._first: ShadowObject | None = None
+
+    def forget(self) -> None:
+        """A collection ends it: what comes next begins another."""
+        self._used_bytes, self._first = self._room_bytes, None
+
+    def place(self, block: ShadowObject, requested_bytes: int) -> ShadowObject:
+        """The one beside which a block is put; itself, if a shared one is begun for it.
+
+        It is aligned by its size. Of the two that are begun, that with more room left is kept.
+        """
+        at = rounded_up(self._used_bytes, gcd(requested_bytes, WORD_BYTES))
+        if at + requested_bytes <= self._room_bytes and self._first is not None:
+            self._used_bytes = at + requested_bytes
+            return self._first
+        if requested_bytes < self._used_bytes or self._first is None:
+            self._used_bytes, self._first = requested_bytes, block
+        return block
 
 
 def bytes_counted(rule: SamplingRule, layout: Layout, requested_bytes: int) -> int:

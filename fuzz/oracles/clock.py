@@ -82,9 +82,12 @@ class Clock(ABC):
         self._distances = distances
         self._first_bytes = rule.first_bytes[thread] if rule.first_bytes else None
         self._reseed = rule.reseeds[thread] if rule.reseeds else None
-        # The period for which the present distance was drawn, and that distance.
+        # The period for which the present distance was drawn, or counts, and that distance.
         self._drawn_for_bytes = 0
         self._distance_bytes = 0
+        # The period for which it was drawn; 0 if sampling was off.
+        self._known_period_bytes = 0
+        self._has_certain = bool(rule.certain_period_bytes) or rule.new_period == "samples"
         self._due_at = int(rule.crosses == "beyond")
         self.until_bytes = 0
         # What is left of the thread's allocation context, if it has one.
@@ -93,6 +96,8 @@ class Clock(ABC):
         self.place: Place | None = None
         if rule.enabling == "keeps" and self._first_bytes is not None:
             self._begin()
+        elif rule.enabling == "keeps" and rule.initial_period_bytes:
+            self._draw(rule.initial_period_bytes)
 
     def _begin(self) -> None:
         """The first distance begins."""
@@ -106,7 +111,7 @@ class Clock(ABC):
         if self._first_bytes is not None:
             self._begin()
         elif self._rule.enabling == "draws":
-            self.until_bytes = self._distances.draw(period_bytes)
+            self._draw(period_bytes)
         self._distance_bytes = self.until_bytes
 
     def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
@@ -120,7 +125,16 @@ class Clock(ABC):
         self, size_bytes: int, outside: bool, period_bytes: int | None
     ) -> Sequence[ExpectedSample]:
         """An object of so many bytes, wherever it lies. No period: sampling is off."""
+        if self._has_certain and self._is_certain(period_bytes or 0):
+            self.until_bytes = 0
+            return self._take(size_bytes, period_bytes or 0)
         return self.count(size_bytes, period_bytes) if period_bytes is not None else NONE
+
+    def _is_certain(self, period_bytes: int) -> bool:
+        """Whether the next allocation is sampled wherever the distance ends."""
+        if period_bytes and period_bytes == self._rule.certain_period_bytes:
+            return True
+        return self._rule.new_period == "samples" and period_bytes != self._known_period_bytes
 
     def is_due(self, size_bytes: int) -> bool:
         """Whether there is a sample within the next so many bytes."""
@@ -170,8 +184,9 @@ class Clock(ABC):
         return ExpectedSample(offset, self._drawn_for_bytes + size_bytes - offset - 1)
 
     def _draw(self, period_bytes: int) -> None:
-        self._drawn_for_bytes = period_bytes
+        self._drawn_for_bytes = self._known_period_bytes = period_bytes
         self.until_bytes = self._distance_bytes = self._distances.draw(period_bytes)
+        self._distances.skip(self._rule.spent_numbers)
 
 
 class FixedClock(Clock):

@@ -28,6 +28,13 @@ each is foretold. Invariant: a sequence is a matter of its seed and of the perio
     ddtrace      minstd_rand, from its seed; a and b are its next two numbers less 1, r = 2^31 - 2,
                  u = (a + b r) / r^2: floor(-ln(1-u) / (1 / (period + 1))), the byte itself
                  (dd-trace-py 4.16, _memalloc_heap.cpp, and libstdc++'s exponential_distribution)
+    go           a word of 32 bits, s += 0x53c5ca59; the halves of s * (s ^ 0x74743c1b) are xored,
+                 times 2^26 over 2^32, and 1 more is q; log2 by a table of 32 intervals and a line
+                 in each: floor(min(log2 q - 26, 0) * -ln 2 * min(period, 0x7000000)) + 1
+                 a period of 1 draws nothing, and is 0; nor does 0, whose distance never ends
+                 (Go 1.27, malloc.go, rand.go and fastlog2.go)
+    go_1_19      the same, by a word of 64 bits, s += 0xa0761d6478bd642f, xored with
+                 0xe7037ed1a0b428db, of whose halves, xored, the lowest 32 bits count (stubs.go)
     geometric    splitmix64, u = its upper 53 bits / 2^53: floor(ln(1-u) / ln(1 - 1/period)) + 1
 """
 
@@ -46,6 +53,8 @@ BITS_48 = 2**48 - 1
 BITS_32 = 2**32 - 1
 GOLDEN_64 = 0x9E3779B97F4A7C15
 LN_2 = math.log(2)
+TAKES_ONE_NUMBER = 2
+"""A period for which each formula takes one number of its generator."""
 GPERFTOOLS_PLACEHOLDER_BYTES = 16 << 20
 """Its distance for a period of 0, with which nothing is sampled and nothing drawn."""
 
@@ -59,6 +68,11 @@ class Distances(Protocol):
     def restart(self) -> None:
         """Sampling begins."""
         return
+
+    def skip(self, numbers: int) -> None:
+        """So many numbers of the generator are used for something else."""
+        for _ in range(numbers):
+            self.draw(TAKES_ONE_NUMBER)
 
     def reseed(self, seed: int) -> None:
         """Begin anew, as all sequences do that are drawn."""
@@ -314,6 +328,38 @@ class InUnits(Distances):
         self._distances.reseed(seed)
 
 
+class Go(Distances):
+    """Go's, from the state of its first thread's generator."""
+
+    BITS, STEP, MASK = 32, 0x53C5CA59, 0x74743C1B
+    TABLE: ClassVar = [math.log2(1 + index / 32) for index in range(33)]
+    NEVER_BYTES, MEAN_BYTES_MAX = 2**63 - 1, 0x7000000
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        if period_bytes <= 1:
+            return 0 if period_bytes else self.NEVER_BYTES
+        self._state = (self._state + self.STEP) % 2**self.BITS
+        high, low = divmod(self._state * (self._state ^ self.MASK), 2**self.BITS)
+        q = float((((high ^ low) & BITS_32) * 2**26 >> 32) + 1)
+        fraction, exponent = math.frexp(q)
+        # The first 25 bits behind the leading one.
+        index, share = divmod(int((2 * fraction - 1) * 2**25), 2**20)
+        low_log2, high_log2 = self.TABLE[index], self.TABLE[index + 1]
+        log2 = exponent - 1 + low_log2 + (high_log2 - low_log2) * share * 2**-20
+        mean_bytes = min(period_bytes, self.MEAN_BYTES_MAX)
+        return int(min(log2 - 26, 0.0) * (-LN_2 * mean_bytes)) + 1
+
+
+class GoWide(Go):
+    """Go 1.19's, whose generator has 64 bits."""
+
+    BITS, STEP, MASK = 64, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB
+
+
 class Geometric(Distances):
     """A geometric one with the mean of the period, from the state of a splitmix64 generator."""
 
@@ -339,6 +385,8 @@ SEQUENCES: dict[str, Callable[[int], Distances]] = {
     "hotspot": Hotspot,
     "ocaml": Ocaml,
     "ddtrace": Ddtrace,
+    "go": Go,
+    "go_1_19": GoWide,
 }
 """What is drawn, by the contract's name for it."""
 

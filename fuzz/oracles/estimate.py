@@ -54,6 +54,8 @@ class EstimateOracle(Oracle[SamplingFacts]):
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
         self._samples: Counter[str] = Counter()
         self._expected: defaultdict[str, float] = defaultdict(float)
+        # What is freed only together with a sampled block.
+        self._beside: defaultdict[ShadowObject, list[ShadowObject]] = defaultdict(list)
         # Allocations that are not sampled, where one takes one sample at most.
         self._missed: Counter[str] = Counter()
         self._expected_missed: defaultdict[str, float] = defaultdict(float)
@@ -75,7 +77,7 @@ class EstimateOracle(Oracle[SamplingFacts]):
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises EstimateMismatch."""
         if isinstance(action, ReadProfile):
-            self._check_profile(observation)
+            self._check_profile(observation, sampling.period_bytes)
             return
         if self._rule.estimates != "none":
             self._follow_blocks(action, sampling)
@@ -88,6 +90,8 @@ class EstimateOracle(Oracle[SamplingFacts]):
         if action.sampling == "sets period" and self._rule.setting_period == "drops":
             self._stands_for.clear()
         counted_bytes = sampling.counted_bytes
+        if sampling.beside is not None:
+            self._beside[sampling.beside].append(self._shadow.placed_by(action))
         if counted_bytes is None:
             return
         block = self._shadow.placed_by(action)
@@ -95,17 +99,24 @@ class EstimateOracle(Oracle[SamplingFacts]):
         for hit in sampling.hits:
             if self._rule.estimates == "weight":
                 objects = hit.weight / max(counted_bytes, 1)
+            elif self._rule.estimates == "present_probability":
+                objects = 1
             else:
                 # What counts nothing can be sampled only where the rule lets a distance be nothing.
                 assert sampling.period_bytes
-                chance = -math.expm1(-max(counted_bytes, 1) / sampling.period_bytes)
-                objects = 1 / chance
+                objects = one_over_chance(max(counted_bytes, 1), sampling.period_bytes)
             self._stands_for[block] = objects, objects * block.size_bytes
 
-    def _check_profile(self, observation: Observation) -> None:
+    def _check_profile(self, observation: Observation, period_bytes: int | None) -> None:
+        roots = {*self._shadow.roots}
         alive = [
-            self._stands_for[block] for block in self._shadow.roots if block in self._stands_for
+            stands_for
+            for block, stands_for in self._stands_for.items()
+            if block in roots or not roots.isdisjoint(self._beside.get(block, ()))
         ]
+        if self._rule.estimates == "present_probability" and (period_bytes or 1) > 1:
+            scales = [one_over_chance(size, period_bytes or 1) for _, size in alive]
+            alive = [(scale, scale * size) for scale, (_, size) in zip(scales, alive, strict=True)]
         expected = [sum(objects for objects, _ in alive), sum(size for _, size in alive)]
         got = observation.profile
         if got is None or len(got) != len(expected):
@@ -129,6 +140,8 @@ class EstimateOracle(Oracle[SamplingFacts]):
         if counted_bytes is None and not action.allocates:
             return
         obj = self._shadow.placed_by(action)
+        if counted_bytes is None and obj.kind == "block":
+            return
         size_bytes = obj.size_bytes if counted_bytes is None else counted_bytes
         period_bytes = sampling.period_bytes
         beside_callback = observation.minors and self._shadow.callback_bytes
@@ -153,6 +166,11 @@ class EstimateOracle(Oracle[SamplingFacts]):
             if improbability(taken, wanted) + of_missed > IMPROBABLE:
                 why = f"of every {like}; of so many bytes {wanted:.3g} are to be expected"
                 raise EstimateMismatch("samples", round(wanted), taken, why)
+
+
+def one_over_chance(size_bytes: float, period_bytes: int) -> float:
+    """For how many blocks of so many bytes a sampled one stands."""
+    return -1 / math.expm1(-size_bytes / period_bytes)
 
 
 def improbability(times: int, expected: float) -> float:

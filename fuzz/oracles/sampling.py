@@ -15,7 +15,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.oracles.blocks import bytes_counted, bytes_to_move
+from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.clock import (
     NONE,
     Clock,
@@ -67,6 +67,8 @@ class SamplingFacts(NamedTuple):
     """How many samples were not taken in it because sampling was paused."""
     counted_bytes: int | None
     """What its block counted, None if none was counted."""
+    beside: ShadowObject | None
+    """The block beside which its block was put, and with which it is freed."""
     callback_samples: int | None
     """The samples of its callback, None if nobody can tell them from those of the object."""
     callback_was_reported: bool
@@ -121,6 +123,7 @@ class SamplingOracle(Oracle[None]):
         self._nursery_used_bytes = 0
         self._was_enabled = False
         self._sampled_blocks: set[ShadowObject] = set()
+        self._shared = [SharedBlock(self._layout.shared_bytes) for _ in range(contract.threads)]
         self._forget_last_action()
         if shadow.sampling_bytes is not None:
             self._start(shadow.sampling_bytes)
@@ -130,6 +133,7 @@ class SamplingOracle(Oracle[None]):
         self._hits: Sequence[ExpectedSample] = NONE
         self._unheard = 0
         self._counted_bytes: int | None = None
+        self._beside: ShadowObject | None = None
         self._callback_samples: int | None = 0
         self._callback_was_reported = False
         self._place: Place | None = None
@@ -144,6 +148,7 @@ class SamplingOracle(Oracle[None]):
             self._hits,
             self._unheard,
             self._counted_bytes,
+            self._beside,
             self._callback_samples,
             self._callback_was_reported,
             self._place,
@@ -182,7 +187,7 @@ class SamplingOracle(Oracle[None]):
         """
         self._forget_last_action()
         if observation.minors:
-            self._nursery_used_bytes = 0
+            self._empty_nursery()
         samples = 0
         if action.allocates:
             samples = self._allocated(action, observation)
@@ -202,6 +207,12 @@ class SamplingOracle(Oracle[None]):
             self._end_contexts(action)
         self.facts = self._facts()
         return samples
+
+    def _empty_nursery(self) -> None:
+        """A collection has, and nothing is put beside what it has seen."""
+        self._nursery_used_bytes = 0
+        for shared in self._shared:
+            shared.forget()
 
     # What is compared.
 
@@ -321,6 +332,13 @@ class SamplingOracle(Oracle[None]):
         self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
     ) -> int:
         """Count a block for which there is to be room of `size_bytes`."""
+        if size_bytes < self._layout.shared_bytes:
+            if not size_bytes:
+                return 0
+            beside = self._shared[action.thread].place(block, size_bytes)
+            if beside is not block:
+                self._beside = beside
+                return 0
         self._counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
         if self._period_bytes is not None and not self._is_stated:
             samples = observation.samples

@@ -25,7 +25,7 @@ RULE_FIELDS = tuple(
     field.name for field in attrs.fields(SamplingRule) if field.name not in NOT_OF_SAMPLES
 )
 """What of a sampling rule says when an allocation is sampled: all that is not known not to."""
-BLOCK_FIELDS = ("size_classes", "page_bytes")
+BLOCK_FIELDS = ("size_classes", "page_bytes", "shared_bytes")
 """What of a layout says how much room a block has."""
 
 

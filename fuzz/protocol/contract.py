@@ -28,11 +28,13 @@ Distances = Literal[
     "hotspot",
     "ocaml",
     "ddtrace",
+    "go",
+    "go_1_19",
 ]
 Promise = Literal["collections", "memory", "progress", "pressure"]
 DRAWN = (
     *("geometric", "dotnet", "dotnet_document", "jemalloc", "tcmalloc", "gperftools"),
-    *("hotspot", "ocaml", "ddtrace"),
+    *("hotspot", "ocaml", "ddtrace", "go", "go_1_19"),
 )
 """The distances that are drawn at random, and can be foretold."""
 
@@ -111,6 +113,10 @@ class Layout:
     """A block gets the room of the least of these that holds it, in rising order."""
     page_bytes: int = 1
     """One that is larger than all of them gets whole pages."""
+    shared_bytes: int = 0
+    """Blocks that are smaller are put together in one of so many bytes, each aligned by its size:
+    one that is begun for the first of them, and for which alone anything counts. One of 0 bytes
+    lies nowhere (Go)."""
     nonmovable: Literal["outside", "ignored"] = "outside"
     """What an object is that is asked to be non-movable.
 
@@ -127,7 +133,7 @@ class Layout:
         """How much a block has room for."""
         block = self.kinds.get("block")
         requested_bytes += block.fixed_bytes if block else 0
-        class_bytes = self.class_bytes(requested_bytes)
+        class_bytes = self.class_bytes(max(requested_bytes, self.shared_bytes))
         return class_bytes or rounded_up(requested_bytes, self.page_bytes)
 
     def cost(self, kind: str, length: int, nonmovable: bool) -> tuple[int, bool]:
@@ -288,12 +294,24 @@ class SamplingRule:
     reseeds: tuple[int, ...] = ()
     """What each thread's generator begins from anew when a sample is due for the first time, which
     is then decided by a distance drawn from it (gperftools)."""
-    estimates: Literal["none", "probability", "weight"] = "none"
+    new_period: Literal["waits", "samples"] = "waits"
+    """What another period does, sampling that is off being one of 0.
+
+    waits: nothing, until the next distance is drawn.
+    samples: a thread's first allocation since then is sampled, and a distance drawn (Go 1.27).
+    """
+    certain_period_bytes: int = 0
+    """While this is the period, each allocation is sampled, wherever the distance ends."""
+    spent_numbers: int = 0
+    """So many numbers of its generator a thread uses for something else after each distance."""
+    estimates: Literal["none", "probability", "present_probability", "weight"] = "none"
     """What a sample of a block stands for in a profile.
 
     none: nothing is said.
     probability: one over the chance that a block of its counted bytes is sampled,
         1 - exp(-bytes/period) (jemalloc).
+    present_probability: likewise, for the period when the profile is read; one with a period of
+        1, or while sampling is off (Go).
     weight: its weight over its counted bytes (TCMalloc).
     """
     pinning: Literal["excluded", "allowed"] = "excluded"

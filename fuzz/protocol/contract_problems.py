@@ -54,8 +54,10 @@ DRAWN_PERIOD_MAX = 2**53
 """Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
 ZERO_IS_EVERY = ("hotspot", "random", "unstated")
 """Where a period of 0 means that each allocation is sampled."""
-ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc")
+ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc", "go", "go_1_19")
 """Distances that may be 0 for a period of 1: an allocation would be sampled without end."""
+SPENT_MAX = 2**10
+"""So many numbers may pass unused after each distance."""
 SAMPLES_MAX = 2**20
 """So many distances may be drawn for one object, which takes a second."""
 NUMBERS_MAX = 2**16
@@ -89,6 +91,8 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_generators(contract.sampling)
     yield from _problems_of_distances(contract)
     yield from _problems_of_streams(contract)
+    yield from _problems_of_certain_samples(contract.sampling)
+    yield from _problems_of_shared_blocks(contract)
     yield from _problems_of_contexts(contract)
     yield from _problems_of_buffers(contract)
     yield from _problems_of_shown_buffers(contract)
@@ -240,7 +244,8 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
     if rule.generators == "shared" and len(set(rule.seeds)) > 1:
         yield "generators is shared, but seeds differ"
     is_first_known = rule.first_bytes and None not in rule.first_bytes
-    if rule.enabling == "keeps" and not (is_first_known or rule.context_bytes):
+    is_drawn_at_once = rule.initial_period_bytes and rule.distances in DRAWN
+    if rule.enabling == "keeps" and not (is_first_known or rule.context_bytes or is_drawn_at_once):
         yield "enabling is keeps, but first_bytes does not say what"
     least = int(rule.crosses == "at")
     if any(first_bytes is not None and first_bytes < least for first_bytes in rule.first_bytes):
@@ -282,6 +287,28 @@ def _problems_of_streams(contract: Contract) -> Iterator[str]:
     for field in ("samples", "minors"):
         if field not in contract.observes:
             yield f"streams means nothing without {field} in observes"
+
+
+def _problems_of_certain_samples(rule: SamplingRule) -> Iterator[str]:
+    """What ends a distance before its time, or takes of its generator, needs one that is drawn."""
+    if not 0 <= rule.spent_numbers <= SPENT_MAX:
+        yield f"spent_numbers is {rule.spent_numbers}; it must be from 0 to {SPENT_MAX}"
+    ends_early = (rule.new_period, rule.certain_period_bytes) != ("waits", 0)
+    is_plain = rule.distances in DRAWN and not rule.context_bytes and _samples_once(rule)
+    if (ends_early or rule.spent_numbers) and not is_plain:
+        yield (
+            "new_period, certain_period_bytes and spent_numbers mean nothing unless distances are"
+            f" drawn, outside of contexts: {ONE_DRAW}"
+        )
+
+
+def _problems_of_shared_blocks(contract: Contract) -> Iterator[str]:
+    shared_bytes = contract.layout.shared_bytes
+    most = max(contract.layout.size_classes, default=0)
+    if not 0 <= shared_bytes <= most:
+        yield f"shared_bytes is {shared_bytes}; it must be from 0 to {most}, as are size_classes"
+    if shared_bytes and "realloc" in contract.actions:
+        yield "shared_bytes means nothing with realloc"
 
 
 def _problems_of_contexts(contract: Contract) -> Iterator[str]:

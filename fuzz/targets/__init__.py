@@ -3,10 +3,11 @@
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine,
-`dotnet`, a stock runtime of .NET 10, `ocaml`, a stock OCaml 4.13, stock allocators, and Python's
-profilers; several of these under each of two contracts. It may import these folders (but for
-`bugs`, which `references` plants), the protocol, problems and plain, and imports a folder when one
-of its targets is made: a target's own process needs no other. A newcomer begins with `references`.
+`dotnet`, a stock runtime of .NET 10, `ocaml`, a stock OCaml 4.13, `go`, a stock Go, stock
+allocators, and Python's profilers; several of these under each of two contracts. It may import
+these folders (but for `bugs`, which `references` plants), the protocol, problems and plain, and
+imports a folder when one of its targets is made: a target's own process needs no other. A newcomer
+begins with `references`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
 from fuzz.targets.dotnet import RUNTIMES
+from fuzz.targets.go import GOS
 from fuzz.targets.hotspot.hotspot_command import MACHINES
 from fuzz.targets.python_profilers import profilers
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
 OCAML = "ocaml"
 PROGRAMS = (
-    *(PROCESS, INCMINIMARK, *MACHINES, *RUNTIMES, OCAML),
+    *(PROCESS, INCMINIMARK, *MACHINES, *RUNTIMES, OCAML, *GOS),
     *STOCK_ALLOCATORS,
     *profilers.PROFILERS,
 )
@@ -38,6 +40,7 @@ TOLD_APART_BY = {
     **dict.fromkeys(MACHINES, "java"),
     **dict.fromkeys(RUNTIMES, "dotnet"),
     OCAML: "ocaml",
+    **dict.fromkeys(GOS, "go"),
     **dict.fromkeys(STOCK_ALLOCATORS, "library"),
     **dict.fromkeys(profilers.PROFILERS, "python"),
 }
@@ -59,6 +62,7 @@ KNOWN_FINDINGS = {
         ("class-size-vs-request", "placeholder-first-interval", "reseed-drops-sample"),
     ),
     "dotnet-as-documented": ("dotnet", ("rest-of-context-unsampled",)),
+    "go-as-documented": ("go", ("new-rate-sampled", "sampled-a-byte-late", "small-blocks-share")),
     "hotspot-as-documented": (
         "hotspot",
         (
@@ -100,6 +104,8 @@ class TargetOptions:
     """The program with the runtime of `dotnet` in it; None for the wheel's."""
     ocaml: Path | None = None
     """The compiler of `ocaml`; None for the one that is installed."""
+    go: Path | None = None
+    """The program `go` that compiles the mutator of `go`; None for the first that is there."""
     check_invariants: bool = False
     """Whether the collectors of this package look at themselves after each action."""
     fresh_process: bool = False
@@ -113,7 +119,7 @@ class TargetOptions:
         words = ["--command", shlex.join(self.command)] if self.command else []
         if self.timeout_seconds != TIMEOUT_SECONDS:
             words += ["--timeout", f"{self.timeout_seconds:g}s"]
-        for option in ("python", "source", "library", "java", "dotnet", "ocaml"):
+        for option in ("python", "source", "library", "java", "dotnet", "ocaml", "go"):
             place = getattr(self, option)
             words += [f"--{option}", str(place)] if place is not None else []
         words += ["--fresh-process"] if self.fresh_process else []
@@ -179,7 +185,7 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.incminimark import command
 
         return command.driver_command(options.python, options.source)
-    if name in (*MACHINES, *RUNTIMES, OCAML):
+    if name in (*MACHINES, *RUNTIMES, OCAML, *GOS):
         return _command_of_runtime(name, options)
     if name in STOCK_ALLOCATORS:
         return driver_command(name, options.library)
@@ -200,6 +206,10 @@ def _command_of_runtime(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.dotnet import dotnet_command
 
         return dotnet_command.driver_command(name, options.dotnet)
+    if name in GOS:
+        from fuzz.targets.go import go_command
+
+        return go_command.driver_command(name, options.go)
     from fuzz.targets.ocaml import ocaml_command
 
     return ocaml_command.driver_command(options.ocaml)

@@ -146,6 +146,8 @@ OTHER_TARGETS = {
     "dotnet, dotnet-as-documented": "the stock runtime of .NET 10, as it is and as it is said to "
     "be; --dotnet names a program that carries it, or an SDK.",
     "ocaml": "Memprof of a stock OCaml 4.13; --ocaml names its compiler.",
+    "go, go-as-documented": "the runtime of a stock Go, as it is and as it is said to be; "
+    "--go names the program go.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
@@ -176,8 +178,8 @@ def print_targets(console: Console) -> None:
     console.print()
     console.print(
         "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/ocaml.md, "
-        "docs/jemalloc.md, docs/gperftools.md, docs/tcmalloc.md and docs/python-profilers.md have "
-        "the settings."
+        "docs/go.md, docs/jemalloc.md, docs/gperftools.md, docs/tcmalloc.md and "
+        "docs/python-profilers.md have the settings."
     )
     console.print()
     _print_entry(

@@ -173,8 +173,8 @@ _OPTIONS = (
     click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, ocaml, jemalloc, "
-        "gperftools, tcmalloc, ddtrace or scalene; "
+        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, ocaml, go, "
+        "jemalloc, gperftools, tcmalloc, ddtrace or scalene; "
         "see `gcfuzz targets`.",
     ),
     click.option(
@@ -232,6 +232,12 @@ _OPTIONS = (
         help="The ocamlopt of ocaml.  [default: the one that is installed]",
     ),
     click.option(
+        "--go",
+        metavar="PATH",
+        type=PATH,
+        help="The program go that compiles the mutator of go.  [default: the first that is there]",
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
@@ -266,6 +272,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             "java",
             "dotnet",
             "ocaml",
+            "go",
         )
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
@@ -294,8 +301,8 @@ def _words_of(program: str | None) -> tuple[str, ...]:
 before_option = click.option(
     "--before",
     metavar="OLD",
-    help="Run the same traces on two: a --command, --source, --library, --java, --dotnet or "
-    "--python of the --target, "
+    help="Run the same traces on two: a --command, --source, --library, --java, --dotnet, "
+    "--go or --python of the --target, "
     "or, without one, a target.",
 )
 after_option = click.option(

@@ -40,8 +40,8 @@ HARNESS = {
     "fuzz.drawing": "mutator oracles problems protocol",
     "fuzz.engines": "cancellation drawing oracles protocol run",
     "fuzz.targets": "problems protocol plain "
-    "targets.allocators targets.dotnet targets.hotspot targets.incminimark targets.ocaml "
-    "targets.process targets.python_profilers targets.references",
+    "targets.allocators targets.dotnet targets.go targets.hotspot targets.incminimark "
+    "targets.ocaml targets.process targets.python_profilers targets.references",
     "fuzz.targets.process": "cancellation problems protocol",
     "fuzz.targets.allocators": "problems protocol targets.process",
     "fuzz.targets.incminimark": "problems",
@@ -49,6 +49,7 @@ HARNESS = {
     "fuzz.targets.dotnet": "problems protocol targets.process",
     "fuzz.targets.ocaml": "problems protocol targets.process",
     "fuzz.targets.python_profilers": "problems protocol targets.process",
+    "fuzz.targets.go": "problems protocol targets.process",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "

@@ -5,8 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.blocks import bytes_counted, bytes_to_move
+from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.distances import distances_of
 from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
 from fuzz.protocol.actions import (
@@ -491,3 +491,30 @@ def test_what_stands_before_a_block_counts(blocks: Contract) -> None:
     judge = Judge(blocks, layout={"kinds": kinds}, counts="requested")
     judge.hear(Malloc(9), size=32)
     assert judge.until() == UNTIL - 19
+
+
+@pytest.mark.parametrize(
+    ("sizes", "begun"),
+    [
+        ((7, 4, 5), (True, False, True)),
+        ((8, 7, 1), (True, False, False)),
+        ((1, 8, 8), (True, False, True)),
+        ((15, 12, 4), (True, True, False)),
+        ((4, 13, 12), (True, True, False)),
+    ],
+)
+def test_small_blocks_share_one_until_it_is_full(
+    sizes: tuple[int, ...], begun: tuple[bool, ...]
+) -> None:
+    shared = SharedBlock(16)
+    blocks = [ShadowObject("block", 1, size, 0, (16, True)) for size in sizes]
+    beside = [shared.place(block, size) for block, size in zip(blocks, sizes, strict=True)]
+    assert tuple(place is block for place, block in zip(beside, blocks, strict=True)) == begun
+
+
+def test_after_a_collection_another_shared_block_is_begun() -> None:
+    shared = SharedBlock(16)
+    blocks = [ShadowObject("block", 1, 1, 0, (16, True)) for _ in range(2)]
+    shared.place(blocks[0], 1)
+    shared.forget()
+    assert shared.place(blocks[1], 1) is blocks[1]

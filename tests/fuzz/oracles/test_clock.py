@@ -141,6 +141,27 @@ def test_the_present_distance_stays_when_the_period_changes() -> None:
     assert clock.until_bytes == distances_of("geometric", 3).draw(10**6)
 
 
+def test_another_period_may_have_the_next_allocation_sampled() -> None:
+    rule = {"new_period": "samples", "enabling": "keeps", "initial_period_bytes": PERIOD}
+    clock = clock_of(PERIOD, distances="go", seeds=(1,), **rule, **ONE)
+    taken = [len(clock.allocate(1, True, period)) for period in (PERIOD, 7, None, None, 7)]
+    assert taken == [0, 1, 1, 0, 1]
+
+
+def test_while_a_period_is_certain_each_allocation_is_sampled() -> None:
+    rule = {"certain_period_bytes": 1, "enabling": "keeps", "initial_period_bytes": 10**6}
+    clock = clock_of(10**6, distances="go", seeds=(1,), **rule, **ONE)
+    taken = [len(clock.allocate(1, True, period)) for period in (10**6, 1, 1)]
+    assert taken == [0, 1, 1]
+
+
+def test_numbers_that_are_spent_are_not_drawn_from() -> None:
+    clock = clock_of(PERIOD, distances="go", seeds=(1,), spent_numbers=2, **ONE)
+    clock.count(10**6, PERIOD)
+    distances = distances_of("go", 1)
+    assert clock.until_bytes == [distances.draw(PERIOD) for _ in range(4)][3]
+
+
 RESEEDED = {"distances": "gperftools", "seeds": (1,), "first_bytes": (10,), "reseeds": (9,), **ONE}
 
 

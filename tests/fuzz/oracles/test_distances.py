@@ -281,3 +281,14 @@ def test_with_an_interval_of_0_hotspot_draws_nothing() -> None:
     distances = Hotspot(3)
     assert distances.draw(0) == 0
     assert distances.draw(PERIOD) == Hotspot(3).draw(PERIOD)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("go", [15, 1206, 260, 11758, 498]), ("go_1_19", [512, 8977, 6950, 19, 12301])],
+)
+def test_gos_distances_are_those_with_which_it_was_foretold(name: str, expected: list[int]) -> None:
+    distances = distances_of(name, 1)
+    assert drawn(distances, 4096, 5) == expected
+    assert (distances.draw(1), distances.draw(0)) == (0, 2**63 - 1)
+    assert distances.draw(2**40) < 26 * 0x7000000

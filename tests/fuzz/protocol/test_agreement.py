@@ -43,6 +43,9 @@ OTHER: dict[str, Any] = {
     "reseeds": (4, 5, 6),
     "frees": "counted",
     "unsampled_bytes": 112,
+    "new_period": "samples",
+    "certain_period_bytes": 1,
+    "spent_numbers": 16,
 }
 """Another value for each field of the allocator's rule that says when an allocation is sampled."""
 
@@ -118,7 +121,7 @@ def test_where_sampling_is_never_on_its_rule_does_not_matter(blocks: Contract, f
     assert disagreement(made_under(off, EnableSampling(8)), other) is not None
 
 
-@pytest.mark.parametrize(("field", "other"), [*zip(BLOCK_FIELDS, [(8, 16), 4096], strict=True)])
+@pytest.mark.parametrize(("field", "other"), [*zip(BLOCK_FIELDS, [(8, 16), 4096, 8], strict=True)])
 def test_the_room_of_blocks_matters_where_there_are_some(
     blocks: Contract, field: str, other: object
 ) -> None:

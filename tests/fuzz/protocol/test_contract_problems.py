@@ -403,6 +403,11 @@ def test_a_mistake_in_contexts_is_told(
             "first_bytes and reseeds mean nothing where distances is unstated",
         ),
         ({"initial_period_bytes": -5}, "initial_period_bytes is -5; it must be from 1 to"),
+        ({"spent_numbers": 1025}, "spent_numbers is 1025; it must be from 0 to 1024"),
+        (
+            {"certain_period_bytes": 1, "samples_per_allocation": "all"},
+            "new_period, certain_period_bytes and spent_numbers mean nothing unless distances are",
+        ),
     ],
     ids=str,
 )
@@ -411,6 +416,15 @@ def test_a_mistake_in_a_rule_is_told(
 ) -> None:
     [told] = problems_with(blocks, sampling=rule_with(blocks, **changes))
     assert told.startswith(problem)
+
+
+def test_a_mistake_in_shared_blocks_is_told(blocks: Contract) -> None:
+    most = blocks.layout.size_classes[-1]
+    layout = attrs.evolve(blocks.layout, shared_bytes=most + 1)
+    assert problems_with(blocks, layout=layout) == [
+        f"shared_bytes is {most + 1}; it must be from 0 to {most}, as are size_classes",
+        "shared_bytes means nothing with realloc",
+    ]
 
 
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])

@@ -1,0 +1,323 @@
+// The mutator of the target `go`: it does what it is asked on standard input, one thing at a time.
+//
+// A question is two numbers, and an answer four. Once it serves, it allocates nothing but what it is
+// asked for. Invariant: of the runtime's sampler the generator is set when a trace begins, put back
+// after a collection, and told when asked for; the bytes until the next sample are never looked at.
+package main
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"syscall"
+	"unsafe"
+)
+
+const (
+	begin = iota
+	seed
+	look
+	allocate
+	free
+	setRate
+	profile
+	collect
+	setCollector
+)
+
+const (
+	recordsMax = 1 << 12
+	blocksMax  = 1 << 14
+	never      = -1 // The percentage of growth with which the collector runs when asked only.
+)
+
+var (
+	question    [2]int64
+	answer      [4]int64
+	blocks      = make([][]byte, 0, blocksMax)
+	records     = make([]runtime.MemProfileRecord, recordsMax)
+	collections debug.GCStats
+	// What asks for a block: where in its stack it is, and at which call.
+	depth int
+	site  uintptr
+
+	// What the runtime's own file tells of it.
+	generator  unsafe.Pointer // Of the first thread, from which distances are drawn.
+	isWide     bool           // Whether that has 64 bits.
+	hasRate    bool           // Whether each processor knows the rate of its last sample.
+	inUse      *int           // How often the first thread's cache for stack walks is in use.
+	cycle      *uint32        // In how many collections the profile tells what is allocated.
+	postSweep  func()         // Tells what belongs to the next one.
+	scale      func(count, size, rate int64) (int64, int64)
+	scalesSize bool // Whether that is told the size of one.
+)
+
+func init() {
+	// The main goroutine keeps the first thread.
+	runtime.LockOSThread()
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(never)
+}
+
+func main() {
+	if len(os.Args) > 1 {
+		pprof.WriteHeapProfile(os.Stdout) // So that it is linked.
+	}
+	findPlaces()
+	warmUp()
+	fmt.Printf("%-32.32s%-16t%-16t", runtime.Version(), isWide, hasRate)
+	for transfer(syscall.SYS_READ, 0, unsafe.Pointer(&question), unsafe.Sizeof(question)) {
+		answer = [4]int64{}
+		perform(question[1])
+		debug.ReadGCStats(&collections)
+		answer[3] = collections.NumGC
+		transfer(syscall.SYS_WRITE, 1, unsafe.Pointer(&answer), unsafe.Sizeof(answer))
+	}
+}
+
+// The scheduler hears nothing of such a call, so that the thread keeps its processor.
+func transfer(call uintptr, file uintptr, data unsafe.Pointer, size uintptr) bool {
+	done, _, _ := syscall.RawSyscall(call, file, uintptr(data), size)
+	return done == size
+}
+
+func perform(number int64) {
+	switch question[0] {
+	case begin:
+		beginTrace(int(number))
+	case seed:
+		setState(number)
+	case look:
+		answer[0] = state()
+	case allocate:
+		if len(blocks) == blocksMax || number < 0 {
+			answer[2] = -1
+			break
+		}
+		before, others := sampled()
+		block := newBlock(int(number))
+		after, othersAfter := sampled()
+		blocks = append(blocks, block)
+		answer[0], answer[1] = after-before, othersAfter-others
+		if number > 0 {
+			// Both ends are stamped, and were zero.
+			answer[2] = int64(block[0] | block[number-1])
+			block[0], block[number-1] = stamp(block), stamp(block)
+		}
+	case free:
+		if number < 0 || number >= int64(len(blocks)) {
+			answer[2] = -1
+			break
+		}
+		block := blocks[number]
+		if size := len(block); size > 0 {
+			answer[2] = int64((block[0] ^ stamp(block)) | (block[size-1] ^ stamp(block)))
+		}
+		copy(blocks[number:], blocks[number+1:])
+		blocks[len(blocks)-1] = nil
+		blocks = blocks[:len(blocks)-1]
+	case setRate:
+		runtime.MemProfileRate = int(number)
+	case profile:
+		// A block in which small ones are put together outlives the first.
+		collectAll()
+		collectAll()
+		answer[0], answer[1] = totals()
+	case collect:
+		collectAll()
+	case setCollector:
+		debug.SetGCPercent(int(number))
+	}
+}
+
+func state() int64 {
+	if isWide {
+		return *(*int64)(generator)
+	}
+	return int64(*(*uint32)(generator))
+}
+
+func setState(number int64) {
+	if isWide {
+		*(*int64)(generator) = number
+	} else {
+		*(*uint32)(generator) = uint32(number)
+	}
+}
+
+// A lock of the runtime's that another thread waits for may take a number of the generator, which
+// is put back then: whether one waits is chance.
+func collectAll() {
+	number := state()
+	runtime.GC()
+	setState(number)
+}
+
+//go:noinline
+func newBlock(size int) []byte {
+	return make([]byte, size)
+}
+
+func stamp(block []byte) byte {
+	return byte(len(block)) | 1
+}
+
+// Forget all, and end the present distance: what is allocated next draws one for this rate.
+func beginTrace(rate int) {
+	for index := range blocks {
+		blocks[index] = nil
+	}
+	blocks = blocks[:0]
+	runtime.GC()
+	// With this each allocation is sampled, and the distance is 0 after it.
+	runtime.MemProfileRate = 1
+	newBlock(16)
+	runtime.MemProfileRate = rate
+}
+
+// How many blocks the profile has of those asked for, and of all else.
+func sampled() (ours int64, others int64) {
+	*cycle += 2
+	postSweep()
+	*cycle -= 2
+	count, isComplete := runtime.MemProfile(records, true)
+	if !isComplete {
+		panic("the profile has too many records")
+	}
+	for index := 0; index < count; index++ {
+		if record := &records[index]; record.Stack0[depth] == site {
+			ours += record.AllocObjects
+		} else {
+			others += record.AllocObjects
+		}
+	}
+	return
+}
+
+// How many blocks in use the samples stand for, and how many bytes, as `go tool pprof` has it.
+func totals() (objects int64, bytes int64) {
+	sampled()
+	count, _ := runtime.MemProfile(records, false)
+	for index := 0; index < count; index++ {
+		record := &records[index]
+		inUse := record.InUseObjects()
+		if record.Stack0[depth] != site || inUse == 0 {
+			continue
+		}
+		size := record.InUseBytes()
+		if scalesSize {
+			size /= inUse
+		}
+		some, theirBytes := scale(inUse, size, int64(runtime.MemProfileRate))
+		objects += some
+		bytes += theirBytes
+	}
+	return
+}
+
+// All is done once, so that nothing is allocated for the first time later on.
+func warmUp() {
+	makeThreads()
+	runtime.MemProfileRate = 1
+	_, size := scale(2, 16, 1)
+	scalesSize = size == 32
+	if inUse != nil {
+		// Or else how many numbers a stack walk takes of the generator is a matter of that cache.
+		*inUse = 1
+	}
+	question[0] = allocate
+	perform(77_777)
+	for _, record := range records {
+		if record.AllocObjects == 0 || record.AllocBytes/record.AllocObjects != 81_920 {
+			continue
+		}
+		for index, call := range record.Stack() {
+			if runtime.FuncForPC(call-1).Name() == "main.perform" {
+				depth, site = index, call
+			}
+		}
+	}
+	for range [3]int{} {
+		debug.ReadGCStats(&collections)
+		beginTrace(1)
+		perform(1)
+		totals()
+	}
+}
+
+// Collections take other threads, for each of which the runtime would allocate.
+func makeThreads() {
+	const threads = 16
+	begun, over := make(chan bool), make(chan bool)
+	for range [threads]int{} {
+		go func() {
+			runtime.LockOSThread()
+			begun <- true
+			<-over
+			runtime.UnlockOSThread()
+		}()
+	}
+	for range [threads]int{} {
+		<-begun
+	}
+	close(over)
+}
+
+// Functions and variables by their symbols, and fields by the debug information.
+func findPlaces() {
+	file, err := elf.Open("/proc/self/exe")
+	check(err)
+	defer file.Close()
+	symbols, err := file.Symbols()
+	check(err)
+	places := map[string]unsafe.Pointer{}
+	for _, symbol := range symbols {
+		places[symbol.Name] = unsafe.Add(nil, int(symbol.Value))
+	}
+	cycle = (*uint32)(places["runtime.mProfCycle"])
+	sweep, scaling := places["runtime.mProf_PostSweep"], places["runtime/pprof.scaleHeapSample"]
+	sweepAt, scalingAt := &sweep, &scaling
+	postSweep = *(*func())(unsafe.Pointer(&sweepAt))
+	scale = *(*func(int64, int64, int64) (int64, int64))(unsafe.Pointer(&scalingAt))
+	data, err := file.DWARF()
+	check(err)
+	for entries := data.Reader(); ; {
+		entry, err := entries.Next()
+		check(err)
+		if entry == nil {
+			break
+		}
+		name := entry.Val(dwarf.AttrName)
+		if entry.Tag != dwarf.TagStructType || name != "runtime.m" && name != "runtime.mcache" {
+			continue
+		}
+		described, err := data.Type(entry.Offset)
+		check(err)
+		for _, field := range described.(*dwarf.StructType).Field {
+			switch field.Name {
+			case "fastrand", "cheaprand":
+				generator = unsafe.Add(places["runtime.m0"], int(field.ByteOffset))
+				isWide = field.Type.Size() == 8
+			case "memProfRate":
+				hasRate = true
+			case "pcvalueCache":
+				cache := field.Type.(*dwarf.TypedefType).Type.(*dwarf.StructType)
+				offset := field.ByteOffset + cache.Field[len(cache.Field)-1].ByteOffset
+				inUse = (*int)(unsafe.Add(places["runtime.m0"], int(offset)))
+			}
+		}
+	}
+	if generator == nil || cycle == nil || sweep == nil || scaling == nil {
+		panic("this version of Go is not known")
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
