@@ -13,7 +13,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from secrets import token_hex
+from tempfile import gettempdir
 
 import attrs
 
@@ -103,16 +104,16 @@ class DdtraceTarget(ProfilerTarget):
 
     def __init__(self, name: str, python: str) -> None:
         super().__init__(name, python)
-        self._folder = TemporaryDirectory(prefix="gcfuzz-")
+        # No folder, which would stay behind a program that is killed.
+        self._output = str(Path(gettempdir(), f"gcfuzz-{token_hex()}"))
         self._mutator: Mutator | None = None
         self._reports = 0
 
     @property
     def mutator(self) -> Mutator:
         if self._mutator is None:
-            output = str(Path(self._folder.name, "profile"))
             try:
-                self._mutator = Mutator(self.python, DDTRACE, (output,), NOTHING_ELSE)
+                self._mutator = Mutator(self.python, DDTRACE, (self._output,), NOTHING_ELSE)
             except BadInputError as problem:
                 raise BadInputError(f"{problem}: {HOW_TO_INSTALL}") from problem
         return self._mutator
@@ -138,7 +139,7 @@ class DdtraceTarget(ProfilerTarget):
         """What a command has reported: the values of each sample, by name."""
         self.mutator.ask(what, number)
         self._reports += 1
-        stem = f"{self._folder.name}/profile.{self.mutator.process.pid}.{self._reports}"
+        stem = f"{self._output}.{self.mutator.process.pid}.{self._reports}"
         profile = Path(f"{stem}.pprof")
         data = zstd.decompress(profile.read_bytes())
         profile.unlink()
@@ -149,7 +150,6 @@ class DdtraceTarget(ProfilerTarget):
         """End the process."""
         if self._mutator is not None:
             self._mutator.close()
-        self._folder.cleanup()
 
 
 def samples_in(profile: bytes) -> Iterator[dict[str, int]]:
