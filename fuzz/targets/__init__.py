@@ -70,6 +70,7 @@ KNOWN_FINDINGS = {
             "hotspot/deaf-after-enabling",
         ),
     ),
+    OCAML: ("ocaml", ("first-words-after-collection",)),
     profilers.DDTRACE_AS_DOCUMENTED: (
         "ddtrace",
         ("counts-cut-off", "processes-alike", "small-sites-drown"),
