@@ -9,6 +9,7 @@ was told of. Addresses and collections are nothing to it, but that a collection 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal, overload
@@ -104,13 +105,15 @@ class Clock(ABC):
         assert self._first_bytes is not None
         self.until_bytes, self._first_bytes = self._first_bytes, None
 
-    def start(self, period_bytes: int) -> None:
-        """Count from here on."""
+    def start(self, period_bytes: int, seed: int | None = None) -> None:
+        """Count from here on. No seed: nothing was said of it."""
+        if seed is not None and self._rule.enabling == "reseeds":
+            self._distances.reseed(seed)
         self._distances.restart()
         self._drawn_for_bytes = period_bytes
         if self._first_bytes is not None:
             self._begin()
-        elif self._rule.enabling == "draws":
+        elif self._rule.enabling != "keeps":
             self._draw(period_bytes)
         self._distance_bytes = self.until_bytes
 
@@ -181,6 +184,9 @@ class Clock(ABC):
         offset = until_bytes - 1 + self._due_at
         if self._rule.weights == "since":
             return ExpectedSample(offset, self._distance_bytes - until_bytes + size_bytes)
+        if self._rule.weights == "whole_objects":
+            objects = -1 / math.expm1(-size_bytes / self._drawn_for_bytes)
+            return ExpectedSample(offset, math.floor(objects + 0.5) * size_bytes)
         return ExpectedSample(offset, self._drawn_for_bytes + size_bytes - offset - 1)
 
     def _draw(self, period_bytes: int) -> None:
@@ -239,8 +245,8 @@ class StreamsClock(DrawnClock):
         self._outside = DrawnClock(rule, thread, distances)
 
     @override
-    def start(self, period_bytes: int) -> None:
-        self._outside.start(period_bytes)
+    def start(self, period_bytes: int, seed: int | None = None) -> None:
+        self._outside.start(period_bytes, seed)
         self._draw(period_bytes)
 
     def allocate_of_kind(

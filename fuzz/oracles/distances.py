@@ -35,6 +35,10 @@ each is foretold. Invariant: a sequence is a matter of its seed and of the perio
                  (Go 1.27, malloc.go, rand.go and fastlog2.go)
     go_1_19      the same, by a word of 64 bits, s += 0xa0761d6478bd642f, xored with
                  0xe7037ed1a0b428db, of whose halves, xored, the lowest 32 bits count (stubs.go)
+    v8           xorshift128+, begun with MurmurHash3's end of the seed without its lowest 20 bits,
+                 which say how many numbers to pass by; u = the upper 52 bits / 2^52:
+                 floor(-ln u * period), at least 8 and at most 2^31 - 1
+                 (V8 11.3, sampling-heap-profiler.cc and random-number-generator.cc)
     geometric    splitmix64, u = its upper 53 bits / 2^53: floor(ln(1-u) / ln(1 - 1/period)) + 1
 """
 
@@ -360,6 +364,38 @@ class GoWide(Go):
     BITS, STEP, MASK = 64, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB
 
 
+class V8(Distances):
+    """V8's, from its generator's seed, and a place in the numbers that follow."""
+
+    PLACE_BITS = 20
+    LEAST, MOST = 8, 2**31 - 1
+
+    def __init__(self, seed: int) -> None:
+        first = self._mixed(seed >> self.PLACE_BITS)
+        self._words = first, self._mixed(first ^ BITS_64)
+        for _ in range(seed % 2**self.PLACE_BITS):
+            self._step()
+
+    @staticmethod
+    def _mixed(word: int) -> int:
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+            word = (word ^ word >> 33) * factor & BITS_64
+        return word ^ word >> 33
+
+    def _step(self) -> int:
+        before, word = self._words
+        before ^= before << 23 & BITS_64
+        self._words = word, before ^ before >> 17 ^ word ^ word >> 26
+        return word
+
+    @override
+    def draw(self, period_bytes: int) -> int:
+        upper = self._step() >> 12
+        if not upper:
+            return self.MOST
+        return min(max(int(-math.log(upper / 2**52) * period_bytes), self.LEAST), self.MOST)
+
+
 class Geometric(Distances):
     """A geometric one with the mean of the period, from the state of a splitmix64 generator."""
 
@@ -387,6 +423,7 @@ SEQUENCES: dict[str, Callable[[int], Distances]] = {
     "ddtrace": Ddtrace,
     "go": Go,
     "go_1_19": GoWide,
+    "v8": V8,
 }
 """What is drawn, by the contract's name for it."""
 

@@ -38,6 +38,14 @@ PAUSING = ("pauses", "resumes")
 _UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
 
 
+WEIGHTS = {
+    "passed": "the period of the distance, and the bytes beyond the one that was drawn",
+    "since": "all bytes that count since the last sample",
+    "whole_objects": "the bytes of as many whole objects as make one sample",
+}
+"""What a sample stands for, in words."""
+
+
 class SamplingMismatch(Mismatch):
     """An allocation was sampled too often, or not often enough, or cost the wrong bytes."""
 
@@ -166,8 +174,10 @@ class SamplingOracle(Oracle[None]):
         before = self.facts
         if action.allocates:
             self._clocks[action.thread].hear(observation)
-        if isinstance(action, BeginThread):
-            self._check_birth(observation)
+        if isinstance(action, BeginThread) and self._rule.births == "reseeds":
+            self._check_seed(observation, "of a thread that begins")
+        if action.sampling == "starts" and self._rule.enabling == "reseeds":
+            self._check_seed(observation, "of enabling")
         expected = self.follow(action, observation)
         if action.allocates or isinstance(action, Realloc):
             self._check_cost(action, observation)
@@ -200,7 +210,7 @@ class SamplingOracle(Oracle[None]):
         elif isinstance(action, RunAtOnce):
             samples = 0 if self._period_bytes is None else observation.samples
         elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
-            self._toggled(action)
+            self._toggled(action, observation.seed)
         elif self._period_bytes is not None and isinstance(self._clocks[0], StreamsClock):
             self._clocks[0].collect(observation.minors, self._period_bytes)
         if observation.minors and self._has_contexts:
@@ -216,9 +226,9 @@ class SamplingOracle(Oracle[None]):
 
     # What is compared.
 
-    def _check_birth(self, observation: Observation) -> None:
-        if self._rule.births == "reseeds" and observation.seed is None:
-            raise SamplingMismatch("seed", "a number", None, "of a thread that begins")
+    def _check_seed(self, observation: Observation, why: str) -> None:
+        if observation.seed is None:
+            raise SamplingMismatch("seed", "a number", None, why)
 
     def _check_cost(self, action: Action, observation: Observation) -> None:
         """What the new object cost is what the layout says."""
@@ -236,7 +246,7 @@ class SamplingOracle(Oracle[None]):
             why = "the byte of the object at which the distance ends"
             raise SamplingMismatch("offsets", offsets, observation.offsets, why)
         if "weights" in self._observes and observation.weights != weights:
-            why = "the period of the distance, and the bytes beyond the one that was drawn"
+            why = WEIGHTS[self._rule.weights]
             raise SamplingMismatch("weights", weights, observation.weights, why)
 
     # What is counted.
@@ -353,13 +363,13 @@ class SamplingOracle(Oracle[None]):
 
     # What starts and ends a count.
 
-    def _start(self, period_bytes: int) -> None:
+    def _start(self, period_bytes: int, seed: int | None = None) -> None:
         self._period_bytes = period_bytes
         self._was_enabled = True
         for clock in self._clocks:
-            clock.start(period_bytes)
+            clock.start(period_bytes, seed)
 
-    def _toggled(self, action: Action) -> None:
+    def _toggled(self, action: Action, seed: int | None) -> None:
         """Enabled or disabled; what goes on counting for another period, or unheard, goes on."""
         self._last_period_bytes = getattr(action, "period_bytes", self._last_period_bytes)
         goes_on = action.sampling in PAUSING and self._rule.paused != "stopped"
@@ -367,7 +377,7 @@ class SamplingOracle(Oracle[None]):
         if action.sampling == "sets period" or goes_on or period_bytes is None:
             self._period_bytes = period_bytes
         else:
-            self._start(period_bytes)
+            self._start(period_bytes, seed)
 
     def _end_contexts(self, action: Action) -> None:
         """A collection ends all contexts. One that an allocation causes comes before its object.

@@ -30,11 +30,12 @@ Distances = Literal[
     "ddtrace",
     "go",
     "go_1_19",
+    "v8",
 ]
 Promise = Literal["collections", "memory", "progress", "pressure"]
 DRAWN = (
     *("geometric", "dotnet", "dotnet_document", "jemalloc", "tcmalloc", "gperftools"),
-    *("hotspot", "ocaml", "ddtrace", "go", "go_1_19"),
+    *("hotspot", "ocaml", "ddtrace", "go", "go_1_19", "v8"),
 )
 """The distances that are drawn at random, and can be foretold."""
 
@@ -226,12 +227,14 @@ class SamplingRule:
     renewed_by: tuple[Literal["collections", "callbacks"], ...] = ()
     """What the nursery's distance begins anew after: each minor collection, which comes before an
     object in the nursery and after one outside; the callback of an object that was sampled."""
-    weights: Literal["none", "passed", "since"] = "none"
+    weights: Literal["none", "passed", "since", "whole_objects"] = "none"
     """What a sample is said to stand for.
 
     none: nothing is said.
     passed: the period, and what of the allocation lies beyond the byte that was drawn (TCMalloc).
     since: all bytes that count since the last sample (ddtrace, Scalene).
+    whole_objects: as many objects of its size as make one sample, 1 / (1 - exp(-bytes/period)),
+        rounded to a whole number, in bytes (V8).
     """
     frees: Literal["ignored", "counted"] = "ignored"
     """What freeing a block does.
@@ -263,12 +266,13 @@ class SamplingRule:
     keeps: they stay.
     drops: they are forgotten (jemalloc's `prof.reset`).
     """
-    enabling: Literal["draws", "keeps"] = "draws"
+    enabling: Literal["draws", "keeps", "reseeds"] = "draws"
     """What enabling does, each time.
 
     draws: a distance begins.
     keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`. In a
         context there is none before one is drawn, nor once it was passed unsampled (.NET 10).
+    reseeds: the generator begins anew, from the observation's `seed`, and then a distance (V8).
     """
     generators: Literal["each", "shared"] = "each"
     """Whose generator it is from which distances are drawn.

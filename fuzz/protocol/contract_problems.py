@@ -401,8 +401,9 @@ def _problems_of_threads(contract: Contract) -> Iterator[str]:
     rule = contract.sampling
     if "limit" in contract.observes and (contract.threads > 1 or rule.context_bytes):
         yield "limit means nothing where threads, or contexts, have their own"
-    if rule.births == "reseeds" and "seed" not in contract.observes:
-        yield "births is reseeds, which nobody can judge without seed in observes"
+    for name in ("births", "enabling"):
+        if getattr(rule, name) == "reseeds" and "seed" not in contract.observes:
+            yield f"{name} is reseeds, which nobody can judge without seed in observes"
     if "set_callback" in contract.actions and (rule.paused != "stopped" or rule.context_bytes):
         yield "set_callback means nothing where pausing goes on counting, or with context_bytes"
 
@@ -435,7 +436,7 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
         yield f"offsets means nothing where distances is {rule.distances}"
     if "weights" in observes and rule.weights == "none":
         yield "weights is observed, but the rule says nothing of weights"
-    if rule.weights == "passed" and rule.distances not in DRAWN:
+    if rule.weights in ("passed", "whole_objects") and rule.distances not in DRAWN:
         yield f"weights means nothing where distances is {rule.distances}"
     if rule.weights == "since" and not (_samples_once(rule) and rule.is_stated):
         yield f"weights is since, which means nothing unless distances are stated: {ONE_DRAW}"

@@ -3,11 +3,11 @@
 `make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine,
-`dotnet`, a stock runtime of .NET 10, `ocaml`, a stock OCaml 4.13, `go`, a stock Go, stock
-allocators, and Python's profilers; several of these under each of two contracts. It may import
-these folders (but for `bugs`, which `references` plants), the protocol, problems and plain, and
-imports a folder when one of its targets is made: a target's own process needs no other. A newcomer
-begins with `references`.
+`dotnet`, a stock runtime of .NET 10, `ocaml`, a stock OCaml 4.13, `go`, a stock Go, `v8`, a stock
+Node, stock allocators, and Python's profilers; several of these under each of two contracts. It may
+import these folders (but for `bugs`, which `references` plants), the protocol, problems and plain,
+and imports a folder when one of its targets is made: a target's own process needs no other. A
+newcomer begins with `references`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from fuzz.targets.hotspot.hotspot_command import MACHINES
 from fuzz.targets.python_profilers import profilers
 
 REFERENCE, PROCESS, INCMINIMARK = "reference", "process", "incminimark"
-OCAML = "ocaml"
+OCAML, V8 = "ocaml", "v8"
 PROGRAMS = (
-    *(PROCESS, INCMINIMARK, *MACHINES, *RUNTIMES, OCAML, *GOS),
+    *(PROCESS, INCMINIMARK, *MACHINES, *RUNTIMES, OCAML, *GOS, V8),
     *STOCK_ALLOCATORS,
     *profilers.PROFILERS,
 )
@@ -41,6 +41,7 @@ TOLD_APART_BY = {
     **dict.fromkeys(RUNTIMES, "dotnet"),
     OCAML: "ocaml",
     **dict.fromkeys(GOS, "go"),
+    V8: "node",
     **dict.fromkeys(STOCK_ALLOCATORS, "library"),
     **dict.fromkeys(profilers.PROFILERS, "python"),
 }
@@ -107,6 +108,8 @@ class TargetOptions:
     """The compiler of `ocaml`; None for the one that is installed."""
     go: Path | None = None
     """The program `go` that compiles the mutator of `go`; None for the first that is there."""
+    node: Path | None = None
+    """The Node of `v8`; None for the one that is on PATH."""
     check_invariants: bool = False
     """Whether the collectors of this package look at themselves after each action."""
     fresh_process: bool = False
@@ -120,7 +123,7 @@ class TargetOptions:
         words = ["--command", shlex.join(self.command)] if self.command else []
         if self.timeout_seconds != TIMEOUT_SECONDS:
             words += ["--timeout", f"{self.timeout_seconds:g}s"]
-        for option in ("python", "source", "library", "java", "dotnet", "ocaml", "go"):
+        for option in ("python", "source", "library", "java", "dotnet", "ocaml", "go", "node"):
             place = getattr(self, option)
             words += [f"--{option}", str(place)] if place is not None else []
         words += ["--fresh-process"] if self.fresh_process else []
@@ -186,7 +189,7 @@ def _command_of(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.incminimark import command
 
         return command.driver_command(options.python, options.source)
-    if name in (*MACHINES, *RUNTIMES, OCAML, *GOS):
+    if name in (*MACHINES, *RUNTIMES, OCAML, *GOS, V8):
         return _command_of_runtime(name, options)
     if name in STOCK_ALLOCATORS:
         return driver_command(name, options.library)
@@ -211,6 +214,10 @@ def _command_of_runtime(name: str, options: TargetOptions) -> tuple[str, ...]:
         from fuzz.targets.go import go_command
 
         return go_command.driver_command(name, options.go)
+    if name == V8:
+        from fuzz.targets.v8 import v8_command
+
+        return v8_command.driver_command(options.node)
     from fuzz.targets.ocaml import ocaml_command
 
     return ocaml_command.driver_command(options.ocaml)

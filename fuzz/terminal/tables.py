@@ -148,6 +148,7 @@ OTHER_TARGETS = {
     "ocaml": "Memprof of a stock OCaml 4.13; --ocaml names its compiler.",
     "go, go-as-documented": "the runtime of a stock Go, as it is and as it is said to be; "
     "--go names the program go.",
+    "v8": "V8's sampling heap profiler, in a stock Node 20; --node names one.",
     "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
     "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
     "as it is and as it is said to be.",
@@ -178,7 +179,7 @@ def print_targets(console: Console) -> None:
     console.print()
     console.print(
         "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/ocaml.md, "
-        "docs/go.md, docs/jemalloc.md, docs/gperftools.md, docs/tcmalloc.md and "
+        "docs/go.md, docs/v8.md, docs/jemalloc.md, docs/gperftools.md, docs/tcmalloc.md and "
         "docs/python-profilers.md have the settings."
     )
     console.print()

@@ -173,7 +173,7 @@ _OPTIONS = (
     click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, ocaml, go, "
+        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, ocaml, go, v8, "
         "jemalloc, gperftools, tcmalloc, ddtrace or scalene; "
         "see `gcfuzz targets`.",
     ),
@@ -238,6 +238,9 @@ _OPTIONS = (
         help="The program go that compiles the mutator of go.  [default: the first that is there]",
     ),
     click.option(
+        "--node", metavar="PATH", type=PATH, help="The Node of v8.  [default: the one on PATH]"
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
@@ -273,6 +276,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             "dotnet",
             "ocaml",
             "go",
+            "node",
         )
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
@@ -302,7 +306,7 @@ before_option = click.option(
     "--before",
     metavar="OLD",
     help="Run the same traces on two: a --command, --source, --library, --java, --dotnet, "
-    "--go or --python of the --target, "
+    "--go, --node or --python of the --target, "
     "or, without one, a target.",
 )
 after_option = click.option(

@@ -41,7 +41,8 @@ HARNESS = {
     "fuzz.engines": "cancellation drawing oracles protocol run",
     "fuzz.targets": "problems protocol plain "
     "targets.allocators targets.dotnet targets.go targets.hotspot targets.incminimark "
-    "targets.ocaml targets.process targets.python_profilers targets.references",
+    "targets.ocaml targets.process targets.python_profilers targets.references "
+    "targets.v8",
     "fuzz.targets.process": "cancellation problems protocol",
     "fuzz.targets.allocators": "problems protocol targets.process",
     "fuzz.targets.incminimark": "problems",
@@ -50,6 +51,7 @@ HARNESS = {
     "fuzz.targets.ocaml": "problems protocol targets.process",
     "fuzz.targets.python_profilers": "problems protocol targets.process",
     "fuzz.targets.go": "problems protocol targets.process",
+    "fuzz.targets.v8": "problems",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "

@@ -11,6 +11,7 @@ import pytest
 
 from fuzz.oracles.distances import (
     SEQUENCES,
+    V8,
     Ddtrace,
     Distances,
     Dotnet,
@@ -31,6 +32,7 @@ DOUBLES_OF_SYSTEM_RANDOM_0 = (
     *(0.5581611914365372, 0.2060331540210327),
 )
 SPLITMIX_0 = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
+STRINGS_OF_NODE = [17, 4, 3, 20, 17, 24, 15, 4, 15, 3, 31, 1]
 JEMALLOC_FACTOR, JEMALLOC_TERM = 6364136223846793005, 1442695040888963407
 DRAWS = 20_000
 PERIOD = 512
@@ -91,6 +93,21 @@ def test_dotnet_draws_by_the_numbers_of_xoshiro128() -> None:
     # The period is so long that all bits of a number can be told from the distance.
     found = [round((1 - math.exp(-distances.draw(2**52) / 2**52)) * 2**32) for _ in XOSHIRO_1234]
     assert found == XOSHIRO_1234
+
+
+def test_v8_passes_by_as_many_numbers_as_the_seed_s_lowest_bits_say() -> None:
+    seed = 7 << V8.PLACE_BITS
+    assert drawn(V8(seed + 5), 4096, 9) == drawn(V8(seed), 4096, 14)[5:]
+
+
+def test_v8_s_distances_are_those_by_which_node_20_has_sampled() -> None:
+    """Of strings of 24 bytes, with the seed 1, after 314 numbers."""
+    distances = drawn(V8((1 << V8.PLACE_BITS) + 314), 256, len(STRINGS_OF_NODE))
+    assert [math.ceil(distance / 24) for distance in distances] == STRINGS_OF_NODE
+
+
+def test_v8_s_least_distance_is_a_word() -> None:
+    assert min(drawn(V8(0), 16, 1000)) == 8
 
 
 def test_geometric_distances_are_by_the_numbers_of_splitmix64() -> None:
@@ -234,6 +251,7 @@ def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
         ("hotspot", PERIOD + 0.5),
         ("tcmalloc", PERIOD - 1.5),
         ("ddtrace", PERIOD + 0.5),
+        ("v8", PERIOD - 0.5),
     ],
 )
 def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None:

@@ -1,0 +1,27 @@
+"""How the target `v8` is started: Node, with all that makes V8 do the same each time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+
+V8 = "v8"
+MUTATOR = Path(__file__).with_name("mutator.js")
+HOW_TO_INSTALL = "apt install nodejs (version 20), or name it with --node"
+SEED = "--random-seed=1"
+OPTIONS = (
+    # One generator, one thread, and no code made while it runs, which would be allocated too.
+    *(SEED, "--predictable", "--single-threaded", "--no-opt", "--no-sparkplug"),
+    # What V8 learns of a function it allocates when that is first called, and keeps.
+    *("--no-lazy-feedback-allocation", "--no-flush-bytecode"),
+)
+
+
+def driver_command(node: Path | None) -> tuple[str, ...]:
+    """The command line of the mutator that is the target. Raises BadInputError."""
+    program = shutil.which(node or "node")
+    if program is None:
+        raise BadInputError(f"the target {V8} needs Node: {HOW_TO_INSTALL}")
+    return program, *OPTIONS, str(MUTATOR)

@@ -1,0 +1,185 @@
+"""The target v8: Node's sampling heap profiler, each sample foretold, and what it stands for.
+
+Without Node everything is skipped that needs it: `apt install nodejs`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines import random as random_engine
+from fuzz.engines.engine import Slice, slices_of
+from fuzz.oracles import distances
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import (
+    Action,
+    AllocateArray,
+    AllocateNode,
+    AllocateString,
+    DisableSampling,
+    EnableSampling,
+    Free,
+    Read,
+    ReadNumber,
+    Write,
+)
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget, full
+from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.process.program import ProcessTarget
+from fuzz.targets.v8.v8_command import HOW_TO_INSTALL, MUTATOR, OPTIONS, SEED
+from fuzz.terminal.cli import run_command_line
+
+BAD_INPUT = 2
+MISTAKES = {
+    "crosses": ('crosses: "at"', 'crosses: "beyond"'),
+    "enabling": ('enabling: "reseeds"', 'enabling: "draws"'),
+    "weights": ('weights: "whole_objects"', 'weights: "passed"'),
+    "memento": ("fixed_bytes: 64", "fixed_bytes: 48"),
+    "seed": ("GENERATOR_SEED << PLACE_BITS", "(GENERATOR_SEED + 1n) << PLACE_BITS"),
+}
+"""What is said in the contract, or to it, and what is not so."""
+SAMPLED_BY_NOBODY = (
+    *("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),
+)
+BEGUN = "// The protocol.\n"
+"""There the mutator has found where the generator stands, and reads its first header."""
+NO_DISTANCE = """
+distances.length = 0;
+Math.log = () => { throw new Error("a distance is looked at"); };
+"""
+REPRODUCERS = Path(__file__).parents[3] / "docs" / "findings" / "reproducers" / "v8"
+ON, OFF, STRING = EnableSampling(256), DisableSampling(), AllocateString(100)
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    program = shutil.which("node")
+    if program is None:
+        pytest.skip(HOW_TO_INSTALL)
+    return program
+
+
+@pytest.fixture(scope="module")
+def target(node: str) -> FullTarget:
+    return full(make_target("v8", TargetOptions(node=Path(node))))
+
+
+def told(target: FullTarget, *actions: Action) -> list[Observation]:
+    """What is said to a trace."""
+    target.start({})
+    target.announce(actions)
+    said = [target.perform(action) for action in actions]
+    assert target.finish() is None
+    return said
+
+
+def slices(target: FullTarget, actions: int) -> Iterator[Slice]:
+    """Long traces: a process begins as quickly as it carries out a thousand actions."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(random_engine, "draw_length", lambda _: 500)
+        yield from slices_of(random_engine.RandomEngine(target, "1"), actions, ProbeCounter())
+
+
+def changed_target(folder: Path, node: str, before: str, after: str) -> FullTarget:
+    """The target with a mutator that is not as it should be."""
+    source = MUTATOR.read_text("utf-8")
+    assert source.count(before) == 1
+    program = folder / "changed.js"
+    program.write_text(source.replace(before, after), "utf-8")
+    return ProcessTarget("process", (node, *OPTIONS, str(program)), 60)
+
+
+@pytest.mark.slow
+def test_ten_thousand_actions_are_foretold(node: str) -> None:
+    options = TargetOptions(node=Path(node), without=SAMPLED_BY_NOBODY)
+    done = list(slices(full(make_target("v8", options)), 10_000))
+    assert [each.failures for each in done] == [[]] * len(done)
+    assert sum(each.actions for each in done) == 10_000
+    assert sum(each.samples for each in done) > 2000
+
+
+@pytest.mark.slow
+def test_between_them_objects_are_read_and_written(target: FullTarget) -> None:
+    assert [each.failures for each in slices(target, 2000)] == [[]] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_contract_with_one_mistake_is_found(mistake: str, node: str, tmp_path: Path) -> None:
+    target = changed_target(tmp_path, node, *MISTAKES[mistake])
+    assert any(each.failures for each in slices(target, 2000))
+
+
+@pytest.mark.slow
+def test_once_it_has_begun_the_mutator_looks_at_no_distance(node: str, tmp_path: Path) -> None:
+    target = changed_target(tmp_path, node, BEGUN, BEGUN + NO_DISTANCE)
+    [done] = slices(target, 500)
+    assert done.samples > 20
+    assert done.failures == []
+
+
+@pytest.mark.slow
+def test_where_the_generator_stands_is_told_whatever_is_sampled_after(target: FullTarget) -> None:
+    def seeds(*actions: Action) -> list[int | None]:
+        return [each.seed for each in told(target, *actions)]
+
+    assert seeds(ON, *[STRING] * 8)[0] == seeds(ON, OFF)[0]
+
+
+@pytest.mark.slow
+def test_samples_are_where_the_distances_end(target: FullTarget) -> None:
+    enabled, *strings = told(target, ON, *[STRING] * 50)
+    assert enabled.seed is not None
+    drawn, sampled = distances.V8(enabled.seed), []
+    left_bytes = drawn.draw(256)
+    for _ in strings:
+        is_sampled = left_bytes <= 120
+        left_bytes = drawn.draw(256) if is_sampled else left_bytes - 120
+        sampled.append(int(is_sampled))
+    assert [each.samples for each in strings] == sampled
+    assert {tuple(each.weights) for each in strings} == {(), (3 * 120,)}
+
+
+@pytest.mark.slow
+def test_what_is_read_is_what_was_written(target: FullTarget) -> None:
+    node, number = AllocateNode(2**62 + 1), ReadNumber(0)
+    said = told(target, node, number, AllocateArray(3), STRING, STRING, Write(1, 2, 3), Read(1, 2))
+    assert (said[1].value, said[-1].value) == (2**62 + 1, 3)
+    assert told(target, STRING, Free(0), AllocateArray(7), ReadNumber(0))[-1].value == 7
+
+
+@pytest.mark.slow
+def test_a_profile_s_bytes_are_off_as_the_finding_says(node: str) -> None:
+    script = REPRODUCERS / "whole_objects.js"
+    assert "fuzz" not in script.read_text("utf-8")
+    done = subprocess.run([node, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert len(re.findall(r"\d % of that reported", done.stdout)) == 2
+
+
+def test_another_generator_is_bad_input_that_says_so(node: str) -> None:
+    options = ["--random-seed=2" if each == SEED else each for each in OPTIONS]
+    command = (node, *options, str(MUTATOR))
+    with pytest.raises(BadInputError, match=r"V8's generator stands in 0 places \(Node v"):
+        ProcessTarget("process", command, 60).start({})
+
+
+def test_without_node_a_run_ends_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run_command_line(["run", "--target", "v8"]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert HOW_TO_INSTALL in line
+
+
+def test_a_replay_is_told_which_node_it_was() -> None:
+    assert TargetOptions(node=Path("/node")).words == ["--node", "/node"]
