@@ -319,8 +319,9 @@ def test_threads_draw_from_one_generator(target: FullTarget) -> None:
 
 
 def test_what_follows_from_a_threads_birth_is_foretold(target: FullTarget) -> None:
+    """A thread's address decides how many samples there are: a hundred and more."""
     run = Run(target, {"threads": 2})
-    objects = [AllocateString(48, thread=thread) for _ in range(40) for thread in (1, 0)]
+    objects = [AllocateString(48, thread=thread) for _ in range(100) for thread in (1, 0)]
     births = [EndThread(thread=1), BeginThread(thread=1)]
     actions = [EnableSampling(256), *births, *objects, DisableSampling(), SetPeriod(1024), *births]
     assert sum(run.step(action).samples for action in [*actions, EnableSampling(64), *objects]) > 20
