@@ -31,7 +31,6 @@ STORAGE_BYTES = 1024
 PROBE_LENGTH = 4
 """Of an array that is large, so that it is sampled or not by two numbers."""
 STEPS_MAX = 4
-BEGIN_COLLECTIONS_MAX = 100
 _SETTINGS = {
     "SYSTEM_GLOBALIZATION_INVARIANT": "1",
     "TieredCompilation": "0",
