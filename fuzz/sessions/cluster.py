@@ -9,6 +9,7 @@ has it done again; so nothing here tries anything twice.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import re
@@ -288,7 +289,10 @@ def connected(address: str, plan: Plan) -> Iterator[Cluster]:
     place: Any = address
     if match := re.fullmatch(r"local:([1-9]\d{0,2})", address):
         place = LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=int(match[1]), threads_per_worker=1, dashboard_address=None
+            n_workers=int(match[1]),
+            threads_per_worker=1,
+            dashboard_address=":0",  # Another cluster here may have the usual port.
+            silence_logs=logging.CRITICAL,  # What becomes of its processes is a session's to tell.
         )
     try:
         cluster = Cluster(place, plan)
