@@ -1,5 +1,6 @@
 """CI says at once, and in words, what a machine lacks; the script for other people's CI works."""
 
+import configparser
 import os
 import re
 import shutil
@@ -39,6 +40,15 @@ def test_all_that_is_missing_is_said_before_anything_is_run(tmp_path: Path) -> N
         "root",
     ]
     assert [each.name for each in tmp_path.iterdir()] == ["bin"]
+
+
+def test_tox_hands_on_what_the_script_exports_for_tests() -> None:
+    script = (ROOT / ".ci/run").read_text()
+    exported = re.findall(r"^export (GCFUZZ_\w+|NODE_PATH)", script, re.MULTILINE)
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    handed = tox["testenv"]["pass_env"].split() + tox["testenv"]["set_env"].split()
+    assert set(exported) - set(handed) == set()
 
 
 @pytest.mark.slow
