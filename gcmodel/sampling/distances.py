@@ -14,7 +14,6 @@ from typing import Protocol
 
 from gcmodel.sampling.generators import (
     JemallocGenerator,
-    MinimalStandard,
     Rand48Generator,
     SplitMix64,
     SubtractiveGenerator,
@@ -150,22 +149,3 @@ class Hotspot:
         part = (number << self.TABLE_BITS >> octave) - (1 << self.TABLE_BITS)
         logarithm = min(octave + self.TABLE[part] - 26, 0.0)
         return int(logarithm * (-math.log(2.0) * period_bytes) + 1)
-
-
-class Ddtrace:
-    """An exponential one by the inverse of its distribution, cut off to whole bytes.
-
-    Its mean is the interval and one, by which the generator is seeded, too. (dd-trace-py 4.16,
-    _memalloc_heap.cpp; libstdc++, bits/random.tcc: generate_canonical.)
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._generator = MinimalStandard(seed if seed != 0 else 0x9E3779B9)
-
-    def draw(self, period_bytes: int) -> int:
-        total, unit = 0.0, 1.0
-        for _ in range(2):
-            total += (self._generator.number() - 1) * unit
-            unit *= MinimalStandard.MODULUS - 1
-        rate = 1.0 / (period_bytes + 1)
-        return math.floor(-math.log(1.0 - total / unit) / rate)

@@ -49,20 +49,6 @@ class Rand48Generator:
         return self._state >> 22
 
 
-class MinimalStandard:
-    """Park, Miller and Stockmeyer's minimal standard generator, which is C++'s minstd_rand."""
-
-    MODULUS = 2**31 - 1
-
-    def __init__(self, seed: int) -> None:
-        self._state = seed % self.MODULUS or 1
-
-    def number(self) -> int:
-        """The next number, from 1 to one less than the modulus."""
-        self._state = self._state * 48271 % self.MODULUS
-        return self._state
-
-
 class SubtractiveGenerator:
     """Knuth's subtractive generator, as in the CLR and in .NET's System.Random with a seed.
 

@@ -91,7 +91,7 @@ TWO_MEANINGS = {
         generator: {"fuzz.oracles.distances", "gcmodel.sampling.distances"}
         for generator in (
             *("Distances", "Geometric", "Dotnet", "DotnetDocument", "Jemalloc", "Gperftools"),
-            *("Tcmalloc", "Hotspot", "Ddtrace"),
+            *("Tcmalloc", "Hotspot"),
         )
     },
     # What the reference says, and what any target says of the same.

@@ -6,7 +6,6 @@ import statistics
 import pytest
 
 from gcmodel.sampling.distances import (
-    Ddtrace,
     Distances,
     Dotnet,
     DotnetDocument,
@@ -30,12 +29,6 @@ def draws(distances: Distances, period_bytes: int, count: int) -> list[int]:
 def test_tcmallocs_first_picks_with_seed_1_and_the_default_period() -> None:
     expected = [592823, 150996, 743092, 677108, 861969, 1352942, 1905571]
     assert draws(Tcmalloc(1), TWO_MIB, 7) == expected
-
-
-def test_ddtraces_first_distances_are_those_of_cpps_own_library() -> None:
-    """`std::exponential_distribution` of `std::minstd_rand`, seeded with the interval."""
-    assert draws(Ddtrace(4096), 4096, 6) == [1420, 166, 14272, 1137, 2281, 1810]
-    assert draws(Ddtrace(524_288), 524_288, 4) == [355_806, 51_313, 38_663, 11_569]
 
 
 def test_gperftools_picks_one_more_than_tcmalloc() -> None:
@@ -106,7 +99,7 @@ def test_the_fixed_period_is_the_period() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Geometric, Dotnet, DotnetDocument, Jemalloc, Gperftools, Tcmalloc, Ddtrace]
+    "kind", [Geometric, Dotnet, DotnetDocument, Jemalloc, Gperftools, Tcmalloc]
 )
 def test_the_mean_is_the_period(kind: type[Geometric]) -> None:
     # The standard deviation is about the period too, so six sigma of the mean are 6 %.
@@ -115,7 +108,7 @@ def test_the_mean_is_the_period(kind: type[Geometric]) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Geometric, Dotnet, DotnetDocument, Jemalloc, Gperftools, Tcmalloc, Ddtrace]
+    "kind", [Geometric, Dotnet, DotnetDocument, Jemalloc, Gperftools, Tcmalloc]
 )
 def test_the_same_seed_draws_the_same_and_another_seed_another(kind: type[Geometric]) -> None:
     assert draws(kind(1), 4096, 20) == draws(kind(1), 4096, 20)

@@ -5,7 +5,6 @@ import pytest
 from gcmodel.memory.errors import ConfigurationError
 from gcmodel.sampling.generators import (
     JemallocGenerator,
-    MinimalStandard,
     Rand48Generator,
     SplitMix64,
     SubtractiveGenerator,
@@ -68,11 +67,6 @@ def test_rand48_throws_20_numbers_away_before_the_first() -> None:
     for _ in range(21):
         state = (0x5DEECE66D * state + 0xB) % 2**48
     assert Rand48Generator(1).bits_26() == state // 2**22
-
-
-def test_minstds_ten_thousandth_number_is_that_of_the_cpp_standard() -> None:
-    generator = MinimalStandard(1)
-    assert [generator.number() for _ in range(10_000)][-1] == 399_268_537
 
 
 def test_the_generators_go_on_where_they_are_and_not_from_the_seed() -> None:
