@@ -220,12 +220,18 @@ class Envoy(threading.Thread):
     def run(self) -> None:
         with self._connection, suppress(BrokenPipeError, EOFError):
             try:
-                while (task := self._connection.recv()) is not None:
+                while (task := self._next_task()) is not None:
                     if isinstance(task, Search | Reduction | Canary):
                         self._have_done(task)
             except BaseException as problem:  # noqa: BLE001 - what is cancelled is no Exception
                 self.exitcode = f"{type(problem).__name__}: {problem}"
                 self._cluster.look_again()
+
+    def _next_task(self) -> object:
+        while not self._connection.poll(POLL_SECONDS):
+            if self._is_killed:
+                raise EOFError
+        return self._connection.recv()
 
     def _have_done(self, task: Task) -> None:
         there = task

@@ -208,6 +208,9 @@ class Late:
     def connect(self) -> Late:
         return self
 
+    def look_again(self) -> None:
+        """What was asked so far is all there is."""
+
     def submit(self, *task: object, workers: list[str], pure: bool) -> Future[list[Message]]:
         done = Future[list[Message]]()
         done.set_result([Searched(SessionTotals(), is_whole=True)])
@@ -226,3 +229,13 @@ def test_a_task_waits_until_there_is_a_worker(plan: Plan, monkeypatch: pytest.Mo
         envoy.join()
     assert [*map(type, told)] == [Tries, Tries, Searched]
     assert envoy.exitcode == 0
+
+
+def test_one_that_is_killed_ends_also_if_it_has_nothing_to_do(plan: Plan) -> None:
+    ours, theirs = multiprocessing.Pipe()
+    envoy = Envoy(Late(), plan, theirs)
+    envoy.start()
+    with ours:
+        envoy.kill()
+        envoy.join(10)
+        assert not envoy.is_alive()
