@@ -57,7 +57,7 @@ class GoMutator:
             self.close()
             raise BadInputError("this Go is none whose sampler is known")
         version, is_wide, knows_rate = (part.decode().strip() for part in GREETING.unpack(greeting))
-        self.version = version
+        self.version = f"Go {version.removeprefix('go')}"
         self.is_wide, self.knows_rate = is_wide == "true", knows_rate == "true"
         self.spent_numbers = self._numbers_of_sample() - 1
         """So many numbers the stack walk of a sample takes of the generator."""

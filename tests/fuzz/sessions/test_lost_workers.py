@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -20,6 +21,7 @@ from fuzz.sessions.worker import Searched
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[3]
 ACTIONS = 60_000
 PATIENCE_SECONDS = 5.0
 
@@ -89,6 +91,8 @@ def test_where_three_workers_are_killed_nothing_is_lost(plan: Plan, tmp_path: Pa
 def test_a_chunk_that_no_worker_survives_is_lost_and_named(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A worker imports this file by its name, and the harness from where it is installed.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
     monkeypatch.setattr("fuzz.sessions.session.worker.work", die_in_the_second_chunk)
     events: list[Event] = []
     finished = Session(attrs.evolve(plan, workers=1, actions=500), [events.append]).run()

@@ -496,14 +496,14 @@ def test_targets_lists_every_bug_with_its_source(capsys: pytest.CaptureFixture[s
 def test_what_is_available_is_told_with_its_version_or_with_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "1000")
     assert run_command_line(["targets", "--available"]) == CLEAN
     _, *rows = capsys.readouterr().out.splitlines()
     told = dict(row.split(maxsplit=1) for row in rows)
     assert re.fullmatch("none .* install --target DIR .*", told.pop("incminimark").strip())
     assert "hotspot" in told
     for rest in told.values():
-        assert re.fullmatch(r"\S.* \d+\.\d+\S*|none .*(apt|pip) install .*", rest.strip())
+        assert re.fullmatch(r"\S.* \d+\.\d+\S*|none .*(apt|npm|pip) install .*", rest.strip())
 
 
 @pytest.mark.parametrize("command", ["run", "replay", "profile", "bugs", "probes"])
