@@ -111,7 +111,7 @@ def test_jemalloc_s_own_seed_is_foretold() -> None:
 
 @pytest.mark.slow
 def test_no_session_takes_what_another_reported() -> None:
-    printed = printed_by(BENCHMARKS / "shared_corpus.py", "--seconds", "1", "--seed", "2")
+    printed = printed_by(BENCHMARKS / "shared_corpus.py", "--pairs", "1", "--seed", "2")
     assert re.fullmatch(r"2 sessions, 1 killed, [1-9]\d* finds reported, 0 lost\n", printed)
 
 
