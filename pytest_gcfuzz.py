@@ -29,10 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _seconds(text: str) -> float:
     import click
 
-    from fuzz.terminal.target_options import Duration
+    from fuzz.terminal.target_options import duration
 
     try:
-        return Duration().convert(text, None, None)
+        return duration(text)
     except click.BadParameter as problem:
         raise ArgumentTypeError(problem.message) from problem
 

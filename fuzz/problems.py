@@ -1,11 +1,12 @@
 """Errors that are not mismatches, and what their messages suggest."""
 
-import difflib
 from collections.abc import Iterable
 
 
 def did_you_mean(wanted: str, names: Iterable[str]) -> str:
     """The end of a message about a name that is none: the one that is most like it, if one is."""
+    import difflib  # Few names are wrong.
+
     close = difflib.get_close_matches(wanted, names, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 

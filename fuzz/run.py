@@ -6,7 +6,8 @@ reduction) steps it; every step that returns was found right by all oracles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 import attrs
@@ -23,7 +24,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, Action, BeginThread, RunAtOnce, SetCallback
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import Header, Trace
 from fuzz.words import in_words
@@ -120,15 +121,16 @@ class ProbeReached(Exception):  # noqa: N818 - nothing is wrong
         self.trace = trace
 
 
-FORETOLD: list[list[int]] = []
-"""Stands for a graph that the oracles found right, so that the shadow can say it again."""
+FORETOLD: list[list[int]] = [[]]
+"""Stands for a graph that the oracles found right, so that the shadow can say it again. No graph
+has a row without a type."""
 
 
 class Run:
     """One trace on a target, from its header on.
 
-    `answers` are what a second run is compared with, if there may be one. Graphs are left out of
-    them, so that they grow with the actions, and not with the objects of each.
+    What it keeps of its answers, for a second run if there may be one, grows with the actions, by
+    some hundred bytes each, and not with the objects of a heap.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class Run:
         """What the target said last."""
         self.answered = 0
         """How many actions it has answered."""
-        self.answers: list[Observation] = []
+        self._answers: list[bytes] = []
         self._keeps_answers = keeps_answers
 
     def why_illegal(self, action: Action) -> str | None:
@@ -162,6 +164,11 @@ class Run:
         if self._problem_at_start is not None:
             return None
         return why_illegal(action, self.contract, self.bench.shadow)
+
+    @property
+    def answers(self) -> Iterator[Observation]:
+        """What the target said to each action, FORETOLD for graphs, if that is kept."""
+        return (Observation(*pickle.loads(each)) for each in self._answers)  # noqa: S301 - ours
 
     @property
     def goes_ahead(self) -> bool:
@@ -180,17 +187,17 @@ class Run:
 
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch, or Cancelled."""
-        bench = self.bench
-        probes = self._probes
+        bench, probes = self.bench, self._probes
         before, pending = bench.sampling, bench.pending
         self.actions.append(action)
         if self._problem_at_start is not None:
-            self._hear(Observation(error=self._problem_at_start))
+            self.last = Observation(error=self._problem_at_start)
+            self.answered += 1
             why = "at the header, before any action"
             raise HeapMismatch("error", None, self._problem_at_start, why)
         checkpoint()
-        observation = self._perform(action)
-        self._hear(observation)
+        self.last = observation = self._perform(action)
+        self.answered += 1
         bench.judge(action, observation)
         if self._keeps_answers:
             self._keep(observation)
@@ -203,14 +210,10 @@ class Run:
             self.situation.objects = len(observation.graph)
         return observation
 
-    def _hear(self, observation: Observation) -> None:
-        self.last = observation
-        self.answered += 1
-
     def _keep(self, observation: Observation) -> None:
         if observation.graph is not None and observation.graph == self.bench.shadow.graph():
             observation = observation.saying({"graph": FORETOLD})
-        self.answers.append(observation)
+        self._answers.append(pickle.dumps(values_of(observation)))
 
     def failure(self, mismatch: Mismatch) -> Failure:
         """What the last step raised, or a second run of all, as data."""
@@ -244,7 +247,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
     if configuration is None:
         return
-    target = full(target)
+    perform, target = target.perform, full(target)
     contract = target.start(configuration)
     if target.problem_at_start is None and _meaning(run.contract) != _meaning(contract):
         return
@@ -256,11 +259,11 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         instead = oracle.instead(action)
         if instead is None:
             continue
-        if first.graph is FORETOLD:
-            first = first.saying({"graph": shadow.graph()})  # noqa: PLW2901 - the same, whole
+        if first.graph == FORETOLD:
+            first.graph = shadow.graph()
         checkpoint()
         try:
-            oracle.compare(run.contract, first, target.perform(instead))
+            oracle.compare(run.contract, first, perform(instead))
         except Mismatch as mismatch:
             del run.actions[number:]
             mismatch.shadow = shadow
@@ -280,11 +283,12 @@ def run_actions(
     target: Target,
     configuration: Mapping[str, int],
     actions: Sequence[Action],
-    rerun_oracles: Iterable[RerunOracle] = (),
+    rerun_oracles: Collection[RerunOracle] = (),
     probes: ProbeCounter | None = None,
 ) -> Failure | None:
     """Run concrete actions; returns the first failure. An illegal action ends the run."""
-    return run_through(target, configuration, actions, rerun_oracles, probes)[1]
+    run = Run(target, configuration, probes, keeps_answers=bool(rerun_oracles))
+    return _first_failure(target, run, actions, rerun_oracles)
 
 
 def run_through(
@@ -292,22 +296,27 @@ def run_through(
     configuration: Mapping[str, int],
     actions: Sequence[Action],
     rerun_oracles: Iterable[RerunOracle] = (),
-    probes: ProbeCounter | None = None,
 ) -> tuple[Run, Failure | None]:
     """The same, with the run, which has what was performed and answered."""
-    run = Run(target, configuration, probes)
+    run = Run(target, configuration)
+    return run, _first_failure(target, run, actions, rerun_oracles)
+
+
+def _first_failure(
+    target: Target, run: Run, actions: Sequence[Action], rerun_oracles: Iterable[RerunOracle]
+) -> Failure | None:
     run.announce(while_legal(run.contract, actions))
     try:
         for action in actions:
             if run.why_illegal(action):
-                return run, None
+                return None
             run.step(action)
         run.finish()
         for oracle in rerun_oracles:
             rerun(target, run, oracle)
     except Mismatch as mismatch:
-        return run, run.failure(mismatch)
-    return run, None
+        return run.failure(mismatch)
+    return None
 
 
 @attrs.frozen

@@ -20,7 +20,6 @@ LESS = {
     },
     "pipe": {"ACTIONS": 500, "ROUNDS": 1},
     "effectiveness": {"BUGS": ["large-objects-uncounted"]},
-    "guidance": {"BUGS": ["deaf-after-enable"]},
     "long_recording": {"REPEAT": 1},
 }
 

@@ -23,12 +23,12 @@ RUN_HERE = {
     "jemalloc_own_seed",
     "long_recording",
     "shared_corpus",
-    "guidance",
     "mutants",
 }
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
     "hostile_inputs": "test_hostile_inputs.py",
+    "hotspot_allocations": "fuzz/targets/test_hotspot.py",
     "strategies": "test_estimators_page.py",
     "threads_at_once": "fuzz/targets/test_hotspot_at_once.py",
     "profiling": "test_profiling_evaluation.py",
@@ -85,14 +85,6 @@ def test_strategies_are_compared() -> None:
     assert "1 bugs, 1 seeds, at most 20,000 actions" in printed
     for strategy in ("PyPy's", "plain, tiny", "scenarios", "reruns"):
         assert strategy in printed
-
-
-@pytest.mark.slow
-def test_guided_engines_are_compared() -> None:
-    printed = short("guidance", "--seeds", "1")
-    assert "1 bugs, 1 held out, 1 seeds" in printed
-    for engine in ("as drawn", "the rarer of two rules", "new events"):
-        assert engine in printed
 
 
 @pytest.mark.slow

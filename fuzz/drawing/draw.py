@@ -87,7 +87,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     elif choices.below(INTERRUPTED_SHARE) == INTERRUPTED_SHARE - 1:
         return None
     # The thread comes first, since what a story draws leans on that thread's sampler.
-    if situation.contract.threads > 1:
+    if situation.threads > 1:
         situation.take_turn(choices)
     action = next_of(situation.story)
     if action is None or why_illegal(action, situation.contract, situation.bench.shadow):

@@ -58,7 +58,7 @@ def _copies_young(moment: Moment, into: Age) -> bool:
     action, dest = moment.action, _root(moment, "dest")
     assert isinstance(action, actions.CopyArray)
     copied = dest.refs[action.dest_start : action.dest_start + action.length]
-    return dest.age is into and any(obj is not None and obj.age is Age.YOUNG for obj in copied)
+    return dest.age is into and any(obj.age is Age.YOUNG for obj in filter(None, copied))
 
 
 _Group = dict[str, Callable[[Moment], bool]]
@@ -290,30 +290,20 @@ def probes_for(contract: Contract) -> tuple[str, ...]:
     return (*(name for name in names if has.issuperset(_NEEDS.get(name, ()))), *in_each_state)
 
 
-def _groups_for(
-    action: Action,
-    observation: Observation,
-    bench: Bench,
-    before: SamplingFacts,
-    pending: Mapping[ShadowObject, int],
-) -> list[_Group]:
-    """What is asked of this action. Of most that is nothing, which keeps this fast."""
-    groups = [_OF_REPORTS] if observation.reports and pending else []
-    if not action.allocates or action.kind == "block":
-        if type(action) in _OF_ACTIONS:
-            groups.append(_OF_ACTIONS[type(action)])
-    elif before.is_on:
-        if observation.samples:
-            groups += [_OF_SAMPLED, _OF_ALLOCATIONS]
-        elif (
-            observation.minors
-            or bench.sampling.bytes_until_sample() == 0
-            or observation.sample_point == observation.top
-        ):
-            groups.append(_OF_ALLOCATIONS)
-        if observation.minors:
-            groups.append(_OF_COLLECTING)
-    return groups
+_MAKES_OBJECTS = frozenset(each for each in NAMES if each.allocates and each.kind != "block")
+_GROUPS_OF_ACTIONS: dict[type[Action], tuple[_Group, ...]] = {
+    kind: (group,) for kind, group in _OF_ACTIONS.items()
+}
+
+
+def _groups_of_allocation(observation: Observation, until_bytes: int) -> tuple[_Group, ...]:
+    """What is asked of an object's, while sampling is on."""
+    groups: tuple[_Group, ...] = ()
+    if observation.samples:
+        groups = (_OF_SAMPLED, _OF_ALLOCATIONS)
+    elif observation.minors or until_bytes == 0 or observation.sample_point == observation.top:
+        groups = (_OF_ALLOCATIONS,)
+    return (*groups, _OF_COLLECTING) if observation.minors else groups
 
 
 class ProbeCounter:
@@ -331,12 +321,16 @@ class ProbeCounter:
         before: SamplingFacts,
         pending: Mapping[ShadowObject, int],
     ) -> None:
-        """Ask the probes about one action that the oracles found right."""
-        if type(action) in _CONCERNED:
-            state = type(action), observation.state, before.is_on
-            if state in IN_EACH_STATE:
-                self.counts[IN_EACH_STATE[state]] += 1
-        groups = _groups_for(action, observation, bench, before, pending)
+        """Ask the probes about a moment that the oracles found right; of most, none is asked."""
+        kind, is_sampling = type(action), before.period_bytes is not None
+        state = IN_EACH_STATE.get((kind, observation.state, is_sampling))
+        if state is not None:
+            self.counts[state] += 1
+        groups = _GROUPS_OF_ACTIONS.get(kind, ())
+        if is_sampling and kind in _MAKES_OBJECTS:
+            groups = _groups_of_allocation(observation, bench.sampling.until_bytes[0])
+        if observation.reports and pending:
+            groups += (_OF_REPORTS,)
         if groups:
             moment = Moment(action, observation, bench, before, pending)
             for group in groups:

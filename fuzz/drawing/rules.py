@@ -89,24 +89,27 @@ class Situation:
     """The scenario that goes on, if any."""
     thread: int = 0
     """Who takes the next action."""
+    roots: list[ShadowObject] = attrs.field(init=False, repr=False)
+    """The mutator's root slots."""
+    threads: int = attrs.field(init=False)
+    """How many threads it has."""
+
+    def __attrs_post_init__(self) -> None:
+        self.roots = self.bench.shadow.roots
+        self.threads = self.contract.threads
 
     def take_turn(self, choices: Choices) -> None:
         """One of the threads that are there takes the next action."""
-        drawn = choices.below(self.contract.threads)
+        drawn = choices.below(self.threads)
         self.thread = 0 if drawn in self.bench.shadow.ended_threads else drawn
-
-    @property
-    def roots(self) -> list[ShadowObject]:
-        """The mutator's root slots."""
-        return self.bench.shadow.roots
 
     def has_slot(self) -> bool:
         """Whether a trace should have one more root."""
-        return len(self.bench.shadow.roots) < ROOTS_MAX
+        return len(self.roots) < ROOTS_MAX
 
     def has_room(self) -> bool:
         """Whether a trace should have one more object."""
-        return self.objects < OBJECTS_MAX and self.has_slot()
+        return self.objects < OBJECTS_MAX and len(self.roots) < ROOTS_MAX
 
 
 Subjects = Callable[[Situation], Sequence[int]]
@@ -132,7 +135,7 @@ class Rule:
 
     def draw_for(self, situation: Situation, choices: Choices, subjects: Sequence[int]) -> Action:
         """Draw an action upon one of the subjects, by one of the threads."""
-        if situation.contract.threads == 1:
+        if situation.threads == 1:
             return self.draw(situation, choices, subjects)
         situation.take_turn(choices)
         action = self.draw(situation, choices, subjects)
@@ -155,7 +158,7 @@ def _the_heap_if_room(situation: Situation) -> Sequence[int]:
 
 def _threads_but_the_first(situation: Situation) -> Sequence[int]:
     ended = situation.bench.shadow.ended_threads
-    return [each for each in range(1, situation.contract.threads) if each not in ended]
+    return [each for each in range(1, situation.threads) if each not in ended]
 
 
 def _ended_threads(situation: Situation) -> Sequence[int]:
@@ -285,7 +288,7 @@ def _block_edges(situation: Situation) -> Sequence[int]:
     return edges
 
 
-def _block_bytes(situation: Situation, choices: Choices, least: int = 0) -> int:
+def _block_bytes(situation: Situation, choices: Choices) -> int:
     """The size of a block: small, at some edge, of some class, or anything."""
     layout = situation.contract.layout
     most = layout.object_bytes_max
@@ -298,7 +301,7 @@ def _block_bytes(situation: Situation, choices: Choices, least: int = 0) -> int:
             size_bytes = choices.pick(layout.size_classes) + choices.below(3) - 1
         case _:
             size_bytes = choices.log_between(1, most)
-    return min(max(size_bytes, least), most)
+    return min(max(size_bytes, 0), most)
 
 
 def _malloc(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
@@ -488,19 +491,16 @@ def _copy_between(situation: Situation, choices: Choices, from_root: int, to_roo
         length = choices.between(1, length)
     start = choices.between(0, len(from_refs) - length)
     if any(from_refs) and not any(from_refs[start : start + length]):
-        start = min(_first_reference(from_refs), len(from_refs) - length)
+        first = next(index for index, ref in enumerate(from_refs) if ref is not None)
+        start = min(first, len(from_refs) - length)
     to_start = choices.between(0, to_length - length)
     return actions.CopyArray(from_root, to_root, start, to_start, length)
 
 
-def _first_reference(refs: Sequence[object]) -> int:
-    return next(index for index, ref in enumerate(refs) if ref is not None)
-
-
 def _rule(action: Callable[[], Action], weight: int, subjects: Subjects = _the_heap) -> Rule:
     """A rule for an action without arguments, by default one that is always legal."""
-    kind = type(action())
-    return Rule(kind, weight, subjects, lambda situation, choices, _: action())
+    drawn = action()  # It is frozen, and always the same.
+    return Rule(type(drawn), weight, subjects, lambda situation, choices, _: drawn)
 
 
 def _rule_on(

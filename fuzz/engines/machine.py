@@ -206,10 +206,17 @@ class MachineEngine(Engine):
 
     name = "machine"
 
-    def __init__(self, target: Target, seed_text: str, database: str | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        seed_text: str,
+        database: str | None = None,
+        process_seed: str | None = None,
+    ) -> None:
         """Raises ImportError, OSError or ValueError if there is no such database."""
         self._target = target
         self._seed = seed_text
+        self._process_seed = process_seed or seed_text
         self._database = None if database is None else _database_at(database, target.name)
         self._has_reused = database is None
 
@@ -219,7 +226,8 @@ class MachineEngine(Engine):
         machine = _session_machine(self._target)
         machine.probes, machine.done, machine.actions_max = probes, done, actions_max
         machine.traces_before = number * EXAMPLES_PER_SLICE
-        machine.settled = draw_settled(contract_of(self._target).settings, self._seed, number)
+        settings_of_target = contract_of(self._target).settings
+        machine.settled = draw_settled(settings_of_target, self._process_seed, number)
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
         steps = STEPS[number % len(STEPS)]
         seeded = seed(int.from_bytes(digest[:8], "big"))(machine)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import tee
+from math import floor
 
 from typing_extensions import override
 
@@ -36,16 +38,18 @@ class RandomChoices(Choices):
 
     @override
     def below(self, bound: int) -> int:
-        return int(self._random() * bound)
+        return floor(self._random() * bound)  # Which is what int makes of it, sooner.
 
 
 PROCESSES = 8
-"""In a session there are so many draws of what processes settle, so that these can be kept."""
+"""From one seed so many draws are made of what processes settle, so that these can be kept."""
 
 
 def draw_settled(settings: Sequence[Setting], seed: str, number: int) -> dict[str, int]:
     """What the process of the slice `number` settles."""
     settled = [setting for setting in settings if setting.of_process]
+    if not settled:
+        return {}
     return draw_configuration(settled, RandomChoices(f"{seed}/process {number % PROCESSES}"))
 
 
@@ -56,9 +60,10 @@ class RandomEngine(Engine):
     compares = False
     """Whether each trace's answers are compared with others."""
 
-    def __init__(self, target: Target, seed: str) -> None:
+    def __init__(self, target: Target, seed: str, process_seed: str | None = None) -> None:
         self._target = target
         self._seed = seed
+        self._process_seed = process_seed or seed
         self._settings = contract_of(target).settings
 
     @override
@@ -92,29 +97,30 @@ class RandomEngine(Engine):
     def draw_configuration(self, choices: Choices, number: int) -> dict[str, int]:
         """What the trace `number` begins with."""
         drawn = draw_configuration(self._settings, choices)
-        return drawn | draw_settled(self._settings, self._seed, number)
+        return drawn | draw_settled(self._settings, self._process_seed, number)
 
     def failures_of(self, run: Run, failure: Failure | None, number: int) -> Iterable[Failure]:
         """What is to be told of the trace `number`, which has come to that failure, or to none."""
         return [] if failure is None else [failure]
 
 
-def _draw(run: Run, length: int, choices: Choices) -> Iterator[Action]:
+def _draw(run: Run, length: int, choices: Choices) -> Iterable[Action]:
     """The actions of a trace, each from the situation that the last one left.
 
     For a target that goes ahead they are drawn before, from a forecast of these situations.
     """
     check_beginning(run.situation)
     if not run.goes_ahead:
-        yield from _draw_from(run.situation, length, choices)
-        return
-    forecast = Forecast(run.contract)
-    actions = []
+        return _draw_from(run.situation, length, choices)
+    announced, drawn = tee(_draw_ahead(Forecast(run.contract), length, choices))
+    run.announce(announced)
+    return drawn
+
+
+def _draw_ahead(forecast: Forecast, length: int, choices: Choices) -> Iterator[Action]:
     for action in _draw_from(forecast.situation, length, choices):
-        actions.append(action)
+        yield action
         forecast.follow(action)
-    run.announce(actions)
-    yield from actions
 
 
 def _draw_from(situation: Situation, length: int, choices: Choices) -> Iterator[Action]:

@@ -34,10 +34,6 @@ from fuzz.protocol.contract import Contract, Range
 
 ITEMS_MAX = 2**20
 """The shadow heap follows each item of an array."""
-
-
-ANY_SLOT = (SlotOf(), SlotOf(or_null=True))
-"""Of these there is nothing more to ask than whether there is such a slot."""
 Why = str | None
 """What is wrong, in a sentence; None if nothing is."""
 Check = Callable[[Action, Contract, Shadow], Why]
@@ -81,19 +77,15 @@ def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Actio
 # What each field may be. Where it may be null, null is legal.
 
 
-def _why_root(name: str, action: Action, contract: Contract, shadow: Shadow) -> Why:
-    root = getattr(action, name)
-    if root is not None and not 0 <= root < len(shadow.roots):
-        return f"{name} is {root}; there are {len(shadow.roots)} roots, from 0 up"
-    return None
-
-
-def _why_kind(name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
-    root = getattr(action, name)
-    if root is not None and shadow.roots[root].kind not in bound.kinds:
-        article = "an" if bound.kinds[0].startswith("a") else "a"
-        must_be = f"{article} {' or '.join(bound.kinds)}"
-        return f"{name} {root} is a {shadow.roots[root].kind}; it must be {must_be}"
+def _why_slot(name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
+    root, roots, kinds = getattr(action, name), shadow.roots, bound.kinds
+    if root is None:
+        return None
+    if not 0 <= root < len(roots):
+        return f"{name} is {root}; there are {len(roots)} roots, from 0 up"
+    if kinds and roots[root].kind not in kinds:
+        article = "an" if kinds[0].startswith("a") else "a"
+        return f"{name} {root} is a {roots[root].kind}; it must be {article} {' or '.join(kinds)}"
     return None
 
 
@@ -150,7 +142,7 @@ def _why_number(name: str, bound: Range, action: Action, contract: Contract, sha
 
 
 _WHY: dict[type[Bound], Callable[..., Why]] = {
-    SlotOf: _why_kind,
+    SlotOf: _why_slot,
     ItemOf: _why_item,
     BlockBytes: _why_block,
     PrebuiltIndex: _why_index,
@@ -235,9 +227,13 @@ class _Checks(dict[type[Action], tuple[Check, ...]]):
     """What is asked of each kind of action, in order; made when the first one comes."""
 
     def __missing__(self, kind: type[Action]) -> tuple[Check, ...]:
-        checks: list[Check] = [partial(_why_root, field) for field in SLOT_FIELDS[kind]]
-        bounds = {name: bound for name, bound in BOUNDS[kind].items() if bound not in ANY_SLOT}
-        checks += [partial(_WHY[type(each)], name, each) for name, each in bounds.items()]
+        # What the other fields may be is a matter of the objects in the slots.
+        slots = SLOT_FIELDS[kind]
+        bounds = BOUNDS[kind]
+        fields = [*slots, *(name for name in bounds if name not in slots)]
+        checks: list[Check] = [
+            partial(_WHY[type(bounds[each])], each, bounds[each]) for each in fields
+        ]
         if kind.sampling in ("starts", "resumes"):
             checks.append(_why_not_begun)
         if kind in _NOT_NOW:

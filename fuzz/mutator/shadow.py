@@ -7,9 +7,8 @@ has survived a minor collection. Invariant: `roots` corresponds slot by slot to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import IntEnum
-from itertools import compress, count
 from typing import Any, ClassVar
 
 from fuzz.protocol import actions
@@ -34,6 +33,7 @@ class ShadowObject:
     """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
 
     `survived` is whether it came through its first minor collection, whatever became of it later.
+    `refers` is whether any reference was ever written, so that most are never looked through.
     `pinned` is what the mutator last asked for. `origin` is the number of the action that made it,
     from 1, or says what else made it; in all that people read it is called by that.
     """
@@ -45,6 +45,7 @@ class ShadowObject:
         "origin",
         "outside",
         "pinned",
+        "refers",
         "refs",
         "size_bytes",
         "survived",
@@ -60,6 +61,7 @@ class ShadowObject:
         self.type_index = type_index
         self.number = number  # a node's integer, a string's, array's or block's length
         self.refs: list[ShadowObject | None] = [None] * references
+        self.refers = False
         self.size_bytes, self.outside = cost
         self.age = YOUNG
         self.survived = False
@@ -87,6 +89,7 @@ class Shadow:
 
     def __init__(self, contract: Contract) -> None:
         self._layout = contract.layout
+        self._effects = self._EFFECTS
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
         for index, obj in enumerate(self.prebuilt):
@@ -102,7 +105,9 @@ class Shadow:
         self.has_obstacles = False
         self.collection_may_be_due = False
         self._written: list[ShadowObject] = []
+        # What the last walk found, until something changes that a walk could find.
         self._graph: list[list[int]] | None = None
+        self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
         self.ended_threads: set[int] = set()
         # What the last action that freed a slot found there.
@@ -126,31 +131,35 @@ class Shadow:
         self._followed += 1
         if minors:
             self._collect_minor()
-        if action.allocates:
+        kind = type(action)
+        effect = self._effects.get(kind)
+        if effect is None:
+            effect = self._effects[kind] = self._effect_of(kind)
+        effect(self, action)
+        if effect not in self._UNSEEN:
             self._graph = None
-            self._allocate(action)
-        elif action.sampling:
-            self._switch_sampling(action)
-        elif action.collects == "full":
-            self.ended_threads.discard(action.thread)  # Only if it begins here.
-            self._collect_full()
-        else:
-            effect = self._EFFECTS.get(type(action))
-            if effect is not None:
-                self._graph = None
-                effect(self, action)
 
-    # What each action does, beside those whose class says it all.
+    @classmethod
+    def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:
+        """What an action does that has no function of its own: its class says it all."""
+        if kind.allocates:
+            return cls._allocate_block if kind.kind == "block" else cls._allocate
+        if kind.sampling:
+            return cls._switch_sampling
+        return cls._collect_full if kind.collects == "full" else cls._do_nothing
+
+    # What each action does.
+
+    def _do_nothing(self, action: Action) -> None:
+        """It asks, or it only collects what is young."""
 
     def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
-        if action.kind == "block":
-            self._allocate_block(requested_bytes(action))
-            return
+        kind = action.kind
         length = getattr(action, "length", 0)
         number = getattr(action, "number", length)
-        references = {"node": NODE_REFERENCES, "array": length}.get(action.kind, 0)
+        references = NODE_REFERENCES if kind == "node" else length if kind == "array" else 0
         nonmovable = action.old or getattr(action, "nonmovable", False)
-        obj = self._object(action.kind, number, references, length, nonmovable)
+        obj = self._object(kind, number, references, length, nonmovable)
         obj.origin = self._followed
         self.roots.append(obj)
         if action.old:
@@ -158,11 +167,12 @@ class Shadow:
             obj.survived = True
         else:
             self.young.append(obj)
-        if action.kind == "weakref":
+        if kind == "weakref":
             obj.target = self.roots[action.root]
             self.weak_targets.append(obj.target)
 
-    def _allocate_block(self, size_bytes: int) -> None:
+    def _allocate_block(self, action: actions.Malloc | actions.Calloc) -> None:
+        size_bytes = requested_bytes(action)
         block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
         block.origin = self._followed
         block.size_bytes = self._layout.room_bytes(size_bytes)
@@ -222,6 +232,7 @@ class Shadow:
     def _write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]
         obj.refs[action.field] = None if action.value is None else self.roots[action.value]
+        obj.refers = True
         if obj.age is OLD:
             self._written.append(obj)
 
@@ -232,11 +243,23 @@ class Shadow:
         source, dest = self.roots[action.source], self.roots[action.dest]
         items = source.refs[action.source_start : action.source_start + action.length]
         dest.refs[action.dest_start : action.dest_start + action.length] = items
+        dest.refers = True
         if dest.age is OLD:
             self._written.append(dest)
 
-    # Each of these by a function of its own.
-    _EFFECTS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
+    def _collect_full(self, action: Action) -> None:
+        """What is unreachable is dead. Only weak references could still tell."""
+        self.ended_threads.discard(action.thread)  # Only if it begins here.
+        if self.weak_targets or self.pinned:
+            reachable = self.reachable()
+            self.pinned = [obj for obj in self.pinned if obj in reachable]
+            for target in self.weak_targets:
+                if target not in reachable:
+                    target.age = DEAD
+            self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
+
+    # Each of these by a function of its own, and others by one that is found when they come.
+    _EFFECTS: ClassVar[dict[type[Action], Callable[..., None]]] = {
         actions.EndThread: _end_thread,
         actions.Realloc: _reallocate,
         actions.Pin: _pin,
@@ -250,6 +273,8 @@ class Shadow:
         actions.WriteNumber: _write_number,
         actions.CopyArray: _copy_array,
     }
+    # After these a walk through the heap finds what it found before.
+    _UNSEEN = frozenset({_do_nothing, _switch_sampling, _collect_full})
 
     # What collections do.
 
@@ -260,12 +285,13 @@ class Shadow:
         collection, so these are all the old objects to start from. Or else the young one is pinned
         and survived before, maybe held by an old object that is dead: it is taken for old.
         """
-        self._let_grow_old(self.roots)
-        for obj in self._written:
-            self._let_grow_old(obj.refs)
-        for obj in self.young:
-            if obj.age is YOUNG:
-                obj.age = OLD if obj.survived else DEAD
+        if self.young:
+            self._let_grow_old(self.roots)
+            for obj in self._written:
+                self._let_grow_old(obj.refs)
+            for obj in self.young:
+                if obj.age is YOUNG:
+                    obj.age = OLD if obj.survived else DEAD
         self._written = []
         self.young = self._leave_pinned() if self.pinned else []
         self.has_obstacles = bool(self.pinned)
@@ -279,7 +305,8 @@ class Shadow:
             if obj.age is YOUNG:
                 obj.age = OLD
                 obj.survived = True
-                pending.extend(filter(None, obj.refs))
+                if obj.refers:
+                    pending.extend(filter(None, obj.refs))
 
     def _leave_pinned(self) -> list[ShadowObject]:
         """Those that stay in the nursery, for the next minor collection to decide about them.
@@ -293,16 +320,6 @@ class Shadow:
         for obj in young:
             obj.age = YOUNG
         return young
-
-    def _collect_full(self) -> None:
-        """What is unreachable is dead. Only weak references could still tell."""
-        if self.weak_targets or self.pinned:
-            reachable = self.reachable()
-            self.pinned = [obj for obj in self.pinned if obj in reachable]
-            for target in self.weak_targets:
-                if target not in reachable:
-                    target.age = DEAD
-            self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
 
     # What only the target's answers tell.
 
@@ -322,14 +339,13 @@ class Shadow:
 
     def reachable(self) -> set[ShadowObject]:
         """All objects that the mutator can reach."""
-        reached = {*self.roots, *self.prebuilt}
-        pending = list(reached)
-        for obj in pending:  # It grows.
-            for ref in filter(None, obj.refs):
-                if ref not in reached:
-                    reached.add(ref)
-                    pending.append(ref)
-        return reached
+        self.graph()
+        return {*self._walked}
+
+    def names(self) -> list[str]:
+        """Those of the objects in the rows of `graph`."""
+        self.graph()
+        return [obj.name for obj in self._walked]
 
     def graph(self) -> list[list[int]]:
         """What a walk through the target's heap must find; see Observation.graph."""
@@ -337,29 +353,19 @@ class Shadow:
             self._graph = self._walk()
         return self._graph
 
-    def names(self) -> list[str]:
-        """Those of the objects in the rows of `graph`."""
-        order = dict.fromkeys(self.roots + self.prebuilt)
-        walk = list(order)
-        for obj in walk:  # It grows meanwhile.
-            new = dict.fromkeys(ref for ref in obj.refs if ref is not None and ref not in order)
-            order |= new
-            walk += new
-        return [obj.name for obj in walk]
-
     def _walk(self) -> list[list[int]]:
-        queue = list(dict.fromkeys(self.roots + self.prebuilt))
-        numbers = dict(zip(queue, range(len(queue)), strict=True))
+        self._walked = queue = list(dict.fromkeys(self.roots + self.prebuilt))
+        numbers: dict[ShadowObject, int] = {}
         graph = []
-        for obj in queue:
+        for obj in queue:  # It grows.
             row = [obj.type_index, obj.number]
             graph.append(row)
-            refs = obj.refs
-            if refs.count(None) < len(refs):  # Most references of most objects are null.
-                fields = compress(count(), refs)
-                for field, ref in zip(fields, filter(None, refs), strict=True):
-                    number = numbers.setdefault(ref, len(queue))
-                    if number == len(queue):
-                        queue.append(ref)
-                    row += (field, number)
+            if obj.refers:
+                numbers = numbers or {ref: number for number, ref in enumerate(queue)}
+                for field, ref in enumerate(obj.refs):
+                    if ref is not None:
+                        number = numbers.setdefault(ref, len(queue))
+                        if number == len(queue):
+                            queue.append(ref)
+                        row += (field, number)
         return graph

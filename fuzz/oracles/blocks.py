@@ -11,8 +11,6 @@ GROWTH_SHARE = 4
 """A block that moves to grow grows by one in so many bytes, at least."""
 SHRINKING_SHARE = 2
 """One that keeps one in so many bytes stays where it is."""
-
-
 WORD_BYTES = 8
 
 

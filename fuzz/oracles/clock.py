@@ -294,6 +294,8 @@ class ContextClock(DrawnOnceClock):
     @override
     def hear(self, observation: Observation) -> None:
         self._heard = observation
+        if observation.ended:
+            self.end_context()
 
     @override
     def allocate(

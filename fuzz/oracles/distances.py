@@ -58,7 +58,7 @@ BITS_32 = 2**32 - 1
 GOLDEN_64 = 0x9E3779B97F4A7C15
 LN_2 = math.log(2)
 TAKES_ONE_NUMBER = 2
-"""A period for which each formula takes one number of its generator."""
+"""A period for which each formula but ddtrace's takes one number of its generator."""
 GPERFTOOLS_PLACEHOLDER_BYTES = 16 << 20
 """Its distance for a period of 0, with which nothing is sampled and nothing drawn."""
 
@@ -185,6 +185,11 @@ class Ddtrace(Distances):
     def _next(self) -> float:
         self._state = 48271 * self._state % (2**31 - 1)
         return self._state - 1.0
+
+    @override
+    def skip(self, numbers: int) -> None:
+        for _ in range(numbers):
+            self._next()
 
     @override
     def draw(self, period_bytes: int) -> int:
@@ -326,6 +331,10 @@ class InUnits(Distances):
     @override
     def restart(self) -> None:
         self._distances.restart()
+
+    @override
+    def skip(self, numbers: int) -> None:
+        self._distances.skip(numbers)
 
     @override
     def reseed(self, seed: int) -> None:

@@ -34,6 +34,8 @@ class MajorOracle(Oracle[None]):
     """Follows the state, where the target shows it; in a report it must at least be one."""
 
     judges = ("state", "reports")
+    events = frozenset({"reports"})
+    states = frozenset({"state"})
     relies_on = (HeapOracle,)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -49,7 +51,7 @@ class MajorOracle(Oracle[None]):
     @classmethod
     @override
     def concerns(cls, action: type[Action]) -> bool:
-        return True
+        return action.collects == "full"
 
     @override
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:

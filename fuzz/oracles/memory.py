@@ -113,9 +113,9 @@ class MemoryOracle(Oracle[None]):
         survivors = [obj for obj in self._young if obj.survived and obj.age is not YOUNG]
         if survivors:
             # One that is pinned, and held by what is dead, stays in the nursery.
-            gone = (obj for obj in survivors if obj not in self._kept and not obj.pinned)
+            gone = [obj for obj in survivors if obj not in self._kept and not obj.pinned]
             self._used_bytes += self._bytes_of(gone)
-            self._place_in_arenas(obj for obj in survivors if obj not in self._reserved)
+            self._place_in_arenas([obj for obj in survivors if obj not in self._reserved])
         self._watch_young()
 
     def _reserve(self, obj: ShadowObject) -> None:
@@ -131,11 +131,11 @@ class MemoryOracle(Oracle[None]):
 
     def _place_outside(self, obj: ShadowObject) -> None:
         if obj.age is OLD:
-            self._used_bytes += self._bytes(obj)
+            self._used_bytes += self._bytes_outside(obj)
             self._born_old.add(obj)
             self._place_in_arenas([obj])
         else:
-            self._young_outside_bytes += self._bytes(obj)
+            self._young_outside_bytes += self._bytes_outside(obj)
 
     # In reports, and after a full collection.
 
@@ -149,18 +149,20 @@ class MemoryOracle(Oracle[None]):
 
     def _check_full(self, observation: Observation) -> None:
         reachable = self._shadow.reachable()
-        alive = {obj for obj in reachable if obj.age is OLD} - self._prebuilt
+        alive = {obj for obj in reachable - self._prebuilt if obj.age is OLD}
         reserved = {obj for obj in self._reserved if obj.pinned} - alive
         self._reserved = reserved & reachable
         self._born_old &= alive
-        self._arenas.sweep(self._sizes_in_arenas(alive | reserved))
+        surely_there = self._sizes_in_arenas(alive - self._born_old)
+        perhaps_there = self._sizes_in_arenas(reserved | self._born_old)
+        self._arenas.sweep(surely_there + perhaps_there)
         used_bytes = self._bytes_of(alive)
         used_bytes_max = used_bytes + self._bytes_of(reserved)
         if "memory" in self._promises:
             memory = observation.memory
             if memory is None or len(memory) != len(FIGURES):
                 raise MemoryMismatch("memory", "two figures", memory, "after a full collection")
-            arenas_min = self._arenas.least(self._sizes_in_arenas(alive - self._born_old))
+            arenas_min = self._arenas.least(surely_there)
             arenas = (arenas_min, self._arenas.arenas)
             arena_bytes = tuple(each * self._space.arena_bytes for each in arenas)
             bounds = (used_bytes, used_bytes_max), arena_bytes
@@ -218,15 +220,17 @@ class MemoryOracle(Oracle[None]):
         if not most:
             return []
         inside = [obj for obj in objects if not obj.outside or obj in self._born_old]
-        return [size_bytes for size_bytes in map(self._bytes, inside) if 0 < size_bytes <= most]
+        return [size_bytes for size_bytes in self._sizes(inside) if 0 < size_bytes <= most]
 
     def _bytes_of(self, objects: Iterable[ShadowObject]) -> int:
-        return sum(map(self._bytes, objects))
+        return sum(self._sizes(objects))
 
-    def _bytes(self, obj: ShadowObject) -> int:
-        """In the old space, card marks included."""
-        if not obj.outside:
-            return obj.size_bytes
+    def _sizes(self, objects: Iterable[ShadowObject]) -> list[int]:
+        """What each takes in the old space."""
+        return [self._bytes_outside(obj) if obj.outside else obj.size_bytes for obj in objects]
+
+    def _bytes_outside(self, obj: ShadowObject) -> int:
+        """What one takes that did not come from the nursery, card marks included."""
         word_bytes, card_items = self._layout.word_bytes, self._space.card_items
         size_bytes = rounded_up(obj.size_bytes, word_bytes)
         is_large = obj.size_bytes >= self._layout.large_object_bytes

@@ -3,6 +3,7 @@
 judges      the fields of an observation of which it says whether they are right
 concerns    it is asked about these actions, whatever the target said
 events      and about any in whose observation one of these fields says something
+states      and about any after which one of these fields says something else than before
 relies_on   the oracles that are asked before it
 told_by     one of them, whose facts it is handed
 
@@ -30,6 +31,19 @@ UNPROMISED: dict[str, Any] = {
     )
 }
 """What depends on when collections come, but for the graph, as if nothing were said of it."""
+UNPROMISED_CHANCE: dict[str, Any] = {
+    field: getattr(_SILENCE, field) for field in ("samples", "profile", "offsets", "weights")
+}
+"""The same where distances are random: a collection may take of the numbers they come from."""
+
+
+def unpromised(contract: Contract) -> dict[str, Any]:
+    """What may be otherwise when collections come at other times, as if nothing were said of it."""
+    if "collections" in contract.promises:
+        return {}
+    if contract.sampling.distances == "random":
+        return UNPROMISED | UNPROMISED_CHANCE
+    return dict(UNPROMISED)
 
 
 class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, not an error
@@ -67,6 +81,7 @@ class Oracle(ABC, Generic[Facts]):
     """All oracles that there are."""
     judges: ClassVar[tuple[str, ...]]
     events: ClassVar[frozenset[str]] = frozenset()
+    states: ClassVar[frozenset[str]] = frozenset()
     relies_on: ClassVar[tuple[type[Oracle[Any]], ...]] = ()
     told_by: ClassVar[type[Oracle[Any]] | None] = None
     facts: Any = None
@@ -129,8 +144,7 @@ class RerunOracle(ABC):
 
     def compare(self, contract: Contract, first: Observation, second: Observation) -> None:
         """Check them, as far as the contract promises that they agree. Raises a Mismatch."""
-        if "collections" not in contract.promises:
-            silence = dict(UNPROMISED)
+        if silence := unpromised(contract):
             if first.graph is None or second.graph is None:
                 silence["graph"] = None
             first, second = first.saying(silence), second.saying(silence)

@@ -36,6 +36,8 @@ class PointersOracle(Oracle[SamplingFacts]):
     """Compares pointers with each other and with the sampling oracle's count."""
 
     judges = ("free", "limit", "top", "at", "sample_point")
+    events = frozenset({"minors"})
+    states = frozenset({"free", "limit", "top", "sample_point"})
     relies_on = (SamplingOracle,)
     told_by = SamplingOracle
 
@@ -52,15 +54,16 @@ class PointersOracle(Oracle[SamplingFacts]):
     @classmethod
     @override
     def concerns(cls, action: type[Action]) -> bool:
-        return True
+        return action.allocates or action.sampling is not None
 
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises PointersMismatch."""
         free, limit, top = observation.free, observation.limit, observation.top
         if free is None or limit is None or top is None:
-            missing = [name for name in ("free", "limit", "top") if not _has(observation, name)]
-            raise PointersMismatch(missing[0], "an offset", None, "the contract promises it")
+            pointers = ("free", "limit", "top")
+            missing = next(name for name in pointers if getattr(observation, name) is None)
+            raise PointersMismatch(missing, "an offset", None, "the contract promises it")
         if limit == free and self._shadow.collection_may_be_due:
             pass  # Wherever they are: the next allocation collects.
         elif self._shadow.has_obstacles:
@@ -71,7 +74,7 @@ class PointersOracle(Oracle[SamplingFacts]):
             self._check_limit(observation.sample_point, free, limit, top, sampling)
         if free > limit:
             raise PointersMismatch("free", f"at most {limit}", free, "within the limit")
-        if observation.size is not None:
+        if action.allocates and observation.size is not None:
             self._check_place(observation.at, observation.size, observation.outside, free)
 
     def _check_nursery(self, free: int, top: int, used: int) -> None:
@@ -96,20 +99,18 @@ class PointersOracle(Oracle[SamplingFacts]):
         self, sample_point: int | None, free: int, limit: int, top: int, sampling: SamplingFacts
     ) -> None:
         expected = top
-        if sampling.is_on:
-            due = free + sampling.bytes_until_sample()
+        if sampling.period_bytes is not None:
+            until_bytes = sampling.until_bytes[0]
+            due = free + until_bytes
             if self._states_distances and sample_point != due:
-                why = f"free {free} + {sampling.bytes_until_sample()} bytes until the sample"
+                why = f"free {free} + {until_bytes} bytes until the sample"
                 raise PointersMismatch("sample_point", due, sample_point, why)
             if sample_point is None:
                 raise PointersMismatch("sample_point", "an offset", None, "sampling is on")
-            expected = min(sample_point, top)
+            if sample_point < top:
+                expected = sample_point
         elif sample_point is not None:
             raise PointersMismatch("sample_point", None, sample_point, "sampling is off")
         if limit != expected:
             why = f"sample_point {sample_point}, top {top}"
             raise PointersMismatch("limit", expected, limit, why)
-
-
-def _has(observation: Observation, name: str) -> bool:
-    return getattr(observation, name) is not None

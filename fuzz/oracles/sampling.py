@@ -102,7 +102,7 @@ class SamplingFacts(NamedTuple):
 class SamplingOracle(Oracle[None]):
     """Tells the clocks what is allocated, and the other oracles what they say."""
 
-    judges = ("samples", "size", "outside", "offsets", "weights", "seed")
+    judges = ("samples", "size", "outside", "offsets", "weights", "seed", "ended")
     events = frozenset({"minors", "samples", "offsets", "weights", "reports"})
     relies_on = (HeapOracle,)
     facts: SamplingFacts
@@ -125,6 +125,8 @@ class SamplingOracle(Oracle[None]):
             if contract.buffers
             else new_clocks(self._rule)
         )
+        # Where there are streams, there is one thread.
+        self._streams = self._clocks[0] if isinstance(self._clocks[0], StreamsClock) else None
         self._no_rooms = (0,) * contract.threads
         self._period_bytes: int | None = None
         self._last_period_bytes = self._rule.resting_period_bytes or None
@@ -147,10 +149,13 @@ class SamplingOracle(Oracle[None]):
         self._place: Place | None = None
 
     def _facts(self) -> SamplingFacts:
-        return SamplingFacts(
+        clocks = self._clocks
+        # Most contracts have one thread.
+        one = (clocks[0].until_bytes,) if len(clocks) == 1 else None
+        facts = (
             self._period_bytes,
-            tuple(map(_UNTIL_BYTES, self._clocks)),
-            tuple(map(_ROOM_BYTES, self._clocks)) if self._has_contexts else self._no_rooms,
+            one or tuple(map(_UNTIL_BYTES, clocks)),
+            tuple(map(_ROOM_BYTES, clocks)) if self._has_contexts else self._no_rooms,
             self._nursery_used_bytes,
             self._was_enabled,
             self._hits,
@@ -161,6 +166,7 @@ class SamplingOracle(Oracle[None]):
             self._callback_was_reported,
             self._place,
         )
+        return tuple.__new__(SamplingFacts, facts)  # The class itself takes thrice as long.
 
     @classmethod
     @override
@@ -171,15 +177,19 @@ class SamplingOracle(Oracle[None]):
     @override
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
-        before = self.facts
-        if action.allocates:
-            self._clocks[action.thread].hear(observation)
-        if isinstance(action, BeginThread) and self._rule.births == "reseeds":
+        before, allocates = self.facts, action.allocates
+        if allocates:
+            clock = self._clocks[action.thread]
+            if observation.ended and not clock.room_bytes:
+                raise SamplingMismatch("ended", None, True, "its thread had nothing left of one")
+            if self._has_contexts:
+                clock.hear(observation)
+        if self._rule.births == "reseeds" and isinstance(action, BeginThread):
             self._check_seed(observation, "of a thread that begins")
-        if action.sampling == "starts" and self._rule.enabling == "reseeds":
+        if self._rule.enabling == "reseeds" and action.sampling == "starts":
             self._check_seed(observation, "of enabling")
         expected = self.follow(action, observation)
-        if action.allocates or isinstance(action, Realloc):
+        if allocates or isinstance(action, Realloc):
             self._check_cost(action, observation)
         if self._observes_samples and observation.samples != expected:
             why = _describe(before.period_bytes, before.bytes_until_sample(action.thread))
@@ -211,8 +221,8 @@ class SamplingOracle(Oracle[None]):
             samples = 0 if self._period_bytes is None else observation.samples
         elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action, observation.seed)
-        elif self._period_bytes is not None and isinstance(self._clocks[0], StreamsClock):
-            self._clocks[0].collect(observation.minors, self._period_bytes)
+        elif self._period_bytes is not None and self._streams is not None:
+            self._streams.collect(observation.minors, self._period_bytes)
         if observation.minors and self._has_contexts:
             self._end_contexts(action)
         self.facts = self._facts()
@@ -233,10 +243,10 @@ class SamplingOracle(Oracle[None]):
     def _check_cost(self, action: Action, observation: Observation) -> None:
         """What the new object cost is what the layout says."""
         obj = self._shadow.placed_by(action)
-        if "size" in self._observes and observation.size != obj.size_bytes:
+        if observation.size != obj.size_bytes and "size" in self._observes:
             why = f"by the layout, a {obj.kind} of {obj.number}"
             raise SamplingMismatch("size", obj.size_bytes, observation.size, why)
-        if "outside" in self._observes and observation.outside is not obj.outside:
+        if observation.outside is not obj.outside and "outside" in self._observes:
             why = f"by the layout, {obj.size_bytes} bytes"
             raise SamplingMismatch("outside", obj.outside, observation.outside, why)
 
@@ -265,8 +275,8 @@ class SamplingOracle(Oracle[None]):
             self._callback_samples = None if callback_bytes and observation.samples else 0
             return observation.samples
         clock = self._clocks[action.thread]
-        if isinstance(clock, StreamsClock) and self._period_bytes is not None:
-            self._hits = clock.allocate_of_kind(
+        if self._streams is not None and self._period_bytes is not None:
+            self._hits = self._streams.allocate_of_kind(
                 obj.size_bytes, obj.outside, obj.kind, observation.minors, self._period_bytes
             )
         elif callback_bytes and self._period_bytes is not None:

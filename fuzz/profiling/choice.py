@@ -6,12 +6,12 @@ Invariant: an option that would make no difference is refused, and never ignored
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 import attrs
 
 from fuzz.problems import BadInputError
 from fuzz.profiling.outputs import is_recording
-from fuzz.profiling.profiled import Profiled
 from fuzz.profiling.programs import ProgramSource, main_of
 from fuzz.profiling.traces import TraceSource, sampled_every
 from fuzz.protocol import trace as traces
@@ -26,6 +26,8 @@ RECORDING_BYTES = 100 * 2**20
 TIME_PERIOD_US_MIN, TIME_PERIOD_US_MAX = 100, 3_600_000_000
 MICROSECONDS_PER_SECOND = 1e6
 SCRIPT_SUFFIX = ".py"
+Profiled: TypeAlias = ProgramSource | TraceSource
+"""What can be profiled: what is recorded does the same as what `cost` has run before."""
 
 
 @attrs.frozen(kw_only=True)

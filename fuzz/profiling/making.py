@@ -16,8 +16,9 @@ from fuzz.files import reading, writing
 from fuzz.plain import shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.profiling import screen
+from fuzz.profiling.choice import Profiled
 from fuzz.profiling.outputs import check_exports, export, recording_place
-from fuzz.profiling.profiled import Profiled, Stopped
+from fuzz.profiling.programs import Stopped
 from gcmodel.memory.errors import RecordingError
 from gcmodel.profiling import recording
 from gcmodel.profiling.cost import Cost
@@ -30,7 +31,7 @@ def make_profile(
     outputs: Sequence[Path],
     max_bytes: int,
     console: Console,
-    before: Path | None = None,
+    before: Path | None,
 ) -> bool:
     """Run it, record it and write the files; whether it came to its end.
 
@@ -52,7 +53,7 @@ def make_profile(
 
 
 def export_recording(
-    path: Path, outputs: Sequence[Path], console: Console, before: Path | None = None
+    path: Path, outputs: Sequence[Path], console: Console, before: Path | None
 ) -> None:
     """Write the files that a recording tells, and run nothing. Raises BadInputError."""
     check_exports(path, outputs)

@@ -21,7 +21,6 @@ import attrs
 
 from fuzz.files import read_bytes
 from fuzz.problems import BadInputError
-from fuzz.profiling.profiled import Stopped
 from gcmodel.profiling.cost import Cost, cost_of
 from gcmodel.profiling.profile import ProfileHeader
 from gcmodel.profiling.recorder import Listener
@@ -31,6 +30,10 @@ from gcmodel.profiling.sampled_run import PROFILED, Program, record
 MAIN = "main"
 MODULE = "gcfuzz_profiled"
 """The name of a script's module, whatever its file is called."""
+
+
+class Stopped(BaseException):
+    """The recording has stopped for good, so it is no use to run the program on."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,13 +53,16 @@ class ProgramSource:
 
     @property
     def is_quiet(self) -> bool:
+        """Whether it prints nothing of its own, which leaves a terminal to the progress."""
         return self.script is None
 
     def cost(self) -> Cost:
+        """Run it without recording. Raises BadInputError for what cannot run."""
         with _running(self.script):
             return cost_of(self.program, self.repeat)
 
     def header(self) -> ProfileHeader:
+        """How it is sampled, from now on."""
         return ProfileHeader.of_now(
             self.name,
             period_bytes=self.period_bytes,
@@ -66,6 +72,7 @@ class ProgramSource:
         )
 
     def record(self, writer: RecordingWriter, listener: Listener) -> None:
+        """Run it and record it. Raises as `cost` does, and whatever the listener raises."""
         configuration = attrs.evolve(
             PROFILED, random_periods=self.is_random, sampler_seeds=(self.seed,)
         )

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fuzz.plain import PLAIN_SECONDS, counted, cut, short
+from fuzz.profiling.choice import Profiled
 from fuzz.profiling.outputs import format_of
-from fuzz.profiling.profiled import Profiled
 from gcmodel.estimation.samples import Site
 from gcmodel.profiling.cost import Cost
 from gcmodel.profiling.estimates import CONFIDENCE, Estimate, estimates, peak_estimate

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, repeat
+from typing import ClassVar
 
 import attrs
 
@@ -56,7 +57,7 @@ class TraceSource:
 
     name: str
     trace: Trace
-    is_quiet: bool = attrs.field(default=True, init=False)
+    is_quiet: ClassVar = True
 
     def cost(self) -> Cost:
         bytes_by_size: Counter[int] = Counter()

@@ -106,6 +106,22 @@ class Action:
     needs: ClassVar[tuple[str, ...]] = ()
     """The fields of observations without which nobody can judge what it does."""
 
+    def __init_subclass__(cls) -> None:
+        # What a class has attrs does not make: to compile these takes a third of its time, and all
+        # that use actions are begun often.
+        for name in ("__eq__", "__hash__", "__repr__"):
+            setattr(cls, name, getattr(Action, name))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and attrs.astuple(self) == attrs.astuple(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), attrs.astuple(self)))
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in FIELD_NAMES[type(self)])
+        return f"{type(self).__name__}({', '.join(fields)})"
+
     def by(self, thread: int) -> Self:
         """The same, by that thread. (attrs.evolve takes three times as long.)"""
         fields = {name: getattr(self, name) for name in FIELD_NAMES[type(self)]}

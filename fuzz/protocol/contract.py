@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Mapping
-from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 
 from fuzz.problems import BadInputError
 
-Distances = Literal[
-    "period",
-    "unstated",
-    "random",
+Drawn = Literal[
     "geometric",
     "dotnet",
     "dotnet_document",
@@ -32,12 +28,10 @@ Distances = Literal[
     "go_1_19",
     "v8",
 ]
-Promise = Literal["collections", "memory", "progress", "pressure"]
-DRAWN = (
-    *("geometric", "dotnet", "dotnet_document", "jemalloc", "tcmalloc", "gperftools"),
-    *("hotspot", "ocaml", "ddtrace", "go", "go_1_19", "v8"),
-)
 """The distances that are drawn at random, and can be foretold."""
+DRAWN: tuple[str, ...] = get_args(Drawn)
+Distances = Literal["period", "unstated", "random", Drawn]
+Promise = Literal["collections", "memory", "progress", "pressure"]
 
 
 def rounded_up(number: int, multiple: int) -> int:
@@ -490,7 +484,7 @@ class Contract:
         """Whether sampling can ever be on."""
         return "enable_sampling" in self.actions or self.sampling.initial_period_bytes != 0
 
-    @cached_property
+    @property  # Not a cached one: with it each field of a class with slots takes long to read.
     def threads(self) -> int:
         """How many threads the mutator has; actions name them from 0 up."""
         return len(self.sampling.seeds)

@@ -12,7 +12,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from json.scanner import make_scanner
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import attrs
 
@@ -154,12 +165,16 @@ def _with_place(mistake: str) -> str:
 PLAIN = {int, bool, str, type(None)}
 
 
+def _alternatives(hint: Any) -> frozenset[Any]:  # noqa: ANN401 - a type, whichever
+    return frozenset(get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,))
+
+
 @cache
 def _plain_types(kind: Any) -> Mapping[str, frozenset[type]]:  # noqa: ANN401 - a class
     """The types that a field may have, for each that is a number, a text or nothing."""
     hints = get_type_hints(kind)
     names = [field.name for field in attrs.fields(kind)]
-    types = {name: frozenset(get_args(hints[name]) or (hints[name],)) for name in names}
+    types = {name: _alternatives(hints[name]) for name in names}
     return {name: each for name, each in types.items() if each <= PLAIN}
 
 

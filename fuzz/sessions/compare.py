@@ -20,8 +20,8 @@ from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import reruns
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import RerunOracle
-from fuzz.oracles.oracle import UNPROMISED
-from fuzz.protocol.actions import Action
+from fuzz.oracles.oracle import UNPROMISED_CHANCE, unpromised
+from fuzz.protocol.actions import Action, BeginThread
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import FIELDS, Observation
@@ -140,12 +140,9 @@ def _difference(failure: Failure, change: str) -> Difference:
 
 
 def _observable(before: Run, after: Run) -> Iterator[Difference]:
-    """Each field that both tell of, where they first differ in it.
-
-    What depends on when collections come is no change where they come whenever they like.
-    """
+    """Each field that both tell of, where they first differ in it, but for what is chance."""
     contracts = before.contract, after.contract
-    ignored = () if all("collections" in each.promises for each in contracts) else UNPROMISED
+    ignored = {each for contract in contracts for each in _left_to_chance(contract, after.actions)}
     fields = [
         each
         for each in COMPARED
@@ -174,6 +171,18 @@ def _observable(before: Run, after: Run) -> Iterator[Difference]:
             )
 
 
+def _left_to_chance(contract: Contract, actions: Sequence[Action]) -> Iterator[str]:
+    """The fields in which the same target may answer otherwise the next time."""
+    yield from unpromised(contract)
+    is_born = any(isinstance(action, BeginThread) for action in actions)
+    if contract.sampling.births == "reseeds" and is_born:
+        yield from (*UNPROMISED_CHANCE, "seed")
+    if contract.sampling.contexts == "told":  # Which bytes a distance is for depends on them.
+        yield from (*UNPROMISED_CHANCE, "buffer", "ended")
+    if contract.buffers is not None and contract.buffers.taken == "anywhere":
+        yield "buffer"
+
+
 def _differ(field: str, then: Observation, now: Observation) -> bool:
     """What happened, other fields say; the order says only when of the same."""
     was, is_now = getattr(then, field), getattr(now, field)
@@ -185,8 +194,8 @@ class ComparingEngine(RandomEngine):
 
     compares = True
 
-    def __init__(self, pair: Pair, seed: str) -> None:
-        super().__init__(pair.after, seed)
+    def __init__(self, pair: Pair, seed: str, process_seed: str | None = None) -> None:
+        super().__init__(pair.after, seed, process_seed)
         self._pair = pair
 
     @override

@@ -137,19 +137,26 @@ class SessionTotals(Tally):
         self.changes.update(other.changes)
 
 
-def make_engine(name: str, target: Target, seed: str, database: str | None = None) -> Engine:
+def make_engine(
+    name: str,
+    target: Target,
+    seed: str,
+    database: str | None = None,
+    process_seed: str | None = None,
+) -> Engine:
     """The engine of that name; Hypothesis is imported only for the machine.
 
-    Raises BadInputError if the database does not answer.
+    What processes settle is drawn from a seed of its own, if there is one. Raises BadInputError if
+    the database does not answer.
     """
     if isinstance(target, Pair):
-        return ComparingEngine(target, seed)
+        return ComparingEngine(target, seed, process_seed)
     if name == RandomEngine.name:
-        return RandomEngine(target, seed)
+        return RandomEngine(target, seed, process_seed)
     from fuzz.engines.machine import MachineEngine
 
     try:
-        return MachineEngine(target, seed, database)
+        return MachineEngine(target, seed, database, process_seed)
     except ImportError as problem:
         raise BadInputError(f"{database} needs redis: pip install 'hypothesis[redis]'") from problem
     except (OSError, ValueError) as problem:

@@ -48,6 +48,7 @@ from fuzz.run import BROKE, Failure
 from fuzz.sessions.compare import Difference
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
+from fuzz.version import __version__
 
 VERSION = 1
 FOLDER = "sessions"
@@ -143,9 +144,8 @@ def versions_of(plan: Plan) -> dict[str, str]:
     """What runs: gcfuzz, Python, the target as it says of itself, the commit of this folder."""
     import platform
     import subprocess
-    from importlib.metadata import version
 
-    found = {"gcfuzz": version("gcfuzz"), "python": platform.python_version()}
+    found = {"gcfuzz": __version__, "python": platform.python_version()}
     if plan.options.contract is not None and plan.options.contract.version:
         found["target"] = plan.options.contract.version
     with suppress(OSError, subprocess.SubprocessError):

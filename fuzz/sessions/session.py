@@ -10,14 +10,12 @@ tells of no chunk before all its finds are in the corpus.
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -30,6 +28,7 @@ from fuzz.problems import BadInputError, HarnessError
 from fuzz.run import BROKE, Failure
 from fuzz.sessions import corpus, record, worker
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
+from fuzz.sessions.hands import Hand, hire_here
 from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals
 from fuzz.sessions.record import (
     ACTIONS,
@@ -39,6 +38,16 @@ from fuzz.sessions.record import (
     WORKERS_DIED,
     Piece,
     SessionRecord,
+)
+from fuzz.sessions.session_events import (
+    ChunkLost,
+    Event,
+    FailureFound,
+    Finished,
+    Listener,
+    Progress,
+    Told,
+    WorkerDied,
 )
 from fuzz.sessions.worker import (
     Canary,
@@ -71,126 +80,6 @@ DEATHS_MAX = 12
 HISTORY_MAX = 100
 BEYOND = "beyond"
 """The folder of what was found in no whole chunk, or after one that is not."""
-
-
-# Events, in the order in which they come.
-
-
-@attrs.frozen
-class Started:
-    """The session begins."""
-
-    plan: Plan
-    bugs_checked: int
-
-
-@attrs.frozen
-class Progress:
-    """Totals of all workers, several times a second."""
-
-    seconds: float
-    totals: SessionTotals
-    failures: int
-    reducing: int
-    """Failures that are being reduced."""
-    tries: int
-    """Candidates that were run for these."""
-    seconds_since_new: float
-    """Since a probe was reached, or a failure found, for the first time."""
-    reached: int
-    """How many probes were."""
-    probes: int
-    """How many can be reached."""
-
-
-@attrs.frozen
-class WorkerDied:
-    """A worker's process ended before its time. Another takes its place."""
-
-    worker: int
-    how: str
-
-
-@attrs.frozen
-class ChunkLost:
-    """A chunk in which each worker died that tried it."""
-
-    chunk: Chunk
-
-
-@attrs.frozen
-class FailureFound:
-    """A failure, the first of its identity, as it was found. It is to be reduced."""
-
-    failure: Failure
-
-
-@attrs.frozen
-class Told:
-    """A find, reduced, in a file that stays."""
-
-    plan: Plan
-    find: Find
-
-
-@attrs.frozen
-class Finished:
-    """The session is over."""
-
-    plan: Plan
-    seconds: float
-    totals: SessionTotals
-    """Of all that was done, in whole chunks or not."""
-    finds: tuple[Find, ...]
-    """In whole chunks or not."""
-    stop_reason: str
-    problem: Exception | None
-    """What a worker could not go on with: the session's result is not to be trusted."""
-    record: SessionRecord
-
-    @property
-    def lost(self) -> tuple[int, ...]:
-        """The chunks that are not done, though others after them are."""
-        return self.record.pieces[0].lost
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it came to the end of its budget, and did anything."""
-        return self.stop_reason in {TIME, ACTIONS} and self.totals.actions > 0 and not self.lost
-
-
-Event = Started | Progress | WorkerDied | ChunkLost | FailureFound | Told | Finished
-Listener = Callable[[Event], None]
-
-
-@attrs.define
-class _Hand:
-    """A worker, as its parent sees it."""
-
-    number: int
-    connection: Connection
-    process: BaseProcess | Envoy
-    task: Task | None = None
-    heard: float = 0.0
-    is_new: bool = True
-    progress: SessionTotals | Tries = attrs.Factory(lambda: Tries(0))
-
-    def give(self, task: Task) -> None:
-        """Hand it a task. One that has died meanwhile is noticed later, with the task in hand."""
-        self.task, self.heard = task, time.monotonic()
-        self._send(task)
-
-    def cut(self) -> None:
-        """Cut off what it is doing."""
-        self._send("cut")
-
-    def dismiss(self) -> None:
-        """There is nothing more to do."""
-        self._send(None)
-
-    def _send(self, what: object) -> None:
-        with suppress(OSError):
-            self.connection.send(what)
 
 
 @attrs.define
@@ -238,17 +127,6 @@ class _Case:
         return not self.tries_left and not self.is_being_reduced
 
 
-def hire_here(plan: Plan) -> tuple[Connection, BaseProcess]:
-    """A worker on this machine."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=worker.work, args=(plan, theirs), daemon=True)
-    with _signals_held():
-        process.start()
-    theirs.close()
-    return ours, process
-
-
 class Session:
     """The parent's side of a session, which may go on from the record of an earlier one."""
 
@@ -265,7 +143,7 @@ class Session:
         self._share = plan.share
         self._cases: dict[tuple[str, ...], _Case] = {}
         self._works: dict[int, _Work] = {}
-        self._hands: dict[Connection, _Hand] = {}
+        self._hands: dict[Connection, Hand] = {}
         self._started_workers = 0
         self._reductions = deque[Raw]()
         self._again = deque[Chunk]()
@@ -341,7 +219,7 @@ class Session:
 
     def _start_worker(self) -> None:
         ours, process = self._hire(self._plan)
-        self._hands[ours] = _Hand(self._started_workers, ours, process)
+        self._hands[ours] = Hand(self._started_workers, ours, process)
         self._started_workers += 1
 
     def _hand_out(self) -> None:
@@ -349,7 +227,7 @@ class Session:
             if hand.task is None and (task := self._next_task(hand)) is not None:
                 hand.give(task)
 
-    def _next_task(self, hand: _Hand) -> Task | None:
+    def _next_task(self, hand: Hand) -> Task | None:
         """What was found comes first: it may be all that a chunk waits for."""
         if hand.is_new and self._plan.has_canary and self._stop_reason is None:
             hand.is_new = False
@@ -371,7 +249,7 @@ class Session:
 
     def _reduction_of(self, raw: Raw) -> Reduction:
         is_alone = self._cases[raw.failure.identity].find is not None
-        if self._stop_reason in {INTERRUPTED, FAILURES, WORKERS_DIED}:
+        if self._is_hurried:
             return Reduction(raw, INTERRUPTED_SECONDS, INTERRUPTED_SECONDS, is_alone)
         seconds = max(self._reduced_by - time.monotonic(), 0.0)
         return Reduction(raw, seconds, RERUN_SECONDS_MAX, is_alone)
@@ -387,12 +265,12 @@ class Session:
                 message: Message = ready.recv()
             except (EOFError, OSError):  # OSError: it died in the middle of a message.
                 self._end(hand)
-                self._died(hand, f"exit code {hand.process.exitcode}")
+                self._died(hand, hand.how_it_ended)
                 continue
             hand.heard = time.monotonic()
             self._take(hand, message)
 
-    def _take(self, hand: _Hand, message: Message) -> None:
+    def _take(self, hand: Hand, message: Message) -> None:
         match message:
             case SessionTotals() | Tries():
                 hand.progress = message
@@ -421,11 +299,11 @@ class Session:
             case Exception():
                 self._problem = message
 
-    def _is_free(self, hand: _Hand) -> None:
+    def _is_free(self, hand: Hand) -> None:
         hand.task, hand.progress = None, Tries(0)
         self._deaths_in_a_row = 0
 
-    def _end(self, hand: _Hand) -> None:
+    def _end(self, hand: Hand) -> None:
         """Wait for a worker's end, and end whatever it leaves behind."""
         hand.process.join()
         del self._hands[hand.connection]
@@ -442,7 +320,7 @@ class Session:
                 self._end(hand)
                 self._died(hand, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
 
-    def _died(self, hand: _Hand, how: str) -> None:
+    def _died(self, hand: Hand, how: str) -> None:
         """Another worker takes its place, and does again what it was at."""
         if self._problem is None:  # It may be this one's, which has ended with it.
             self._tell(WorkerDied(hand.number, how))
@@ -576,18 +454,17 @@ class Session:
     def _wind_up(self, interrupted: threading.Event) -> None:
         """Cut off the chunks, reduce what was found while there is time, and end the workers."""
         stop_at = time.monotonic() + STOP_SECONDS
-        is_hurried = self._stop_reason in {INTERRUPTED, FAILURES, WORKERS_DIED}
-        self._cut(is_hurried)
+        self._cut()
         while self._is_busy():
-            if interrupted.is_set() and not is_hurried:
-                self._stop_reason, is_hurried = INTERRUPTED, True
+            if interrupted.is_set() and not self._is_hurried:
+                self._stop_reason = INTERRUPTED
                 stop_at = time.monotonic() + STOP_SECONDS
-                self._cut(is_hurried)
+                self._cut()
             if time.monotonic() > stop_at:
-                self._kill(is_hurried)
+                self._kill()
             if not any(isinstance(each.task, Search) for each in self._hands.values()):
                 self._decide_rest()
-            if not is_hurried or time.monotonic() < stop_at:
+            if not self._is_hurried or time.monotonic() < stop_at:
                 self._hand_out()
             self._listen()
             self._end_silent()
@@ -602,15 +479,20 @@ class Session:
         hands = self._hands.values()
         return any(each.task is not None for each in hands) or bool(self._reductions and hands)
 
-    def _cut(self, is_hurried: bool) -> None:
+    @property
+    def _is_hurried(self) -> bool:
+        """Whether nobody wants to wait for what is being reduced."""
+        return self._stop_reason in {INTERRUPTED, FAILURES, WORKERS_DIED}
+
+    def _cut(self) -> None:
         for hand in self._hands.values():
-            if isinstance(hand.task, Search) or (is_hurried and hand.task is not None):
+            if isinstance(hand.task, Search) or (self._is_hurried and hand.task is not None):
                 hand.cut()
 
-    def _kill(self, is_hurried: bool) -> None:
+    def _kill(self) -> None:
         """End those that should have ended what they were at by now."""
         for hand in list(self._hands.values()):
-            if isinstance(hand.task, Search) or is_hurried:
+            if isinstance(hand.task, Search) or self._is_hurried:
                 hand.process.kill()
                 self._end(hand)
                 if isinstance(hand.task, Reduction):
@@ -755,18 +637,6 @@ def _published(find: Find, folder: Path | None) -> Find:
         return attrs.evolve(find, path=corpus.publish(find.path, folder))
     except OSError as problem:
         return attrs.evolve(find, unsaved=problem.strerror)
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Hold back Ctrl-C while this lasts, and in all processes that are started meanwhile."""
-    # Started later, multiprocessing's own helper would let go of the signal that is held here.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

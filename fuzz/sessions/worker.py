@@ -30,10 +30,11 @@ from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Finder, Raw
-from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals, make_engine
+from fuzz.sessions.plan import RAMP_CHUNKS, UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 from fuzz.targets import make_target
 
 SEND_SECONDS = 0.2
+PARENT_SECONDS = 1.0
 CYCLE_COLLECTION_THRESHOLD = 50_000
 TRIES_ALONE_MAX = 8
 """Each takes a process of its own."""
@@ -120,7 +121,10 @@ def run_chunk(
     What comes of it is a function of the plan and the chunk, unless it is cancelled. Raises
     BadInputError if the target is hopeless.
     """
-    engine = make_engine(plan.engine, target, f"{plan.seed}/{chunk.index}", plan.database)
+    # Chunks have processes in common, or each would wait for new ones.
+    process_seed = f"{plan.seed}/{chunk.index // RAMP_CHUNKS}"
+    seed = f"{plan.seed}/{chunk.index}"
+    engine = make_engine(plan.engine, target, seed, plan.database, process_seed)
     probes = ProbeCounter()
     totals.probes = probes.counts
     # Which traces are run once more, and how long the machine's are, goes by a slice's number.
@@ -254,6 +258,7 @@ def prepare_worker() -> None:
     """What every process needs that fuzzes for another."""
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_die_with_parent, daemon=True).start()
+    gc.freeze()  # What a fork has of its parent's is the parent's to end.
     # Every action makes objects of a moment; looking for cycles among them so often is a waste.
     gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
 
@@ -262,7 +267,9 @@ def _die_with_parent() -> None:
     """Wait for the parent's end, however it comes, and follow it."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
+    # Other forks of the parent keep open what its end closes.
+    while os.getppid() == parent.pid:
+        parent.join(PARENT_SECONDS)
     if os.getsid(0) == os.getpid():
         end_session(os.getpid())
     os._exit(1)

@@ -51,7 +51,8 @@ KNOWN_FINDINGS = {
         "incminimark",
         (
             *("arraycopy-clean-cards", "arraycopy-into-prebuilt", "arraycopy-while-marking"),
-            *("enable-beside-old-obstacle", "fork-keeps-young-samples", "marking-without-end"),
+            *("copied-cards-beyond-end", "enable-beside-old-obstacle"),
+            *("fork-keeps-young-samples", "marking-without-end"),
             *("nonyoung-reported-dead", "old-objects-count-rounded", "pinned-shadow-freed"),
             *("pressure-taken-for-sample", "rotating-nursery-old-limit"),
             *("second-minor-reads-null", "stale-limit-after-large", "too-many-pinned"),

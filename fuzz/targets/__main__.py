@@ -25,9 +25,14 @@ def target_of(name: str, folder: str | None = None) -> Target:
     return made
 
 
-if __name__ == "__main__":
+def main(*names: str) -> None:
+    """Serve that target. Where there is none, SystemExit says why."""
     try:
-        target = target_of(*sys.argv[1:])
+        target = target_of(*names)
     except (TypeError, ImportError, AttributeError, BadInputError) as problem:
         sys.exit(plain(f"python -m fuzz.targets NAME: {problem}"))
     serve(target, sys.stdin, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

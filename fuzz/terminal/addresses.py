@@ -21,7 +21,7 @@ import click
 from fuzz.problems import BadInputError
 
 if TYPE_CHECKING:
-    from fuzz.sessions.session import Event
+    from fuzz.sessions.session_events import Event
 
 COPY_SECONDS = 10.0
 SUFFIXES = {".jsonl", ".log", ".json"}
@@ -74,7 +74,7 @@ class StandIn:
     def __call__(self, event: Event) -> None:
         """Copy what a session has reported so far. What cannot be copied now is at its end."""
         from fuzz.sessions.corpus import COMPLAINT_SUFFIX
-        from fuzz.sessions.session import Told
+        from fuzz.sessions.session_events import Told
 
         paths: list[Path] = []
         if isinstance(event, Told) and event.find.path is not None:

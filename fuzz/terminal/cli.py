@@ -27,17 +27,18 @@ from fuzz.terminal.addresses import PathOrAddress, stand_in_at, told
 from fuzz.terminal.streams import Screen, in_columns
 from fuzz.terminal.target_options import (
     PATH,
-    ByteSize,
-    ChunkRange,
-    Duration,
     OneOf,
-    Part,
     TargetChoice,
     after_option,
     before_option,
+    byte_size,
+    chunk_range,
+    duration_option,
+    part,
     target_options,
     without_option,
 )
+from fuzz.version import __version__
 
 if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from fuzz.sessions.compare import Before
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
-    from fuzz.sessions.session import Finished, Listener
+    from fuzz.sessions.session_events import Finished, Listener
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
@@ -67,7 +68,7 @@ corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", typ
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="gcfuzz")
+@click.version_option(__version__)
 def cli() -> None:
     """Find the bugs in garbage collectors that sample their allocations."""
 
@@ -94,7 +95,7 @@ def cli() -> None:
     metavar="ADDRESS",
     help="Share examples of --engine machine, in a folder or at redis://host.",
 )
-@click.option("--time", "seconds", type=Duration(), help="Budget: 30s, 10m, 2h. [default: 30s]")
+@duration_option("--time", "seconds", help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
     "--actions",
     type=click.IntRange(min=1),
@@ -102,10 +103,11 @@ def cli() -> None:
 )
 @click.option(
     "--chunks",
-    type=ChunkRange(),
+    metavar="FROM:TO",
+    type=chunk_range,
     help="Budget as a range of chunks, 0:5120: what they were, again.",
 )
-@click.option("--part", type=Part(), help="Run the third of sixteen parts: 3/16.")
+@click.option("--part", metavar="K/N", type=part, help="Run the third of sixteen parts: 3/16.")
 @click.option("--resume", is_flag=True, help="Go on where such a session stopped.")
 @corpus_option(
     default=Path("corpus"),
@@ -147,7 +149,7 @@ def run(  # noqa: PLR0913 - the options of the command
 
     from fuzz.files import check_writable
     from fuzz.run import BROKE
-    from fuzz.sessions import corpus, record, selfcheck, session
+    from fuzz.sessions import corpus, record
     from fuzz.sessions.plan import UNLIMITED, Plan
     from fuzz.terminal.session_report import SessionReporter
 
@@ -179,13 +181,8 @@ def run(  # noqa: PLR0913 - the options of the command
         plan, recorded = record.resumed(plan, any_seed=seed is None)
     if summary is not None:
         check_writable(summary)
-    reporter = SessionReporter(Screen())
-    reporter(session.Started(plan, selfcheck.check_harness()))
-    listeners: list[session.Listener] = [reporter, *stand_in_at(corpus_folder)]
-    if cluster is None:
-        finished = session.Session(plan, listeners, recorded).run()
-    else:
-        finished = _run_on(cluster, plan, listeners, recorded)
+    listeners: list[Listener] = [SessionReporter(Screen()), *stand_in_at(corpus_folder)]
+    finished = _run_session(plan, cluster, listeners, recorded)
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
@@ -196,20 +193,28 @@ def run(  # noqa: PLR0913 - the options of the command
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
 
 
-def _run_on(
-    address: str, plan: Plan, listeners: Sequence[Listener], recorded: SessionRecord | None
+def _run_session(
+    plan: Plan, address: str | None, listeners: Sequence[Listener], recorded: SessionRecord | None
 ) -> Finished:
-    """A session in a cluster."""
+    """A session here, or in the cluster at an address."""
     import attrs
 
-    from fuzz.sessions.cluster import connected
+    from fuzz.sessions.selfcheck import check_harness
     from fuzz.sessions.session import Session
+    from fuzz.sessions.session_events import Started
+
+    reporter, *_ = listeners
+    if address is None:
+        reporter(Started(plan, check_harness()))
+        return Session(plan, listeners, recorded).run()
+    from fuzz.sessions.cluster import connected
 
     with connected(address, plan) as cluster:
+        plan = attrs.evolve(plan, workers=cluster.threads)
+        reporter(Started(plan, check_harness()))
         for worker, why in cluster.unable.items():
             if why is not None:
                 Screen().print(f"{worker} gets no chunk: {why}", "yellow")
-        plan = attrs.evolve(plan, workers=cluster.threads)
         return Session(plan, listeners, recorded, cluster.hire).run()
 
 
@@ -452,18 +457,16 @@ def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -
 @click.option(
     "--period",
     "period_bytes",
-    type=ByteSize(),
+    metavar="SIZE",
+    type=byte_size,
     help="Bytes from one sample to the next: 64, 4k, 1M.  [default: 4k; a trace's own]",
 )
 @click.option("--fixed", is_flag=True, help="Exactly so many bytes, not so many on average.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**64 - 1), help="Of random distances.  [default: 1]"
 )
-@click.option(
-    "--time-period",
-    "time_period_seconds",
-    type=Duration(),
-    help="Sample the stack by time as well: 1ms, 10ms.",
+@duration_option(
+    "--time-period", "time_period_seconds", help="Sample the stack by time as well: 1ms, 10ms."
 )
 @click.option(
     "--repeat", type=click.IntRange(1, REPEATS_MAX), help="Run it so many times.  [default: 1]"
@@ -471,7 +474,8 @@ def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -
 @click.option(
     "--max-size",
     "max_bytes",
-    type=ByteSize(),
+    metavar="SIZE",
+    type=byte_size,
     help="How large the recording may become.  [default: 100M]",
 )
 @click.option(
@@ -611,12 +615,10 @@ def report_command(
     bugs --json` printed. The figures lie beside the page as JSON, and each find's trace and
     explanation in a folder of its name.
     """
-    from importlib.metadata import version
-
     from fuzz.sessions import night
 
     try:
-        from fuzz.terminal.night_page import NightFiles, write_night
+        from fuzz.terminal.night_page import write_night
     except ModuleNotFoundError as problem:
         raise BadInputError(
             f"a page needs {problem.name}, which `pip install 'gcfuzz[report]'` installs"
@@ -628,8 +630,8 @@ def report_command(
     if before is not None:
         earlier = night.read_finds(before)
         material.corpora.append(before.with_suffix(""))
-    tonight = night.sum_up(material, earlier, version("gcfuzz"))
-    write_night(tonight, material, NightFiles(output), choice)
+    tonight = night.sum_up(material, earlier, __version__)
+    write_night(tonight, material, output, choice)
     counts = tonight.counts()
     found = ", ".join(f"{counts[each]} {each}" for each in ("new", "known", "vanished"))
     Screen().print(f"{output}: {found}; open it in a browser")

@@ -15,7 +15,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import attrs
 import jinja2
 from markupsafe import Markup
 
@@ -40,29 +39,8 @@ RAREST = 10
 MOST, TOO = "●", "○"
 
 
-@attrs.frozen
-class NightFiles:
-    """Where a page is written, and what lies beside it."""
-
-    page: Path
-
-    @property
-    def data(self) -> Path:
-        """The figures."""
-        return self.page.with_suffix(".json")
-
-    @property
-    def folder(self) -> Path:
-        """Traces and explanations."""
-        return self.page.with_suffix("")
-
-    def link_to(self, name: str) -> str:
-        """How the page refers to a file of the folder."""
-        return f"{self.folder.name}/{name}"
-
-
-def write_night(night: Night, material: Material, output: NightFiles, choice: TargetChoice) -> None:
-    """Write the page and what lies beside it. Raises BadInputError.
+def write_night(night: Night, material: Material, output: Path, choice: TargetChoice) -> None:
+    """Write the page `output` and what lies beside it. Raises BadInputError.
 
     What the command line says of targets is for the explanations, which replay the traces.
     """
@@ -73,26 +51,28 @@ def write_night(night: Night, material: Material, output: NightFiles, choice: Ta
         steps = replay_steps(make(name, choice.options_for(trace.header)), trace, str(path))
         return make_page(f"{path.name} on {name}", trace.header.config, steps)
 
-    with writing(output.folder):
-        output.folder.mkdir(exist_ok=True)
-    finds = [_find(find, material.path_of(find), output, explained) for find in night.finds]
-    write_text(output.data, night.dumps())
-    write_text(output.page, render_night(night, finds, output))
+    folder = output.with_suffix("")
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+    finds = [_find(find, material.path_of(find), folder, explained) for find in night.finds]
+    write_text(output.with_suffix(".json"), night.dumps())
+    write_text(output, render_night(night, finds, output.stem))
 
 
 def _find(
-    find: NightFind, path: Path | None, output: NightFiles, explained: Callable[[Trace, Path], Page]
+    find: NightFind, path: Path | None, folder: Path, explained: Callable[[Trace, Path], Page]
 ) -> dict[str, Any]:
-    """What the page tells of a find, with its files beside the page. Raises BadInputError."""
+    """What the page tells of a find, whose files go into the folder. Raises BadInputError."""
     failure = find.failure
     notes = [f"known, perhaps: see docs/findings/{page}.md" for page in find.pages]
     if not failure.reproduced:
         notes.append("seen once, and did not replay")
+    is_reduced = failure.actions < failure.reduced_from
+    reduced = f", reduced from {failure.reduced_from:,}" if is_reduced else ""
     shown: dict[str, Any] = {
         "status": find.status,
         "identity": " / ".join(failure.identity),
-        "where": f"{find.target}, {counted(failure.actions, 'action')}, reduced from "
-        f"{failure.reduced_from:,}",
+        "where": f"{find.target}, {counted(failure.actions, 'action')}{reduced}",
         "message": failure.message,
         "notes": notes,
     }
@@ -100,10 +80,10 @@ def _find(
         notes.append("its trace is in none of the places that were read")
         return shown
     trace = traces.read(path)
-    copy = output.folder / path.name
+    copy = folder / path.name
     write_text(copy, traces.dumps(trace))
     left_out = max(0, len(trace.actions) - ACTIONS_MAX)
-    href = output.link_to(path.name)
+    href = f"{folder.name}/{copy.name}"
     shown |= {
         "trace": href,
         "command": shell_words(["gcfuzz", "replay", href, *find.options]),
@@ -122,24 +102,21 @@ def _find(
     if failure.change == BROKE:
         how = "fails" if fails(page) else "passes"
         notes.append(f"replayed when this page was made it {how}")
-    return shown | {"page": output.link_to(page_path.name)}
+    return shown | {"page": f"{folder.name}/{page_path.name}"}
 
 
-def render_night(night: Night, finds: Sequence[Mapping[str, Any]], output: NightFiles) -> str:
-    """The page as HTML. What others wrote can be nothing but text in it."""
+def render_night(night: Night, finds: Sequence[Mapping[str, Any]], name: str) -> str:
+    """The page of that name as HTML. What others wrote can be nothing but text in it."""
     environment = jinja2.Environment(autoescape=True, finalize=_seen)
     template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
     return environment.from_string(template).render(
-        title=f"{output.page.stem}: {counted(len(night.timing), 'session')}",
+        title=f"{name}: {counted(len(night.timing), 'session')}",
         contents=[*_contents(night)],
         counts=night.counts(),
         verdict=", ".join(f"{number:,} {status}" for status, number in _verdict(night)),
         glance=[*_glance(night)],
         finds=finds,
-        plots=[
-            (name, Markup(svg))  # noqa: S704 - our own
-            for name, svg in draw_plots(night.timing)
-        ],
+        plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
         culprits=_culprits(night.culprits()),
         probes=[_reached(target, counts) for target, counts in sorted(night.probes().items())],
@@ -147,7 +124,7 @@ def render_night(night: Night, finds: Sequence[Mapping[str, Any]], output: Night
         hunts=[_matrix(hunted) for hunted in night.hunts],
         sessions=[*_sessions(night)],
         version=night.gcfuzz,
-        data=output.data.name,
+        data=f"{name}.json",
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.plain import PLAIN_SECONDS, counted, short
 from fuzz.run import BROKE, CHANGES, Failure
-from fuzz.sessions import record, session
+from fuzz.sessions import record, session_events
 from fuzz.sessions.compare import Before, contract_changes
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import Plan
@@ -38,28 +38,28 @@ class SessionReporter:
         self._printed_seconds = 0.0
         self._numbers: dict[tuple[str, ...], int] = {}
 
-    def __call__(self, event: session.Event) -> None:
+    def __call__(self, event: session_events.Event) -> None:
         """Show one event."""
         match event:
-            case session.Started():
+            case session_events.Started():
                 self._start(event.plan, event.bugs_checked)
-            case session.Progress():
+            case session_events.Progress():
                 self._progress(event)
-            case session.WorkerDied():
+            case session_events.WorkerDied():
                 self._screen.print(
                     f"worker {event.worker} died ({event.how}); another does its work again",
                     "yellow",
                 )
-            case session.ChunkLost():
+            case session_events.ChunkLost():
                 self._screen.print(
                     f"chunk {event.chunk.index} is lost: no worker survives it", "red"
                 )
-            case session.FailureFound():
+            case session_events.FailureFound():
                 print_found(self._screen, self._number_of(event.failure), event.failure)
-            case session.Told():
+            case session_events.Told():
                 number = self._number_of(event.find.failure)
                 print_find(self._screen, number, event.find, event.plan.options, event.plan.before)
-            case session.Finished():
+            case session_events.Finished():
                 self._finish(event)
 
     def _start(self, plan: Plan, bugs_checked: int) -> None:
@@ -91,7 +91,7 @@ class SessionReporter:
     def _number_of(self, failure: Failure) -> int:
         return self._numbers.setdefault(failure.identity, len(self._numbers) + 1)
 
-    def _progress(self, progress: session.Progress) -> None:
+    def _progress(self, progress: session_events.Progress) -> None:
         line = _progress_line(progress)
         if self._live is not None:
             from rich.text import Text
@@ -101,13 +101,15 @@ class SessionReporter:
             self._printed_seconds = progress.seconds
             self._screen.print(line)
 
-    def _finish(self, finished: session.Finished) -> None:
+    def _finish(self, finished: session_events.Finished) -> None:
         if self._live is not None:
             self._live.stop()
         broken = [find for find in finished.finds if find.failure.change == BROKE]
         for line in (*_cause_lines(broken, self._numbers), *_change_lines(finished.totals.changes)):
             self._screen.print(line)
         totals = finished.totals
+        if not totals.actions and finished.problem is not None:
+            return  # Which is told, and is all there is to tell.
         self._screen.print(
             f"{counted(totals.traces, 'trace')}, {counted(totals.actions, 'action')} "
             f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
@@ -177,7 +179,7 @@ def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[s
         yield f"rarest probes: {', '.join(rarest)}"
 
 
-def _progress_line(progress: session.Progress) -> str:
+def _progress_line(progress: session_events.Progress) -> str:
     totals = progress.totals
     speed = totals.actions / max(progress.seconds, 0.001)
     several = f"{progress.reducing} " if progress.reducing > 1 else ""

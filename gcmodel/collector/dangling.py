@@ -1,7 +1,8 @@
 """What is said of a reference to an object that is gone: where it stands, and who lost the object.
 
 It is looked for when somebody meets the reference, so that a heap that is right pays nothing for
-it. Collections are counted from the heap's beginning on, the first being number 1.
+it. Collections are counted from the heap's beginning on, the first being number 1; of minor ones,
+those that emptied the nursery, not those where nothing was new.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ and lengths are the mutator's business: they must be in range, and are not check
 
 from __future__ import annotations
 
-from itertools import compress, count
+from itertools import compress
 
 import attrs
 
@@ -333,8 +333,8 @@ class Heap:
             graph.append(row)
             refs = obj.refs
             if refs.count(None) < len(refs):  # Most references of most objects are null.
-                fields = compress(count(), refs)
-                for field, ref in zip(fields, filter(None, refs), strict=True):
+                for field, ref in compress(enumerate(refs), refs):
+                    assert ref is not None
                     if ref not in numbers:
                         numbers[ref] = len(found)
                         found.append(ref)

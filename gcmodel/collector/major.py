@@ -99,11 +99,10 @@ class MajorCollection:
 
     def step_until(self, state: State) -> None:
         """A minor collection and a step, until that state is reached. No mutator runs meanwhile."""
-        before: State | None = None
+        is_anything_new = True
         while self.state is not state:
-            self._heap.minor.collect(is_anything_new=self.state is not before)
-            before = self.state
-            self.step(0)
+            self._heap.minor.collect(is_anything_new)
+            is_anything_new = self.step(0)
 
     def progress(self, extra_bytes: int) -> None:
         """A minor collection, and past the threshold as many steps as keep pace.
@@ -120,19 +119,21 @@ class MajorCollection:
             self._heap.minor.collect()
             self.step(extra_bytes)
 
-    def step(self, reserve_bytes: int) -> None:
-        """One step. A minor collection has just emptied the nursery."""
-        self._heap.events.major_step(self.state)
+    def step(self, reserve_bytes: int) -> bool:
+        """One step; whether it has led to another phase. A minor collection comes before it."""
+        phase, events = self.state, self._heap.events
+        events.major_step(phase)
         self.made_old_limit_bytes += self._nursery_bytes // 2
-        if self.state is SCANNING:
+        if phase is SCANNING:
             self._scan_roots()
-        elif self.state is MARKING:
+        elif phase is MARKING:
             self._mark()
-        elif self.state is SWEEPING:
+        elif phase is SWEEPING:
             self._sweep(reserve_bytes)
         else:
             self.state = SCANNING
-        self._heap.events.major_step_ended(self.state)
+        events.major_step_ended(self.state)
+        return self.state is not phase
 
     def _scan_roots(self) -> None:
         self.begun += 1

@@ -44,20 +44,19 @@ class MinorCollection:
         """
         heap = self._heap
         heap.events.minor_collection()
-        heap.sampling.before_minor_collection()  # `nursery_free` is still where allocation stopped.
         self.surviving_bytes = 0
         if is_anything_new:
+            heap.sampling.before_minor_collection()  # `nursery_free` is where allocation stopped.
             is_young = heap.nursery.memory or heap.large_objects.young
             is_written = heap.barrier.remembered or heap.barrier.dirty_arrays
             if is_young or is_written:
                 self._drag_out_all(self._prepare())
                 self._conclude()
             else:
-                self._drag_out_roots()  # Nothing moves, but while marking one may be white.
+                self._rescan_roots()  # Nothing moves, but while marking one may be white.
                 heap.sampling.report(heap.statistics)
-        heap.nursery.empty(heap.pinning.kept)  # Nobody asks for the rest of it any more.
-        heap.sampling.after_minor_collection()  # `nursery_free` is back, and the limit is the top.
-        heap.major.made_old_bytes += self.surviving_bytes
+            heap.nursery.empty(heap.pinning.kept)  # Nobody asks for the rest of it any more.
+            heap.sampling.after_minor_collection()  # `nursery_free` is back, the limit is the top.
         heap.events.minor_collection_ended(*heap.statistics())
 
     def _prepare(self) -> list[Object]:
@@ -93,14 +92,19 @@ class MinorCollection:
         heap.identities.after_minor_collection(heap.pinning.kept, heap.major.is_marking())
         # And this from those outside.
         heap.large_objects.free_young(f"minor collection {heap.nursery.filling + 1}")
+        heap.major.made_old_bytes += self.surviving_bytes
 
     def _drag_out_roots(self) -> None:
         roots = self._heap.roots
         self._drag_out_range(roots, 0, len(roots), None)
-        if self._heap.major.is_marking():
-            # Roots have no barrier: while marking, one not yet visited may have come since.
-            unvisited = [obj for obj in roots if not obj.flags & (VISITED | PINNED)]
-            self._heap.major.to_rescan.extend(unvisited)
+        self._rescan_roots()
+
+    def _rescan_roots(self) -> None:
+        """Roots have no barrier: while marking, one not yet visited may have come since."""
+        heap = self._heap
+        if heap.major.is_marking():
+            unvisited = [obj for obj in heap.roots if not obj.flags & (VISITED | PINNED)]
+            heap.major.to_rescan.extend(unvisited)
 
     def _drag_out_from_old(self) -> None:
         barrier = self._heap.barrier

@@ -9,6 +9,7 @@ normal.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from gcmodel.estimation.checks import check_above, check_at_least, check_open_unit
 
@@ -33,16 +34,11 @@ def cdf(failed_trials: int, samples: int, period_bytes: float) -> float:
 def failed_trials_below(quantile: float, samples: int, period_bytes: float) -> int:
     """The largest number of failed trials whose approximate CDF is below `quantile`, or 0.
 
-    Found by halving. Raises ValueError for a quantile outside 0 to 1, and as `cdf` does.
+    Raises ValueError for a quantile outside 0 to 1, and as `cdf` does.
     """
     check_open_unit("quantile", quantile)
-    below, above = 0, 1
+    above = 1
     while cdf(above, samples, period_bytes) < quantile:
-        below, above = above, 2 * above
-    while above - below > 1:
-        middle = (below + above) // 2
-        if cdf(middle, samples, period_bytes) < quantile:
-            below = middle
-        else:
-            above = middle
-    return below
+        above *= 2
+    least = bisect_left(range(above), quantile, key=lambda each: cdf(each, samples, period_bytes))
+    return max(least - 1, 0)

@@ -89,7 +89,8 @@ class Nursery:
         A moving nursery moves, unless something is pinned in it.
         """
         self.filling += 1
-        self.memory, self.obstacles = dict(pinned), []
+        self.memory = {**pinned}
+        self.obstacles = []
         if pinned:
             for address in sorted(pinned, reverse=True):
                 pinned[address].place = self.filling

@@ -84,7 +84,8 @@ def estimates(
     variances: defaultdict[K, float] = defaultdict(float)
     for of, sample in keyed:
         sums[of] += sample.weight_bytes
-        variances[of] += sample.weight_bytes**2 * _chance_to_be_missed(sample)
+        missed = 1 - chance_per_byte(sample.counted_bytes, sample.period_bytes)
+        variances[of] += sample.weight_bytes**2 * missed
     deviations = NormalDist().inv_cdf((1 + confidence) / 2)
     return {
         of: Estimate(
@@ -97,7 +98,7 @@ def estimates(
     }
 
 
-def peak_estimate(profile: Profile, confidence: float = CONFIDENCE) -> Estimate:
+def peak_estimate(profile: Profile) -> Estimate:
     """What was live at most, at the moment for which the samples tell most.
 
     The moment is chosen, so the lower bound holds for all of which one could have been: what is
@@ -108,15 +109,11 @@ def peak_estimate(profile: Profile, confidence: float = CONFIDENCE) -> Estimate:
     moments = len(profile.minor_collections) + 1
     low, high = (
         estimates(profile, of_peak, each, [()])[()]
-        for each in (1 - (1 - confidence) / moments, confidence)
+        for each in (1 - (1 - CONFIDENCE) / moments, CONFIDENCE)
     )
     if low.bounds is None or high.bounds is None:
         return high
     return Estimate(high.bytes, Bounds(low.bounds.low_bytes, high.bounds.high_bytes))
-
-
-def _chance_to_be_missed(sample: ProfileSample) -> float:
-    return 1 - chance_per_byte(sample.counted_bytes, sample.period_bytes)
 
 
 def _bounds(total: int, variance: float, period_bytes: int, deviations: float) -> Bounds:

@@ -34,6 +34,7 @@ HARNESS = {
     "fuzz.files": "problems",
     "fuzz.plain": "",
     "fuzz.problems": "",
+    "fuzz.version": "",
     "fuzz.protocol": "files problems",
     "fuzz.mutator": "protocol",
     "fuzz.oracles": "mutator protocol",
@@ -55,10 +56,10 @@ HARNESS = {
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "
-    "targets targets.bugs targets.process targets.references words",
+    "targets targets.bugs targets.process targets.references version words",
     "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol run "
-    "sessions targets targets.bugs targets.references words",
+    "sessions targets targets.bugs targets.references version words",
     "fuzz.testing": "cancellation drawing engines problems protocol run sessions targets terminal",
 }
 """The rooms of the harness, and what may stand in the imports of each beside its own modules."""
@@ -241,6 +242,8 @@ RARE = {
     "rich",
     "psutil",
     "hashlib",
+    "difflib",
+    "importlib.metadata",
     "fuzz.profiling",
     "fuzz.terminal.tables",
 }
@@ -266,3 +269,16 @@ def test_what_is_begun_often_loads_nothing_that_it_does_not_need(
     loaded = loaded_by(statement, unmeasured)
     assert "fuzz" in loaded
     assert loaded & (RARE | needless) == set()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="workers are forked on Linux only")
+def test_a_worker_of_a_session_imports_nothing_that_its_parent_has(
+    tmp_path: Path, unmeasured: dict[str, str]
+) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "fuzz", "run", "--actions", "1"]
+    session = subprocess.run(
+        command, env=unmeasured, cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    # Every process tells of its imports there, also one that is started anew.
+    imported = [line.rpartition("|")[2].strip() for line in session.stderr.splitlines()]
+    assert [imported.count(each) for each in ("site", "attr", "fuzz.sessions.worker")] == [1, 1, 1]

@@ -1,6 +1,8 @@
 """The one loop: steps, failures and their identity, replays, and running a trace once more."""
 
-from collections.abc import Mapping
+import gc
+import tracemalloc
+from collections.abc import Mapping, Sequence
 
 import attrs
 import pytest
@@ -13,12 +15,12 @@ from fuzz.protocol.actions import (
     AllocateNode,
     AllocateString,
     CheckHeap,
-    CollectFull,
     CollectMinor,
     DisableSampling,
     EnableSampling,
     Free,
     TakeIdentity,
+    WriteNumber,
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -292,13 +294,36 @@ def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
 def test_a_run_keeps_what_the_target_said_of_each_action_but_for_graphs(reference: Target) -> None:
     run = Run(reference, {})
     told = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
-    assert run.answers == [told[0], attrs.evolve(told[1], graph=FORETOLD)]
+    assert [*run.answers] == [told[0], attrs.evolve(told[1], graph=FORETOLD)]
 
 
-def test_the_answers_of_a_run_take_no_more_room_for_a_larger_heap(reference: Target) -> None:
-    runs = [run_of(reference, *[AllocateNode(0)] * nodes, CollectFull()) for nodes in (1, 500)]
-    small, large = (run.answers[-1] for run in runs)
-    assert large.graph is small.graph is FORETOLD
+def bytes_held(actions: Sequence[Action], keeps_answers: bool) -> int:
+    """All that was made meanwhile and is still there when a run has come to its end."""
+    tracemalloc.start()
+    try:
+        run = Run(make_target("reference"), {}, keeps_answers=keeps_answers)
+        for action in actions:
+            run.step(action)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_run_keeps_little_of_each_answer_however_large_the_heap() -> None:
+    actions = [*[AllocateNode(0)] * 200, *[CollectMinor(), WriteNumber(0, 7)] * 100]
+    bytes_held(actions, keeps_answers=True)  # What is made once is there from now on.
+    without, with_answers = (bytes_held(actions, keeps_answers=each) for each in (False, True))
+    assert 50 < (with_answers - without) / len(actions) < 150
+
+
+def test_actions_without_rerun_oracles_keep_nothing_for_a_second_run(
+    reference: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Run, "_keep")
+    assert run_actions(reference, {}, CULPRITS) is None
+    with pytest.raises(AttributeError):
+        run_actions(reference, {}, CULPRITS, [DETERMINISM])
 
 
 def test_a_graph_that_differs_in_the_second_run_is_seen(

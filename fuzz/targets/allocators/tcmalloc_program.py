@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from struct import Struct, error
+from struct import Struct
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ from typing_extensions import override
 from fuzz.problems import BadInputError
 from fuzz.targets.allocators.elf import Program
 from fuzz.targets.allocators.stock_library import Allocator
+from fuzz.targets.process.asked_process import AskedProcess
+from fuzz.targets.process.user_programs import compiled, said_by
 
 PACKAGE = Path("@cloudflare", "workerd-linux-64")
 HOW_TO_INSTALL = f"npm install {PACKAGE}; or name a program that has it with --library"
@@ -64,8 +66,8 @@ def _folders() -> Iterator[Path]:
         yield folder / "node_modules"
     npm = shutil.which("npm")
     if npm is not None:
-        asked = subprocess.run([npm, "root", "-g"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's
-        yield Path(asked.stdout.strip())
+        with suppress(BadInputError):
+            yield Path(said_by([npm, "root", "-g"]))
 
 
 class Answer(NamedTuple):
@@ -90,14 +92,9 @@ class TcmallocProgram(Allocator):
         self.version = _version(path)
         self.thread = 0
         with TemporaryDirectory(prefix="gcfuzz-") as folder:
-            self.process = subprocess.Popen(  # noqa: S603 - the user's program
-                [path],
-                env={**os.environ, "LD_PRELOAD": _compiled(folder)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
+            self.asked = AskedProcess([path], {"LD_PRELOAD": _compiled(folder)})
             moved_bytes = self._call(0) - functions[0]
-        self._memory = os.open(f"/proc/{self.process.pid}/mem", os.O_RDWR)
+        self._memory = os.open(f"/proc/{self.asked.process.pid}/mem", os.O_RDWR)
         calls = (partial(self._call, moved_bytes + value) for value in functions)
         self._malloc, self._calloc, self._realloc, self.free, self.usable_bytes, *more = calls
         self.set_period, add_hook = more
@@ -105,17 +102,8 @@ class TcmallocProgram(Allocator):
 
     def _call(self, function: int, first: int = 0, second: int = 0) -> int:
         """What a function returns. Raises EOFError if the program has ended."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(CALL.pack(self.thread, function, first, second))
-            self.process.stdin.flush()
-            self._answer = Answer(*ANSWER.unpack(self.process.stdout.read(ANSWER.size)))
-        except (BrokenPipeError, error) as problem:
-            code = self.process.wait()
-            raise EOFError(
-                f"the program with TCMalloc has ended with exit code {code}"
-            ) from problem
+        self.asked.send(CALL.pack(self.thread, function, first, second))
+        self._answer = Answer(*ANSWER.unpack(self.asked.receive(ANSWER.size)))
         return self._answer.result
 
     @property
@@ -161,9 +149,6 @@ def _compiled(folder: str) -> str:
     compiler = shutil.which(COMPILER)
     if compiler is None:
         raise BadInputError(f"{CALLS.name} must be compiled: apt install gcc libc6-dev")
-    made = f"{folder}/calls.so"
-    options = ["-O1", "-shared", "-fPIC", "-o", made, str(CALLS)]
-    done = subprocess.run([compiler, *options], capture_output=True, text=True, check=False)  # noqa: S603 - the user's
-    if done.returncode:
-        raise BadInputError(f"{CALLS.name} cannot be compiled: {done.stderr.strip()}")
-    return made
+    made = Path(folder, "calls.so")
+    options = ["-O1", "-shared", "-fPIC", "-o", str(made), str(CALLS)]
+    return str(compiled(made, [compiler, *options]))

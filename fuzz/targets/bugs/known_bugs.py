@@ -374,4 +374,7 @@ def planted_parts(bugs: Sequence[str]) -> dict[str, type[Any]]:
     for bug in bugs:
         for part, mistake in KNOWN_BUGS[bug].parts.items():
             mistakes.setdefault(part, []).append(mistake)
-    return {part: type("Planted", tuple(classes), {}) for part, classes in mistakes.items()}
+    return {
+        part: type("Planted", tuple(classes), {}) if len(classes) > 1 else classes[0]
+        for part, classes in mistakes.items()
+    }

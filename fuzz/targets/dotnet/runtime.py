@@ -31,6 +31,8 @@ STORAGE_BYTES = 1024
 PROBE_LENGTH = 4
 """Of an array that is large, so that it is sampled or not by two numbers."""
 STEPS_MAX = 4
+OWN_VARIABLES = ("DOTNET_", "COMPlus_")
+"""How the names of variables begin that a runtime reads: none is to be the user's."""
 _SETTINGS = {
     "SYSTEM_GLOBALIZATION_INVARIANT": "1",
     "TieredCompilation": "0",
@@ -40,6 +42,10 @@ _SETTINGS = {
     "GCHeapHardLimit": "10000000",
     "GCgen0size": "10000",
 }
+
+
+ENDED = (EOFError, ConnectionError)
+"""What is raised when the process is asked for something, and has ended."""
 
 
 class Ask(IntEnum):
@@ -106,11 +112,12 @@ class Runtime:
         pipes = [(os.pipe(), os.pipe()) for _ in range(thread_count)]
         theirs = [(asked[0], answers[1]) for asked, answers in pipes]
         named = {f"DOTNET_{name}": value for name, value in {**_SETTINGS, **settings}.items()}
+        others = {key: os.environ[key] for key in os.environ if not key.startswith(OWN_VARIABLES)}
         self._process = subprocess.Popen(  # noqa: S603 - the program that was made
             [program],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            env={**os.environ, **named, "TMPDIR": str(folder)},
+            env={**others, **named, "TMPDIR": str(folder)},
             pass_fds=[end for ends in theirs for end in ends],
         )
         for ends in theirs:
@@ -118,16 +125,19 @@ class Runtime:
             os.close(ends[1])
         assert self._process.stdin is not None
         told = [questions | answers << 32 for questions, answers in theirs]
-        self._process.stdin.write(struct.pack(f"<{len(told)}q", *told))
-        self._process.stdin.close()
         self.threads = [MutatorThread(asked[1], answers[0]) for asked, answers in pipes]
-        for thread in self.threads:
-            known = thread.ask(Ask.THREAD)
-            thread.storage_end, thread.number = known.value, known.size_bytes
-        [self._socket] = folder.glob(f"dotnet-diagnostic-{self._process.pid}-*")
-        self.version = version_of(self._socket)
-        self._session: SamplingSession | None = None
-        self._find_places()
+        try:
+            self._process.stdin.write(struct.pack(f"<{len(told)}q", *told))
+            self._process.stdin.close()
+            for thread in self.threads:
+                known = thread.ask(Ask.THREAD)
+                thread.storage_end, thread.number = known.value, known.size_bytes
+            [self._socket] = folder.glob(f"dotnet-diagnostic-{self._process.pid}-*")
+            self.version = version_of(self._socket)
+            self._session: SamplingSession | None = None
+            self._find_places()
+        except ENDED:
+            end_like(self.exit_code)
 
     @property
     def exit_code(self) -> int:

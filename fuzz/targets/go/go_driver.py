@@ -111,8 +111,6 @@ class GoTarget:
         self._program = program
         self.name = name
         self.mutator = GoMutator(program)
-        self.foreign_samples = 0
-        """How many samples were taken of what the runtime has allocated beside an action."""
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if the program's Go is none that is known."""
@@ -146,8 +144,7 @@ class GoTarget:
         match action:
             case actions.Malloc():
                 answer = self.mutator.ask(GoAsk.ALLOCATE, action.size_bytes)
-                said.samples, foreign_samples = answer.value, answer.more
-                self.foreign_samples += foreign_samples
+                said.samples = answer.value
             case actions.Free():
                 answer = self.mutator.ask(GoAsk.FREE, action.root)
             case actions.EnableSampling():

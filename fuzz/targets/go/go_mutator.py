@@ -6,14 +6,12 @@ process begins.
 
 from __future__ import annotations
 
-import os
-import subprocess
-from contextlib import suppress
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
 from fuzz.problems import BadInputError
+from fuzz.targets.process.asked_process import AskedProcess
 
 QUESTION, ANSWER, GREETING = Struct("<2q"), Struct("<4q"), Struct("32s16s16s")
 ENVIRONMENT = {"GODEBUG": "asyncpreemptoff=1", "GOGC": "", "GOMAXPROCS": "1", "GOMEMLIMIT": ""}
@@ -38,42 +36,26 @@ class GoAnswer(NamedTuple):
     collections: int
 
 
-class GoMutator:
+class GoMutator(AskedProcess):
     """The process. Raises BadInputError if its Go is none that is known."""
 
     def __init__(self, program: str) -> None:
-        self.process = subprocess.Popen(  # noqa: S603 - the program that was made
-            [program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **ENVIRONMENT},
-            bufsize=0,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._questions, self._answers = self.process.stdin, self.process.stdout
-        greeting = self._answers.read(GREETING.size)
-        if len(greeting) < GREETING.size:
+        super().__init__([program], ENVIRONMENT)
+        try:
+            greeting = self.receive(GREETING.size)
+        except EOFError as problem:
             self.close()
-            raise BadInputError("this Go is none whose sampler is known")
+            raise BadInputError(f"this Go is none whose sampler is known: {problem}") from problem
         version, is_wide, knows_rate = (part.decode().strip() for part in GREETING.unpack(greeting))
         self.version = f"Go {version.removeprefix('go')}"
         self.is_wide, self.knows_rate = is_wide == "true", knows_rate == "true"
         self.spent_numbers = self._numbers_of_sample() - 1
         """So many numbers the stack walk of a sample takes of the generator."""
 
-    @property
-    def has_ended(self) -> bool:
-        return self.process.poll() is not None
-
     def ask(self, what: GoAsk, number: int = 0) -> GoAnswer:
         """Raises EOFError if the process has ended, and ValueError for what it cannot do."""
-        with suppress(BrokenPipeError):  # Then there is no answer.
-            self._questions.write(QUESTION.pack(what, number))
-        data = self._answers.read(ANSWER.size)
-        if len(data) < ANSWER.size:
-            raise EOFError(f"the Go program has ended with exit code {self.process.wait()}")
-        answer = GoAnswer(*ANSWER.unpack(data))
+        self.send(QUESTION.pack(what, number))
+        answer = GoAnswer(*ANSWER.unpack(self.receive(ANSWER.size)))
         if answer.damage < 0:
             raise ValueError("the mutator cannot do that")
         if answer.damage > 0:
@@ -88,12 +70,6 @@ class GoMutator:
         if drawn.value != 1:
             raise BadInputError("the runtime has drawn a distance for something else")
         return self.ask(GoAsk.FREE)
-
-    def close(self) -> None:
-        """The process ends when nobody can ask it any more."""
-        self._questions.close()
-        self._answers.close()
-        self.process.wait()
 
     def _numbers_of_sample(self) -> int:
         """How many numbers of the generator a sample takes."""

@@ -7,6 +7,7 @@ where there is no room, so that a trace replays.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from fuzz.protocol.contract import KindLayout, Layout, Range, Setting, rounded_up
@@ -64,6 +65,8 @@ _FLAGS = (
     *("-XX:-ResizeTLAB", f"-XX:MinTLABSize={BUFFER_BYTES}"),
     f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
     f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
+    # However many processors there are.
+    "-XX:ActiveProcessorCount=2",
     *("-XX:-UseDynamicNumberOfCompilerThreads", "-XX:-UseDynamicNumberOfGCThreads"),
     # The machine's own tests make it collect young objects alone by this.
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"),
@@ -123,6 +126,7 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
     )
 
 
+@cache
 def has_compact_headers(library: str) -> bool:
     """Whether it can make objects' headers 8 bytes; then items begin right behind a length."""
     return COMPACT_HEADERS.encode() in Path(library).read_bytes()

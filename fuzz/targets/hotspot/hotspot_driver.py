@@ -68,7 +68,7 @@ from fuzz.targets.hotspot.hotspot_state import (
 from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 from fuzz.targets.process.serve import serve
-from fuzz.targets.process.threads import Threads
+from fuzz.targets.process.threads import Threads, stay_on_one_processor
 
 NODE_REFERENCES = 2
 PERIODS = Range(0, 2**31 - 1)
@@ -562,16 +562,19 @@ class HotspotTarget:
         """What a walk from the roots finds. Nobody allocates meanwhile, so that nothing moves."""
         queue: list[int] = []
         rows: dict[int, int] = {}
+        key_of = self._heap.key_of
 
         def discover(reference: int) -> int:
             """The row of an object, which is a new one if it is met for the first time."""
-            key = self._heap.key_of(reference)
-            if key not in rows:
-                at = self._same(queue, reference) if self._heap.moves_at_any_time else None
-                rows[key] = len(queue) if at is None else at
-                if at is None:
+            key = key_of(reference)
+            row = rows.get(key)
+            if row is None:
+                row = self._same(queue, reference) if self._heap.moves_at_any_time else None
+                if row is None:
+                    row = len(queue)
                     queue.append(reference)
-            return rows[key]
+                rows[key] = row
+            return row
 
         with thread.frame():
             for root in self._roots:
@@ -587,14 +590,14 @@ class HotspotTarget:
 def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> list[int]:
     if thread.is_string(reference):
         return [STRING, thread.length(reference)]
-    if thread.is_weak(reference):
-        return [WEAKREF, 0]
     if thread.is_node(reference):
         row = [NODE, thread.number(reference)]
         references = [thread.field(reference, field) for field in range(NODE_REFERENCES)]
+    elif thread.is_weak(reference):
+        return [WEAKREF, 0]
     else:
         row = [ARRAY, thread.length(reference)]
-        references = [thread.item(reference, index) for index in range(row[1])]
+        references = thread.items(reference, row[1])
     for field, found in enumerate(references):
         if found is not None:
             row += (field, discover(found))
@@ -615,4 +618,5 @@ def answer(target: HotspotTarget) -> None:
 
 
 if __name__ == "__main__":
+    stay_on_one_processor()
     answer(HotspotTarget(*sys.argv[1:]))

@@ -399,6 +399,11 @@ class JavaThread:
         found: int | None = self._jni.GetObjectArrayElement(self._env, array, index)
         return found
 
+    def items(self, array: int, length: int) -> list[int | None]:
+        """Those of an array that is so long."""
+        item, env = self._jni.GetObjectArrayElement, self._env
+        return [item(env, array, index) for index in range(length)]
+
     def write(self, root: int, field: int, value: int | None) -> None:
         """Make a node or an array refer to something there."""
         if self.is_node(root):

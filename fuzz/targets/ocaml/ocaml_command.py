@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from fuzz.problems import BadInputError
+from fuzz.targets.process.user_programs import compiled, kept_program, said_by
 
 OCAML = "ocaml"
 COMPILER = "ocamlopt"
 VERSION = "4.13"
 """That of which the rule is."""
+VERSION_CHARACTERS = 20
+"""Of what is no compiler no more is told."""
 SOURCES = (Path(__file__).with_name("nursery.c"), Path(__file__).with_name("mutator.ml"))
 HOW_TO_INSTALL = f"apt install ocaml, where that is {VERSION}, or name its ocamlopt with --ocaml"
 
@@ -32,7 +31,7 @@ def find_compiler(compiler: Path | None) -> tuple[str, str]:
         named = f"{compiler} is no program" if compiler else f"there is no {COMPILER}"
         raise BadInputError(f"the target {OCAML} needs OCaml, and {named}: {HOW_TO_INSTALL}")
     found = str(Path(found).resolve())
-    version = _said([found, "-version"]).strip()
+    version = said_by([found, "-version"])[:VERSION_CHARACTERS]
     if not version.startswith(f"{VERSION}."):
         raise BadInputError(f"{found} is OCaml {version}: {HOW_TO_INSTALL}")
     return found, version
@@ -44,25 +43,12 @@ def made_program(compiler: Path | None) -> tuple[str, str]:
     Raises BadInputError.
     """
     found, version = find_compiler(compiler)
+
+    def make(folder: Path) -> Path:
+        # What is compiled is left beside its source, or where the compiler was started.
+        sources = [Path(shutil.copy(source, folder)).name for source in SOURCES]
+        made = folder / "mutator"
+        return compiled(made, [found, "unix.cmxa", *sources, "-o", made.name], folder)
+
     parts = (found, version, *(source.read_bytes() for source in SOURCES))
-    name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gcfuzz"
-    program = cache / f"mutator-{name}"
-    if not program.is_file():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            # What is compiled is left beside its source, or where the compiler was started.
-            sources = [Path(shutil.copy(source, folder)).name for source in SOURCES]
-            made = Path(folder, "mutator")
-            _said([found, "unix.cmxa", *sources, "-o", made.name], folder)
-            made.rename(program)
-    return str(program), version
-
-
-def _said(words: list[str], folder: str | None = None) -> str:
-    """What a program of OCaml's prints. Raises BadInputError where it fails."""
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - the user's
-    if done.returncode:
-        [*_, said] = (done.stdout + done.stderr).strip().splitlines() or [""]
-        raise BadInputError(f"{words[0]} fails: {said}")
-    return done.stdout
+    return str(kept_program(parts, make)), version

@@ -7,11 +7,9 @@ Invariant: nothing is read of Memprof but what it tells its callbacks.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from struct import Struct, error, unpack
+from struct import Struct, unpack
 from typing import ClassVar, NamedTuple
 
 from fuzz.protocol import actions
@@ -27,6 +25,7 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.observation import Observation
 from fuzz.targets.ocaml.ocaml_command import OCAML
+from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.serve import serve
 
 WORD_BYTES = 8
@@ -84,37 +83,21 @@ class OcamlAnswer(NamedTuple):
     told: tuple[int, ...]
 
 
-class OcamlMutator:
+class OcamlMutator(AskedProcess):
     """A process of the mutator's program."""
 
     def __init__(self, program: str, minor_heap_words: int) -> None:
-        self.process = subprocess.Popen(  # noqa: S603 - made by this package
-            [program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "OCAMLRUNPARAM": f"s={minor_heap_words}"},
-        )
+        super().__init__([program], {"OCAMLRUNPARAM": f"s={minor_heap_words}"})
 
     def ask(self, what: int, *numbers: int) -> OcamlAnswer:
         """Raises EOFError if the process has ended, ValueError if that cannot be done."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(MESSAGE.pack(what, *numbers, *[0] * (7 - len(numbers))))
-            self.process.stdin.flush()
-            [count] = unpack("=q", self.process.stdout.read(8))
-            answer = unpack(f"={count - 1}q", self.process.stdout.read(8 * (count - 1)))
-        except (BrokenPipeError, error) as problem:
-            code = self.process.wait()
-            raise EOFError(f"OCaml has ended with exit code {code}") from problem
+        self.send(MESSAGE.pack(what, *numbers, *[0] * (7 - len(numbers))))
+        [count] = unpack("=q", self.receive(8))
+        answer = unpack(f"={count - 1}q", self.receive(8 * (count - 1)))
         if answer[0] < 0:
             raise ValueError("OCaml cannot do that")
         values, (collections, *told) = answer[1 : answer[0] + 1], answer[answer[0] + 1 :]
         return OcamlAnswer(values, collections, tuple(told))
-
-    def end(self) -> None:
-        """It ends with its input."""
-        self.process.communicate()
 
 
 class OcamlTarget:
@@ -130,7 +113,7 @@ class OcamlTarget:
     def close(self) -> None:
         """End the process of the last trace."""
         if self.mutator is not None:
-            self.mutator.end()
+            self.mutator.close()
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError for a setting that the contract does not allow."""

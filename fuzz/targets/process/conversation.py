@@ -80,7 +80,8 @@ class Conversation:
             if isinstance(problem, OSError) and problem.filename is None:
                 raise BadInputError(f"{command[0]}: cannot be started: {reason}") from problem
             raise NotStartedError(f"cannot be started: {reason}") from problem
-        # Also at the end of this process, should nobody have ended it until then.
+        # Also at the end of this process, should nobody have ended it until then; that of a worker
+        # which is a fork is its parent's to see to.
         self.close = weakref.finalize(self, _end, self._process, mark)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._stdin, self._stdout, self._stderr = (pipe.fileno() for pipe in pipes if pipe)
@@ -100,6 +101,11 @@ class Conversation:
     def send(self, line: str) -> None:
         """Send a line, as soon as the program takes it."""
         self._unsent += line.encode() + b"\n"
+
+    def flush(self) -> None:
+        """Send what the program takes at once."""
+        if not self._is_blocked:
+            self._write()
 
     def receive(self) -> bytes:
         """The next line. Raises BrokenConversationError."""
@@ -250,12 +256,14 @@ def _end_marked(mark: str) -> None:
     # import this module need theirs to be the same in each process.
     import psutil  # noqa: PLC0415
 
+    def is_marked(process: psutil.Process) -> bool:
+        # Asked for by `process_iter`, it costs twice as much.
+        with suppress(psutil.Error):
+            return process.environ().get(MARK, "").startswith(mark)
+        return False
+
     for _ in range(END_ROUNDS_MAX):
-        marked = [
-            each
-            for each in psutil.process_iter(["environ"])
-            if (each.info["environ"] or {}).get(MARK, "").startswith(mark)
-        ]
+        marked = [each for each in psutil.process_iter() if is_marked(each)]
         if not marked:
             return
         for each in marked:

@@ -33,6 +33,8 @@ SILENT_TRACES_MAX = 32
 """After so many in a row in which no action was answered, no other is worth its processes."""
 AHEAD_MAX = 256
 """So many actions are sent ahead at most."""
+AHEAD_STEP = 8
+"""So many at a time: the program carries them out while the next ones are drawn."""
 PROCESSES_MAX = 16
 """So many are kept, where settings are settled when one begins."""
 
@@ -288,6 +290,8 @@ class ProcessTarget(FullTarget):
         for action in self._announced:
             conversation.send(lines.to_line(lines.action_to_data(action)))
             self._sent.append(action)
+            if len(self._sent) % AHEAD_STEP == 0:
+                conversation.flush()
             if len(self._sent) == AHEAD_MAX:
                 return
 

@@ -6,6 +6,7 @@ Whoever has a collector that Python can drive writes a `Target` for it and calls
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TextIO
@@ -18,6 +19,8 @@ from fuzz.protocol.target import Target
 CHUNK_BYTES = 2**16
 ANSWER_SECONDS = 0.001
 """An answer waits so long at most for the next one to be written with it, and for that one."""
+MORE_SECONDS = 0.005
+"""So long it is waited for more lines where to settle what was done takes much longer."""
 
 
 class LateTarget(Target, Protocol):
@@ -56,12 +59,20 @@ def _as_they_come(lines: Iterable[str]) -> Iterator[tuple[str | bytes, bool]]:
 
 
 def serve_late(target: LateTarget, lines: Iterable[str], answers: TextIO) -> None:
-    """Answer all lines that are at hand at once."""
+    """Answer all lines that are at hand at once, or will be in a moment."""
     waiting: list[Observation | dict[str, object]] = []
     for line, is_last in _as_they_come(lines):
         waiting.append(_done(target, line))
-        if is_last:
+        if is_last and not _more_comes(lines):
             _settle(target, waiting, answers)
+    if waiting:
+        _settle(target, waiting, answers)
+
+
+def _more_comes(lines: Iterable[str]) -> bool:
+    """Whether another line comes soon, or the end of all."""
+    buffer = getattr(lines, "buffer", None)
+    return buffer is not None and bool(select.select([buffer], [], [], MORE_SECONDS)[0])
 
 
 def serve_batches(target: LateTarget, lines: Iterable[str], answers: TextIO) -> None:

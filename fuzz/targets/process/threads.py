@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+
+
+def stay_on_one_processor() -> None:
+    """For threads that take turns: to wake one on another processor, which sleeps, takes long.
+
+    What one worker of a session has started shares one, since it asks one at a time.
+    """
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[os.getppid() % len(processors)]})
 
 
 class Threads:

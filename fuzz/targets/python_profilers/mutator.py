@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 COMMAND_BYTES = 6
-END, ALLOCATE, FREE, BEGIN, REPORT, PROFILE = range(6)
+ALLOCATE, FREE, BEGIN, REPORT, PROFILE = range(5)
 ANSWER = b"."
 FILE = "mutator"
 """What the profilers take for this file: where it is installed it may be none of theirs."""
@@ -43,8 +43,6 @@ def serve(calls: dict[int, Call], commands: FileIO, answers: FileIO, command: by
             slots[command[4]][command[5]] = bytes(numbers[command[1]][command[2]][command[3]])
         elif what == FREE:
             slots[command[4]][command[5]] = None
-        elif what == END:
-            break
         else:
             calls[what](numbers[command[1]][command[2]][command[3]])
         answers.write(ANSWER)

@@ -7,10 +7,9 @@ read but what the profiler says of its samples.
 
 from __future__ import annotations
 
-import os
-import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from tempfile import TemporaryFile
 
 import attrs
 
@@ -19,6 +18,7 @@ from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import Contract, Setting, chosen_settings
 from fuzz.protocol.observation import Observation
+from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.python_profilers import mutator
 
 ACTIONS = ("malloc", "free")
@@ -27,6 +27,8 @@ HEADER_BYTES = 34
 """What a `bytes` of n + 1 has beside n: `sizeof(PyBytesObject)`, and one."""
 BLOCK_BYTES_MAX = 2**17 - 2
 SLOTS = 2**16
+AS_IT_IS = dict.fromkeys(("PYTHONMALLOC", "PYTHONTRACEMALLOC", "PYTHONDEVMODE"), "")
+"""Python's allocator, of which the user's environment has nothing to say."""
 
 
 @attrs.frozen
@@ -38,48 +40,29 @@ class ToldSample:
     """Whether it is of bytes that were freed."""
 
 
-class Mutator:
+class Mutator(AskedProcess):
     """That process. Raises BadInputError if there is no such profiler."""
 
     def __init__(
         self, python: str, profiler: str, words: tuple[str, ...], variables: Mapping[str, str]
     ) -> None:
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONMALLOC"}
-        try:
-            self.process = subprocess.Popen(  # noqa: S603 - the user's interpreter
-                [python, mutator.__file__, profiler, *words],
-                bufsize=0,
-                env={**environment, **variables},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        except OSError as problem:
-            raise BadInputError(f"{python}: {problem.strerror}") from problem
-        assert self.process.stdout is not None
-        self.version = self.process.stdout.readline().decode().strip()
-        if self.process.stdout.read(1) != mutator.ANSWER:
-            _, said = self.process.communicate()
-            [*_, last] = said.decode(errors="replace").strip().splitlines() or [""]
-            raise BadInputError(f"{python}: {profiler} cannot be run: {last}")
+        command = [python, mutator.__file__, profiler, *words]
+        with TemporaryFile() as said:
+            super().__init__(command, {**AS_IT_IS, **variables}, said)
+            line = self._answers.readline()
+            if self._answers.read(1) == mutator.ANSWER:
+                self.version = line.decode().strip()
+                return
+            self.process.kill()
+            self.close()
+            said.seek(0)
+            [*_, last] = said.read().decode(errors="replace").strip().splitlines() or ["a crash"]
+        raise BadInputError(f"{python}: {profiler} cannot be run: {last}")
 
     def ask(self, what: int, number: int = 0, slot: int = 0) -> None:
         """Raises EOFError if the process has ended."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        command = bytes([what]) + number.to_bytes(3, "big") + slot.to_bytes(2, "big")
-        try:
-            self.process.stdin.write(command)
-            answer = self.process.stdout.read(1)
-        except BrokenPipeError:
-            answer = b""
-        if answer != mutator.ANSWER:
-            code = self.process.wait()
-            raise EOFError(f"the process that is sampled has ended with exit code {code}")
-
-    def close(self) -> None:
-        """End it."""
-        self.process.communicate(bytes(mutator.COMMAND_BYTES))
+        self.send(bytes([what]) + number.to_bytes(3, "big") + slot.to_bytes(2, "big"))
+        self.receive(len(mutator.ANSWER))
 
 
 class ProfilerTarget(ABC):
@@ -112,7 +95,7 @@ class ProfilerTarget(ABC):
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Raises BadInputError also if there is no such profiler."""
         chosen = chosen_settings(configuration, self.settings)
-        self._slots += self._slots_before
+        self._slots, self._slots_before = self._slots + self._slots_before, []
         while self._slots:
             self.free(0)
         contract = self.begin(chosen)

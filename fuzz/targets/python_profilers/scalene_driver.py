@@ -10,7 +10,6 @@ that has Scalene.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping
 from mmap import ACCESS_READ, mmap
@@ -21,6 +20,7 @@ import attrs
 from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
 from fuzz.targets.process.serve import serve
+from fuzz.targets.process.user_programs import said_by
 from fuzz.targets.python_profilers.profiler_target import (
     ACTIONS,
     BLOCK_BYTES_MAX,
@@ -33,6 +33,7 @@ from fuzz.targets.python_profilers.profiler_target import (
 from fuzz.targets.python_profilers.profilers import SCALENE, SCALENE_AS_DOCUMENTED
 
 HOW_TO_INSTALL = "pip install scalene==2.4.0, or name a Python that has it with --python"
+LIBRARY = "libscalene.so"
 WINDOWS = (512, 4096, 4096, 32_768, 262_144)
 SMALL_CLASSES = tuple(range(8, 513, 8))
 """Up to 512 bytes are rounded up to words: `local_malloc` in libscalene.cpp."""
@@ -86,7 +87,7 @@ class SampledMutator(Mutator):
     """A process with the library in it."""
 
     def __init__(self, python: str, window_bytes: int) -> None:
-        library = f"{find_package(python)}/libscalene.so"
+        library = str(find_package(python) / LIBRARY)
         window = {"SCALENE_ALLOCATION_SAMPLING_WINDOW": str(window_bytes)}
         super().__init__(python, SCALENE, (), {"LD_PRELOAD": library, **window})
         with Path(f"/tmp/scalene-malloc-signal{self.process.pid}").open("rb") as file:  # noqa: S108
@@ -126,6 +127,8 @@ class ScaleneTarget(ProfilerTarget):
             self.mutators[window_bytes] = SampledMutator(self.python, window_bytes)
         self.new_samples()
         while not self.new_samples():
+            if len(self._slots) * BLOCK_BYTES_MAX > 2 * max(WINDOWS):
+                raise BadInputError(f"Scalene {self.mutator.version} takes no samples")
             self.allocate(BLOCK_BYTES_MAX)
         as_built = contract_as_built(window_bytes, self.mutator.version)
         return contract_as_documented(as_built) if self.name == SCALENE_AS_DOCUMENTED else as_built
@@ -141,14 +144,11 @@ class ScaleneTarget(ProfilerTarget):
 
 def find_package(python: str) -> Path:
     """Where that interpreter has Scalene. Raises BadInputError."""
-    words = [python, "-c", "import importlib.util as u; print(u.find_spec('scalene').origin)"]
-    try:
-        asked = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
-    except OSError as problem:
-        raise BadInputError(f"{python}: {problem.strerror}") from problem
-    if asked.returncode:
-        raise BadInputError(f"there is no Scalene: {HOW_TO_INSTALL}")
-    return Path(asked.stdout.strip()).parent
+    look = "import importlib.util as u; print(getattr(u.find_spec('scalene'), 'origin', ''))"
+    package = Path(said_by([python, "-c", look])).parent
+    if not (package / LIBRARY).is_file():
+        raise BadInputError(f"{python}: there is no Scalene: {HOW_TO_INSTALL}")
+    return package
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ OPTIONS = (
 
 def driver_command(node: Path | None) -> tuple[str, ...]:
     """The command line of the mutator that is the target. Raises BadInputError."""
-    program = shutil.which(node or "node")
+    program = shutil.which(str(node or "node"))
     if program is None:
-        raise BadInputError(f"the target {V8} needs Node: {HOW_TO_INSTALL}")
+        named = f"{node} is no program" if node else "there is none"
+        raise BadInputError(f"the target {V8} needs Node, and {named}: {HOW_TO_INSTALL}")
     return program, *OPTIONS, str(MUTATOR)

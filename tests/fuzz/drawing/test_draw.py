@@ -34,7 +34,7 @@ from fuzz.run import Run
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
 
-TRACES = 200
+TRACES = 100
 ACTIONS_EACH = 60
 DRAWS = 3000
 SHARES = 16

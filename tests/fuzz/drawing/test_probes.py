@@ -1,9 +1,13 @@
 """Each probe: the fewest actions that reach it, and nearly the same that do not."""
 
+from collections import deque
+
 import attrs
 import pytest
 
 from fuzz.drawing.probes import IN_EACH_STATE, PROBES, ProbeCounter, probes_for
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import (
@@ -274,9 +278,9 @@ def test_allocations_are_asked_nothing_while_sampling_is_off(reference: Target) 
 
 @pytest.mark.slow
 def test_a_session_of_200000_actions_reaches_every_probe(reference: Target) -> None:
-    assert [
-        each.probe for each in reach(reference, seed=1, actions=200_000) if not each.times
-    ] == []
+    counter = ProbeCounter()
+    deque(slices_of(RandomEngine(reference, "1"), 200_000, counter), maxlen=0)
+    assert [each for each in probes_for(reference.start({})) if not counter.counts[each]] == []
 
 
 @pytest.mark.slow

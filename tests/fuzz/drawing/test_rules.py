@@ -58,7 +58,7 @@ from fuzz.run import Run
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
 
-TRACES = 400
+TRACES = 200
 ACTIONS_EACH = 60
 DRAWS = 1000
 PINS_MAX = 2
@@ -410,7 +410,7 @@ def allow_pins_while_sampling(situation: Situation) -> None:
 
 
 def test_the_subjects_of_a_rule_are_the_roots_on_which_its_action_is_legal() -> None:
-    for number in range(TRACES // 8):
+    for number in range(TRACES // 4):
         run, source = run_of(number)
         for _ in range(ACTIONS_EACH):
             for kind in OF_ONE_ROOT:

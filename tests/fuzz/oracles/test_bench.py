@@ -6,8 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +18,7 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import rerun_some
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
-from fuzz.oracles.bench import ORACLES
+from fuzz.oracles.bench import ORACLES, states_of, tells_of_events
 from fuzz.oracles.oracle import Oracle
 from fuzz.protocol.actions import NAMES, Action, AllocateNode, CheckHeap, EnableSampling
 from fuzz.protocol.contract import Contract
@@ -244,20 +243,45 @@ def test_nothing_is_lost_where_an_oracle_is_asked_only_about_what_concerns_it(ki
 
 
 def asked_about(
-    action: Action, observation: Observation, contract: Contract, monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
-    asked: list[str] = []
+    action: Action, told: Iterable[Observation], contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> list[list[str]]:
+    """Who is asked about each of the observations of that action, again and again."""
+    asked: list[list[str]] = []
     for kind in ORACLES:
-        say = partial(asked.append, kind.__name__)
-        monkeypatch.setattr(kind, "check", lambda self, *_, say=say: say())
-    Bench(contract).judge(action, observation)
+        monkeypatch.setattr(
+            kind, "check", lambda self, *_, name=kind.__name__: asked[-1].append(name)
+        )
+    bench = Bench(contract)
+    for observation in told:
+        asked.append([])
+        bench.judge(action, observation)
     return asked
 
 
 def test_a_walk_alone_concerns_the_heap_alone(
     blocks: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert asked_about(CheckHeap(), Observation(), blocks, monkeypatch) == ["HeapOracle"]
+    assert asked_about(CheckHeap(), [Observation()], blocks, monkeypatch) == [["HeapOracle"]]
+
+
+def test_of_a_state_an_oracle_is_asked_when_it_is_another_one(
+    reference: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [Observation(top=0), Observation(top=0), Observation(top=8)]
+    first, second, third = asked_about(CheckHeap(), told, reference.start({}), monkeypatch)
+    assert (first, second) == (["HeapOracle", "MajorOracle", "PointersOracle"], ["HeapOracle"])
+    assert third == first
+
+
+@pytest.mark.parametrize("event", sorted(frozenset().union(*(each.events for each in ORACLES))))
+def test_each_event_of_any_oracle_is_noticed(event: str) -> None:
+    happened = next(value for value in WRONG[event] if value)
+    assert tells_of_events(Observation(**{event: happened}))
+
+
+@pytest.mark.parametrize("state", sorted(frozenset().union(*(each.states for each in ORACLES))))
+def test_each_state_of_any_oracle_is_noticed(state: str) -> None:
+    assert states_of(Observation(**{state: 3})) != states_of(Observation())
 
 
 def test_what_an_oracle_is_told_of_an_action_its_teller_was_asked_about() -> None:

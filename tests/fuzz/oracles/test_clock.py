@@ -385,6 +385,13 @@ def test_how_large_a_context_is_may_be_told() -> None:
     assert (clock.room_bytes, clock.place) == (4056, Place("outside", None, 1, None))
 
 
+def test_of_a_context_that_had_ended_before_an_allocation_nothing_was_left() -> None:
+    clock = shipped_of(4096, 8, contexts="told")
+    clock.hear(Observation(ended=True, buffer=8192))
+    assert offsets(clock.allocate(DRAWS[0] + 1, False, PERIOD)) == [DRAWS[0]]
+    assert clock.place == Place("new buffer", 0, 0, None)
+
+
 def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]]:
     """The offsets of the samples, looking at each byte of each context.
 

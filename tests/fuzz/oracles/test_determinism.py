@@ -130,3 +130,18 @@ def test_where_buffers_may_be_of_another_size_nothing_is_the_same(contract: Cont
     assert ORACLE.configuration(anywhere, {}, [EnableSampling(8)]) is None
     told = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, contexts="told"))
     assert ORACLE.configuration(told, {}, [EnableSampling(8)]) is None
+
+
+def test_collections_that_come_when_they_like_may_draw_of_random_distances(
+    contract: Contract,
+) -> None:
+    rule = attrs.evolve(contract.sampling, distances="random")
+    random = attrs.evolve(contract, promises=(), sampling=rule)
+    once, again = Observation(samples=1, weights=[64]), Observation()
+    ORACLE.compare(random, once, again)
+    for stricter in (
+        attrs.evolve(random, promises=("collections",)),
+        attrs.evolve(random, sampling=contract.sampling),
+    ):
+        with pytest.raises(DeterminismMismatch, match="samples: expected 1, got 0"):
+            ORACLE.compare(stricter, once, again)

@@ -198,6 +198,19 @@ def test_ocaml_forgets_what_is_left_when_sampling_begins() -> None:
     assert drawn(distances, 100, 16) == [*OCAML_SECOND]
 
 
+@pytest.mark.parametrize("unit_bytes", [1, 8])
+def test_a_number_that_is_used_for_something_else_draws_no_distance(unit_bytes: int) -> None:
+    every, second = (distances_of("geometric", 7, unit_bytes) for _ in range(2))
+    second.skip(1)
+    assert drawn(every, PERIOD, 3)[1:] == drawn(second, PERIOD, 2)
+
+
+def test_of_ddtraces_numbers_two_draw_a_distance() -> None:
+    every, second = Ddtrace(7), Ddtrace(7)
+    second.skip(2)
+    assert drawn(every, PERIOD, 3)[1:] == drawn(second, PERIOD, 2)
+
+
 def test_a_seed_of_ocaml_is_how_many_batches_were_drawn_before() -> None:
     assert drawn(Ocaml(1), 100, 16) == [*OCAML_SECOND]
 

@@ -451,6 +451,12 @@ def test_an_object_that_collects_is_judged_by_what_its_old_context_had_left(
     assert [hit.offset for hit in judge.oracle.facts.hits] == [15]
 
 
+def test_a_context_of_which_nothing_was_left_cannot_end(threads: Judge) -> None:
+    threads.hear(CollectMinor(), Observation(minors=1))
+    with pytest.raises(SamplingMismatch, match="ended"):
+        threads.hear(AllocateNode(0), attrs.evolve(A_NODE, ended=True))
+
+
 def test_while_sampling_is_off_contexts_go_on(contract: Contract) -> None:
     judge = Judge(contract, **IN_CONTEXTS)
     judge.node(samples=0)

@@ -93,6 +93,14 @@ def test_actions_with_the_same_arguments_are_the_same() -> None:
     }
 
 
+def test_other_actions_with_the_same_arguments_are_others() -> None:
+    assert Pin(1) != Unpin(1)
+
+
+def test_an_action_shows_what_it_is_made_of() -> None:
+    assert repr(Write(1, 0, None)) == "Write(thread=0, root=1, field=0, value=None)"
+
+
 def test_the_allocations_are_the_actions_called_so() -> None:
     assert {name for name, each in ACTIONS.items() if each.allocates} == {
         name for name in ACTIONS if name.startswith("allocate_") or name in {"malloc", "calloc"}

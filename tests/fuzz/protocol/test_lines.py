@@ -1,5 +1,6 @@
 """What is read from a line is what was declared, or a mistake that is told."""
 
+import json
 import re
 
 import pytest
@@ -9,9 +10,13 @@ from fuzz.protocol.lines import (
     action_from_data,
     contract_from_data,
     observation_from_data,
+    to_line,
     unstructured,
 )
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.trace import header_from_data
+from fuzz.targets import make_target
+from fuzz.targets.references.kin import REFERENCES
 
 
 @pytest.mark.parametrize("field", ["samples", "minors"])
@@ -66,3 +71,20 @@ def test_an_unknown_key_is_told_with_its_place(contract: Contract) -> None:
 def test_a_key_too_many_or_too_few_is_told(action: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(complaint)}$"):
         action_from_data(action)
+
+
+def test_a_number_is_no_list_of_numbers() -> None:
+    with pytest.raises(ValueError, match=r"expected list @ \$\.offsets"):
+        observation_from_data({"offsets": 5})
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_a_contract_is_read_as_it_was_written(name: str) -> None:
+    contract = make_target(name).start({})
+    assert contract_from_data(json.loads(to_line(unstructured(contract)))) == contract
+
+
+@pytest.mark.parametrize("wrong", [5, [1], {"a": "b"}, {"a": True}, None, "text"])
+def test_what_is_not_as_declared_within_a_header_is_a_mistake(wrong: object) -> None:
+    with pytest.raises(ValueError, match="config"):
+        header_from_data({"gcfuzz": 1, "target": "reference", "config": wrong})

@@ -19,7 +19,8 @@ from fuzz.sessions import record
 from fuzz.sessions.merge import merge, merged_record
 from fuzz.sessions.plan import CHUNK_ACTIONS, Plan, SessionTotals, actions_before
 from fuzz.sessions.record import ACTIONS, Piece, SessionRecord, plan_data
-from fuzz.sessions.session import Event, Progress, Session, WorkerDied
+from fuzz.sessions.session import Session
+from fuzz.sessions.session_events import Event, Progress, WorkerDied
 from fuzz.targets import TargetOptions
 from fuzz.terminal.cli import run_command_line
 

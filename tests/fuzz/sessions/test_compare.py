@@ -173,6 +173,24 @@ def test_when_collections_come_is_compared_only_where_both_promise_it(
     assert [each.field for each in found] == fields
 
 
+@pytest.mark.parametrize(("promises", "fields"), [(("collections",), ["samples"]), ((), [])])
+def test_chance_is_compared_only_where_no_collection_takes_of_it(
+    promises: tuple[Promise, ...], fields: list[str], reference: Target
+) -> None:
+    def by_chance(contract: Contract) -> Contract:
+        rule = attrs.evolve(contract.sampling, distances="random")
+        observes = ("samples", "minors", "size")
+        return attrs.evolve(contract, promises=promises, sampling=rule, observes=observes)
+
+    def samples_more(action: Action, observation: Observation) -> None:
+        if isinstance(action, AllocateNode):
+            observation.samples += 1
+
+    older, newer = Changed(by_chance), Changed(by_chance, samples_more)
+    found = compared(older, newer, EnableSampling(8), AllocateNode(0))
+    assert [each.field for each in found] == fields
+
+
 def test_what_differs_since_the_contracts_do_says_so(reference: Target) -> None:
     other = make_target("reference-geometric")
     found = next(iter(compared(reference, other, *TRIGGER)))

@@ -16,7 +16,8 @@ import pytest
 
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS as ACTIONS_DONE
-from fuzz.sessions.session import ChunkLost, Event, Finished, Session, WorkerDied
+from fuzz.sessions.session import Session
+from fuzz.sessions.session_events import ChunkLost, Event, Finished, WorkerDied
 from fuzz.sessions.worker import Searched
 
 pytestmark = pytest.mark.slow
@@ -93,7 +94,7 @@ def test_a_chunk_that_no_worker_survives_is_lost_and_named(
 ) -> None:
     # A worker imports this file by its name, and the harness from where it is installed.
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
-    monkeypatch.setattr("fuzz.sessions.session.worker.work", die_in_the_second_chunk)
+    monkeypatch.setattr("fuzz.sessions.hands.worker.work", die_in_the_second_chunk)
     events: list[Event] = []
     finished = Session(attrs.evolve(plan, workers=1, actions=500), [events.append]).run()
     assert [event.chunk.index for event in events if isinstance(event, ChunkLost)] == [1]

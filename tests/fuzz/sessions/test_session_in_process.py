@@ -7,7 +7,9 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
+from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -18,9 +20,11 @@ import pytest
 from fuzz.problems import HarnessError
 from fuzz.protocol.trace import digest_of
 from fuzz.sessions.corpus import Find
+from fuzz.sessions.hands import hire_here
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
-from fuzz.sessions.session import Event, FailureFound, Finished, Progress, Session, Told, WorkerDied
+from fuzz.sessions.session import Session
+from fuzz.sessions.session_events import Event, FailureFound, Finished, Progress, Told, WorkerDied
 from fuzz.sessions.worker import Canary, run_chunk
 from fuzz.targets import TargetOptions, make_target
 
@@ -76,17 +80,11 @@ def test_totals_are_the_sum_of_all_chunks(plan: Plan) -> None:
     assert run(attrs.evolve(plan, workers=2)).totals == totals
 
 
-def test_an_interrupted_session_says_so(plan: Plan) -> None:
-    def interrupt(event: Event) -> None:
-        if isinstance(event, Progress) and event.totals.actions:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    finished = run(attrs.evolve(plan, actions=UNLIMITED_ACTIONS), interrupt)
-    assert finished.stop_reason == INTERRUPTED
-    assert finished.totals.actions > 0
-
-
-def test_a_worker_that_is_told_to_stop_ends_by_itself(plan: Plan) -> None:
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, list[BaseProcess]]:
+    """What a session comes to that is interrupted, and its workers."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    plan = Plan("reference", "random", 5, 1, folder, actions=UNLIMITED_ACTIONS)
     workers: list[BaseProcess] = []
 
     def interrupt(event: Event) -> None:
@@ -94,7 +92,19 @@ def test_a_worker_that_is_told_to_stop_ends_by_itself(plan: Plan) -> None:
             workers[:] = multiprocessing.active_children()
             os.kill(os.getpid(), signal.SIGINT)
 
-    run(attrs.evolve(plan, actions=UNLIMITED_ACTIONS), interrupt)
+    return run(plan, interrupt), workers
+
+
+def test_an_interrupted_session_says_so(interrupted: tuple[Finished, list[BaseProcess]]) -> None:
+    finished, _ = interrupted
+    assert finished.stop_reason == INTERRUPTED
+    assert finished.totals.actions > 0
+
+
+def test_a_worker_that_is_told_to_stop_ends_by_itself(
+    interrupted: tuple[Finished, list[BaseProcess]],
+) -> None:
+    _, workers = interrupted
     assert [worker.exitcode for worker in workers] == [0]
 
 
@@ -110,14 +120,27 @@ def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_beside_another_thread_a_worker_is_no_fork(plan: Plan) -> None:
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    connection, process = hire_here(plan)
+    over.set()
+    thread.join()
+    connection.send(None)
+    process.join()
+    connection.close()
+    assert isinstance(process, SpawnProcess)
+    assert process.exitcode == 0
+
+
 def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.sessions.session.STOP_SECONDS", 0.2)
     workers: list[psutil.Process] = []
 
     def hang_and_interrupt(event: Event) -> None:
         if isinstance(event, Progress) and event.totals.actions and not workers:
-            children = psutil.Process().children()
-            workers.extend(each for each in children if "spawn_main" in " ".join(each.cmdline()))
+            workers.extend(psutil.Process(each.pid) for each in multiprocessing.active_children())
             for worker in workers:
                 worker.send_signal(signal.SIGSTOP)
             os.kill(os.getpid(), signal.SIGINT)
@@ -239,7 +262,8 @@ def test_several_workers_tell_the_same_in_the_same_order(told: list[Event], plan
     assert finds[0] == finds[1]
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
 def test_so_many_failures_are_enough(plan: Plan, workers: int) -> None:
     endless = attrs.evolve(plan, target=PLANTED, actions=UNLIMITED_ACTIONS, workers=workers)
     finished = run(attrs.evolve(endless, failures_max=1))
@@ -271,6 +295,7 @@ def test_chunks_have_tokens_of_their_own(plan: Plan) -> None:
 # Canaries.
 
 
+@pytest.mark.slow
 def test_each_worker_finds_its_canary_first(plan: Plan) -> None:
     finished = run(attrs.evolve(plan, workers=2, actions=100, has_canary=True))
     [timing] = finished.record.timing

@@ -125,8 +125,10 @@ def test_where_there_is_no_compiler_a_run_ends_with_what_to_install(
             (40).to_bytes(8, "little") + bundle.SIGNATURE + b"\6" + bytes(60),
             "it carries no runtime",
         ),
+        (b"", "no whole program of .NET"),
+        ((2**40).to_bytes(8, "little") + bundle.SIGNATURE, "no whole program of .NET"),
     ],
-    ids=["no bundle", "another version", "an empty bundle"],
+    ids=["no bundle", "another version", "an empty bundle", "nothing", "a bundle's beginning"],
 )
 def test_a_program_that_carries_no_runtime_is_bad_input(
     content: bytes, what: str, tmp_path: Path
@@ -299,6 +301,19 @@ def test_an_illegal_configuration_is_bad_input(
         target.start(settings)
 
 
+def test_a_runtime_that_ends_at_once_ends_the_program() -> None:
+    with pytest.raises(SystemExit, match=r"^1$"):
+        RuntimeTarget("true").start({})
+
+
+@pytest.mark.usefixtures("program")
+def test_what_the_users_environment_says_of_a_runtime_is_nothing_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DOTNET_EnableDiagnostics", "0")
+    assert full(make_target("dotnet")).start({}).version.startswith(".NET 10")
+
+
 def test_the_program_ends_as_the_runtime_does(program: str) -> None:
     words = [sys.executable, "-m", DRIVER, program]
     pipe = subprocess.PIPE
@@ -330,6 +345,34 @@ def test_a_sample_that_lies_elsewhere_is_an_error(
     said = [target.perform(action) for action in (ON, AllocateString(7), AllocateString(7), OFF)]
     target.close()
     assert "nobody has allocated what was sampled" in str(said[2].error)
+
+
+def test_a_context_that_ended_in_the_background_is_told(program: str) -> None:
+    """It is taken from its thread, which then has one anew."""
+    target = RuntimeTarget(program)
+    target.start({})
+    first = [target.perform(AllocateNode(0)) for _ in range(2)]
+    [thread] = target.runtime.threads[:1]
+    # The combined limit, where the thread allocates next, and the end.
+    for word in (-8, 0, 8):
+        thread.ask(Ask.POKE, thread.storage_end - target.runtime.context + word, 0)
+    later = [target.perform(AllocateNode(0)) for _ in range(2)]
+    target.close()
+    assert [said.ended for said in (*first, *later)] == [None, None, True, None]
+    assert [said.at for said in (*first, *later)] == [0, 40, 0, 40]
+    assert [said.buffer is None for said in (*first, *later)] == [False, True, False, True]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("program")
+def test_a_change_that_is_none_makes_nothing_observable(tmp_path: Path) -> None:
+    """A context may have another size each time, and so other bytes are sampled."""
+    runtime = str(find_carrier(None)[0])
+    words = ["--before", runtime, "--after", runtime, "--actions", "200", "--seed", "1"]
+    assert (
+        run_command_line(["run", "--target", "dotnet", *words, "--corpus", str(tmp_path)]) == CLEAN
+    )
+    assert [*tmp_path.rglob("*.jsonl")] == []
 
 
 # What is not told.
@@ -366,7 +409,7 @@ def test_after_a_traces_start_nothing_is_read_but_the_bounds_of_contexts(
 
 
 def test_nothing_is_observed_of_samplers(target: FullTarget) -> None:
-    told = {"samples", "offsets", "minors", "size", "outside", "at", "buffer"}
+    told = {"samples", "offsets", "minors", "size", "outside", "at", "buffer", "ended"}
     assert {*target.start({}).observes} == told | {"value", "identity", "graph"}
 
 

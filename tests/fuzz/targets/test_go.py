@@ -104,7 +104,7 @@ def test_what_does_not_compile_it_is_bad_input(
     compiler = tmp_path / "go"
     compiler.write_text("#!/bin/sh\necho far too old >&2; exit 1\n")
     compiler.chmod(0o755)
-    with pytest.raises(BadInputError, match="does not compile it: far too old"):
+    with pytest.raises(BadInputError, match="fails: far too old"):
         made_program(compiler)
 
 
@@ -121,7 +121,7 @@ def test_a_program_that_ends_is_an_error_and_begun_anew(program: str) -> None:
     target = GoTarget(program)
     target.start({})
     target.mutator.process.kill()
-    assert "the Go program has ended with exit code -9" in str(target.perform(Malloc(1)).error)
+    assert "has ended with exit code -9" in str(target.perform(Malloc(1)).error)
     target.start({})
     said_of(target, [Malloc(1)])
     target.mutator.close()
@@ -313,6 +313,13 @@ def test_where_it_collects_by_itself_only_chance_is_judged(target: GoTarget) -> 
     actions = [each for each in dense(3, 4000) if isinstance(each, Malloc | Free | CollectFull)]
     assert run_actions(counted, {"collector": 1, "period_bytes": 10_000}, actions) is None
     assert counted.samples >= 500
+
+
+@pytest.mark.slow
+def test_a_collection_that_ends_meanwhile_holds_no_sample_back(target: GoTarget) -> None:
+    target.start({"period_bytes": 1, "collector": 1})
+    said = said_of(target, [Malloc(2**20), Free(0)] * 4_000)
+    assert {each.samples for each in said[::2]} == {1}
 
 
 def test_not_every_small_block_is_in_the_profile_as_documented(program: str) -> None:

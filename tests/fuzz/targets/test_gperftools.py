@@ -15,6 +15,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,8 @@ def named(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def library() -> Library:
+    """In this process: what is loaded behind it frees by it, so what others need comes first."""
+    import_module("scipy.stats")
     try:
         return Library()
     except BadInputError:

@@ -25,10 +25,8 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.mutator.shadow import ShadowObject
 from fuzz.oracles import Bench
 from fuzz.oracles.distances import Hotspot
-from fuzz.oracles.sampling import SamplingFacts
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
@@ -97,7 +95,7 @@ def folder_of(version: str) -> Path | None:
     return Path(str(wheel.origin)).with_name("java-runtime") if wheel else None
 
 
-@pytest.fixture(scope="module", params=[AHEAD, ALLOCATED])
+@pytest.fixture(scope="module", params=[pytest.param(AHEAD, marks=pytest.mark.slow), ALLOCATED])
 def java(request: pytest.FixtureRequest) -> Path:
     folder = folder_of(request.param)
     if folder is None:
@@ -467,12 +465,7 @@ class Counting(ProbeCounter):
 
     @override
     def watch(
-        self,
-        action: Action,
-        observation: Observation,
-        bench: Bench,
-        before: SamplingFacts,
-        pending: Mapping[ShadowObject, int],
+        self, action: Action, observation: Observation, bench: Bench, *before: object
     ) -> None:
         place = bench.sampling.place
         self.told[place.where if place else NAMES[type(action)]] += 1
@@ -530,7 +523,7 @@ def test_without_buffers_each_object_is_sampled_on_its_own(target: FullTarget) -
 
 
 MOST_ACTIONS, ACTIONS = 100_000, 40_000
-"""With the collectors that are run most, in one of the versions, and with each other one."""
+"""With the collectors that are run most, and with each other one."""
 LEAST = {
     "samples": 2000,
     "new buffer": 500,
@@ -544,13 +537,37 @@ LEAST = {
 @pytest.mark.slow
 @pytest.mark.parametrize("collector", COLLECTORS)
 def test_a_long_session_with_each_collector_finds_nothing(
-    collector: str, java: Path, target: FullTarget
+    collector: str, target: FullTarget
 ) -> None:
     engine = Settled(target, collector=COLLECTORS.index(collector))
-    is_run_most = java == folder_of(AHEAD) and collector in (SERIAL, PARALLEL, G1)
+    is_run_most = collector in (SERIAL, PARALLEL, G1)
     told = counts_of(engine, MOST_ACTIONS if is_run_most else ACTIONS)
     least = LEAST | ({"collections": 0} if collector == EPSILON else {})
     assert {name: told[name] for name in least if told[name] < least[name]} == {}
+
+
+@pytest.mark.slow
+def test_a_change_that_is_none_makes_nothing_observable(java: Path, tmp_path: Path) -> None:
+    """What seeds a thread that begins is chance, and so is what is sampled then."""
+    words = ["--before", str(java), "--after", str(java), "--actions", "500", "--seed", "1"]
+    assert (
+        run_command_line(["run", "--target", "hotspot", *words, "--corpus", str(tmp_path)]) == CLEAN
+    )
+    assert [*tmp_path.rglob("*.jsonl")] == []
+
+
+@pytest.mark.slow
+def test_the_benchmark_foretells_what_each_collector_allocates() -> None:
+    folder = folder_of(ALLOCATED)
+    if folder is None:
+        pytest.skip(HOW[ALLOCATED])
+    words = [sys.executable, REPOSITORY / "benchmarks" / "hotspot_allocations.py", "60", folder]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True, env=environment)
+    *rows, total = ([*map(str.strip, row.split("|"))][1:-1] for row in done.stdout.splitlines()[2:])
+    assert {name.rpartition(", ")[2] for name, *_ in rows} <= {*COLLECTORS}
+    assert [int(row[2]) >= 10 for row in rows] == [True] * len(rows)
+    assert (total[0], total[-1]) == ("in all", "0")
 
 
 @pytest.mark.slow

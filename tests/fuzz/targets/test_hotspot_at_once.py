@@ -53,12 +53,15 @@ def folder_of(version: str) -> Path:
     )
 
 
-@pytest.fixture(scope="module", params=["17", "25"])
+VERSIONS = [pytest.param("17", marks=pytest.mark.slow), "25"]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
 def target(request: pytest.FixtureRequest) -> FullTarget:
     return full(make_target(AT_ONCE, TargetOptions(java=folder_of(request.param))))
 
 
-@pytest.mark.parametrize("version", ["17", "25"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_machine_whose_threads_have_run_at_once_ends_in_peace(version: str) -> None:
     """A process that serves one trace fails in it unless it exits with 0."""
     options = TargetOptions(java=folder_of(version), fresh_process=True)

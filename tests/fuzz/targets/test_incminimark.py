@@ -41,7 +41,7 @@ STOCK_FINDS = (
         "arraycopy-between-cards-while-marking",
         "arraycopy-into-prebuilt",
     ),
-    *("arraycopy-clean-cards-while-marking", "pinned-shadow-freed"),
+    *("arraycopy-clean-cards-while-marking", "copied-cards-beyond-end", "pinned-shadow-freed"),
     *("weakref-to-pinned-cleared", "marking-without-end"),
 )
 """What rpython 0.2.1 has; the others are the fork's."""

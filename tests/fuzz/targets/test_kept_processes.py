@@ -6,10 +6,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fuzz.engines.random import PROCESSES
 from fuzz.protocol.actions import AllocateString
 from fuzz.protocol.target import FullTarget, full
+from fuzz.run import Failure
+from fuzz.sessions.plan import RAMP_CHUNKS, Chunk, Plan, SessionTotals
+from fuzz.sessions.worker import run_chunk
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.process.program import PROCESSES_MAX
+from fuzz.targets.process import program
 
 ADAPTER = Path(__file__).with_name("settling_adapter.py")
 
@@ -34,10 +38,29 @@ def test_a_process_serves_all_traces_that_want_what_it_has_settled(target: FullT
     assert len({*processes}) == 2
 
 
-def test_beyond_so_many_the_oldest_is_ended(target: FullTarget) -> None:
+def test_beyond_so_many_the_oldest_is_ended(
+    target: FullTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "PROCESSES_MAX", 3)
     before = {*psutil.Process().children()}
-    processes = [process_of(target, heap) for heap in range(PROCESSES_MAX)]
-    assert process_of(target, PROCESSES_MAX) not in processes
+    processes = [process_of(target, heap) for heap in range(3)]
+    assert process_of(target, 3) not in processes
     assert process_of(target, 1) == processes[1]
     assert process_of(target, 0) != processes[0]
-    assert len({*psutil.Process().children()} - before) == PROCESSES_MAX
+    assert len({*psutil.Process().children()} - before) == 3
+
+
+@pytest.mark.parametrize("engine", ["random", pytest.param("machine", marks=pytest.mark.slow)])
+def test_chunks_have_processes_in_common(engine: str, target: FullTarget, tmp_path: Path) -> None:
+    """Each trace of the adapter's is a failure, with what its process has settled."""
+    plan = Plan("process", engine, 1, 1, tmp_path)
+
+    def settled(chunks: range) -> set[int]:
+        found: list[Failure] = []
+        for index in chunks:
+            run_chunk(plan, Chunk(index, 8), target, SessionTotals(), found.append)
+        return {failure.configuration["heap"] for failure in found}
+
+    first, later = (settled(range(start, start + 10)) for start in (0, RAMP_CHUNKS))
+    assert 2 <= len(first) <= PROCESSES
+    assert later - first

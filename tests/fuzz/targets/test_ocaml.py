@@ -199,7 +199,10 @@ def test_the_end_of_ocaml_is_an_error(target: OcamlTarget) -> None:
     target.start({})
     assert target.mutator is not None
     target.mutator.process.kill()
-    assert target.perform(CollectFull()).error == "EOFError: OCaml has ended with exit code -9"
+    assert (
+        target.perform(CollectFull()).error
+        == "EOFError: the program that is asked has ended with exit code -9"
+    )
 
 
 # What is not told.

@@ -21,7 +21,7 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Failure, run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.process.program import ProcessTarget
+from fuzz.targets.process.program import AHEAD_STEP, ProcessTarget
 from fuzz.terminal.cli import run_command_line
 
 ADAPTER = Path(__file__).with_name("misbehaving_adapter.py")
@@ -351,6 +351,26 @@ def test_an_announced_action_is_answered_in_its_turn(target_that: MakeTarget) ->
     target.announce([AllocateString(0), AllocateString(8)])
     sizes = [target.perform(AllocateString(length)).size for length in (0, 8)]
     assert sizes == [8, 16]
+
+
+def test_a_program_works_while_more_is_drawn(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    heard.touch()
+    program = f"tee {heard} | {shlex.join(command_of('none'))}"
+    target = ProcessTarget("process", ("sh", "-c", program), PATIENT_SECONDS)
+    target.start({})
+    until = time.monotonic() + PATIENT_SECONDS
+
+    def drawn() -> Iterator[Action]:
+        """The last one when the first was heard of."""
+        yield from [STRING] * AHEAD_STEP
+        while "allocate_string" not in heard.read_text() and time.monotonic() < until:
+            time.sleep(0.01)
+        yield STRING
+
+    target.announce(drawn())
+    assert target.perform(STRING).size == 9
+    assert time.monotonic() < until
 
 
 def test_what_the_random_engine_draws_ahead_is_the_same_every_time(target_that: MakeTarget) -> None:

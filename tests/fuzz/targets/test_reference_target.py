@@ -191,7 +191,7 @@ def test_every_field_that_the_contract_promises_is_filled_by_some_action(referen
 
 def test_the_contract_promises_every_field_but_errors(reference: Target) -> None:
     fields = {field.name for field in attrs.fields(Observation)}
-    of_others = {"buffer", "offsets", "weights", "profile", "shares", "seed", "tlab"}
+    of_others = {"buffer", "ended", "offsets", "weights", "profile", "shares", "seed", "tlab"}
     assert {*reference.start({}).observes} == fields - of_others - {"error"}
 
 

@@ -208,6 +208,19 @@ def test_a_process_whose_file_is_half_full_is_replaced(
     target.close()
 
 
+def test_one_that_takes_no_samples_is_bad_input(
+    python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = ScaleneTarget(SCALENE, python)
+    with monkeypatch.context() as mute:
+        mute.setattr(target, "new_samples", list)
+        with pytest.raises(BadInputError, match="takes no samples"):
+            target.start({})
+    target.start({})
+    assert weights_of(target, Malloc(5000)) == [[5034]]
+    target.close()
+
+
 def test_a_process_that_ends_ends_the_program(python: str) -> None:
     target = ScaleneTarget(SCALENE, python)
     target.start({})

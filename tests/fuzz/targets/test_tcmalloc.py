@@ -42,8 +42,8 @@ def program() -> Path:
 
 
 def end(target: StockTcmalloc) -> None:
-    target.library.process.kill()
-    target.library.process.communicate()
+    target.library.asked.process.kill()
+    target.library.asked.process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +143,9 @@ def test_a_damaged_block_is_an_error(target: StockTcmalloc) -> None:
 def test_a_program_that_ends_is_an_error(program: Path) -> None:
     target = StockTcmalloc(str(program))
     target.start({})
-    target.library.process.kill()
-    assert "the program with TCMalloc has ended" in str(target.perform(Malloc(1)).error)
-    target.library.process.communicate()
+    target.library.asked.process.kill()
+    assert "the program that is asked has ended" in str(target.perform(Malloc(1)).error)
+    target.library.asked.process.communicate()
 
 
 # What is not there, or is another.

@@ -181,5 +181,16 @@ def test_without_node_a_run_ends_with_what_to_install(
     assert HOW_TO_INSTALL in line
 
 
+def test_a_program_that_is_no_node_ends_a_run_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "node"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    assert run_command_line(["run", "--target", "v8", "--node", str(program)]) == BAD_INPUT
+    [line] = capsys.readouterr().err.splitlines()
+    assert "does not answer a header with a contract" in line
+
+
 def test_a_replay_is_told_which_node_it_was() -> None:
     assert TargetOptions(node=Path("/node")).words == ["--node", "/node"]

@@ -16,7 +16,7 @@ from fuzz.protocol import trace as traces
 from fuzz.run import replay
 from fuzz.sessions.corpus import Find, shipped_traces
 from fuzz.sessions.plan import Plan
-from fuzz.sessions.session import Told
+from fuzz.sessions.session_events import Told
 from fuzz.targets import make_target
 from fuzz.terminal.addresses import StandIn
 from fuzz.terminal.cli import run_command_line

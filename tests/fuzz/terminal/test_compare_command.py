@@ -12,7 +12,7 @@ import pytest
 
 from fuzz.sessions.compare import Before
 from fuzz.sessions.plan import Plan
-from fuzz.sessions.session import Started
+from fuzz.sessions.session_events import Started
 from fuzz.targets import NO_OPTIONS
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.session_report import SessionReporter

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = record(
         failure("heap", trace="heap.jsonl"),
         failure("clock", trace="clock.jsonl"),
-        failure("places", reproduced=False),
+        failure("places", reproduced=False, reduced_from=3),
         failure("survival", message=HOSTILE, field=HOSTILE),
         **{**counts, "pieces": [{"chunks": [0, 2, 1], "lost": [17, 1234], **counts}]},
         timing=[timing(*HISTORY, seconds=TWO_HOURS, workers=n, canaries=n) for n in (0, 3)],
@@ -105,6 +105,11 @@ def test_a_find_says_its_actions_and_its_command(page: str) -> None:
     ]
     words = "gcfuzz replay night/major.jsonl --command &#39;./my adapter&#39; --timeout 2s"
     assert f"<pre>{words}</pre>" in article(page, "major")
+
+
+def test_only_what_became_shorter_was_reduced(page: str) -> None:
+    assert "reference, 3 actions, reduced from 9<" in article(page, "survival")
+    assert "reference, 3 actions<" in article(page, "places")
 
 
 def test_a_find_that_passes_says_so(page: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pexpect
@@ -132,9 +134,17 @@ def test_a_long_message_stays_on_its_line(capsys: pytest.CaptureFixture[str]) ->
 # The end of a session.
 
 
-def test_probes_that_were_not_reached_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command_line(["run", "--actions", "1", "--seed", "1"])
-    (line,) = re.findall(r"^probes not reached: (.*)$", capsys.readouterr().out, re.MULTILINE)
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a session of few actions says."""
+    words = ["run", "--actions", "20", "--seed", "1", "--corpus"]
+    with redirect_stdout(io.StringIO()) as printed:
+        run_command_line([*words, str(tmp_path_factory.mktemp("corpus"))])
+    return printed.getvalue()
+
+
+def test_probes_that_were_not_reached_are_named(few: str) -> None:
+    (line,) = re.findall(r"^probes not reached: (.*)$", few, re.MULTILINE)
     names, _, more = line.partition(" and ")
     assert set(names.split(", ")) < set(OF_REFERENCE)
     assert (
@@ -142,9 +152,8 @@ def test_probes_that_were_not_reached_are_named(capsys: pytest.CaptureFixture[st
     )
 
 
-def test_the_rarest_probes_are_named_with_their_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command_line(["run", "--actions", "500", "--seed", "1"])
-    (line,) = re.findall(r"^rarest probes: (.*)$", capsys.readouterr().out, re.MULTILINE)
+def test_the_rarest_probes_are_named_with_their_counts(few: str) -> None:
+    (line,) = re.findall(r"^rarest probes: (.*)$", few, re.MULTILINE)
     names, counts = zip(*(each.rsplit(" ", 1) for each in line.split(", ")), strict=True)
     assert set(names) < set(OF_REFERENCE)
     assert [*counts] == sorted(counts, key=int)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,
     AllocateNode,
@@ -20,8 +21,8 @@ from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import Plan, SessionTotals
-from fuzz.sessions.record import ACTIONS, Piece, SessionRecord, plan_data
-from fuzz.sessions.session import FailureFound, Finished, Progress, Told
+from fuzz.sessions.record import ACTIONS, WORKERS_DIED, Piece, SessionRecord, plan_data
+from fuzz.sessions.session_events import FailureFound, Finished, Progress, Told
 from fuzz.terminal.session_report import SessionReporter
 from fuzz.terminal.streams import Screen
 
@@ -73,6 +74,15 @@ def test_finds_of_one_oracle_whose_actions_differ_in_the_last_may_have_one_cause
         "  failure 1: 3 actions, heap / error / collect_step / different",
         "  failure 5: 3 actions, survival / error / collect_full / different",
     ]
+
+
+def test_where_nothing_was_done_the_reason_which_is_told_is_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problem = BadInputError("there is no such program")
+    finished = Finished(PLAN, 1.0, SessionTotals(), (), WORKERS_DIED, problem, RECORD)
+    SessionReporter(Screen())(finished)
+    assert capsys.readouterr().out == ""
 
 
 def test_a_single_find_needs_no_cause(capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,9 +136,9 @@ class CountingLooks(MinorCollection):
 
     looks = 0
 
-    def _drag_out_roots(self) -> None:
+    def _rescan_roots(self) -> None:
         self.looks += 1
-        super()._drag_out_roots()
+        super()._rescan_roots()
 
 
 @pytest.mark.parametrize("count", [10, 40])

@@ -1,0 +1,58 @@
+"""What a program of the user's does wrong when it is asked is one line of bad input."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fuzz.problems import BadInputError
+from fuzz.targets.process.user_programs import compiled, kept_program, said_by
+
+
+def program(folder: Path, script: str) -> str:
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("echo one; echo two; echo three >&2; exit 1", "fails: three"),
+        ("exit 3", "fails: exit code 3"),
+        ("kill -SEGV $$", "fails: exit code -11"),
+        ("printf 'a\\377'; exit 1", "fails: a\N{REPLACEMENT CHARACTER}"),
+        ("exec sleep 60", "has not ended within 0.05 s"),
+    ],
+    ids=["fails", "fails silently", "crashes", "no text", "hangs"],
+)
+def test_a_program_that_does_wrong_is_bad_input(script: str, what: str, tmp_path: Path) -> None:
+    words = [program(tmp_path, script)]
+    with pytest.raises(BadInputError, match=f"{re.escape(what)}$"):
+        said_by(words, seconds=0.05 if "sleep" in script else 60)
+
+
+def test_one_that_cannot_be_started_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="nothing: No such file"):
+        said_by([str(tmp_path / "nothing")])
+
+
+def test_a_compiler_that_makes_nothing_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="has not made mutator"):
+        compiled(tmp_path / "mutator", [program(tmp_path, "exit 0")])
+
+
+def test_a_program_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = []
+
+    def make(folder: Path) -> Path:
+        made.append(folder)
+        return Path(program(folder, "exit 0"))
+
+    first, again, other = (kept_program(parts, make) for parts in (1, 1, 2))
+    assert (first == again, first == other, len(made)) == (True, False, 2)
+    assert sorted((tmp_path / "gcfuzz").iterdir()) == sorted([first, other])
