@@ -429,7 +429,7 @@ def dense(seed: int, count: int) -> list[Action]:
         elif random.random() < 0.003:
             actions += [OFF, AllocateNode(1, thread=thread), AllocateString(4), ON]
             roots += 2
-        elif random.random() < 0.01:
+        elif random.random() < 0.02:
             actions.append(CollectFull(thread=thread))
         else:
             kinds: list[Action] = [
