@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
-from fuzz.drawing.scenarios import next_of, scenarios_for
+from fuzz.drawing.scenarios import next_of, room_is_made, scenarios_for
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
@@ -27,7 +27,7 @@ LONG_SHARE = 32
 LONG_ACTIONS_MAX = 1000
 SCENARIO_SHARE = 2
 """One action in so many begins a scenario, unless one has begun."""
-INTERRUPTED_SHARE = 16
+INTERRUPTED_SHARE = 32
 """One action in so many interrupts a scenario."""
 
 
@@ -78,12 +78,13 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     not legal.
     """
     if situation.story is None:
-        if choices.below(SCENARIO_SHARE) < SCENARIO_SHARE - 1 or not situation.has_room():
+        if choices.below(SCENARIO_SHARE) < SCENARIO_SHARE - 1:
             return None
         scenarios = scenarios_for(situation.contract)
         if not scenarios:
             return None
-        situation.story = choices.pick(scenarios)(situation, choices)
+        begin = choices.pick(scenarios) if situation.has_room() else room_is_made
+        situation.story = begin(situation, choices)
     elif choices.below(INTERRUPTED_SHARE) == INTERRUPTED_SHARE - 1:
         return None
     # The thread comes first, since what a story draws leans on that thread's sampler.

@@ -45,6 +45,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 
 STEPS_MAX = 3
+FREED_MAX = 4
 ALLOCATIONS_MAX = 4
 ITEMS_MAX = 12
 IN_STEP_PERIOD_MIN = 1024
@@ -443,6 +444,12 @@ def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Story:
         yield AllocateNode(0)
 
 
+def room_is_made(situation: Situation, choices: Choices) -> Story:
+    """Some of what other stories left is let go, where none has room any more."""
+    for _ in range(choices.between(1, FREED_MAX)):
+        yield Free(choices.below(max(len(situation.roots), 1)))
+
+
 SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
     old_object_is_written,
     sampling_is_off,
@@ -467,8 +474,13 @@ SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
 )
 
 
-OF_COLLECTORS = (*SCENARIOS, reference_is_moved_beside_dirty_card, young_item_is_copied)
-"""Copies with cards are told twice as often: several of their choices matter only together."""
+OF_COLLECTORS = (
+    *SCENARIOS,
+    reference_is_moved_beside_dirty_card,
+    young_item_is_copied,
+    young_item_is_copied,
+)
+"""Copies with cards are told more often: several of their choices matter only together."""
 IN_STEP_WEIGHT = 5
 """Chance alone hardly comes into step, and few of these stories are long enough to tell."""
 OF_CHANCE = (*OF_COLLECTORS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)

@@ -37,7 +37,7 @@ from fuzz.targets.references.collector import SETTINGS
 TRACES = 100
 ACTIONS_EACH = 60
 DRAWS = 3000
-SHARES = 16
+SHARES = 32
 
 
 @attrs.frozen
@@ -154,7 +154,17 @@ def test_every_second_action_begins_a_scenario(
     assert [action is not None for action in drawn] == [False, True]
 
 
-def test_where_there_is_no_room_no_scenario_begins(situation: Situation, last: Choices) -> None:
+def test_where_there_is_no_room_some_roots_are_let_go(situation: Situation, last: Choices) -> None:
+    for _ in range(8):
+        situation.bench.shadow.follow(AllocateNode(0), minors=0)
+    situation.objects = OBJECTS_MAX
+    drawn = [draw_from_scenario(situation, same) for same in (last, last)]
+    assert drawn == [Free(7), None]
+
+
+def test_where_there_is_neither_room_nor_a_root_nothing_begins(
+    situation: Situation, last: Choices
+) -> None:
     situation.objects = OBJECTS_MAX
     assert draw_from_scenario(situation, last) is None
     assert situation.story is None
@@ -173,7 +183,7 @@ def test_by_the_simplest_choices_no_scenario_begins(
     assert situation.story is None
 
 
-def test_one_action_in_sixteen_interrupts_a_scenario(
+def test_one_action_in_thirty_two_interrupts_a_scenario(
     situation: Situation, same: Callable[[int], Choices]
 ) -> None:
     situation.story = without_end()

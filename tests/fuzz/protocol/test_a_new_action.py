@@ -96,7 +96,7 @@ def declared() -> Iterator[None]:
 
 @pytest.fixture
 def ruled(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = Rule(AllocateNear, 20, roots_for(AllocateNear), draw)
+    rule = Rule(AllocateNear, 40, roots_for(AllocateNear), draw)
     monkeypatch.setattr(rules, "RULES", (*rules.RULES, rule))
 
 
