@@ -117,6 +117,12 @@ def _steps(choices: Choices) -> Story:
         yield CollectStep()
 
 
+def _ages_perhaps(choices: Choices) -> Story:
+    """What lives is old from here on, or still young."""
+    if choices.below(2):
+        yield CollectMinor()
+
+
 def _ending(choices: Choices) -> Story:
     """What brings mistakes to light."""
     yield CollectFull() if choices.below(2) else CollectMinor()
@@ -186,11 +192,11 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         yield EnableSampling(short_period(situation, choices))
     yield _large_or_small(choices)
     origin = heir = _newest(situation)
-    if choices.below(2):
-        yield CollectMinor()
+    yield from _ages_perhaps(choices)
     if choices.below(3):
         yield _large_or_small(choices)
         heir = _newest(situation)
+        yield from _ages_perhaps(choices)
     weakref = None
     if choices.below(2):
         yield AllocateWeakref(_slot(situation, heir))
@@ -229,8 +235,7 @@ def array_of_many_cards_lives(situation: Situation, choices: Choices) -> Story:
     length = min(word_items * (1 + choices.below(2)), LONG_ITEMS_MAX) + choices.between(-2, 2)
     yield AllocateArray(length)
     array = _newest(situation)
-    if choices.below(2):
-        yield CollectMinor()
+    yield from _ages_perhaps(choices)
     yield AllocateNode(0)
     child = _newest(situation)
     yield Write(_slot(situation, array), _field(choices, array), _slot(situation, child))

@@ -170,7 +170,7 @@ class Reducer:
             before = self.failure
             self._remove_actions()
             self._begin_later()
-            self._remove_with_another_seed()
+            self._remove_and_sample_anew()
             self._at_each_action(self._remove_with_a_collection)
             self._replace_actions()
             self._at_each_action(self._merge_allocations)
@@ -231,21 +231,21 @@ class Reducer:
                 start = min(start - max(size // 2, 1), len(self.failure.actions) - size)
 
     def _begin_later(self) -> None:
-        """Where distances are drawn, leave out all but the last actions, and try other seeds.
+        """Leave out all but the last actions, and try other samples.
 
         Whatever is left out shifts all further samples, so that one by one nothing can be spared.
         """
         for length in TAILS:
             if length >= len(self.failure.actions):
                 return
-            if self._accept_with_a_seed(_tail(self._named, length)):
+            if self._accept_with_other_samples(_tail(self._named, length)):
                 return
 
-    def _remove_with_another_seed(self) -> None:
+    def _remove_and_sample_anew(self) -> None:
         """The same with each single action of a trace that is short already."""
         position = len(self.failure.actions) - 2
         while 0 <= position < TAILS[-1]:
-            self._accept_with_a_seed(_without(self._named, {position}))
+            self._accept_with_other_samples(_without(self._named, {position}))
             position -= 1
 
     def _at_each_action(self, helps: Callable[[int], bool]) -> None:
@@ -267,17 +267,24 @@ class Reducer:
             if each.action.collects != "never"
         )
 
-    def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
-        """Run a candidate with one seed after another; False too where there are no seeds."""
-        actions = _number(self._contract, named)
+    def _accept_with_other_samples(self, named: Sequence[_Named]) -> bool:
+        """Run a candidate with one seed after another, or one period where there are no seeds."""
+        configuration, actions = self.failure.configuration, _number(self._contract, named)
         for setting in self._contract.settings:
             if setting.name == SEED:
                 least = setting.range.minimum
                 return any(
-                    self._accept_if_legal(self.failure.configuration | {SEED: seed}, actions)
+                    self._accept_if_legal({**configuration, SEED: seed}, actions)
                     for seed in range(least, least + SEEDS_TRIED)
                 )
-        return False
+        return any(
+            self._accept(configuration, [*actions[:place], shorter, *actions[place + 1 :]])
+            for place, action in enumerate(actions)
+            if isinstance(action, kinds.EnableSampling)
+            for shorter in (
+                attrs.evolve(action, period_bytes=each) for each in _lower(action.period_bytes)
+            )
+        )
 
     def _replace_actions(self) -> None:
         """Replace a run of actions, or one that is less simple, by an argument-less action."""

@@ -38,7 +38,7 @@ from fuzz.terminal.report import describe_action
 from gcmodel import Heap, Parts
 
 NAME = "allocate_near"
-SLICES = 30
+SLICES = 60
 ACTIONS_EACH = 60
 
 
@@ -96,7 +96,7 @@ def declared() -> Iterator[None]:
 
 @pytest.fixture
 def ruled(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = Rule(AllocateNear, 40, roots_for(AllocateNear), draw)
+    rule = Rule(AllocateNear, 20, roots_for(AllocateNear), draw)
     monkeypatch.setattr(rules, "RULES", (*rules.RULES, rule))
 
 
@@ -137,7 +137,7 @@ def test_it_is_drawn_and_every_oracle_knows_what_it_does() -> None:
     slices = [engine.run_slice(number, ACTIONS_EACH, probes) for number in range(SLICES)]
     assert [failure for each in slices for failure in each.failures] == []
     drawn = {each for each in target.performed if isinstance(each, AllocateNear)}
-    assert len(drawn) > SLICES
+    assert len(drawn) > 30
 
 
 def test_it_goes_over_the_wire() -> None:

@@ -22,6 +22,7 @@ from fuzz.protocol.actions import (
     EnableSampling,
     Free,
     Read,
+    SetCallback,
     TakeIdentity,
     Write,
 )
@@ -404,6 +405,16 @@ def test_what_was_reduced_fails_again() -> None:
     target = make_target("reference+sample-on-equality")
     failure = reduce_failure(target, first_failure(target))
     assert run_actions(target, failure.configuration, failure.actions) == failure
+
+
+def test_a_shorter_period_spares_the_actions_that_lead_to_a_sample() -> None:
+    """None of them can be removed with the period as it is, nor can that be lowered alone."""
+    target = make_target("reference+one-sample-per-object")
+    actions = (AllocateString(0), EnableSampling(48), AllocateString(32), SetCallback(40))
+    configuration = {"nursery_bytes": 160, "large_object_bytes": 66}
+    failure = run_actions(target, configuration, (*actions, AllocateArray(6), AllocateNode(0)))
+    assert failure is not None
+    assert reduce_failure(target, failure).actions == (EnableSampling(8), AllocateNode(0))
 
 
 def test_what_is_smallest_stays_as_it_is() -> None:
