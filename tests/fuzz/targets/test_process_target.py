@@ -1,6 +1,7 @@
 """A program under test: whatever it does wrong is a failure of the right action, and ends."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -302,7 +303,7 @@ def test_what_answers_headers_only_ends_a_session_as_bad_input(
     options = ["--actions", "20000", "--seed", "1", "--corpus", str(tmp_path)]
     assert run_command_line(["run", "--command", command, *options]) == BAD_INPUT
     said = capsys.readouterr()
-    assert "FAILURE 1: heap / error / allocate_string / garbage" in said.out
+    assert re.search(r"FAILURE 1: heap / error / \w+ / garbage", said.out)
     [line] = [each for each in said.err.splitlines() if "has answered no action" in each]
     assert "in 32 traces: garbage: not a line of JSON" in line
 
