@@ -70,7 +70,7 @@ def fails_again(folder: Path, trace: str) -> bool:
 
 
 @click.command()
-@click.option("--pairs", default=40, show_default=True)
+@click.option("--pairs", type=click.IntRange(min=1), default=40, show_default=True)
 @click.option("--seed", default=1, show_default=True)
 def main(pairs: int, seed: int) -> None:
     """Run so many pairs of sessions, one after another."""

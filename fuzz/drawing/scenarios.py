@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuzz.drawing.rules import NUMBERS, Choices, Situation, Story, edge_length, period, short_period
+from fuzz.drawing.rules import (
+    NUMBERS,
+    OBJECTS_MAX,
+    Choices,
+    Situation,
+    Story,
+    edge_length,
+    period,
+    short_period,
+)
 from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import (
@@ -117,10 +126,15 @@ def _steps(choices: Choices) -> Story:
         yield CollectStep()
 
 
-def _ages_perhaps(choices: Choices) -> Story:
+def _collection(situation: Situation) -> Action:
+    """The least that the target can be asked for."""
+    return CollectMinor() if "collect_minor" in situation.contract.actions else CollectFull()
+
+
+def _ages_perhaps(situation: Situation, choices: Choices) -> Story:
     """What lives is old from here on, or still young."""
     if choices.below(2):
-        yield CollectMinor()
+        yield _collection(situation)
 
 
 def _ending(choices: Choices) -> Story:
@@ -192,11 +206,11 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         yield EnableSampling(short_period(situation, choices))
     yield _large_or_small(choices)
     origin = heir = _newest(situation)
-    yield from _ages_perhaps(choices)
+    yield from _ages_perhaps(situation, choices)
     if choices.below(3):
         yield _large_or_small(choices)
         heir = _newest(situation)
-        yield from _ages_perhaps(choices)
+        yield from _ages_perhaps(situation, choices)
     weakref = None
     if choices.below(2):
         yield AllocateWeakref(_slot(situation, heir))
@@ -235,7 +249,7 @@ def array_of_many_cards_lives(situation: Situation, choices: Choices) -> Story:
     length = min(word_items * (1 + choices.below(2)), LONG_ITEMS_MAX) + choices.between(-2, 2)
     yield AllocateArray(length)
     array = _newest(situation)
-    yield from _ages_perhaps(choices)
+    yield from _ages_perhaps(situation, choices)
     yield AllocateNode(0)
     child = _newest(situation)
     yield Write(_slot(situation, array), _field(choices, array), _slot(situation, child))
@@ -450,9 +464,14 @@ def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Story:
 
 
 def room_is_made(situation: Situation, choices: Choices) -> Story:
-    """Some of what other stories left is let go, where none has room any more."""
+    """Some of what other stories left is let go, where none has room any more.
+
+    Objects are counted again where some are collected.
+    """
     for _ in range(choices.between(1, FREED_MAX)):
         yield Free(choices.below(max(len(situation.roots), 1)))
+    if situation.objects >= OBJECTS_MAX:
+        yield _collection(situation)
 
 
 SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (

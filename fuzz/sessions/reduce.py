@@ -42,6 +42,8 @@ TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
 SEED = "sampler_seed"
 """The setting from which drawn distances begin, by convention."""
 SEEDS_TRIED = 48
+SEEDS_TRIED_AFRESH = 6
+"""Where each starts a program, and no more than 200 candidates are run."""
 TAILS = (1, 2, 3, 4, 6, 8, 12)
 """So many of the last actions may be all that is needed."""
 SETTING = -1
@@ -170,7 +172,7 @@ class Reducer:
             before = self.failure
             self._remove_actions()
             self._begin_later()
-            self._remove_and_sample_anew()
+            self._remove_with_another_seed()
             self._at_each_action(self._remove_with_a_collection)
             self._replace_actions()
             self._at_each_action(self._merge_allocations)
@@ -231,21 +233,22 @@ class Reducer:
                 start = min(start - max(size // 2, 1), len(self.failure.actions) - size)
 
     def _begin_later(self) -> None:
-        """Leave out all but the last actions, and try other samples.
+        """Leave out all but the last actions, and try other seeds, or a shorter period.
 
         Whatever is left out shifts all further samples, so that one by one nothing can be spared.
         """
         for length in TAILS:
             if length >= len(self.failure.actions):
                 return
-            if self._accept_with_other_samples(_tail(self._named, length)):
+            tail = _tail(self._named, length)
+            if self._accept_with_a_seed(tail) or self._accept_with_a_period(tail):
                 return
 
-    def _remove_and_sample_anew(self) -> None:
-        """The same with each single action of a trace that is short already."""
+    def _remove_with_another_seed(self) -> None:
+        """Where distances are drawn, the same with each single action of a trace that is short."""
         position = len(self.failure.actions) - 2
         while 0 <= position < TAILS[-1]:
-            self._accept_with_other_samples(_without(self._named, {position}))
+            self._accept_with_a_seed(_without(self._named, {position}))
             position -= 1
 
     def _at_each_action(self, helps: Callable[[int], bool]) -> None:
@@ -267,24 +270,36 @@ class Reducer:
             if each.action.collects != "never"
         )
 
-    def _accept_with_other_samples(self, named: Sequence[_Named]) -> bool:
-        """Run a candidate with one seed after another, or one period where there are no seeds."""
-        configuration, actions = self.failure.configuration, _number(self._contract, named)
+    def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
+        """Run a candidate with one seed after another; False too where there are no seeds."""
+        actions = _number(self._contract, named)
+        tried = SEEDS_TRIED_AFRESH if self._start_steps else SEEDS_TRIED
         for setting in self._contract.settings:
             if setting.name == SEED:
                 least = setting.range.minimum
                 return any(
-                    self._accept_if_legal({**configuration, SEED: seed}, actions)
-                    for seed in range(least, least + SEEDS_TRIED)
+                    self._accept_if_legal(self.failure.configuration | {SEED: seed}, actions)
+                    for seed in range(least, least + tried)
                 )
-        return any(
-            self._accept(configuration, [*actions[:place], shorter, *actions[place + 1 :]])
-            for place, action in enumerate(actions)
-            if isinstance(action, kinds.EnableSampling)
-            for shorter in (
-                attrs.evolve(action, period_bytes=each) for each in _lower(action.period_bytes)
-            )
-        )
+        return False
+
+    def _accept_with_a_period(self, named: Sequence[_Named]) -> bool:
+        """Run a candidate with one period after another, each shorter than that enabled last."""
+        actions, rule = _number(self._contract, named), self._contract.sampling
+        for place, action in reversed(tuple(enumerate(actions))):
+            if isinstance(action, kinds.EnableSampling):
+                shorter = [
+                    each for each in _lower(action.period_bytes) if not rule.why_illegal(each)
+                ]
+                before, after = actions[:place], actions[place + 1 :]
+                return any(
+                    self._accept(
+                        self.failure.configuration,
+                        [*before, attrs.evolve(action, period_bytes=each), *after],
+                    )
+                    for each in shorter
+                )
+        return False
 
     def _replace_actions(self) -> None:
         """Replace a run of actions, or one that is less simple, by an argument-less action."""
