@@ -109,7 +109,7 @@ class Situation:
 
     def has_room(self) -> bool:
         """Whether a trace should have one more object."""
-        return self.objects < OBJECTS_MAX and len(self.roots) < ROOTS_MAX
+        return self.objects < OBJECTS_MAX and self.has_slot()
 
 
 Subjects = Callable[[Situation], Sequence[int]]

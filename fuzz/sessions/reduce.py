@@ -24,7 +24,7 @@ from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
-from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
+from fuzz.protocol.contract import Contract, SamplingRule, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target, full
 from fuzz.run import Failure, Reaching
@@ -285,21 +285,8 @@ class Reducer:
 
     def _accept_with_a_period(self, named: Sequence[_Named]) -> bool:
         """Run a candidate with one period after another, each shorter than that enabled last."""
-        actions, rule = _number(self._contract, named), self._contract.sampling
-        for place, action in reversed(tuple(enumerate(actions))):
-            if isinstance(action, kinds.EnableSampling):
-                shorter = [
-                    each for each in _lower(action.period_bytes) if not rule.why_illegal(each)
-                ]
-                before, after = actions[:place], actions[place + 1 :]
-                return any(
-                    self._accept(
-                        self.failure.configuration,
-                        [*before, attrs.evolve(action, period_bytes=each), *after],
-                    )
-                    for each in shorter
-                )
-        return False
+        others = _sampled_sooner(_number(self._contract, named), self._contract.sampling)
+        return any(self._accept(self.failure.configuration, each) for each in others)
 
     def _replace_actions(self) -> None:
         """Replace a run of actions, or one that is less simple, by an argument-less action."""
@@ -441,6 +428,20 @@ def _tail(named: Sequence[_Named], length: int) -> list[_Named]:
     switches = [each for each in named[:-length] if each.action.sampling not in (None, "stops")]
     needed.update(each.appends for each in switches[-1:])
     return [each for each in named if each.appends in needed]
+
+
+def _sampled_sooner(actions: Sequence[Action], rule: SamplingRule) -> Iterator[list[Action]]:
+    """The actions with each simpler period that is legal where sampling was enabled last."""
+    enabled = [
+        (place, each)
+        for place, each in enumerate(actions)
+        if isinstance(each, kinds.EnableSampling)
+    ]
+    for place, action in enabled[-1:]:
+        for period_bytes in _lower(action.period_bytes):
+            if rule.why_illegal(period_bytes) is None:
+                sooner = attrs.evolve(action, period_bytes=period_bytes)
+                yield [*actions[:place], sooner, *actions[place + 1 :]]
 
 
 def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:
