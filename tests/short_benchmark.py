@@ -18,9 +18,7 @@ LESS = {
         "LIVE_OBJECTS": (4, 8),
         "ROUNDS": 2,
     },
-    "pipe": {"ACTIONS": 500, "ROUNDS": 1},
     "effectiveness": {"BUGS": ["large-objects-uncounted"]},
-    "long_recording": {"REPEAT": 1},
 }
 
 if __name__ == "__main__":
