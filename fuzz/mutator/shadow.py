@@ -309,7 +309,7 @@ class Shadow:
         self.collection_may_be_due = False
 
     def _survivors_may_overflow(self) -> bool:
-        """Whether a weak reference may become old in this collection, and keep its object alive."""
+        """Count the survivors. Returns whether one may be a weak reference that is old at once."""
         if self._survivor_bytes_max is None:
             return False
         self._survivor_bytes += sum(obj.size_bytes for obj in self.young if obj.age is OLD)
