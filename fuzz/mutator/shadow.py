@@ -7,6 +7,7 @@ has survived a minor collection. Invariant: `roots` corresponds slot by slot to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, ClassVar
@@ -110,6 +111,9 @@ class Shadow:
         self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
         self.ended_threads: set[int] = set()
+        self._survivor_bytes_max = contract.survivor_bytes
+        # Since the last full collection.
+        self._survivor_bytes: float = 0
         # What the last action that freed a slot found there.
         self.freed: ShadowObject | None = None
 
@@ -130,6 +134,9 @@ class Shadow:
         """The target carried out `action`, and first so many minor collections."""
         self._followed += 1
         if minors:
+            if isinstance(action, actions.RunAtOnce):
+                # Its threads keep objects that the shadow does not know.
+                self._survivor_bytes = math.inf
             self._collect_minor()
         kind = type(action)
         effect = self._effects.get(kind)
@@ -250,6 +257,7 @@ class Shadow:
     def _collect_full(self, action: Action) -> None:
         """What is unreachable is dead. Only weak references could still tell."""
         self.ended_threads.discard(action.thread)  # Only if it begins here.
+        self._survivor_bytes = 0
         if self.weak_targets or self.pinned:
             reachable = self.reachable()
             self.pinned = [obj for obj in self.pinned if obj in reachable]
@@ -284,18 +292,28 @@ class Shadow:
         An old object can only refer to a young one if it was written since the last minor
         collection, so these are all the old objects to start from. Or else the young one is pinned
         and survived before, maybe held by an old object that is dead: it is taken for old.
+
+        So is one that a weak reference may keep alive; the next full collection decides about it.
         """
         if self.young:
             self._let_grow_old(self.roots)
             for obj in self._written:
                 self._let_grow_old(obj.refs)
+            fate = OLD if self._survivors_may_overflow() else DEAD
             for obj in self.young:
                 if obj.age is YOUNG:
-                    obj.age = OLD if obj.survived else DEAD
+                    obj.age = OLD if obj.survived else fate
         self._written = []
         self.young = self._leave_pinned() if self.pinned else []
         self.has_obstacles = bool(self.pinned)
         self.collection_may_be_due = False
+
+    def _survivors_may_overflow(self) -> bool:
+        """Count the survivors. Returns whether one may be a weak reference that is old at once."""
+        if self._survivor_bytes_max is None:
+            return False
+        self._survivor_bytes += sum(obj.size_bytes for obj in self.young if obj.age is OLD)
+        return self._survivor_bytes > self._survivor_bytes_max
 
     def _let_grow_old(self, refs: Iterable[ShadowObject | None]) -> None:
         """The young ones among these grow old, and all young ones that they lead to."""

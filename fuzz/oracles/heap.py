@@ -2,9 +2,10 @@
 
 Reads return what was written; what is strongly reachable is never dead; after a full collection
 what is not is always dead; a young object survives a minor collection exactly when it is reachable
-from the roots or from anything already old; a weak reference dies exactly when its object does;
-an identity stays and is nobody else's. Where the contract promises it, collections happen only in
-actions that may collect. An error is a mismatch: the contract promises none.
+from the roots or from anything already old; a weak reference dies exactly when its object does,
+or, once more than the contract's `survivor_bytes` have survived, at the next full collection at the
+latest; an identity stays and is nobody else's. Where the contract promises it, collections happen
+only in actions that may collect. An error is a mismatch: the contract promises none.
 """
 
 from __future__ import annotations

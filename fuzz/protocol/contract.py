@@ -465,6 +465,11 @@ class Contract:
     pressure: memory pressure lowers the threshold; below zero, the next allocation collects.
     """
     old_space: OldSpace = OldSpace()
+    survivor_bytes: int | None = None
+    """How many bytes surely stay young when they survive, counted from one full collection to the
+    next. Beyond that, a new object may become old in its first collection. If it is a weak
+    reference, it may keep its object alive until the next full collection. None: no weak reference
+    keeps its object alive."""
     buffers: Buffers | None = None
     """None if threads have none."""
     at_once: AtOnce | None = None

@@ -80,6 +80,8 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_nursery(contract)
     if contract.pins_max < 0:
         yield f"pins_max is {contract.pins_max}; it must be at least 0"
+    if contract.survivor_bytes is not None and contract.survivor_bytes < 0:
+        yield f"survivor_bytes is {contract.survivor_bytes}; it must be at least 0"
     for name in (*contract.actions, *contract.observes):
         for field in _needed_by(name, contract):
             if field not in contract.observes:

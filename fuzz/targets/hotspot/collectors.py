@@ -32,12 +32,7 @@ _HEAPS = {
     SERIAL: ("-XX:+UseSerialGC",),
     PARALLEL: (
         *("-XX:+UseParallelGC", "-XX:-UseAdaptiveSizePolicy", "-XX:ParallelGCThreads=1"),
-        # No young object becomes old at once: survivors have twice the room of eden, half of which
-        # may be wasted, and leave it at the next collection. A weak reference that has just become
-        # old would keep its object, if that is young. (psPromotionManager.inline.hpp,
-        # copy_unmarked_to_survivor_space; referenceProcessor.cpp, discover_reference.)
-        *("-XX:InitialSurvivorRatio=3", "-XX:InitialTenuringThreshold=1"),
-        "-XX:MaxTenuringThreshold=1",
+        "-XX:InitialSurvivorRatio=3",  # The largest survivor spaces that there can be.
     ),
     G1: (
         *("-XX:+UseG1GC", "-XX:G1HeapRegionSize=1m", "-XX:-G1UseAdaptiveIHOP"),

@@ -43,6 +43,7 @@ from fuzz.targets.hotspot.collectors import (
     HAVE_YOUNG,
     NODE,
     OBJECT_BYTES_MAX,
+    PARALLEL,
     SERIAL,
     SETTINGS_AS_DOCUMENTED,
     SHENANDOAH,
@@ -59,7 +60,9 @@ from fuzz.targets.hotspot.collectors import (
 from fuzz.targets.hotspot.hotspot_command import HOTSPOT
 from fuzz.targets.hotspot.hotspot_state import (
     EpsilonHeap,
+    G1Heap,
     JavaHeap,
+    ParallelHeap,
     Samplers,
     SerialEden,
     ShenandoahHeap,
@@ -82,8 +85,14 @@ COLLECTIONS_MAX = 100
 PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph")
 OBSERVES = (*PROMISED, "at", "seed")
 TOLD = (*OBSERVES, "buffer")
-HEAPS = {SERIAL: SerialEden, ZGC: ZHeap, SHENANDOAH: ShenandoahHeap, EPSILON: EpsilonHeap}
-"""Of the collectors of which more is known, or must be."""
+HEAPS: Mapping[str, type[JavaHeap]] = {
+    SERIAL: SerialEden,
+    PARALLEL: ParallelHeap,
+    G1: G1Heap,
+    ZGC: ZHeap,
+    SHENANDOAH: ShenandoahHeap,
+    EPSILON: EpsilonHeap,
+}
 
 
 def contract_under(
@@ -190,7 +199,7 @@ class HotspotTarget:
     def _machine(self) -> JavaMachine:
         """Made at the first header, whose answer can say why it cannot be. Raises BadInputError."""
         machine = JavaMachine(self._loaded, self._flags)
-        self._heap = HEAPS.get(self._collector, JavaHeap)(self._structs)
+        self._heap = HEAPS[self._collector](self._structs)
         if isinstance(self._heap, ShenandoahHeap):
             machine.tell_collections_to(self._heap.counter.callback)
         self._samplers = Samplers(self._structs, self._library)
@@ -282,7 +291,13 @@ class HotspotTarget:
             # if the callback has collected.
             contract = contract.without(("allocate_weakref",))
         version = self._machine.version
-        return attrs.evolve(contract, version=version, settings=self._settings, pins_max=pins)
+        return attrs.evolve(
+            contract,
+            version=version,
+            settings=self._settings,
+            pins_max=pins,
+            survivor_bytes=self._heap.survivor_bytes,
+        )
 
     def _settle(self, chosen: Mapping[str, int]) -> None:
         """Say what the machine is made with, which may have been made. Raises BadInputError."""

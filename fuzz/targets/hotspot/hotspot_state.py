@@ -26,6 +26,10 @@ CHARGED_OFFSET = 64
 TRUE_END_OFFSET = 32
 """Of a buffer's end without regard to sampling, which is not there either."""
 NURSERY_BYTES = 2**20
+MACHINE_BYTES = 4096
+"""An upper bound of what the VM itself keeps in the survivor space, as strings of its classes."""
+PARALLEL_BUFFER_BYTES = 4096 * WORD_BYTES
+"""The default of -XX:YoungPLABSize."""
 
 
 class Samplers:
@@ -126,6 +130,8 @@ class JavaHeap:
     """Whether there may be too little left for one more trace."""
     moves_at_any_time = False
     """Whether there may be two keys for an object."""
+    survivor_bytes: int | None = None
+    """See Contract. None if the collector has no young collections."""
 
     def __init__(self, structs: Structs) -> None:
         self._heap = word(structs.place("_collectedHeap", "Universe"))
@@ -170,13 +176,18 @@ class JavaHeap:
 
 
 class SerialEden(JavaHeap):
-    """The serial collector's, where all lies in eden, from its start on."""
+    """The serial collector's, where all lies in eden, from its start on.
+
+    A survivor is copied to the survivor space, or becomes old if it does not fit there. (Source:
+    gc/serial/defNewGeneration.cpp, copy_to_survivor_space.)
+    """
 
     def __init__(self, structs: Structs) -> None:
         super().__init__(structs)
         young = structs.place("_young_gen", "SerialHeap", "GenCollectedHeap")
-        self._eden = word(
-            word(self._heap + young) + structs.place("_eden_space", "DefNewGeneration")
+        self._eden, survivors = (
+            word(word(self._heap + young) + structs.place(space, "DefNewGeneration"))
+            for space in ("_eden_space", "_to_space")
         )
         self._bottom, self._end, self._top = (
             structs.place(field, "ContiguousSpace", "Space")
@@ -184,11 +195,43 @@ class SerialEden(JavaHeap):
         )
         self.start = word(self._eden + self._bottom)
         self.nursery_bytes = word(self._eden + self._end) - self.start
+        room_bytes = word(survivors + self._end) - word(survivors + self._bottom)
+        self.survivor_bytes = room_bytes - MACHINE_BYTES
 
     @property
     def is_empty(self) -> bool:  # type: ignore[override]
         """Whether nothing lies in eden."""
         return word(self._eden + self._top) == self.start
+
+
+class ParallelHeap(JavaHeap):
+    """Parallel's, whose threads copy survivors into buffers in the survivor space.
+
+    Only an object of at most half a buffer begins a new one, so every buffer is half full, except
+    the last one of each of the two threads. (Source: gc/parallel/psPromotionManager.inline.hpp,
+    copy_unmarked_to_survivor_space.)
+    """
+
+    def __init__(self, structs: Structs) -> None:
+        super().__init__(structs)
+        young = word(structs.place("_young_gen", "ParallelScavengeHeap"))
+        survivors = word(young + structs.place("_to_space", "PSYoungGen"))
+        bottom, end = (structs.place(field, "MutableSpace") for field in ("_bottom", "_end"))
+        room_bytes = word(survivors + end) - word(survivors + bottom)
+        self.survivor_bytes = room_bytes // 2 - 2 * PARALLEL_BUFFER_BYTES
+
+
+class G1Heap(JavaHeap):
+    """G1's, which has one region for survivors at least.
+
+    At most half of a region is wasted: by buffers about a tenth, and by an object that does not fit
+    at its end, which ends the region, less than the object itself takes. (Source:
+    gc/g1/g1Policy.cpp, update_survivors_policy; g1Allocator.cpp, allocate_direct_or_new_plab.)
+    """
+
+    def __init__(self, structs: Structs) -> None:
+        super().__init__(structs)
+        self.survivor_bytes = word(structs.place("GrainBytes", "G1HeapRegion", "HeapRegion")) // 2
 
 
 class ZHeap(JavaHeap):

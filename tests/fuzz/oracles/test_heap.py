@@ -29,6 +29,7 @@ from fuzz.protocol.actions import (
     ReadNumber,
     ReadWeakref,
     ResumeSampling,
+    RunAtOnce,
     SetCallback,
     TakeIdentity,
     Unpin,
@@ -264,6 +265,45 @@ def test_a_weak_reference_to_an_unreachable_old_object_is_dead_after_a_full_coll
     hear(bench, AllocateNode(0), AllocateWeakref(0), CollectMinor(), Free(0), CollectFull())
     mismatch = mismatch_of(bench, ReadWeakref(0), Observation(alive=True))
     assert mismatch.why == "its object did not survive"
+
+
+TO_DEAD_NODE = [AllocateNode(0), AllocateWeakref(0), Free(0)]
+"""Of these the weak reference survives, with 16 bytes."""
+
+
+def with_survivor_bytes(contract: Contract, survivor_bytes: int) -> Bench:
+    return Bench(attrs.evolve(contract, observes=("alive",), survivor_bytes=survivor_bytes))
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_beyond_the_survivor_bytes_a_weak_reference_may_keep_its_object_until_a_full_collection(
+    contract: Contract, alive: bool
+) -> None:
+    bench = with_survivor_bytes(contract, 16 + 15)
+    hear(bench, *TO_DEAD_NODE, CollectMinor(), *TO_DEAD_NODE[:1], AllocateWeakref(1), Free(1))
+    hear(bench, CollectMinor())
+    bench.judge(ReadWeakref(1), Observation(alive=alive))
+    hear(bench, CollectFull())
+    assert mismatch_of(bench, ReadWeakref(1), Observation(alive=True)).expected is False
+
+
+@pytest.mark.parametrize("collection", [CollectMinor(), CollectFull()])
+def test_within_the_survivor_bytes_a_weak_reference_dies_with_its_object(
+    contract: Contract, collection: Action
+) -> None:
+    """A full collection begins the count again."""
+    survivor_bytes = 16 * (1 + isinstance(collection, CollectMinor))
+    bench = with_survivor_bytes(contract, survivor_bytes)
+    hear(bench, *TO_DEAD_NODE, collection, *TO_DEAD_NODE[:1], AllocateWeakref(1), Free(1))
+    hear(bench, CollectMinor())
+    assert mismatch_of(bench, ReadWeakref(1), Observation(alive=True)).expected is False
+
+
+def test_threads_at_once_may_fill_the_survivor_bytes_if_they_collect(contract: Contract) -> None:
+    bench = with_survivor_bytes(contract, 1000)
+    hear(bench, *TO_DEAD_NODE)
+    bench.judge(RunAtOnce(1, 0), Observation(minors=1))
+    bench.judge(ReadWeakref(0), Observation(alive=True))
 
 
 def test_a_weak_reference_that_died_stays_dead(bench: Bench) -> None:

@@ -53,6 +53,7 @@ def test_a_contract_is_read_as_it_was_written(reference: Target) -> None:
         ({"observes": ("sample",)}, "observes lists 'sample', which is unknown"),
         ({"nursery_bytes": 0}, "nursery_bytes is 0; it must be at least 1"),
         ({"pins_max": -1}, "pins_max is -1; it must be at least 0"),
+        ({"survivor_bytes": -1}, "survivor_bytes is -1; it must be at least 0"),
         ({"prebuilt": (Prebuilt("array", -1),)}, "prebuilt has a array of length -1"),
         (
             {"prebuilt": (Prebuilt("array", 10**12),)},

@@ -1,11 +1,16 @@
-"""HotSpot as it is, under a contract with one mistake in it, which the command line names."""
+"""HotSpot as it is, under a contract with one mistake in it, which the command line names.
+
+With `held`, the mistake is the target's: whatever a weak reference refers to is held.
+"""
 
 import sys
 from collections.abc import Mapping
 
 import attrs
 
+from fuzz.protocol.actions import Action, AllocateWeakref
 from fuzz.protocol.contract import Buffers, Contract, Range
+from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
 from fuzz.targets.process.serve import serve
 
@@ -23,8 +28,16 @@ class MistakenTarget(HotspotTarget):
     def __init__(self, library: str, mistake: str) -> None:
         super().__init__(library)
         self._mistake = mistake
+        self._held: list[int] = []
+
+    def perform(self, action: Action) -> Observation:
+        if self._mistake == "held" and isinstance(action, AllocateWeakref):
+            self._held.append(self._attached[0].hold(self._roots[action.root]))
+        return super().perform(action)
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
+        while self._held:
+            self._attached[0].free(self._held.pop())
         threads = 2 if self._mistake in ("each", "births") else 1
         known = {"first_bytes": 4096, "threads": threads}
         contract = super().start({"sampler_seed": configuration.get("sampler_seed", 1), **known})

@@ -99,9 +99,9 @@ def test_threads_race_so_that_steps_of_the_generator_are_lost() -> None:
 
 
 @pytest.mark.slow
-def test_the_benchmark_has_a_row_for_each_collector() -> None:
+def test_the_benchmark_finds_nothing_in_60_seconds_with_each_collector() -> None:
     program = BENCHMARKS / "threads_at_once.py"
-    rows = printed_by(str(program), "0.1", str(folder_of("25"))).splitlines()[2:]
+    rows = printed_by(str(program), "60", str(folder_of("25"))).splitlines()[2:]
     assert [row.split("|")[1].split(", ")[1].strip() for row in rows] == [
         COLLECTORS[each] for each in CHOSEN
     ]
