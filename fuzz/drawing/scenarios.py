@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from fuzz.drawing.rules import (
     NUMBERS,
     OBJECTS_MAX,
+    SMALL_BLOCK_BYTES,
     Choices,
     Situation,
     Story,
@@ -41,6 +42,7 @@ from fuzz.protocol.actions import (
     Fork,
     Free,
     LoadPrebuilt,
+    Malloc,
     PauseSampling,
     Pin,
     ReadWeakref,
@@ -60,6 +62,8 @@ ITEMS_MAX = 12
 IN_STEP_PERIOD_MIN = 1024
 IN_STEP_PERIOD_MAX = 16384
 IN_STEP_TIMES_MAX = 32
+IN_STEP_BLOCKS_SHARE = 32
+"""One scenario of blocks in 32 is not empty, since there is no other one."""
 LONG_ITEMS_MAX = 512
 """Longer arrays cost more than they tell."""
 LARGE_ITEMS = 34
@@ -463,6 +467,24 @@ def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Story:
         yield AllocateNode(0)
 
 
+def blocks_alternate_in_step(situation: Situation, choices: Choices) -> Story:
+    """A large and a small block, again and again, take a period together. (Scalene.)
+
+    The distance ends in one of them each time, and in which one depends on where it began.
+    """
+    layout, period_bytes = situation.contract.layout, situation.bench.sampling.period_bytes
+    if choices.below(IN_STEP_BLOCKS_SHARE) or period_bytes is None:
+        return  # The rules draw most blocks.
+    small = Malloc(choices.below(SMALL_BLOCK_BYTES))
+    rest_bytes = period_bytes - layout.room_bytes(small.size_bytes)
+    large = Malloc(max(rest_bytes - layout.kinds["block"].fixed_bytes, 0))
+    if choices.below(2):
+        yield large
+    for _ in range(choices.between(1, IN_STEP_TIMES_MAX)):
+        yield large
+        yield small
+
+
 def room_is_made(situation: Situation, choices: Choices) -> Story:
     """Some of what other stories left is let go, where none has room any more.
 
@@ -508,12 +530,13 @@ OF_COLLECTORS = (
 IN_STEP_WEIGHT = 5
 """Chance alone hardly comes into step, and few of these stories are long enough to tell."""
 OF_CHANCE = (*OF_COLLECTORS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)
+OF_BLOCKS = (blocks_alternate_in_step,)
 
 
 def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices], Story]]:
-    """Those that may tell something of a target: none of one that has no collector."""
+    """Those that may show something of a target: of blocks only how they are sampled by chance."""
     if not contract.nursery_bytes:
-        return ()
+        return OF_BLOCKS if contract.sampling.distances == "random" else ()
     return OF_CHANCE if contract.sampling.distances == "random" else OF_COLLECTORS
 
 

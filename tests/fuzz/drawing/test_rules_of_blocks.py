@@ -8,7 +8,7 @@ import pytest
 
 from fuzz.drawing.draw import draw_action, draw_from_scenario, menu_of
 from fuzz.drawing.forecast import Forecast
-from fuzz.drawing.rules import RULES, Choices, Rule, Situation, rules_for
+from fuzz.drawing.rules import ROOTS_MAX, RULES, Choices, Rule, Situation, rules_for
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench
@@ -222,6 +222,28 @@ def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
     assert sum(action == Malloc(size_bytes) for action in drawn) > DRAWS / 72
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("boundary", ["unsampled_bytes", "boundary_bytes", "size_classes"])
+def test_sizes_lean_on_each_boundary_with_the_header(
+    blocks: Contract, boundary: str, more: int
+) -> None:
+    rule = {"unsampled_bytes": 1000 * (boundary == "unsampled_bytes")}
+    classes = (500, 1000, 2000) if boundary == "size_classes" else ()
+    contract = attrs.evolve(
+        blocks,
+        layout=attrs.evolve(
+            blocks.layout, kinds={"block": KindLayout(1, 34, 1)}, size_classes=classes
+        ),
+        sampling=attrs.evolve(blocks.sampling, **rule),
+        boundary_bytes=(1000,) if boundary == "boundary_bytes" else (),
+    )
+    assert list(problems_of(contract)) == []
+    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
+    assert sum(action == Malloc(1000 - 34 + more) for action in drawn) > DRAWS / 120
+
+
 @pytest.mark.parametrize(
     "layout",
     [
@@ -280,6 +302,17 @@ def test_where_there_is_no_block_none_is_made_another_size(blocks: Contract) -> 
 
 
 # Threads of a collector.
+
+
+@pytest.mark.parametrize("is_freed", [True, False])
+def test_a_trace_has_room_for_many_blocks_if_none_is_freed(
+    blocks: Contract, is_freed: bool
+) -> None:
+    contract = blocks if is_freed else blocks.without({"free"})
+    situation = Situation(contract, Bench(contract))
+    for _ in range(ROOTS_MAX):
+        situation.bench.shadow.follow(Malloc(1), minors=0)
+    assert situation.has_room() is not is_freed
 
 
 @pytest.fixture
