@@ -64,6 +64,9 @@ IN_STEP_PERIOD_MAX = 16384
 IN_STEP_TIMES_MAX = 32
 IN_STEP_BLOCKS_SHARE = 32
 """One scenario of blocks in 32 is not empty, since there is no other one."""
+MOMENTS = 64
+MOMENTS_WEIGHT = 10
+"""It takes hundreds of allocations to show that samples are missing."""
 LONG_ITEMS_MAX = 512
 """Longer arrays cost more than they tell."""
 LARGE_ITEMS = 34
@@ -485,6 +488,33 @@ def blocks_alternate_in_step(situation: Situation, choices: Choices) -> Story:
         yield small
 
 
+def sampling_is_on_for_moments(situation: Situation, choices: Choices) -> Story:
+    """Sampling is on for a moment, again and again, and each thread allocates once. (.NET)
+
+    Before that each thread allocates a small object: what it has reserved together with that, up
+    to a boundary of the contract, may go unsampled.
+    """
+    contract, layout = situation.contract, situation.contract.layout.kinds.get("array")
+    if layout is None:
+        raise ObjectGoneError
+    small = AllocateArray(0)
+    large_bytes = choices.pick(contract.boundary_bytes) - layout.fixed_bytes
+    large = AllocateArray(max(large_bytes - layout.fixed_bytes, 0) // layout.item_bytes)
+    for _ in range(MOMENTS):
+        yield _collection(situation)
+        yield from _by_each_thread(situation, small)
+        yield EnableSampling(contract.sampling.nearest(0))
+        yield from _by_each_thread(situation, large)
+        yield DisableSampling()
+
+
+def _by_each_thread(situation: Situation, action: Action) -> Story:
+    """Every thread takes the action, in order."""
+    for thread in range(situation.threads):
+        situation.thread = thread
+        yield action
+
+
 def room_is_made(situation: Situation, choices: Choices) -> Story:
     """Some of what other stories left is let go, where none has room any more.
 
@@ -530,6 +560,7 @@ OF_COLLECTORS = (
 IN_STEP_WEIGHT = 5
 """Chance alone hardly comes into step, and few of these stories are long enough to tell."""
 OF_CHANCE = (*OF_COLLECTORS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)
+OF_BOUNDARIES = (*OF_CHANCE, *[sampling_is_on_for_moments] * MOMENTS_WEIGHT)
 OF_BLOCKS = (blocks_alternate_in_step,)
 
 
@@ -537,7 +568,9 @@ def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices],
     """Those that may show something of a target: of blocks only how they are sampled by chance."""
     if not contract.nursery_bytes:
         return OF_BLOCKS if contract.sampling.distances == "random" else ()
-    return OF_CHANCE if contract.sampling.distances == "random" else OF_COLLECTORS
+    if contract.sampling.distances != "random":
+        return OF_COLLECTORS
+    return OF_BOUNDARIES if contract.boundary_bytes else OF_CHANCE
 
 
 def next_of(story: Story) -> Action | None:

@@ -9,12 +9,14 @@ import pytest
 from fuzz.drawing.draw import draw_action, draw_from_scenario, menu_of
 from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.rules import ROOTS_MAX, RULES, Choices, Rule, Situation, rules_for
+from fuzz.drawing.scenarios import sampling_is_on_for_moments
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import (
     NAMES,
     Action,
+    AllocateArray,
     AllocateNode,
     AllocateString,
     Calloc,
@@ -348,6 +350,27 @@ def test_a_story_is_asked_for_its_action_when_the_thread_is_known(collector: Con
     threads = [action.thread for action in actions if action is not None]
     assert threads == seen
     assert {*threads} == {0, 1, 2}
+
+
+def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Contract) -> None:
+    """A small array before, and one that takes what is left up to the boundary of 64 bytes."""
+    contract = attrs.evolve(collector, boundary_bytes=(64,))
+    situation = Situation(contract, Bench(contract))
+    situation.story = sampling_is_on_for_moments(situation, RandomChoices("moments"))
+    actions: list[Action] = []
+    while len(actions) < 9:
+        action = draw_from_scenario(situation, RandomChoices("uninterrupted"))
+        assert action is not None
+        actions.append(action)
+    kinds = [NAMES[type(action)] for action in actions]
+    array = "allocate_array"
+    on, off = "enable_sampling", "disable_sampling"
+    assert kinds == ["collect_minor", array, array, array, on, array, array, array, off]
+    lengths = [action.length for action in actions if isinstance(action, AllocateArray)]
+    fixed_bytes = contract.layout.kinds["array"].fixed_bytes
+    assert lengths == [0, 0, 0, *[(64 - 2 * fixed_bytes) // 8] * 3]
+    threads = [action.thread for action in actions if isinstance(action, AllocateArray)]
+    assert threads == [0, 1, 2] * 2
 
 
 def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) -> None:

@@ -512,6 +512,15 @@ def test_a_session_finds_nothing_wrong_by_what_is_documented() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("program")
+def test_a_session_finds_what_is_not_sampled_as_documented() -> None:
+    target = full(make_target(AS_DOCUMENTED))
+    done = slices_of(RandomEngine(target, "1"), 20_000, ProbeCounter())
+    [failure] = next(each.failures for each in done if each.failures)
+    assert failure.identity == ("estimate", "samples", "allocate_array", "less")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("program")
 @pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
 def test_a_find_is_one_by_what_is_documented(path: Path) -> None:
     trace = traces.read(path)
