@@ -75,7 +75,7 @@ def drawn_traces(actions: int) -> list[Trace]:
         source = RandomChoices(f"benchmark/{number}")
         run = Run(target, draw_configuration(settings, source))
         menu = menu_of(rules_for(run.contract))
-        for _ in range(min(draw_length(source), left)):
+        for _ in range(min(draw_length(source, run.contract), left)):
             run.step(draw_action(run.situation, menu, source))
         traces.append((run.configuration, run.actions))
         left -= len(run.actions)

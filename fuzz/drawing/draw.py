@@ -14,7 +14,7 @@ from fuzz.drawing.scenarios import next_of, room_is_made, scenarios_for
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Range, Setting
+from fuzz.protocol.contract import Contract, Range, Setting
 
 AT_MOST_SHARE = 3
 """A setting that has an upper bound in another one is equal to it once in so many, at least."""
@@ -25,6 +25,10 @@ ACTIONS_MAX = 64
 LONG_SHARE = 32
 """One trace in so many is a long one."""
 LONG_ACTIONS_MAX = 1000
+RARE_SAMPLES_BYTES = 2**16
+RARE_SAMPLES_SHARE = 8
+RARE_SAMPLES_ACTIONS = 2048
+"""Where every period has so many bytes, one trace in eight has 2,048 actions."""
 SCENARIO_SHARE = 2
 """One action in so many begins a scenario, unless one has begun."""
 INTERRUPTED_SHARE = 32
@@ -97,13 +101,18 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     return action.by(situation.thread) if situation.thread else action
 
 
-def draw_length(choices: Choices) -> int:
+def draw_length(choices: Choices, contract: Contract) -> int:
     """How many actions a trace has: 10 to 64, and sometimes up to 1,000.
 
     Many short traces, each in a heap of its own kind, reach more than a few long ones; but what
-    takes time to build up needs some of these.
+    takes time to build up needs some of these. More and longer ones are needed where the number of
+    samples is judged by chance, and no period is short.
     """
-    if choices.below(LONG_SHARE) == LONG_SHARE - 1:
+    rule = contract.sampling
+    if rule.distances == "random" and rule.period_bytes.minimum >= RARE_SAMPLES_BYTES:
+        if choices.below(RARE_SAMPLES_SHARE) == RARE_SAMPLES_SHARE - 1:
+            return RARE_SAMPLES_ACTIONS
+    elif choices.below(LONG_SHARE) == LONG_SHARE - 1:
         return choices.log_between(ACTIONS_MAX, LONG_ACTIONS_MAX)
     return choices.log_between(ACTIONS_MIN, ACTIONS_MAX)
 

@@ -14,12 +14,13 @@ from itertools import chain
 
 import attrs
 
+from fuzz.mutator.legality import length_max
 from fuzz.mutator.shadow import Age, ShadowObject
 from fuzz.oracles import Bench
 from fuzz.oracles.sampling import SamplingFacts
 from fuzz.protocol import actions
-from fuzz.protocol.actions import NAMES, Action, collects
-from fuzz.protocol.contract import DRAWN, Contract
+from fuzz.protocol.actions import ACTIONS, NAMES, Action, collects
+from fuzz.protocol.contract import DRAWN, Contract, Range
 from fuzz.protocol.observation import MAJOR_STATES, Observation
 
 FAR_ITEM = 32
@@ -185,6 +186,7 @@ _OF_ACTIONS: dict[type[Action], _Group] = {
     },
 }
 
+_OF_PINS = (actions.Pin, actions.Unpin)
 _CONCERNED = dict.fromkeys(
     (
         *(actions.AddMemoryPressure, actions.AllocateOldString, actions.AllocateWeakref),
@@ -214,22 +216,25 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "sampled_by_another_thread": ("samples", "threads"),
     "block_moved_and_sampled": ("samples",),
     "block_stayed": ("samples", "blocks stay"),
+    "period_set": ("several periods",),
     "period_set_while_paused": ("pause_sampling",),
-    "sample_in_nursery": ("samples",),
+    "sample_in_nursery": ("samples", "objects in nursery"),
     "sample_outside": ("samples", "objects outside"),
-    "several_samples_in_nursery": ("samples", "several samples"),
-    "several_samples_outside": ("samples", "several samples"),
+    "several_samples_in_nursery": ("samples", "several samples in nursery"),
+    "several_samples_outside": ("samples", "several samples outside"),
     "sample_then_minor_collection": ("samples", "order"),
-    "minor_collection_then_sample": ("samples", "order"),
+    "minor_collection_then_sample": ("samples", "order", "sampled after collecting"),
     "sample_point_at_top": ("sample_point", "top"),
     "sample_at_end_of_context": ("samples", "contexts"),
-    "sampled_beside_obstacle": ("samples", "pin"),
+    "sampled_beside_obstacle": ("samples", "pin", "objects in nursery"),
     "old_object_sampled": ("samples", "allocate_old_string"),
     "object_ends_at_sample_point": ("stated distances", "sampled beyond"),
+    "object_larger_than_period": ("objects beyond period",),
     "callback_sampled": ("samples", "set_callback", "stated distances"),
     "collected_again_after_callback": ("samples", "set_callback"),
     "several_minor_collections_in_allocation": ("minors", "set_callback"),
     "disabled_never_enabled": ("off at first",),
+    "enabled_beyond_nursery": ("periods beyond nursery",),
     "enabled_with_room_left": ("sample_point", "top"),
     "enabled_beside_obstacle": ("pin",),
     "pending_samples_dropped": ("reports",),
@@ -238,13 +243,16 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "sampled_object_survived": ("reports",),
     "sampled_object_died": ("reports",),
     "sampled_weakref": ("reports", "allocate_weakref"),
-    "sampled_object_pinned": ("reports", "pin"),
+    "sampled_object_pinned": ("reports", "pin", "pins beside pending samples"),
     "sampled_object_weakly_referenced": ("reports", "allocate_weakref"),
     "weakref_died": ("alive", "allocate_weakref"),
+    "far_item_written": ("far items",),
+    "young_item_copied_into_old_array": ("old arrays",),
+    "young_item_copied_within_array": ("old arrays",),
     "copied_into_prebuilt_array": ("load_prebuilt",),
     "identity_taken_of_pinned_object": ("pin",),
     "weakref_to_pinned_object": ("pin", "allocate_weakref"),
-    "pinned_while_sampling": ("enable_sampling",),
+    "pinned_while_sampling": ("enable_sampling", "pins while sampling"),
     "collection_due": ("limit", "free"),
     "collection_due_while_sampling": ("limit", "free", "enable_sampling"),
     "forked_with_pending_samples": ("reports",),
@@ -253,29 +261,80 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 """What a probe needs of a contract beside its action: other actions, fields, and features."""
 
 
+def _values(contract: Contract, name: str, stated: Range) -> Range:
+    """The values that a field of the contract can have: those of the setting with its name."""
+    return next((each.range for each in contract.settings if each.name == name), stated)
+
+
+def _object_bytes(contract: Contract) -> dict[str, Range]:
+    """The sizes of objects that the actions can allocate, unrounded, by the kind of object."""
+    sizes = {}
+    for action in contract.actions:
+        kind = ACTIONS[action].kind if action in ACTIONS else None
+        layout = contract.layout.kinds.get(kind or "")
+        if kind and layout:
+            length = length_max(kind, contract) if layout.item_bytes else 0
+            largest_bytes = layout.fixed_bytes + length * layout.item_bytes
+            sizes[kind] = Range(layout.fixed_bytes, largest_bytes)
+    return sizes
+
+
 def _features(contract: Contract) -> Iterator[str]:
-    """What only some samplers have."""
-    rule, layout = contract.sampling, contract.layout
-    largest_bytes = layout.object_bytes_max
+    """What only some contracts have."""
+    rule, actions = contract.sampling, contract.actions
     features = {
-        "several samples": rule.samples_per_allocation == "all",
         "stated distances": rule.is_stated,
         "drawn distances": rule.distances in DRAWN,
         "contexts": rule.context_bytes > 0,
-        "objects outside": layout.nonmovable == "outside"
-        or largest_bytes >= layout.large_object_bytes,
+        "sampled after collecting": rule.outside != "in_turn",
         "sampled beyond": rule.crosses == "beyond",
         "goes on counting": rule.paused == "counting",
         "off at first": not rule.initial_period_bytes,
         "blocks stay": rule.realloc != "always",
-        "threads": contract.threads > 1,
+        "threads": _values(contract, "threads", Range(1, contract.threads)).maximum > 1,
+        "far items": "array" in contract.layout.kinds and length_max("array", contract) > FAR_ITEM,
+        "old arrays": "minors" in contract.observes or "load_prebuilt" in actions,
+        **_features_of_sizes(contract),
     }
+    # Which setting allows pins is not known, but one may.
+    is_allowed = rule.pinning == "allowed" or bool(contract.settings)
+    features["pins while sampling"] = is_allowed
+    features["pins beside pending samples"] = is_allowed or "pause_sampling" in actions
     return (name for name, is_there in features.items() if is_there)
+
+
+def _features_of_sizes(contract: Contract) -> dict[str, bool]:
+    """What follows from how large objects, periods and the nursery can be."""
+    layout, rule = contract.layout, contract.sampling
+    sizes = _object_bytes(contract)
+    largest_bytes = max((each.maximum for each in sizes.values()), default=0)
+    large_bytes = layout.large_object_bytes
+    large = _values(contract, "large_object_bytes", Range(large_bytes, large_bytes))
+    in_nursery = {kind for kind, each in sizes.items() if each.minimum < large.maximum}
+    is_outside = layout.nonmovable == "outside" or largest_bytes >= large.minimum
+    legal = Range(min(rule.periods), max(rule.periods)) if rule.periods else rule.period_bytes
+    period = _values(contract, "period_bytes", legal)
+    nursery = _values(contract, "nursery_bytes", Range(contract.nursery_bytes, 0))
+    is_several = rule.samples_per_allocation == "all" and largest_bytes > period.minimum
+    return {
+        "objects in nursery": bool(in_nursery),
+        "strings in nursery": "string" in in_nursery,
+        "objects outside": is_outside,
+        "objects beyond period": largest_bytes > period.minimum,
+        "several samples in nursery": is_several
+        and bool(in_nursery)
+        and large.maximum - 1 > period.minimum,
+        "several samples outside": is_several and is_outside,
+        "several periods": period.minimum < period.maximum,
+        "periods beyond nursery": 0 < nursery.minimum < period.maximum,
+    }
 
 
 def probes_for(contract: Contract) -> tuple[str, ...]:
     """The probes that a target under this contract can reach."""
     has = {*contract.actions, *contract.observes, *_features(contract)}
+    if "strings in nursery" not in has:  # Only these are pinned, and allocated by callbacks.
+        has -= {"pin", "unpin", "set_callback"}
     groups = [group for action, group in _OF_ACTIONS.items() if NAMES[action] in has]
     if not contract.samples:
         has.discard("reports")
@@ -285,7 +344,9 @@ def probes_for(contract: Contract) -> tuple[str, ...]:
     in_each_state = (
         name
         for (action, _, is_sampling), name in IN_EACH_STATE.items()
-        if {NAMES[action], "state"} <= has and (contract.samples or not is_sampling)
+        if {NAMES[action], "state"} <= has
+        and (contract.samples or not is_sampling)
+        and (not is_sampling or action not in _OF_PINS or "pins while sampling" in has)
     )
     return (*(name for name in names if has.issuperset(_NEEDS.get(name, ()))), *in_each_state)
 

@@ -44,6 +44,8 @@ NURSERIES_PRESSED_MAX = 8
 """Memory pressure of so many nurseries makes any collection due."""
 LENGTHS_MAX = {"string": 2**20, "array": 160}
 """Long strings cost nothing to follow, long arrays do."""
+EDGE_WORDS = 2
+"""A size at an edge is at most two words away from it."""
 LAST_ITEM_SHARE = 4
 """One access in so many is to the last item, beside those by chance."""
 SMALL_BLOCK_BYTES = 128
@@ -93,10 +95,14 @@ class Situation:
     """The mutator's root slots."""
     threads: int = attrs.field(init=False)
     """How many threads it has."""
+    keeps_blocks: bool = attrs.field(init=False)
+    """Whether it allocates blocks and frees none."""
 
     def __attrs_post_init__(self) -> None:
         self.roots = self.bench.shadow.roots
         self.threads = self.contract.threads
+        actions = self.contract.actions
+        self.keeps_blocks = "malloc" in actions and "free" not in actions
 
     def take_turn(self, choices: Choices) -> None:
         """One of the threads that are there takes the next action."""
@@ -104,8 +110,8 @@ class Situation:
         self.thread = 0 if drawn in self.bench.shadow.ended_threads else drawn
 
     def has_slot(self) -> bool:
-        """Whether a trace should have one more root."""
-        return len(self.roots) < ROOTS_MAX
+        """Whether a trace should have one more root. Of blocks that are never freed it has many."""
+        return len(self.roots) < ROOTS_MAX or self.keeps_blocks
 
     def has_room(self) -> bool:
         """Whether a trace should have one more object."""
@@ -238,20 +244,24 @@ def _edges(situation: Situation) -> Sequence[int]:
     elif contract.buffers:
         room_bytes, large_bytes = sampling.room_bytes[situation.thread], room_bytes
     if sampling.period_bytes is None:
-        return room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes
-    sample_bytes = sampling.bytes_until_sample(situation.thread)
-    twice_bytes = 2 * sampling.period_bytes
-    return *[sample_bytes] * 3, room_bytes, large_bytes, twice_bytes, nursery_bytes
+        edges = [room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes]
+    else:
+        sample_bytes = sampling.bytes_until_sample(situation.thread)
+        twice_bytes = 2 * sampling.period_bytes
+        edges = [*[sample_bytes] * 3, room_bytes, large_bytes, twice_bytes, nursery_bytes]
+    return [*edges, *contract.boundary_bytes]
 
 
 def _edge_bytes(situation: Situation, choices: Choices) -> int:
     """The size of an object at some edge, in bytes: on it, or a word or two to either side."""
-    nursery_bytes = situation.contract.nursery_bytes
-    size = choices.pick(_edges(situation))
+    contract = situation.contract
+    nursery_bytes = contract.nursery_bytes
+    edge_bytes = size = choices.pick(_edges(situation))
     if size == nursery_bytes:
         size *= choices.between(1, NURSERIES_MAX)
-    size += situation.contract.layout.word_bytes * (choices.below(5) - 2)
-    return size if size <= NURSERIES_MAX * nursery_bytes else nursery_bytes
+    size += contract.layout.word_bytes * (choices.below(2 * EDGE_WORDS + 1) - EDGE_WORDS)
+    is_wanted = size <= NURSERIES_MAX * nursery_bytes or edge_bytes in contract.boundary_bytes
+    return size if is_wanted else nursery_bytes
 
 
 def _length(situation: Situation, choices: Choices, kind: str) -> int:
@@ -269,36 +279,51 @@ def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
     size = min(_edge_bytes(situation, choices), situation.contract.layout.object_bytes_max)
     if layout.item_bytes == 1:
         size -= choices.below(2)
-    length = (size - layout.fixed_bytes) // layout.item_bytes
-    return min(max(length, 0), LENGTHS_MAX[kind])
+    length = max((size - layout.fixed_bytes) // layout.item_bytes, 0)
+    if _only_arrays_reach(size, situation.contract):
+        return length
+    return min(length, LENGTHS_MAX[kind])
+
+
+def _only_arrays_reach(size_bytes: int, contract: Contract) -> bool:
+    """Whether a size is at a boundary of the contract, and the items of strings are too large."""
+    layout = contract.layout
+    string = layout.kinds.get("string")
+    if string is not None and string.item_bytes <= layout.word_bytes:
+        return False
+    boundaries = layout.large_object_bytes, *contract.boundary_bytes
+    most_bytes = EDGE_WORDS * layout.word_bytes
+    return any(abs(size_bytes - each) <= most_bytes for each in boundaries)
 
 
 # Blocks.
 
 
 def _block_edges(situation: Situation) -> Sequence[int]:
-    """The sizes at which something changes."""
-    layout, sampling = situation.contract.layout, situation.bench.sampling
-    until_bytes = sampling.bytes_until_sample(situation.thread)
-    asked_bytes = until_bytes - layout.kinds["block"].fixed_bytes
-    edges = [asked_bytes, asked_bytes, asked_bytes, layout.object_bytes_max]
+    """The sizes at which something changes, with what stands before a block."""
+    contract, layout = situation.contract, situation.contract.layout
+    until_bytes = situation.bench.sampling.bytes_until_sample(situation.thread)
+    most_bytes = layout.object_bytes_max + layout.kinds["block"].fixed_bytes
+    edges = [until_bytes, until_bytes, until_bytes, most_bytes]
     if layout.size_classes:
         edges.append(layout.size_classes[-1])
         edges.append(layout.class_bytes(until_bytes) or layout.page_bytes)
-    return edges
+    if contract.sampling.unsampled_bytes:
+        edges.append(contract.sampling.unsampled_bytes)
+    return [*edges, *contract.boundary_bytes]
 
 
 def _block_bytes(situation: Situation, choices: Choices) -> int:
     """The size of a block: small, at some edge, of some class, or anything."""
     layout = situation.contract.layout
-    most = layout.object_bytes_max
+    most, header_bytes = layout.object_bytes_max, layout.kinds["block"].fixed_bytes
     match choices.below(4):
         case 0:
             size_bytes = choices.below(SMALL_BLOCK_BYTES)
         case 1:
-            size_bytes = choices.pick(_block_edges(situation)) + choices.below(3) - 1
+            size_bytes = choices.pick(_block_edges(situation)) - header_bytes + choices.below(3) - 1
         case 2 if layout.size_classes:
-            size_bytes = choices.pick(layout.size_classes) + choices.below(3) - 1
+            size_bytes = choices.pick(layout.size_classes) - header_bytes + choices.below(3) - 1
         case _:
             size_bytes = choices.log_between(1, most)
     return min(max(size_bytes, 0), most)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from fuzz.drawing.rules import (
     NUMBERS,
     OBJECTS_MAX,
+    SMALL_BLOCK_BYTES,
     Choices,
     Situation,
     Story,
@@ -41,6 +42,7 @@ from fuzz.protocol.actions import (
     Fork,
     Free,
     LoadPrebuilt,
+    Malloc,
     PauseSampling,
     Pin,
     ReadWeakref,
@@ -60,6 +62,11 @@ ITEMS_MAX = 12
 IN_STEP_PERIOD_MIN = 1024
 IN_STEP_PERIOD_MAX = 16384
 IN_STEP_TIMES_MAX = 32
+IN_STEP_BLOCKS_SHARE = 32
+"""One scenario of blocks in 32 is not empty, since there is no other one."""
+MOMENTS = 64
+MOMENTS_WEIGHT = 10
+"""It takes hundreds of allocations to show that samples are missing."""
 LONG_ITEMS_MAX = 512
 """Longer arrays cost more than they tell."""
 LARGE_ITEMS = 34
@@ -463,6 +470,51 @@ def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Story:
         yield AllocateNode(0)
 
 
+def blocks_alternate_in_step(situation: Situation, choices: Choices) -> Story:
+    """A large and a small block, again and again, take a period together. (Scalene.)
+
+    The distance ends in one of them each time, and in which one depends on where it began.
+    """
+    layout, period_bytes = situation.contract.layout, situation.bench.sampling.period_bytes
+    if choices.below(IN_STEP_BLOCKS_SHARE) or period_bytes is None:
+        return  # The rules draw most blocks.
+    small = Malloc(choices.below(SMALL_BLOCK_BYTES))
+    rest_bytes = period_bytes - layout.room_bytes(small.size_bytes)
+    large = Malloc(max(rest_bytes - layout.kinds["block"].fixed_bytes, 0))
+    if choices.below(2):
+        yield large
+    for _ in range(choices.between(1, IN_STEP_TIMES_MAX)):
+        yield large
+        yield small
+
+
+def sampling_is_on_for_moments(situation: Situation, choices: Choices) -> Story:
+    """Sampling is on for a moment, again and again, and each thread allocates once. (.NET)
+
+    Before that each thread allocates a small object: what it has reserved together with that, up
+    to a boundary of the contract, may go unsampled.
+    """
+    contract, layout = situation.contract, situation.contract.layout.kinds.get("array")
+    if layout is None:
+        raise ObjectGoneError
+    small = AllocateArray(0)
+    large_bytes = choices.pick(contract.boundary_bytes) - layout.fixed_bytes
+    large = AllocateArray(max(large_bytes - layout.fixed_bytes, 0) // layout.item_bytes)
+    for _ in range(MOMENTS):
+        yield _collection(situation)
+        yield from _by_each_thread(situation, small)
+        yield EnableSampling(contract.sampling.nearest(0))
+        yield from _by_each_thread(situation, large)
+        yield DisableSampling()
+
+
+def _by_each_thread(situation: Situation, action: Action) -> Story:
+    """Every thread takes the action, in order."""
+    for thread in range(situation.threads):
+        situation.thread = thread
+        yield action
+
+
 def room_is_made(situation: Situation, choices: Choices) -> Story:
     """Some of what other stories left is let go, where none has room any more.
 
@@ -508,13 +560,17 @@ OF_COLLECTORS = (
 IN_STEP_WEIGHT = 5
 """Chance alone hardly comes into step, and few of these stories are long enough to tell."""
 OF_CHANCE = (*OF_COLLECTORS, *[kinds_alternate_in_step] * IN_STEP_WEIGHT)
+OF_BOUNDARIES = (*OF_CHANCE, *[sampling_is_on_for_moments] * MOMENTS_WEIGHT)
+OF_BLOCKS = (blocks_alternate_in_step,)
 
 
 def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices], Story]]:
-    """Those that may tell something of a target: none of one that has no collector."""
+    """Those that may show something of a target: of blocks only how they are sampled by chance."""
     if not contract.nursery_bytes:
-        return ()
-    return OF_CHANCE if contract.sampling.distances == "random" else OF_COLLECTORS
+        return OF_BLOCKS if contract.sampling.distances == "random" else ()
+    if contract.sampling.distances != "random":
+        return OF_COLLECTORS
+    return OF_BOUNDARIES if contract.boundary_bytes else OF_CHANCE
 
 
 def next_of(story: Story) -> Action | None:

@@ -78,7 +78,7 @@ class RandomEngine(Engine):
         configuration = self.draw_configuration(choices, number)
         keeps_answers = self.compares or any(reruns(number))
         run = Run(self._target, configuration, probes, keeps_answers)
-        length = min(draw_length(choices), actions_max)
+        length = min(draw_length(choices, run.contract), actions_max)
         done.traces = 1
         failure = None
         try:

@@ -474,6 +474,9 @@ class Contract:
     """None if threads have none."""
     at_once: AtOnce | None = None
     """None if nothing is promised of it."""
+    boundary_bytes: tuple[int, ...] = ()
+    """Sizes of objects, or of blocks with their headers, at which the target may behave differently
+    although the contract promises no difference. Sessions draw them more often."""
     made_with: tuple[str, ...] = ()
     """The options with which the target was started, which a find keeps."""
     fresh_process: bool = False

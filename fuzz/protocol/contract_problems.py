@@ -103,6 +103,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_threads_at_once(contract)
     yield from _problems_of_estimates(contract)
     yield from _problems_of_blocks(contract.sampling)
+    yield from _problems_of_boundaries(contract)
     yield from _problems_of_promises(contract)
     yield from _problems_of_settings(contract.settings)
 
@@ -459,6 +460,12 @@ def _problems_of_blocks(rule: SamplingRule) -> Iterator[str]:
         yield f"frees is counted: distances must be period, crosses at, {ONE_DRAW}"
     if rule.unsampled_bytes < 0:
         yield f"unsampled_bytes is {rule.unsampled_bytes}; it must be at least 0"
+
+
+def _problems_of_boundaries(contract: Contract) -> Iterator[str]:
+    for size_bytes in contract.boundary_bytes:
+        if size_bytes < 1:
+            yield f"boundary_bytes has {size_bytes}; it must be at least 1"
 
 
 def _problems_of_promises(contract: Contract) -> Iterator[str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MISSING_MAX = 10
 RAREST = 5
 """So many probes are named, of those that were not reached and of those that hardly were."""
+PROBES_ACTIONS_MIN = 20_000
+"""A session of fewer actions prints no probes: it misses many by chance."""
 STOPPED = {
     record.TIME: "the time is up",
     record.ACTIONS: "all actions are done",
@@ -115,8 +117,9 @@ class SessionReporter:
             f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
             f"{counted(totals.minor_collections, 'minor collection')}"
         )
-        for line in _probe_lines(finished.plan.probes, totals.probes):
-            self._screen.print(line)
+        if totals.actions >= PROBES_ACTIONS_MIN and finished.stop_reason != record.FAILURES:
+            for line in _probe_lines(finished.plan.probes, totals.probes):
+                self._screen.print(line)
         if finished.stop_reason in {record.TIME, record.INTERRUPTED}:
             print_record(self._screen, finished.record)
         failures = counted(

@@ -63,7 +63,10 @@ SETTINGS = (
     Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
 )
 """The collector, by its number; from which number the states of the generators are drawn."""
-SETTINGS_AS_DOCUMENTED = (*SETTINGS[:2], Setting("threads", 1, Range(1, 16), choices=(1, 3, 16)))
+SETTINGS_AS_DOCUMENTED = (
+    *SETTINGS[:2],
+    Setting("threads", 1, Range(1, 16), choices=(1, 3, 16, 16)),
+)
 PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
 OBSERVES = (*PROMISED, "outside", "at", "buffer", "ended", "offsets")
 
@@ -108,7 +111,11 @@ def contract_as_documented(as_built: Contract) -> Contract:
         seeds=(0,) * as_built.threads,
     )
     return attrs.evolve(
-        as_built, sampling=promised, observes=PROMISED, settings=SETTINGS_AS_DOCUMENTED
+        as_built,
+        sampling=promised,
+        observes=PROMISED,
+        settings=SETTINGS_AS_DOCUMENTED,
+        boundary_bytes=(CONTEXT_BYTES,),
     )
 
 

@@ -80,7 +80,13 @@ def contract_as_documented(as_built: Contract) -> Contract:
         distances="random",
         initial_period_bytes=as_built.sampling.initial_period_bytes,
     )
-    return attrs.evolve(as_built, actions=("malloc",), observes=("samples",), sampling=promised)
+    return attrs.evolve(
+        as_built,
+        actions=("malloc",),
+        observes=("samples",),
+        sampling=promised,
+        boundary_bytes=(MARK_BYTES,),
+    )
 
 
 class SampledMutator(Mutator):

@@ -28,7 +28,7 @@ from fuzz.protocol.actions import (
     CollectStep,
     Free,
 )
-from fuzz.protocol.contract import Range, Setting, problem_of_configuration
+from fuzz.protocol.contract import Range, SamplingRule, Setting, problem_of_configuration
 from fuzz.protocol.target import Target
 from fuzz.run import Run
 from fuzz.targets import make_target
@@ -266,9 +266,12 @@ def test_actions_are_legal_however_often_scenarios_are_interrupted(
 # Lengths, configurations.
 
 
+REFERENCE = make_target("reference").start({})
+
+
 @pytest.fixture(scope="module")
 def lengths() -> list[int]:
-    return [draw_length(RandomChoices(str(seed))) for seed in range(DRAWS)]
+    return [draw_length(RandomChoices(str(seed)), REFERENCE) for seed in range(DRAWS)]
 
 
 def test_lengths_are_from_10_to_1000(lengths: list[int]) -> None:
@@ -276,7 +279,18 @@ def test_lengths_are_from_10_to_1000(lengths: list[int]) -> None:
 
 
 def test_the_shortest_and_the_longest_trace(simplest: Choices, last: Choices) -> None:
-    assert (draw_length(simplest), draw_length(last)) == (10, 1000)
+    assert (draw_length(simplest, REFERENCE), draw_length(last, REFERENCE)) == (10, 1000)
+
+
+@pytest.mark.parametrize(("least_bytes", "longest"), [(2**15, 1000), (2**16, 2048)])
+def test_where_samples_are_rare_and_judged_by_chance_more_traces_are_longer(
+    least_bytes: int, longest: int
+) -> None:
+    rule = SamplingRule(Range(least_bytes, 2**20), distances="random")
+    contract = attrs.evolve(REFERENCE, sampling=rule)
+    lengths = [draw_length(RandomChoices(str(seed)), contract) for seed in range(DRAWS)]
+    assert max(lengths) in range(longest - 100, longest + 1)
+    assert (sum(length == 2048 for length in lengths) > DRAWS // 16) is (longest == 2048)
 
 
 def test_one_trace_in_thirty_two_is_longer_than_64_actions(lengths: list[int]) -> None:

@@ -36,6 +36,7 @@ from fuzz.protocol.actions import (
     Unpin,
     Write,
 )
+from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.observation import MAJOR_STATES
 from fuzz.protocol.target import Target
 from fuzz.run import ProbeReached, Reaching, Run
@@ -371,3 +372,54 @@ def test_without_a_field_the_probes_that_look_at_it_cannot_be_reached(reference:
     assert not set(IN_EACH_STATE.values()) & set(
         probes_for(attrs.evolve(contract, observes=observes))
     )
+
+
+def without_settings(contract: Contract, **layout: int) -> Contract:
+    return attrs.evolve(contract, settings=(), layout=attrs.evolve(contract.layout, **layout))
+
+
+def test_without_objects_in_the_nursery_its_probes_cannot_be_reached(reference: Target) -> None:
+    probes = probes_for(without_settings(reference.start({}), large_object_bytes=1))
+    of_pins = {each for each in ALL_OF_REFERENCE if {"pin", "unpin", "pinned"} & {*each.split("_")}}
+    assert set(ALL_OF_REFERENCE) - set(probes) == of_pins | {
+        *("sample_in_nursery", "several_samples_in_nursery"),
+        *("sampled_beside_obstacle", "enabled_beside_obstacle"),
+        *("callback_sampled", "collected_again_after_callback"),
+        "several_minor_collections_in_allocation",
+    }
+
+
+def test_what_a_setting_makes_possible_can_be_reached(reference: Target) -> None:
+    contract = without_settings(reference.start({}), large_object_bytes=1)
+    large = Setting("large_object_bytes", 1, Range(1, 64))
+    assert "sample_in_nursery" in probes_for(attrs.evolve(contract, settings=(large,)))
+
+
+@pytest.mark.parametrize(
+    ("probe", "rule"),
+    [
+        ("enabled_beyond_nursery", {"period_bytes": Range(8, 256, 8)}),
+        ("object_larger_than_period", {"period_bytes": Range(2**20, 2**21, 8)}),
+        ("several_samples_in_nursery", {"periods": (64, 128)}),
+        ("several_samples_outside", {"samples_per_allocation": "one"}),
+        ("minor_collection_then_sample", {"outside": "in_turn"}),
+        ("pinned_while_sampling", {"pinning": "excluded"}),
+        ("unpin_while_marking_and_sampling", {"pinning": "excluded"}),
+    ],
+    ids=str,
+)
+def test_what_the_rule_excludes_cannot_be_reached(
+    probe: str, rule: dict[str, object], reference: Target
+) -> None:
+    contract = without_settings(reference.start({"pin_while_sampling": 1}))
+    sampling = attrs.evolve(contract.sampling, **rule)
+    assert probe in probes_for(contract)
+    assert probe not in probes_for(attrs.evolve(contract, sampling=sampling))
+
+
+def test_where_nothing_ages_no_item_is_copied_into_an_old_array(reference: Target) -> None:
+    contract = reference.start({}).without(("load_prebuilt",))
+    observes = tuple(field for field in contract.observes if field != "minors")
+    probes = probes_for(attrs.evolve(contract, observes=observes))
+    assert "young_item_copied_into_young_array" in probes
+    assert not {"young_item_copied_into_old_array", "young_item_copied_within_array"} & {*probes}

@@ -350,6 +350,34 @@ def test_where_objects_must_be_small_no_larger_ones_are_drawn(
     assert illegal_draws(attrs.evolve(contract, layout=layout), action) == []
 
 
+@pytest.mark.parametrize("string_item_bytes", [1, 2**15, None])
+def test_where_no_string_can_an_array_has_the_size_at_which_objects_become_large(
+    contract: Contract, string_item_bytes: int | None
+) -> None:
+    """Of shorter items a string can, and then no array becomes that long."""
+    kinds = {**contract.layout.kinds, "array": KindLayout(3, 24, 8)}
+    del kinds["string"]
+    if string_item_bytes:
+        kinds["string"] = KindLayout(4, 24, string_item_bytes)
+    layout = attrs.evolve(
+        contract.layout, kinds=kinds, large_object_bytes=85_000, object_bytes_max=2**18
+    )
+    contract = attrs.evolve(contract, nursery_bytes=2**16, layout=layout)
+    situation, array = Situation(contract, Bench(contract)), rule_of(AllocateArray)
+    drawn = [array.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(DRAWS)]
+    hits = sum(action == AllocateArray((85_000 - 24) // 8) for action in drawn)
+    assert (hits > DRAWS / 72) is (string_item_bytes != 1)
+
+
+def test_sizes_hit_a_boundary_beyond_the_nursery(contract: Contract) -> None:
+    layout = attrs.evolve(contract.layout, object_bytes_max=2**18)
+    contract = attrs.evolve(contract, layout=layout, boundary_bytes=(100_000,))
+    situation, string = Situation(contract, Bench(contract)), rule_of(AllocateString)
+    drawn = [string.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(4 * DRAWS)]
+    exact = 100_000 - contract.layout.kinds["string"].fixed_bytes
+    assert {AllocateString(exact + more) for more in (-1, 0, 8)} <= {*drawn}
+
+
 def test_drawn_pressure_is_legal_however_large_the_nursery(contract: Contract) -> None:
     assert illegal_draws(attrs.evolve(contract, nursery_bytes=2**45), AddMemoryPressure) == []
 

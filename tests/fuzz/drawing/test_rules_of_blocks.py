@@ -8,13 +8,15 @@ import pytest
 
 from fuzz.drawing.draw import draw_action, draw_from_scenario, menu_of
 from fuzz.drawing.forecast import Forecast
-from fuzz.drawing.rules import RULES, Choices, Rule, Situation, rules_for
+from fuzz.drawing.rules import ROOTS_MAX, RULES, Choices, Rule, Situation, rules_for
+from fuzz.drawing.scenarios import sampling_is_on_for_moments
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import (
     NAMES,
     Action,
+    AllocateArray,
     AllocateNode,
     AllocateString,
     Calloc,
@@ -222,6 +224,28 @@ def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
     assert sum(action == Malloc(size_bytes) for action in drawn) > DRAWS / 72
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("boundary", ["unsampled_bytes", "boundary_bytes", "size_classes"])
+def test_sizes_lean_on_each_boundary_with_the_header(
+    blocks: Contract, boundary: str, more: int
+) -> None:
+    rule = {"unsampled_bytes": 1000 * (boundary == "unsampled_bytes")}
+    classes = (500, 1000, 2000) if boundary == "size_classes" else ()
+    contract = attrs.evolve(
+        blocks,
+        layout=attrs.evolve(
+            blocks.layout, kinds={"block": KindLayout(1, 34, 1)}, size_classes=classes
+        ),
+        sampling=attrs.evolve(blocks.sampling, **rule),
+        boundary_bytes=(1000,) if boundary == "boundary_bytes" else (),
+    )
+    assert list(problems_of(contract)) == []
+    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
+    assert sum(action == Malloc(1000 - 34 + more) for action in drawn) > DRAWS / 120
+
+
 @pytest.mark.parametrize(
     "layout",
     [
@@ -282,6 +306,17 @@ def test_where_there_is_no_block_none_is_made_another_size(blocks: Contract) -> 
 # Threads of a collector.
 
 
+@pytest.mark.parametrize("is_freed", [True, False])
+def test_a_trace_has_room_for_many_blocks_if_none_is_freed(
+    blocks: Contract, is_freed: bool
+) -> None:
+    contract = blocks if is_freed else blocks.without({"free"})
+    situation = Situation(contract, Bench(contract))
+    for _ in range(ROOTS_MAX):
+        situation.bench.shadow.follow(Malloc(1), minors=0)
+    assert situation.has_room() is not is_freed
+
+
 @pytest.fixture
 def collector(contract: Contract) -> Contract:
     """Three threads that allocate in contexts."""
@@ -315,6 +350,27 @@ def test_a_story_is_asked_for_its_action_when_the_thread_is_known(collector: Con
     threads = [action.thread for action in actions if action is not None]
     assert threads == seen
     assert {*threads} == {0, 1, 2}
+
+
+def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Contract) -> None:
+    """A small array before, and one that takes what is left up to the boundary of 64 bytes."""
+    contract = attrs.evolve(collector, boundary_bytes=(64,))
+    situation = Situation(contract, Bench(contract))
+    situation.story = sampling_is_on_for_moments(situation, RandomChoices("moments"))
+    actions: list[Action] = []
+    while len(actions) < 9:
+        action = draw_from_scenario(situation, RandomChoices("uninterrupted"))
+        assert action is not None
+        actions.append(action)
+    kinds = [NAMES[type(action)] for action in actions]
+    array = "allocate_array"
+    on, off = "enable_sampling", "disable_sampling"
+    assert kinds == ["collect_minor", array, array, array, on, array, array, array, off]
+    lengths = [action.length for action in actions if isinstance(action, AllocateArray)]
+    fixed_bytes = contract.layout.kinds["array"].fixed_bytes
+    assert lengths == [0, 0, 0, *[(64 - 2 * fixed_bytes) // 8] * 3]
+    threads = [action.thread for action in actions if isinstance(action, AllocateArray)]
+    assert threads == [0, 1, 2] * 2
 
 
 def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) -> None:

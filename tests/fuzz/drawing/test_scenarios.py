@@ -11,6 +11,7 @@ from fuzz.drawing.rules import OBJECTS_MAX, ROOTS_MAX, Choices, Situation, Story
 from fuzz.drawing.scenarios import (
     SCENARIOS,
     array_of_many_cards_lives,
+    blocks_alternate_in_step,
     callback_is_in_the_way,
     identity_is_taken,
     next_of,
@@ -36,7 +37,7 @@ from fuzz.drawing.scenarios import (
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Age
-from fuzz.oracles import RERUN_ORACLES, Mismatch
+from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.protocol.actions import (
     NAMES,
     SLOT_FIELDS,
@@ -57,6 +58,7 @@ from fuzz.protocol.actions import (
     Fork,
     Free,
     LoadPrebuilt,
+    Malloc,
     PauseSampling,
     Pin,
     ReadWeakref,
@@ -67,6 +69,7 @@ from fuzz.protocol.actions import (
     Write,
     WriteNumber,
 )
+from fuzz.protocol.contract import Contract, KindLayout
 from fuzz.run import Run, rerun
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
@@ -478,3 +481,15 @@ def is_found(bug: str, scenario: Scenario) -> bool:
 @pytest.mark.parametrize("scenario", FINDS, ids=lambda each: each.__name__)
 def test_a_scenario_alone_finds_the_bug_that_it_is_about(scenario: Scenario) -> None:
     assert is_found(FINDS[scenario], scenario)
+
+
+def test_two_blocks_take_a_period_together(
+    blocks: Contract, simplest: Choices, last: Choices
+) -> None:
+    """Of 100 bytes, each block with a header of 34. Most scenarios of blocks are empty."""
+    kinds = {"block": KindLayout(1, 34, 1)}
+    layout = attrs.evolve(blocks.layout, kinds=kinds, size_classes=(), page_bytes=1)
+    contract = attrs.evolve(blocks, layout=layout)
+    situation = Situation(contract, Bench(contract))
+    assert [*blocks_alternate_in_step(situation, simplest)] == [Malloc(32), Malloc(0)]
+    assert [*blocks_alternate_in_step(situation, last)] == []

@@ -722,6 +722,11 @@ def test_where_each_object_lies_must_follow_from_its_buffers(
     assert any(each.startswith(problem) for each in problems), problems
 
 
+def test_a_boundary_is_at_least_one_byte(contract: Contract) -> None:
+    problems = problems_with(contract, boundary_bytes=(1, 0))
+    assert "boundary_bytes has 0; it must be at least 1" in problems
+
+
 @pytest.mark.parametrize("changes", [{"nonmovable": "outside"}, {"large_object_bytes": 64}])
 def test_beside_buffers_no_object_lies_outside_the_nursery(
     changes: dict[str, Any], contract: Contract

@@ -9,21 +9,24 @@ from fuzz.protocol.contract import Contract
 from fuzz.targets.dotnet.dotnet_driver import RuntimeTarget
 from fuzz.targets.process.serve import serve_late
 
-MISTAKES: dict[str, dict[str, object]] = {
-    "formula": {"distances": "dotnet_document"},
-    "outside": {"outside": "apart"},
-    "enabling": {"enabling": "draws"},
+MISTAKES: dict[str, tuple[str, dict[str, object]]] = {
+    "formula": ("sampling", {"distances": "dotnet_document"}),
+    "outside": ("sampling", {"outside": "apart"}),
+    "enabling": ("sampling", {"enabling": "draws"}),
+    "large objects": ("layout", {"large_object_bytes": 85_008}),
 }
+"""Which part of the contract is wrong, and how."""
 
 
 class MistakenTarget(RuntimeTarget):
     def __init__(self, program: str, mistake: str) -> None:
         super().__init__(program)
-        self._mistake = MISTAKES[mistake]
+        self._part, self._mistake = MISTAKES[mistake]
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         contract = super().start({**configuration, "threads": 1})
-        return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **self._mistake))
+        part = attrs.evolve(getattr(contract, self._part), **self._mistake)
+        return attrs.evolve(contract, **{self._part: part})
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ MISTAKEN = Path(__file__).with_name("mistaken_dotnet.py")
 DRIVER = "fuzz.targets.dotnet.dotnet_driver"
 ROOT = Path(str(fuzz.__file__)).parents[1]
 FINDS = sorted((Path(__file__).parents[3] / "corpus" / "dotnet").glob("*.jsonl"))
-MISTAKES = ("formula", "outside", "enabling")
+MISTAKES = ("formula", "outside", "enabling", "large objects")
 PERIOD = 102_400
 ON, OFF = EnableSampling(PERIOD), DisableSampling()
 
@@ -512,6 +512,15 @@ def test_a_session_finds_nothing_wrong_by_what_is_documented() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("program")
+def test_a_session_finds_what_is_not_sampled_as_documented() -> None:
+    target = full(make_target(AS_DOCUMENTED))
+    done = slices_of(RandomEngine(target, "1"), 20_000, ProbeCounter())
+    [failure] = next(each.failures for each in done if each.failures)
+    assert failure.identity == ("estimate", "samples", "allocate_array", "less")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("program")
 @pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
 def test_a_find_is_one_by_what_is_documented(path: Path) -> None:
     trace = traces.read(path)
@@ -534,5 +543,5 @@ def test_a_mistake_in_the_contract_ends_a_run_as_a_find(
     mistake: str, program: str, tmp_path: Path
 ) -> None:
     command = shlex.join([sys.executable, str(MISTAKEN), program, mistake])
-    words = ["--command", command, "--seed", "1", "--corpus", str(tmp_path), "--actions", "3000"]
+    words = ["--command", command, "--seed", "2", "--corpus", str(tmp_path), "--actions", "3000"]
     assert run_command_line(["run", "-x", *words]) == MISMATCH

@@ -46,6 +46,7 @@ MISTAKES: tuple[Mapping[str, Any], ...] = (
     {"counts": "requested"},
     {"crosses": "beyond", "frees": "ignored"},
     {"unsampled_bytes": BLOCK_BYTES_MAX + HEADER_BYTES},
+    {"unsampled_bytes": MARK_BYTES - 1},
 )
 CORPUS = Path(__file__).parents[3] / "corpus" / "scalene"
 MARK = MARK_BYTES - HEADER_BYTES
@@ -108,6 +109,20 @@ def test_a_contract_with_one_mistake_is_found(mistake: Mapping[str, Any], python
     done = slices_of(RandomEngine(target, "1"), 2000, ProbeCounter())
     assert any(each.failures for each in done)
     target.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_session_finds_both_documented_findings(seed: str, python: str) -> None:
+    """A block of a mark's size is never sampled; of two sizes in step one always is."""
+    target = ScaleneTarget(SCALENE_AS_DOCUMENTED, python)
+    done = [*slices_of(RandomEngine(target, seed), 5000, ProbeCounter())]
+    target.close()
+    failures = [failure for each in done for failure in each.failures]
+    assert {failure.identity[-1] for failure in failures} == {"less", "more"}
+    assert any(
+        failure.actions[-1] == Malloc(MARK) for failure in failures if "less" in failure.identity
+    )
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def told(target: FullTarget, *actions: Action) -> list[Observation]:
 def slices(target: FullTarget, actions: int) -> Iterator[Slice]:
     """Long traces: a process begins as quickly as it carries out a thousand actions."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(random_engine, "draw_length", lambda _: 500)
+        monkeypatch.setattr(random_engine, "draw_length", lambda *_: 500)
         yield from slices_of(random_engine.RandomEngine(target, "1"), actions, ProbeCounter())
 
 

@@ -27,6 +27,7 @@ from fuzz.protocol.actions import (
     SetPeriod,
 )
 from fuzz.targets import make_target
+from fuzz.terminal import session_report
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.report import describe_action
 
@@ -134,13 +135,35 @@ def test_a_long_message_stays_on_its_line(capsys: pytest.CaptureFixture[str]) ->
 # The end of a session.
 
 
+def printed_by(target: str, corpus: Path, *words: str) -> str:
+    """What a session of 20 actions prints."""
+    words = ("run", "--target", target, "--actions", "20", "--seed", "1", *words)
+    with redirect_stdout(io.StringIO()) as printed:
+        run_command_line([*words, "--corpus", str(corpus)])
+    return printed.getvalue()
+
+
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a session of few actions says."""
-    words = ["run", "--actions", "20", "--seed", "1", "--corpus"]
-    with redirect_stdout(io.StringIO()) as printed:
-        run_command_line([*words, str(tmp_path_factory.mktemp("corpus"))])
-    return printed.getvalue()
+    """What a session prints that has just enough actions for its probes to be printed."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(session_report, "PROBES_ACTIONS_MIN", 20)
+        return printed_by("reference", tmp_path_factory.mktemp("corpus"))
+
+
+def test_a_short_session_prints_no_probes(tmp_path: Path) -> None:
+    printed = printed_by("reference", tmp_path)
+    assert "20 actions" in printed
+    assert "probes" not in printed
+
+
+def test_a_session_that_a_failure_stopped_prints_no_probes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_report, "PROBES_ACTIONS_MIN", 1)
+    printed = printed_by(f"reference+{BUG}", tmp_path, "-x", "--actions", "2000")
+    assert "that is as many as were asked for" in printed
+    assert "probes" not in printed
 
 
 def test_probes_that_were_not_reached_are_named(few: str) -> None:
@@ -162,7 +185,7 @@ def test_the_rarest_probes_are_named_with_their_counts(few: str) -> None:
 @pytest.mark.slow
 def test_reaching_all_probes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     target = "reference-jemalloc"
-    run_command_line(["run", "--actions", "8000", "--seed", "1", "--target", target])
+    run_command_line(["run", "--actions", "20000", "--seed", "1", "--target", target])
     probes = probes_for(make_target(target).start({}))
     assert f"all {len(probes)} probes reached" in capsys.readouterr().out
 
