@@ -1,8 +1,8 @@
-"""Before and after: what a change broke, mended, left broken, or made observable, told apart."""
+"""Before and after: what a change broke, fixed, left broken, or made observable, told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
-from fuzz.run import BROKE, MENDED, OBSERVABLE, STILL_FAILS, Failure, run_actions, run_through
+from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_actions, run_through
 from fuzz.sessions.compare import (
     Before,
     ComparingEngine,
@@ -75,8 +75,10 @@ def buggy() -> Target:
 
 
 def compared(before: Target, after: Target, *actions: Action) -> list[Failure]:
-    run, failure = run_through(after, {}, actions)
-    return list(differences(before, run, failure, RERUN_ORACLES.values()))
+    def judge(excluded: Collection[str]) -> tuple[Run, Failure | None]:
+        return run_through(after, {}, actions, RERUN_ORACLES.values(), excluded)
+
+    return list(differences(before, *judge(()), RERUN_ORACLES.values(), judge))
 
 
 def drawn(before: Target, after: Target, slices: int = SLICES) -> Iterator[Failure]:
@@ -92,7 +94,7 @@ def drawn(before: Target, after: Target, slices: int = SLICES) -> Iterator[Failu
     ("before", "after", "change"),
     [
         ("reference", f"reference+{BUG}", BROKE),
-        (f"reference+{BUG}", "reference", MENDED),
+        (f"reference+{BUG}", "reference", FIXED),
         (f"reference+{BUG}", f"reference+{BUG}", STILL_FAILS),
     ],
 )
@@ -120,7 +122,7 @@ def test_what_fails_otherwise_says_how_it_was(buggy: Target) -> None:
     assert found.why.endswith("; before: sampling / size / allocate_node / less")
 
 
-def test_what_only_a_second_run_shows_is_mended_too(reference: Target) -> None:
+def test_what_only_a_second_run_shows_is_fixed_too(reference: Target) -> None:
     numbers = count()
 
     def never_the_same(_: Action, observation: Observation) -> None:
@@ -128,7 +130,7 @@ def test_what_only_a_second_run_shows_is_mended_too(reference: Target) -> None:
             observation.identity = next(numbers)
 
     [found] = compared(Changed(answer=never_the_same), reference, AllocateNode(0), TakeIdentity(0))
-    assert (found.change, found.oracle) == (MENDED, "determinism")
+    assert (found.change, found.oracle) == (FIXED, "determinism")
 
 
 def test_a_difference_that_is_allowed_is_observable(reference: Target) -> None:
@@ -217,7 +219,7 @@ def test_what_was_not_carried_out_before_is_not_asked_for() -> None:
 # Drawn.
 
 
-@pytest.mark.parametrize("change", [BROKE, MENDED])
+@pytest.mark.parametrize("change", [BROKE, FIXED])
 def test_drawn_traces_find_what_a_change_did(change: str, reference: Target, buggy: Target) -> None:
     targets = (reference, buggy) if change == BROKE else (buggy, reference)
     assert {each.change for each in drawn(*targets)} == {change}
@@ -254,11 +256,11 @@ def test_what_broke_still_passes_before_when_it_is_reduced(
     assert run_actions(reference, found.configuration, found.actions) is None
 
 
-def test_what_is_mended_still_passes_after_when_it_is_reduced(
+def test_what_is_fixed_still_passes_after_when_it_is_reduced(
     reference: Target, buggy: Target
 ) -> None:
     found = reduced(buggy, reference, *PADDED)
-    assert (found.change, found.actions) == (MENDED, TRIGGER)
+    assert (found.change, found.actions) == (FIXED, TRIGGER)
     assert run_actions(reference, found.configuration, found.actions) is None
 
 

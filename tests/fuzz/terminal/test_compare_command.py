@@ -85,17 +85,17 @@ def test_what_broke_is_a_failure_like_any_other(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-def test_what_is_mended_is_no_failure_and_stays_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_fixed_is_no_failure_and_stays_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(WRONG, RIGHT, "--summary", "summary.json") == CLEAN
     printed = capsys.readouterr().out
-    assert "MENDED 1: sampling / samples / " in printed
-    assert "\nmended / sampling / samples / less: allocate_" in printed
+    assert "FIXED 1: sampling / samples / " in printed
+    assert "\nfixed / sampling / samples / less: allocate_" in printed
     assert "\n0 new failures in " in printed
-    assert saved() == ["finds/mended"]
+    assert saved() == ["finds/fixed"]
     assert (replay(RIGHT), replay(WRONG)) == (CLEAN, MISMATCH)
     summary = json.loads(Path("summary.json").read_text())
-    assert {each["change"] for each in summary["failures"]} == {"mended"}
-    assert all(name.startswith("mended / ") for name in summary["changes"])
+    assert {each["change"] for each in summary["failures"]} == {"fixed"}
+    assert all(name.startswith("fixed / ") for name in summary["changes"])
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_what_fails_in_both_is_told_and_no_failure(capsys: pytest.CaptureFixture
 @pytest.mark.slow
 def test_two_equal_targets_have_nothing_to_tell(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(RIGHT, RIGHT) == CLEAN
-    assert not re.search("BROKE|MENDED|FAILS|OBSERVABLE|contract", capsys.readouterr().out)
+    assert not re.search("BROKE|FIXED|FAILS|OBSERVABLE|contract", capsys.readouterr().out)
     assert saved() == []
 
 
