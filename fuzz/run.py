@@ -89,9 +89,7 @@ class Failure:
         self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> Failure | None:
         """Run concrete actions with all that it takes to see this again; returns what fails."""
-        return run_actions(
-            target, configuration, actions, self.rerun_oracles, excluded=self.excluded
-        )
+        return run_actions(target, configuration, actions, self.rerun_oracles, self.excluded)
 
 
 @attrs.frozen
@@ -112,7 +110,9 @@ class Reaching:
     ) -> Reaching | None:
         """Run concrete actions until the probe is reached; None if it is not, or one fails."""
         try:
-            run_actions(target, configuration, actions, probes=ProbeCounter(self.probe))
+            probes = ProbeCounter(self.probe)
+            run = Run(target, configuration, probes, keeps_answers=False)
+            _first_failure(target, run, actions, ())
         except ProbeReached as reached:
             return reached.trace
         return None
@@ -223,6 +223,13 @@ class Run:
             observation = observation.saying({"graph": FORETOLD})
         self._answers.append(pickle.dumps(values_of(observation)))
 
+    @property
+    def _judged_without(self) -> str:
+        """Which fields no oracle judged, in words."""
+        if not self.excluded:
+            return ""
+        return f"; judged without {', '.join(self.excluded)}, wrong before the change"
+
     def failure(self, mismatch: Mismatch) -> Failure:
         """What the last step raised, or a second run of all, as data."""
         shadow = mismatch.shadow or self.bench.shadow
@@ -236,7 +243,7 @@ class Run:
             direction=mismatch.direction,
             expected=words.expected,
             got=words.got,
-            why=mismatch.why,
+            why=mismatch.why + self._judged_without,
             where=words.where,
             made_with=self.contract.made_with,
             excluded=self.excluded,
@@ -295,11 +302,11 @@ def run_actions(
     configuration: Mapping[str, int],
     actions: Sequence[Action],
     rerun_oracles: Collection[RerunOracle] = (),
-    probes: ProbeCounter | None = None,
     excluded: Collection[str] = (),
 ) -> Failure | None:
     """Run concrete actions; returns the first failure. An illegal action ends the run."""
-    run = Run(target, configuration, probes, bool(rerun_oracles), excluded)
+    keeps_answers = bool(rerun_oracles)
+    run = Run(target, configuration, keeps_answers=keeps_answers, excluded=excluded)
     return _first_failure(target, run, actions, rerun_oracles)
 
 

@@ -58,7 +58,7 @@ class Header:
     fresh_process: bool = False
     """Whether a program is to have a process of its own for each run of it."""
     excluded: tuple[str, ...] = ()
-    """The fields that no oracle judges in this trace."""
+    """The fields that no oracle judges in this trace: a comparison found them wrong before."""
 
 
 @attrs.frozen

@@ -106,9 +106,7 @@ class Difference(Failure):
             return None
 
         def judge(excluded: Collection[str]) -> tuple[Run, Failure | None]:
-            return run_through(
-                target.after, configuration, actions, self.rerun_oracles, excluded
-            )
+            return run_through(target.after, configuration, actions, self.rerun_oracles, excluded)
 
         run, failure = judge(())
         if failure is None and self.change in {BROKE, STILL_FAILS}:
@@ -178,11 +176,7 @@ def _of_both(failure: Failure | None, failure_before: Failure) -> Difference | N
 
 
 def _is_lost(
-    before: Target,
-    run: Run,
-    failure: Failure,
-    excluded: frozenset[str],
-    more: frozenset[str],
+    before: Target, run: Run, failure: Failure, excluded: frozenset[str], more: frozenset[str]
 ) -> bool:
     """Whether the failure is no longer seen without `more`, and is not in the target before.
 
@@ -206,10 +200,8 @@ def counted_as(failure: Failure) -> str:
 
 
 def _difference(failure: Failure, change: str, before: str = "") -> Difference:
-    """A failure as a difference, which says what else is known of the target before."""
-    without = ", ".join(failure.excluded)
-    judged = f"judged without {without}, wrong before the change" if without else ""
-    why = "; ".join(filter(None, (failure.why, before, judged)))
+    """A failure as a difference; `before` is what the target before does."""
+    why = "; ".join(filter(None, (failure.why, before)))
     return Difference(**attrs.asdict(failure, recurse=False) | {"change": change, "why": why})
 
 

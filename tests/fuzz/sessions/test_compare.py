@@ -18,6 +18,8 @@ from fuzz.protocol.actions import (
     CollectFull,
     CollectMinor,
     EnableSampling,
+    Read,
+    ReadNumber,
     TakeIdentity,
 )
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
@@ -62,6 +64,16 @@ class Changed:
         observation = self._target.perform(action)
         self._answer(action, observation)
         return observation
+
+
+def too_large(_: Action, observation: Observation) -> None:
+    if observation.size is not None:
+        observation.size += 1
+
+
+def misreads(action: Action, observation: Observation) -> None:
+    if isinstance(action, Read):
+        observation.value = 7
 
 
 def numbered_otherwise(_: Action, observation: Observation) -> None:
@@ -112,14 +124,52 @@ def test_equal_targets_with_a_bug_have_no_difference_but_fail(buggy: Target) -> 
     assert {each.change for each in found} == {STILL_FAILS}
 
 
-def test_what_fails_otherwise_says_how_it_was(buggy: Target) -> None:
-    def too_small(_: Action, observation: Observation) -> None:
-        if observation.size is not None:
-            observation.size -= 8
+def changes(found: Sequence[Failure]) -> list[tuple[str, str]]:
+    return [(each.change, each.field) for each in found]
 
-    [found] = compared(Changed(answer=too_small), buggy, *TRIGGER)
-    assert (found.change, found.kind) == (STILL_FAILS, KIND)
-    assert found.why.endswith("; before: sampling / size / allocate_node / less")
+
+def test_what_fails_differently_is_broken_and_says_what_was_excluded(buggy: Target) -> None:
+    [found] = compared(Changed(answer=too_large), buggy, *TRIGGER)
+    assert (found.change, found.kind) == (BROKE, KIND)
+    assert found.why.endswith("; judged without size, wrong before the change")
+
+
+def test_a_failure_that_both_have_does_not_hide_one_behind_it() -> None:
+    def too_large_and_misreads(action: Action, observation: Observation) -> None:
+        too_large(action, observation)
+        misreads(action, observation)
+
+    newer = Changed(answer=too_large_and_misreads)
+    found = compared(Changed(answer=too_large), newer, AllocateNode(0), Read(0, 0))
+    assert changes(found) == [(STILL_FAILS, "size"), (BROKE, "value")]
+
+
+def test_one_trace_may_show_what_is_fixed_and_what_is_broken() -> None:
+    older, newer = Changed(answer=too_large), Changed(answer=misreads)
+    found = compared(older, newer, AllocateNode(0), Read(0, 0))
+    assert changes(found) == [(FIXED, "size"), (BROKE, "value")]
+
+
+def test_what_the_target_before_cannot_carry_out_hides_nothing() -> None:
+    def breaks(_: Action, observation: Observation) -> None:
+        observation.error = "ValueError: broken"
+
+    found = compared(Changed(answer=breaks), Changed(answer=misreads), AllocateNode(0), Read(0, 0))
+    assert changes(found) == [(FIXED, "error"), (BROKE, "value")]
+    assert found[-1].why.endswith("; before: heap / error / allocate_node / ValueError")
+
+
+@pytest.mark.parametrize(("read_before", "broken"), [(7, []), (9, [(BROKE, "value")])])
+def test_the_same_wrong_answer_in_an_excluded_field_is_not_broken(
+    read_before: int, broken: list[tuple[str, str]]
+) -> None:
+    def wrong_twice(action: Action, observation: Observation) -> None:
+        if observation.value is not None or isinstance(action, Read):
+            observation.value = read_before
+
+    actions = AllocateNode(0), ReadNumber(0), Read(0, 0)
+    found = compared(Changed(answer=wrong_twice), Changed(answer=misreads), *actions)
+    assert changes(found) == [(FIXED, "value"), *broken]
 
 
 def test_what_only_a_second_run_shows_is_fixed_too(reference: Target) -> None:
@@ -275,7 +325,11 @@ def test_a_second_bug_is_no_way_to_reduce_what_broke(buggy: Target) -> None:
     found = next(each for each in drawn(buggy, both) if each.change == BROKE)
     small = reduce_failure(Pair(buggy, both), found)
     assert small.identity == found.identity
-    assert run_actions(buggy, small.configuration, small.actions) is None
+    excluded = small.excluded
+    assert run_actions(buggy, small.configuration, small.actions, excluded=excluded) is None
+    failure = run_actions(both, small.configuration, small.actions, excluded=excluded)
+    assert failure is not None
+    assert failure.kind == found.kind
 
 
 # In processes of their own.

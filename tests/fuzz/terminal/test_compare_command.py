@@ -21,6 +21,7 @@ from fuzz.terminal.streams import Screen
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 RIGHT, WRONG = "reference", "reference+one-sample-per-object"
 PLAN = ("--actions", "400", "--seed", "5", "--corpus", "finds")
+FAULTY_COUNTER = Path(__file__).parent / "faulty_counter.py"
 IN_PYTHON = """
 from fuzz.targets import make_target
 
@@ -141,15 +142,46 @@ def test_what_two_programs_answer_otherwise_is_observable(
 
 
 @pytest.mark.slow  # Two sessions.
-def test_two_comparisons_of_one_seed_leave_the_same() -> None:
+def test_any_number_of_workers_leaves_the_same_differences() -> None:
     corpora = []
-    for folder in ("one", "two"):
-        compare(RIGHT, WRONG, "--corpus", folder, "--summary", f"{folder}.json")
+    for folder, workers in (("one", "1"), ("two", "2")):
+        options = "--corpus", folder, "--summary", f"{folder}.json", "--workers", workers
+        assert compare(WRONG, f"{WRONG}+sample-on-equality", *options) == MISMATCH
         summary = json.loads(Path(f"{folder}.json").read_text())
         del summary["timing"]
         files = {path.name: path.read_text() for path in Path(folder).rglob("*.jsonl")}
         corpora.append((summary, files))
     assert corpora[0] == corpora[1]
+
+
+@pytest.mark.slow  # Two programs are run.
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("size", "late"),
+        ("size", "size late"),
+        ("early", "late"),
+        ("late", "early"),
+        ("once", "counts-while-off"),
+        ("drops-rest", "late"),
+        ("large-error", "late"),
+        ("late", "large-error"),
+        ("large-error", "free-error"),
+        ("counts-while-off", "size"),
+    ],
+)
+def test_a_defect_before_hides_no_other_defect_after(old: str, new: str) -> None:
+    before, after = (f"{sys.executable} {FAULTY_COUNTER} {each}" for each in (old, new))
+    assert compare(before, after, "--target", "process", "-x") == MISMATCH
+    [broken] = map(str, Path("finds").glob("*.jsonl"))
+    assert run_command_line(["replay", broken, "--command", after]) == MISMATCH
+
+
+@pytest.mark.slow  # Two programs are run.
+def test_one_defect_less_is_no_failure() -> None:
+    before, after = (f"{sys.executable} {FAULTY_COUNTER} {each}" for each in ("size late", "late"))
+    assert compare(before, after, "--target", "process") == CLEAN
+    assert saved() == ["finds/fixed", "finds/still-fails"]
 
 
 # What cannot be asked for.
