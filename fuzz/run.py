@@ -18,6 +18,7 @@ from fuzz.drawing.rules import Situation
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
+from fuzz.oracles.excluded import judged_part
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
 from fuzz.problems import BadInputError
@@ -31,7 +32,7 @@ from fuzz.words import in_words
 
 RACING_TRIES = 20
 """So often a trace is run until it fails, if threads run at once in it."""
-CHANGES = BROKE, MENDED, STILL_FAILS, OBSERVABLE = "broke", "mended", "still-fails", "observable"
+CHANGES = BROKE, FIXED, STILL_FAILS, OBSERVABLE = "broke", "fixed", "still-fails", "observable"
 """What a change of a target did, the worst first."""
 
 
@@ -53,6 +54,8 @@ class Failure:
     """What a change of the target did; a target that was compared with none is broken."""
     made_with: tuple[str, ...] = ()
     """The options with which the target was started, if it says so."""
+    excluded: tuple[str, ...] = ()
+    """The fields that no oracle judged in this trace."""
     complaint: str = attrs.field(default="", eq=False, repr=False)
     """What a program that broke wrote on standard error."""
 
@@ -86,7 +89,7 @@ class Failure:
         self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> Failure | None:
         """Run concrete actions with all that it takes to see this again; returns what fails."""
-        return run_actions(target, configuration, actions, self.rerun_oracles)
+        return run_actions(target, configuration, actions, self.rerun_oracles, self.excluded)
 
 
 @attrs.frozen
@@ -107,7 +110,9 @@ class Reaching:
     ) -> Reaching | None:
         """Run concrete actions until the probe is reached; None if it is not, or one fails."""
         try:
-            run_actions(target, configuration, actions, probes=ProbeCounter(self.probe))
+            probes = ProbeCounter(self.probe)
+            run = Run(target, configuration, probes, keeps_answers=False)
+            _first_failure(target, run, actions, ())
         except ProbeReached as reached:
             return reached.trace
         return None
@@ -139,6 +144,7 @@ class Run:
         configuration: Mapping[str, int],
         probes: ProbeCounter | None = None,
         keeps_answers: bool = True,
+        excluded: Collection[str] = (),
     ) -> None:
         self._target = full(target)
         self._perform = target.perform
@@ -146,7 +152,9 @@ class Run:
         self.configuration = dict(configuration)
         self.contract = target.start(configuration)
         self._problem_at_start = self._target.problem_at_start
-        self.bench = Bench(self.contract)
+        self.excluded = tuple(each for each in self.contract.observes if each in excluded)
+        """The fields that no oracle judges."""
+        self.bench = Bench(self.contract, self.excluded)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
         self.last = Observation()
@@ -215,6 +223,13 @@ class Run:
             observation = observation.saying({"graph": FORETOLD})
         self._answers.append(pickle.dumps(values_of(observation)))
 
+    @property
+    def _judged_without(self) -> str:
+        """Which fields no oracle judged, in words."""
+        if not self.excluded:
+            return ""
+        return f"; judged without {', '.join(self.excluded)}, wrong before the change"
+
     def failure(self, mismatch: Mismatch) -> Failure:
         """What the last step raised, or a second run of all, as data."""
         shadow = mismatch.shadow or self.bench.shadow
@@ -228,9 +243,10 @@ class Run:
             direction=mismatch.direction,
             expected=words.expected,
             got=words.got,
-            why=mismatch.why,
+            why=mismatch.why + self._judged_without,
             where=words.where,
             made_with=self.contract.made_with,
+            excluded=self.excluded,
             complaint=self._target.complaint,
         )
 
@@ -263,7 +279,9 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
             first.graph = shadow.graph()
         checkpoint()
         try:
-            oracle.compare(run.contract, first, perform(instead))
+            second = perform(instead)
+            judged = (judged_part(each, run.excluded) for each in (first, second))
+            oracle.compare(run.contract, *judged)
         except Mismatch as mismatch:
             del run.actions[number:]
             mismatch.shadow = shadow
@@ -284,10 +302,11 @@ def run_actions(
     configuration: Mapping[str, int],
     actions: Sequence[Action],
     rerun_oracles: Collection[RerunOracle] = (),
-    probes: ProbeCounter | None = None,
+    excluded: Collection[str] = (),
 ) -> Failure | None:
     """Run concrete actions; returns the first failure. An illegal action ends the run."""
-    run = Run(target, configuration, probes, keeps_answers=bool(rerun_oracles))
+    keeps_answers = bool(rerun_oracles)
+    run = Run(target, configuration, keeps_answers=keeps_answers, excluded=excluded)
     return _first_failure(target, run, actions, rerun_oracles)
 
 
@@ -295,10 +314,11 @@ def run_through(
     target: Target,
     configuration: Mapping[str, int],
     actions: Sequence[Action],
-    rerun_oracles: Iterable[RerunOracle] = (),
+    rerun_oracles: Collection[RerunOracle] = (),
+    excluded: Collection[str] = (),
 ) -> tuple[Run, Failure | None]:
     """The same, with the run, which has what was performed and answered."""
-    run = Run(target, configuration)
+    run = Run(target, configuration, excluded=excluded)
     return run, _first_failure(target, run, actions, rerun_oracles)
 
 
@@ -363,7 +383,7 @@ def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
 def _run_of(target: Target, trace: Trace, where: str) -> Run:
     """A run of a trace that somebody gave. Raises BadInputError."""
     try:
-        run = Run(target, trace.header.config)
+        run = Run(target, trace.header.config, excluded=trace.header.excluded)
     except BadInputError as error:
         raise BadInputError(f"{where}:1: {error}") from error
     problem = disagreement(trace, run.contract)
@@ -407,6 +427,7 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
         trace.header.seed,
         contract=target.start(trace.header.config),
         fresh_process=trace.header.fresh_process,
+        excluded=trace.header.excluded,
     )
     recorded = Trace(
         header, tuple(step.action for step in steps), tuple(step.observation for step in steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import tee
 from math import floor
@@ -28,6 +28,9 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Setting
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Failure, Run
+
+Judge = Callable[[Collection[str]], tuple[Run, Failure | None]]
+"""Runs one trace from its start, and judges it but for these fields."""
 
 
 class RandomChoices(Choices):
@@ -68,18 +71,33 @@ class RandomEngine(Engine):
 
     @override
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
-        done = Slice()
+        done = Slice(traces=1)
+
+        def judge(
+            excluded: Collection[str], probes: ProbeCounter | None = None
+        ) -> tuple[Run, Failure | None]:
+            return self._run_trace(number, actions_max, probes, done, excluded)
+
         with suppress(Cancelled):  # What was done until then was right.
-            self._run_trace(number, actions_max, probes, done)
+            run, failure = judge((), probes)
+            done.failures.extend(self.failures_of(run, failure, number, judge))
         return done
 
-    def _run_trace(self, number: int, actions_max: int, probes: ProbeCounter, done: Slice) -> None:
+    def _run_trace(
+        self,
+        number: int,
+        actions_max: int,
+        probes: ProbeCounter | None,
+        done: Slice,
+        excluded: Collection[str],
+    ) -> tuple[Run, Failure | None]:
+        """Draw the trace `number`, and judge it but for the excluded fields."""
         choices = RandomChoices(f"{self._seed}/{number}")
         configuration = self.draw_configuration(choices, number)
         keeps_answers = self.compares or any(reruns(number))
-        run = Run(self._target, configuration, probes, keeps_answers)
+        run = Run(self._target, configuration, probes, keeps_answers, excluded)
         length = min(draw_length(choices, run.contract), actions_max)
-        done.traces = 1
+        done.samples = done.minor_collections = 0
         failure = None
         try:
             for action in _draw(run, length, choices):
@@ -92,15 +110,20 @@ class RandomEngine(Engine):
             failure = run.failure(mismatch)
         finally:
             done.actions = run.answered
-        done.failures.extend(self.failures_of(run, failure, number))
+        return run, failure
 
     def draw_configuration(self, choices: Choices, number: int) -> dict[str, int]:
         """What the trace `number` begins with."""
         drawn = draw_configuration(self._settings, choices)
         return drawn | draw_settled(self._settings, self._process_seed, number)
 
-    def failures_of(self, run: Run, failure: Failure | None, number: int) -> Iterable[Failure]:
-        """What is to be told of the trace `number`, which has come to that failure, or to none."""
+    def failures_of(
+        self, run: Run, failure: Failure | None, number: int, judge: Judge
+    ) -> Iterable[Failure]:
+        """The failures to report of the trace `number`, which has ended in that one, or in none.
+
+        `judge` runs the trace again, from its start and but for the fields that it is given.
+        """
         return [] if failure is None else [failure]
 
 

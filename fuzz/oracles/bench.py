@@ -5,7 +5,7 @@ Nobody lists them: each says what it judges, whom it relies on and what concerns
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +13,8 @@ from pkgutil import iter_modules
 from typing import Any, cast
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.oracles.oracle import Oracle, RerunOracle
+from fuzz.oracles.excluded import field_of, judged_contract
+from fuzz.oracles.oracle import Mismatch, Oracle, RerunOracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
 from fuzz.oracles.survival import SurvivalOracle
 from fuzz.protocol.actions import Action
@@ -88,9 +89,14 @@ def _concerned(kinds: tuple[type[Oracle[Any]], ...]) -> list[list[_Concerned]]:
 
 
 class Bench:
-    """What is known of one heap: `shadow` by the mutator, all the rest by the oracles."""
+    """What is known of one heap: `shadow` by the mutator, all the rest by the oracles.
 
-    def __init__(self, contract: Contract) -> None:
+    An excluded field is judged as if the contract did not observe it.
+    """
+
+    def __init__(self, contract: Contract, excluded: Collection[str] = ()) -> None:
+        contract = judged_contract(contract, excluded)
+        self._excluded = excluded
         self.nursery_bytes = contract.nursery_bytes
         self.shadow = Shadow(contract)
         self.oracles: dict[type[Oracle[Any]], Oracle[Any]] = {
@@ -117,7 +123,11 @@ class Bench:
         checks = self._checks
         for place in concerned[type(action)]:
             check, teller = checks[place]
-            check(action, observation, teller.facts)
+            try:
+                check(action, observation, teller.facts)
+            except Mismatch as mismatch:
+                if field_of(mismatch.field) not in self._excluded:
+                    raise
         self._states = states  # One that was wrong is wrong until it changes.
         self.sampling = self._sampling.facts
         if self._survival is not None:

@@ -40,6 +40,7 @@ class MajorOracle(Oracle[None]):
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
+        self._observes_reports = "reports" in contract.observes
         self._observes_state = "state" in contract.observes
         self._state = SCANNING
 
@@ -57,7 +58,7 @@ class MajorOracle(Oracle[None]):
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises MajorMismatch."""
         steps = 0
-        if observation.reports:
+        if observation.reports and self._observes_reports:
             before = _minors_before_reports(observation)
             for report, minors in zip(observation.reports, before, strict=True):
                 allowed = self._states(steps, minors - 1)

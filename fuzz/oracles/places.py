@@ -33,6 +33,7 @@ class PlacesOracle(Oracle[SamplingFacts]):
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
+        self._observes_place = "at" in contract.observes
         self._is_told = "buffer" in contract.observes
         self._shows_buffers = "tlab" in contract.observes
 
@@ -58,7 +59,7 @@ class PlacesOracle(Oracle[SamplingFacts]):
             why = f"of the nursery {place.nursery_used_bytes} bytes are taken then"
             raise PlacesMismatch("minors", int(place.collections), observation.minors, why)
         self._check_buffer(place, observation.buffer)
-        if observation.at != place.at:
+        if self._observes_place and observation.at != place.at:
             why = (
                 "outside the thread's buffer"
                 if place.where == "outside"

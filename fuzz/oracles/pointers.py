@@ -75,7 +75,7 @@ class PointersOracle(Oracle[SamplingFacts]):
         if free > limit:
             raise PointersMismatch("free", f"at most {limit}", free, "within the limit")
         if action.allocates and observation.size is not None:
-            self._check_place(observation.at, observation.size, observation.outside, free)
+            self._check_place(observation.at, free)
 
     def _check_nursery(self, free: int, top: int, used: int) -> None:
         if top != self._end:
@@ -90,8 +90,9 @@ class PointersOracle(Oracle[SamplingFacts]):
         if not 0 <= free <= top:
             raise PointersMismatch("free", f"from 0 to {top}", free, "within a room")
 
-    def _check_place(self, at: int | None, size: int, outside: bool | None, free: int) -> None:
-        expected = None if outside else free - size
+    def _check_place(self, at: int | None, free: int) -> None:
+        obj = self._shadow.roots[-1]
+        expected = None if obj.outside else free - obj.size_bytes
         if at != expected:
             raise PointersMismatch("at", expected, at, "an object ends where the free space begins")
 

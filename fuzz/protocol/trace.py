@@ -18,7 +18,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import FIELDS, Observation
 
 T = TypeVar("T")
 
@@ -57,6 +57,8 @@ class Header:
     """The contract that it was made under, so that it is not replayed under another one."""
     fresh_process: bool = False
     """Whether a program is to have a process of its own for each run of it."""
+    excluded: tuple[str, ...] = ()
+    """The fields that no oracle judges in this trace: a comparison found them wrong before."""
 
 
 @attrs.frozen
@@ -80,6 +82,10 @@ def header_from_data(data: object) -> Header:
         if not isinstance(data.get(key) or {}, dict):
             raise ValueError(f'"{key}" must be a JSON object')  # noqa: TRY004 - the caller's one error
     header = wire.structured(data, Header)
+    for field in header.excluded:
+        if field not in FIELDS:
+            legal = ", ".join(FIELDS)
+            raise ValueError(f"excluded lists {wire.quoted(field)}; it may list {legal}")
     if header.contract is not None:
         wire.check_contract(header.contract)
     return header

@@ -1,15 +1,18 @@
 """Before and after: the same traces on two targets, and what the change from one to the other did.
 
-It broke what fails after it only, and mended what failed before it only; what fails in both still
-fails. Where neither fails, each keeps to its contract, and what they answer otherwise it made
-observable. Traces are drawn for the target after the change; what the one before does not carry out
-it is not asked for, and it is followed no further. Invariant: two equal targets have no difference.
+What fails with one identity on both still fails; all else that the target after the change does
+wrong, the change broke. A field that the target before gets wrong in a trace is excluded for both,
+and the trace is judged again from its start, so that it hides nothing behind it. What only the
+target before does wrong is fixed. Where neither fails, each keeps to its contract, and what they
+answer differently is observable. Traces are drawn for the target after the change. The one before
+gets no action that it does not carry out, and its trace ends there. Invariants: two equal targets
+have no difference; differences depend on the trace alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,9 @@ from typing_extensions import override
 
 from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import reruns
-from fuzz.engines.random import RandomEngine
+from fuzz.engines.random import Judge, RandomEngine
 from fuzz.oracles import RerunOracle
+from fuzz.oracles.excluded import excluded_for, field_of
 from fuzz.oracles.oracle import UNPROMISED_CHANCE, unpromised
 from fuzz.protocol.actions import Action, BeginThread
 from fuzz.protocol.agreement import disagreement
@@ -27,7 +31,7 @@ from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import FIELDS, Observation
 from fuzz.protocol.target import FullTarget, Target, contract_of, full
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import BROKE, MENDED, OBSERVABLE, STILL_FAILS, Failure, Run, run_through
+from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_through
 from fuzz.sessions.corpus import Finder
 from fuzz.targets import PROGRAMS, TargetOptions, make_target
 from fuzz.words import value_in_words
@@ -100,33 +104,93 @@ class Difference(Failure):
             return super().again(target, configuration, actions)
         if not target.allows(configuration):
             return None
-        run, failure = run_through(target.after, configuration, actions, self.rerun_oracles)
-        if (failure is None) == (self.change in {BROKE, STILL_FAILS}):
+
+        def judge(excluded: Collection[str]) -> tuple[Run, Failure | None]:
+            return run_through(target.after, configuration, actions, self.rerun_oracles, excluded)
+
+        run, failure = judge(())
+        if failure is None and self.change in {BROKE, STILL_FAILS}:
             return None
-        found = differences(target.before, run, failure, self.rerun_oracles)
-        return next((each for each in found if each.identity == self.identity), None)
+        found = differences(target.before, run, failure, self.rerun_oracles, judge)
+        return next((each for each in found if self._is_like(each)), None)
+
+    def _is_like(self, other: Difference) -> bool:
+        """Whether the other is this difference, and needs no more fields excluded to be seen."""
+        return other.identity == self.identity and {*other.excluded} <= {*self.excluded}
 
 
 def differences(
-    before: Target, run: Run, failure: Failure | None, oracles: Iterable[RerunOracle]
+    before: Target,
+    run: Run,
+    failure: Failure | None,
+    oracles: Collection[RerunOracle],
+    judge: Judge,
 ) -> Iterator[Difference]:
     """What differs where `run`, on the target after the change, came to `failure`, or to none.
 
-    `oracles` run a trace once more that has not failed after the change.
+    `oracles` run a trace once more that has not failed after the change. `judge` runs the trace on
+    that target again. Each kind of change is reported once at most, because what comes behind the
+    first failure of a trace may follow from it.
     """
-    asked = oracles if failure is None else failure.rerun_oracles
-    earlier, failure_before = run_through(before, run.configuration, run.actions, asked)
-    if failure is None:
+    excluded: frozenset[str] = frozenset()
+    reported = set[str]()
+    while True:
+        asked = oracles if failure is None else failure.rerun_oracles
+        earlier, failure_before = run_through(
+            before, run.configuration, run.actions, asked, excluded
+        )
         if failure_before is None:
-            yield from _observable(earlier, run)
-        else:
-            yield _difference(failure_before, MENDED)
-    elif failure_before is None:
-        yield _difference(failure, BROKE)
-    else:
-        kind = " / ".join(failure_before.kind)
-        same = "so it was before" if kind == " / ".join(failure.kind) else f"before: {kind}"
-        yield _difference(attrs.evolve(failure, why=f"{failure.why}; {same}"), STILL_FAILS)
+            if failure is None:
+                yield from _observable(earlier, run)
+            else:
+                yield _difference(failure, BROKE)
+            return
+        found = _of_both(failure, failure_before)
+        if found is not None and found.change not in reported:
+            reported.add(found.change)
+            yield found
+        if failure is None:
+            return
+        more = excluded_for(failure_before.field) - excluded
+        if failure.kind != failure_before.kind and (
+            not more or _is_lost(before, run, failure, excluded, more)
+        ):
+            yield _difference(failure, BROKE, f"before: {' / '.join(failure_before.kind)}")
+            return
+        if not more:
+            return
+        excluded |= more
+        run, failure = judge(excluded)
+
+
+def _of_both(failure: Failure | None, failure_before: Failure) -> Difference | None:
+    """What is known at once where the target before fails: the same failure, or that it is fixed.
+
+    Where both fail in one action, the one failure may hide the other.
+    """
+    if failure is not None and failure.kind == failure_before.kind:
+        return _difference(failure, STILL_FAILS, "so it was before")
+    if failure is None or len(failure_before.actions) < len(failure.actions):
+        return _difference(failure_before, FIXED)
+    return None
+
+
+def _is_lost(
+    before: Target, run: Run, failure: Failure, excluded: frozenset[str], more: frozenset[str]
+) -> bool:
+    """Whether the failure is no longer seen without `more`, and is not in the target before.
+
+    It is there too if both give the same wrong answer to the same action.
+    """
+    field = field_of(failure.field)
+    if field not in more:
+        return False
+    earlier, _ = run_through(before, run.configuration, run.actions, (), excluded | more)
+    return (
+        bool(failure.rerun_oracles)
+        or earlier.answered < run.answered
+        or getattr(earlier.last, field) != getattr(run.last, field)
+    )
 
 
 def counted_as(failure: Failure) -> str:
@@ -135,14 +199,17 @@ def counted_as(failure: Failure) -> str:
     return " / ".join((failure.change, *what, failure.action))
 
 
-def _difference(failure: Failure, change: str) -> Difference:
-    return Difference(**attrs.asdict(failure, recurse=False) | {"change": change})
+def _difference(failure: Failure, change: str, before: str = "") -> Difference:
+    """A failure as a difference; `before` is what the target before does."""
+    why = "; ".join(filter(None, (failure.why, before)))
+    return Difference(**attrs.asdict(failure, recurse=False) | {"change": change, "why": why})
 
 
 def _observable(before: Run, after: Run) -> Iterator[Difference]:
-    """Each field that both tell of, where they first differ in it, but for what is chance."""
+    """Each judged field that both observe, where they first differ in it, but for chance."""
     contracts = before.contract, after.contract
     ignored = {each for contract in contracts for each in _left_to_chance(contract, after.actions)}
+    ignored |= {*before.excluded, *after.excluded}
     fields = [
         each
         for each in COMPARED
@@ -208,8 +275,10 @@ class ComparingEngine(RandomEngine):
         return drawn
 
     @override
-    def failures_of(self, run: Run, failure: Failure | None, number: int) -> Iterable[Failure]:
-        return differences(self._pair.before, run, failure, reruns(number))
+    def failures_of(
+        self, run: Run, failure: Failure | None, number: int, judge: Judge
+    ) -> Iterable[Failure]:
+        return differences(self._pair.before, run, failure, [*reruns(number)], judge)
 
 
 @attrs.frozen(kw_only=True)

@@ -310,6 +310,7 @@ def _trace(finder: Finder, failure: Failure, reduced_from: int | None = None) ->
         found=found,
         kills=_kills(finder.target, failure),
         fresh_process=finder.options.fresh_process,
+        excluded=failure.excluded,
     )
     return Trace(header, failure.actions)
 

@@ -182,6 +182,7 @@ def finds_of(record: SessionRecord, corpus: Path) -> Iterator[Find]:
                 configuration=trace.header.config,
                 actions=trace.actions,
                 change=data.get("change", BROKE),
+                excluded=trace.header.excluded,
                 **told,
             )
             yield Find(

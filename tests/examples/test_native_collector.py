@@ -67,7 +67,7 @@ def test_a_bug_in_the_collector_is_found_by_its_oracle(
     assert FOUND_BY[bug] in {failure["oracle"] for failure in failures}
 
 
-def test_what_a_change_broke_and_mended_is_told_apart(
+def test_what_a_change_broke_and_fixed_is_told_apart(
     build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     right, wrong = str(build()), str(build("one-sample-per-object"))
@@ -76,7 +76,7 @@ def test_what_a_change_broke_and_mended_is_told_apart(
     assert run_command_line([*plan, "--before", right, "--after", wrong, "-x"]) == MISMATCH
     assert "BROKE 1: sampling / samples / " in capsys.readouterr().out
     assert run_command_line([*plan, "--before", wrong, "--after", right]) == CLEAN
-    assert "MENDED 1: sampling / samples / " in capsys.readouterr().out
+    assert "FIXED 1: sampling / samples / " in capsys.readouterr().out
 
 
 def test_a_read_past_the_end_changes_no_answer(build: Build, session: Session) -> None:

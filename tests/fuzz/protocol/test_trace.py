@@ -217,6 +217,8 @@ def test_an_action_with_wrong_arguments_is_bad_input(line: str) -> None:
         {"kills": [1]},
         {"kills": "a-bug"},
         {"kills": {"a-bug": 1}},
+        {"excluded": ["sizes"]},
+        {"excluded": "size"},
         {"colour": "red"},
     ],
     ids=json.dumps,

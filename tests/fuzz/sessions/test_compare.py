@@ -1,8 +1,8 @@
-"""Before and after: what a change broke, mended, left broken, or made observable, told apart."""
+"""Before and after: what a change broke, fixed, left broken, or made observable, told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -18,12 +18,14 @@ from fuzz.protocol.actions import (
     CollectFull,
     CollectMinor,
     EnableSampling,
+    Read,
+    ReadNumber,
     TakeIdentity,
 )
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
-from fuzz.run import BROKE, MENDED, OBSERVABLE, STILL_FAILS, Failure, run_actions, run_through
+from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_actions, run_through
 from fuzz.sessions.compare import (
     Before,
     ComparingEngine,
@@ -64,6 +66,16 @@ class Changed:
         return observation
 
 
+def too_large(_: Action, observation: Observation) -> None:
+    if observation.size is not None:
+        observation.size += 1
+
+
+def misreads(action: Action, observation: Observation) -> None:
+    if isinstance(action, Read):
+        observation.value = 7
+
+
 def numbered_otherwise(_: Action, observation: Observation) -> None:
     if observation.identity is not None:
         observation.identity += 1000
@@ -75,8 +87,10 @@ def buggy() -> Target:
 
 
 def compared(before: Target, after: Target, *actions: Action) -> list[Failure]:
-    run, failure = run_through(after, {}, actions)
-    return list(differences(before, run, failure, RERUN_ORACLES.values()))
+    def judge(excluded: Collection[str]) -> tuple[Run, Failure | None]:
+        return run_through(after, {}, actions, RERUN_ORACLES.values(), excluded)
+
+    return list(differences(before, *judge(()), RERUN_ORACLES.values(), judge))
 
 
 def drawn(before: Target, after: Target, slices: int = SLICES) -> Iterator[Failure]:
@@ -92,7 +106,7 @@ def drawn(before: Target, after: Target, slices: int = SLICES) -> Iterator[Failu
     ("before", "after", "change"),
     [
         ("reference", f"reference+{BUG}", BROKE),
-        (f"reference+{BUG}", "reference", MENDED),
+        (f"reference+{BUG}", "reference", FIXED),
         (f"reference+{BUG}", f"reference+{BUG}", STILL_FAILS),
     ],
 )
@@ -110,17 +124,55 @@ def test_equal_targets_with_a_bug_have_no_difference_but_fail(buggy: Target) -> 
     assert {each.change for each in found} == {STILL_FAILS}
 
 
-def test_what_fails_otherwise_says_how_it_was(buggy: Target) -> None:
-    def too_small(_: Action, observation: Observation) -> None:
-        if observation.size is not None:
-            observation.size -= 8
-
-    [found] = compared(Changed(answer=too_small), buggy, *TRIGGER)
-    assert (found.change, found.kind) == (STILL_FAILS, KIND)
-    assert found.why.endswith("; before: sampling / size / allocate_node / less")
+def changes(found: Sequence[Failure]) -> list[tuple[str, str]]:
+    return [(each.change, each.field) for each in found]
 
 
-def test_what_only_a_second_run_shows_is_mended_too(reference: Target) -> None:
+def test_what_fails_differently_is_broken_and_says_what_was_excluded(buggy: Target) -> None:
+    [found] = compared(Changed(answer=too_large), buggy, *TRIGGER)
+    assert (found.change, found.kind) == (BROKE, KIND)
+    assert found.why.endswith("; judged without size, wrong before the change")
+
+
+def test_a_failure_that_both_have_does_not_hide_one_behind_it() -> None:
+    def too_large_and_misreads(action: Action, observation: Observation) -> None:
+        too_large(action, observation)
+        misreads(action, observation)
+
+    newer = Changed(answer=too_large_and_misreads)
+    found = compared(Changed(answer=too_large), newer, AllocateNode(0), Read(0, 0))
+    assert changes(found) == [(STILL_FAILS, "size"), (BROKE, "value")]
+
+
+def test_one_trace_may_show_what_is_fixed_and_what_is_broken() -> None:
+    older, newer = Changed(answer=too_large), Changed(answer=misreads)
+    found = compared(older, newer, AllocateNode(0), Read(0, 0))
+    assert changes(found) == [(FIXED, "size"), (BROKE, "value")]
+
+
+def test_what_the_target_before_cannot_carry_out_hides_nothing() -> None:
+    def breaks(_: Action, observation: Observation) -> None:
+        observation.error = "ValueError: broken"
+
+    found = compared(Changed(answer=breaks), Changed(answer=misreads), AllocateNode(0), Read(0, 0))
+    assert changes(found) == [(FIXED, "error"), (BROKE, "value")]
+    assert found[-1].why.endswith("; before: heap / error / allocate_node / ValueError")
+
+
+@pytest.mark.parametrize(("read_before", "broken"), [(7, []), (9, [(BROKE, "value")])])
+def test_the_same_wrong_answer_in_an_excluded_field_is_not_broken(
+    read_before: int, broken: list[tuple[str, str]]
+) -> None:
+    def wrong_twice(action: Action, observation: Observation) -> None:
+        if observation.value is not None or isinstance(action, Read):
+            observation.value = read_before
+
+    actions = AllocateNode(0), ReadNumber(0), Read(0, 0)
+    found = compared(Changed(answer=wrong_twice), Changed(answer=misreads), *actions)
+    assert changes(found) == [(FIXED, "value"), *broken]
+
+
+def test_what_only_a_second_run_shows_is_fixed_too(reference: Target) -> None:
     numbers = count()
 
     def never_the_same(_: Action, observation: Observation) -> None:
@@ -128,7 +180,7 @@ def test_what_only_a_second_run_shows_is_mended_too(reference: Target) -> None:
             observation.identity = next(numbers)
 
     [found] = compared(Changed(answer=never_the_same), reference, AllocateNode(0), TakeIdentity(0))
-    assert (found.change, found.oracle) == (MENDED, "determinism")
+    assert (found.change, found.oracle) == (FIXED, "determinism")
 
 
 def test_a_difference_that_is_allowed_is_observable(reference: Target) -> None:
@@ -217,7 +269,7 @@ def test_what_was_not_carried_out_before_is_not_asked_for() -> None:
 # Drawn.
 
 
-@pytest.mark.parametrize("change", [BROKE, MENDED])
+@pytest.mark.parametrize("change", [BROKE, FIXED])
 def test_drawn_traces_find_what_a_change_did(change: str, reference: Target, buggy: Target) -> None:
     targets = (reference, buggy) if change == BROKE else (buggy, reference)
     assert {each.change for each in drawn(*targets)} == {change}
@@ -254,11 +306,11 @@ def test_what_broke_still_passes_before_when_it_is_reduced(
     assert run_actions(reference, found.configuration, found.actions) is None
 
 
-def test_what_is_mended_still_passes_after_when_it_is_reduced(
+def test_what_is_fixed_still_passes_after_when_it_is_reduced(
     reference: Target, buggy: Target
 ) -> None:
     found = reduced(buggy, reference, *PADDED)
-    assert (found.change, found.actions) == (MENDED, TRIGGER)
+    assert (found.change, found.actions) == (FIXED, TRIGGER)
     assert run_actions(reference, found.configuration, found.actions) is None
 
 
@@ -273,7 +325,11 @@ def test_a_second_bug_is_no_way_to_reduce_what_broke(buggy: Target) -> None:
     found = next(each for each in drawn(buggy, both) if each.change == BROKE)
     small = reduce_failure(Pair(buggy, both), found)
     assert small.identity == found.identity
-    assert run_actions(buggy, small.configuration, small.actions) is None
+    excluded = small.excluded
+    assert run_actions(buggy, small.configuration, small.actions, excluded=excluded) is None
+    failure = run_actions(both, small.configuration, small.actions, excluded=excluded)
+    assert failure is not None
+    assert failure.kind == found.kind
 
 
 # In processes of their own.

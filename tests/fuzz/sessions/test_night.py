@@ -101,8 +101,8 @@ def test_a_find_like_one_in_the_documents_is_known(tmp_path: Path) -> None:
 
 
 def test_culprits_are_counted_by_oracle_and_what_nothing_broke_is_none(tmp_path: Path) -> None:
-    mended = failure("clock", change="mended")
-    finds = failure(), failure(action="read"), failure("survival"), mended
+    fixed = failure("clock", change="fixed")
+    finds = failure(), failure(action="read"), failure("survival"), fixed
     assert night(written(tmp_path, record(*finds))).culprits() == {
         "heap": {"collect_full": 1, "read": 1},
         "survival": {"collect_full": 1},
@@ -132,7 +132,7 @@ def test_how_long_nothing_was_new_is_told_by_the_clock_of_all_sessions(tmp_path:
 
 
 def test_a_night_s_json_says_its_finds(tmp_path: Path) -> None:
-    tonight = night(written(tmp_path, record(failure(), failure("clock", change="mended"))))
+    tonight = night(written(tmp_path, record(failure(), failure("clock", change="fixed"))))
     (tmp_path / "night.json").write_text(tonight.dumps())
     assert read_finds(tmp_path / "night.json") == tonight.finds
 

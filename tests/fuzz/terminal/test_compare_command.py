@@ -21,6 +21,7 @@ from fuzz.terminal.streams import Screen
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 RIGHT, WRONG = "reference", "reference+one-sample-per-object"
 PLAN = ("--actions", "400", "--seed", "5", "--corpus", "finds")
+FAULTY_COUNTER = Path(__file__).parent / "faulty_counter.py"
 IN_PYTHON = """
 from fuzz.targets import make_target
 
@@ -85,17 +86,17 @@ def test_what_broke_is_a_failure_like_any_other(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-def test_what_is_mended_is_no_failure_and_stays_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_fixed_is_no_failure_and_stays_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(WRONG, RIGHT, "--summary", "summary.json") == CLEAN
     printed = capsys.readouterr().out
-    assert "MENDED 1: sampling / samples / " in printed
-    assert "\nmended / sampling / samples / less: allocate_" in printed
+    assert "FIXED 1: sampling / samples / " in printed
+    assert "\nfixed / sampling / samples / less: allocate_" in printed
     assert "\n0 new failures in " in printed
-    assert saved() == ["finds/mended"]
+    assert saved() == ["finds/fixed"]
     assert (replay(RIGHT), replay(WRONG)) == (CLEAN, MISMATCH)
     summary = json.loads(Path("summary.json").read_text())
-    assert {each["change"] for each in summary["failures"]} == {"mended"}
-    assert all(name.startswith("mended / ") for name in summary["changes"])
+    assert {each["change"] for each in summary["failures"]} == {"fixed"}
+    assert all(name.startswith("fixed / ") for name in summary["changes"])
 
 
 @pytest.mark.slow
@@ -108,7 +109,7 @@ def test_what_fails_in_both_is_told_and_no_failure(capsys: pytest.CaptureFixture
 @pytest.mark.slow
 def test_two_equal_targets_have_nothing_to_tell(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(RIGHT, RIGHT) == CLEAN
-    assert not re.search("BROKE|MENDED|FAILS|OBSERVABLE|contract", capsys.readouterr().out)
+    assert not re.search("BROKE|FIXED|FAILS|OBSERVABLE|contract", capsys.readouterr().out)
     assert saved() == []
 
 
@@ -141,15 +142,46 @@ def test_what_two_programs_answer_otherwise_is_observable(
 
 
 @pytest.mark.slow  # Two sessions.
-def test_two_comparisons_of_one_seed_leave_the_same() -> None:
+def test_any_number_of_workers_leaves_the_same_differences() -> None:
     corpora = []
-    for folder in ("one", "two"):
-        compare(RIGHT, WRONG, "--corpus", folder, "--summary", f"{folder}.json")
+    for folder, workers in (("one", "1"), ("two", "2")):
+        options = "--corpus", folder, "--summary", f"{folder}.json", "--workers", workers
+        assert compare(WRONG, f"{WRONG}+sample-on-equality", *options) == MISMATCH
         summary = json.loads(Path(f"{folder}.json").read_text())
         del summary["timing"]
         files = {path.name: path.read_text() for path in Path(folder).rglob("*.jsonl")}
         corpora.append((summary, files))
     assert corpora[0] == corpora[1]
+
+
+@pytest.mark.slow  # Two programs are run.
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("size", "late"),
+        ("size", "size late"),
+        ("size", "early"),
+        ("size", "counts-while-off"),
+        ("size", "large-error"),
+        ("size", "free-error"),
+        ("early", "late"),
+        ("drops-rest", "late"),
+        ("large-error", "free-error"),
+        ("late", "early"),
+    ],
+)
+def test_a_defect_before_hides_no_other_defect_after(old: str, new: str) -> None:
+    before, after = (f"{sys.executable} {FAULTY_COUNTER} {each}" for each in (old, new))
+    assert compare(before, after, "--target", "process", "-x") == MISMATCH
+    [broken] = map(str, Path("finds").glob("*.jsonl"))
+    assert run_command_line(["replay", broken, "--command", after]) == MISMATCH
+
+
+@pytest.mark.slow  # Two programs are run.
+def test_one_defect_less_is_no_failure() -> None:
+    before, after = (f"{sys.executable} {FAULTY_COUNTER} {each}" for each in ("size late", "late"))
+    assert compare(before, after, "--target", "process") == CLEAN
+    assert saved() == ["finds/fixed", "finds/still-fails"]
 
 
 # What cannot be asked for.

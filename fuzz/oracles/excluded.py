@@ -1,0 +1,62 @@
+"""Excluded fields: those of an observation that no oracle judges in a trace.
+
+A comparison excludes what the target before the change already gets wrong. An excluded field is
+judged as if the contract did not observe it; what depends on it alone is excluded with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract_problems import OF_PROMISES
+from fuzz.protocol.observation import FIELDS, Observation
+
+FOLLOWED = ("error", "minors", "seed", "ended", "buffer")
+"""All later predictions depend on these: a trace in which one is wrong is judged no further."""
+_POINTERS = ("free", "limit", "top", "sample_point")
+_TOGETHER: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_POINTERS, _POINTERS),
+    "samples": ("samples", "offsets", "weights", "profile"),
+}
+"""Fields that are excluded with others: they are predicted from each other, or from one count."""
+_PART_OF = {
+    **dict.fromkeys(("reported", "entry", "major_state"), "reports"),
+    **dict.fromkeys(("memory_used_bytes", "arena_bytes"), "memory"),
+    **dict.fromkeys(("objects", "bytes"), "profile"),
+    **dict.fromkeys(("read", "sampled_bytes"), "shares"),
+}
+_NOTHING = Observation()
+
+
+def field_of(name: str) -> str:
+    """The field of an observation that a mismatch is in, which may name a part of it."""
+    return _PART_OF.get(name, name)
+
+
+def excluded_for(name: str) -> frozenset[str]:
+    """The fields to exclude when a mismatch is in this one; none if the trace ends there."""
+    field = field_of(name)
+    if field in FOLLOWED or field not in FIELDS:
+        return frozenset()
+    return frozenset(_TOGETHER.get(field, (field,)))
+
+
+def judged_contract(contract: Contract, excluded: Collection[str]) -> Contract:
+    """The contract without the excluded fields, and without what only they can show."""
+    if not excluded:
+        return contract
+    return attrs.evolve(
+        contract,
+        observes=tuple(each for each in contract.observes if each not in excluded),
+        promises=tuple(each for each in contract.promises if OF_PROMISES[each] not in excluded),
+    )
+
+
+def judged_part(observation: Observation, excluded: Collection[str]) -> Observation:
+    """The observation as if it contained none of the excluded fields."""
+    if not excluded:
+        return observation
+    return observation.saying({each: getattr(_NOTHING, each) for each in excluded})
