@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fuzz.files import FAILURES_FOLDER
 from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.terminal.addresses import PathOrAddress, stand_in_at, told
@@ -110,9 +111,9 @@ def cli() -> None:
 @click.option("--part", metavar="K/N", type=part, help="Run the third of sixteen parts: 3/16.")
 @click.option("--resume", is_flag=True, help="Go on where such a session stopped.")
 @corpus_option(
-    default=Path("corpus"),
+    default=FAILURES_FOLDER,
     show_default=True,
-    help="Where finds are saved: a folder, made if missing, or s3://bucket/night.",
+    help="Where failures are saved: a folder, created if missing, or s3://bucket/night.",
 )
 @click.option("--summary", type=FILE, help="Write a summary as JSON.")
 @click.option("-x", "stops_first", is_flag=True, help="Stop after the first failure.")

@@ -174,6 +174,21 @@ def test_a_file_in_the_corpus_folder_s_place_is_bad_input(complaint: Complaint) 
     assert "taken: cannot be the corpus folder" in complaint("run", "--corpus", "taken")
 
 
+def test_by_default_failures_are_saved_in_a_folder_that_git_ignores() -> None:
+    assert run_command_line(["run", "--actions", "500", "--seed", "1", *PLANTED]) == MISMATCH
+    (folder,) = Path().iterdir()
+    assert folder.name == "gcfuzz-failures"
+    assert (folder / ".gitignore").read_text() == "*\n"
+    assert [*folder.glob("*.jsonl")]
+
+
+def test_a_folder_that_the_user_named_or_created_gets_no_gitignore() -> None:
+    Path("gcfuzz-failures").mkdir()
+    for corpus in ([], ["--corpus", "mine"]):
+        assert run_command_line(["run", "--actions", "10", "--seed", "1", *corpus]) == CLEAN
+    assert [*Path().rglob(".gitignore")] == []
+
+
 def test_a_corpus_folder_inside_a_file_is_bad_input(failing: str, complaint: Complaint) -> None:
     folder = f"{failing}/corpus"
     assert folder in complaint(
