@@ -503,8 +503,9 @@ def profile_command(
 ) -> int:
     """Profile what allocates, on the reference collector, for people to look at.
 
-    WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py, with a function
-    main(heap); a trace; or a recording, of which files are made without running anything.
+    WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py; a trace; or a
+    recording, of which files are made without running anything. A script needs a function
+    main(heap): gcfuzz profiles what it allocates in that heap, not Python's own memory.
     """
     from fuzz.profiling.choice import RecordingOptions, to_profile
     from fuzz.profiling.making import export_recording, make_profile
@@ -526,13 +527,20 @@ def profile_command(
 
 @cli.command("check")
 @target_options
-def check_command(choice: TargetChoice) -> int:
+@click.option("--verbose", is_flag=True, help="List all names: those a contract may have, too.")
+def check_command(choice: TargetChoice, verbose: bool) -> int:
     """Try each action and setting of a target's contract once, and say what is odd. In seconds."""
     from fuzz.sessions.handshake import shake_hands
-    from fuzz.terminal.report import print_handshake
+    from fuzz.terminal import report
 
-    hands = shake_hands(choice.make())
-    print_handshake(Screen(), hands)
+    try:
+        hands = shake_hands(choice.make())
+    except BadInputError as problem:
+        code = _complain(str(problem), BAD_INPUT)
+        if verbose:
+            report.print_known_names(Screen())
+        return code
+    report.print_handshake(Screen(), hands, choice.words, is_verbose=verbose)
     if hands.failures:
         return MISMATCH
     return INCONCLUSIVE if hands.untried else CLEAN

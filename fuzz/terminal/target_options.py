@@ -101,6 +101,12 @@ class TargetChoice(NamedTuple):
 
         return self.name_for(REFERENCE if self.options.source is None else INCMINIMARK)
 
+    @property
+    def words(self) -> list[str]:
+        """The same on the command line."""
+        is_implied = self.name is None or bool(self.options.command)
+        return [*([] if is_implied else ["--target", str(self.name)]), *self.options.words]
+
     def told_apart(self, value: str) -> TargetChoice:
         """The same, with what tells two such targets apart. Raises BadInputError."""
         import attrs
@@ -179,7 +185,7 @@ _OPTIONS = (
         "timeout_seconds",
         default="10s",
         show_default=True,
-        help="How long the program may take for an answer.",
+        help="How long the program may take for an answer; the first may take 30s, to start.",
     ),
     *_PATH_OPTIONS,
     click.option(

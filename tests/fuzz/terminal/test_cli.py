@@ -137,7 +137,7 @@ def test_an_unknown_engine_is_told_the_known_ones(complaint: Complaint) -> None:
 def test_a_name_that_is_nearly_right_is_put_right(
     arguments: str, meant: str, complaint: Complaint
 ) -> None:
-    assert f"; did you mean {meant}?" in complaint(*arguments.split())
+    assert f"; did you mean `{meant}`?" in complaint(*arguments.split())
 
 
 def test_names_that_are_many_are_not_all_told(complaint: Complaint) -> None:

@@ -82,7 +82,7 @@ def test_a_complaint_is_broken_between_words_in_a_terminal(
     assert run_command_line(["run", "--target", "referense"]) == BAD_INPUT
     *lines, last = capsys.readouterr().err.splitlines()
     assert all(len(line) <= 40 for line in lines)
-    assert "unknown target 'referense'; did you mean reference?" in " ".join(
+    assert "unknown target 'referense'; did you mean `reference`?" in " ".join(
         line.strip() for line in [*lines, last]
     )
 
