@@ -193,7 +193,9 @@ def test_without_ddtrace_it_is_said_what_to_install(tmp_path: Path) -> None:
     without = tmp_path / "python"
     without.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     without.chmod(0o755)
-    with pytest.raises(BadInputError, match=r"no ddtrace: pip install 'gcfuzz\[python-profilers\]'"):
+    with pytest.raises(
+        BadInputError, match=r"no ddtrace: pip install 'gcfuzz\[python-profilers\]'"
+    ):
         make_target(DDTRACE, TargetOptions(python=without)).start({})
 
 
