@@ -19,8 +19,8 @@ CORPUS = "gcfuzz_corpus"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What this plugin can be told."""
-    help_ = "the folder where machine_for saves what it finds, and whose traces are tests"
-    parser.addini(CORPUS, help_, default="corpus")
+    help_ = "the folder where machine_for saves failures, and whose traces are tests"
+    parser.addini(CORPUS, help_, default="gcfuzz-failures")
     group = parser.getgroup("gcfuzz")
     help_ = "search so long in each machine_for test, with gcfuzz's random engine: 30s, 10m"
     group.addoption("--gcfuzz-time", metavar="TIME", type=_seconds, help=help_)

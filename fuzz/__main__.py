@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 INCONCLUSIVE = 3
@@ -12,7 +13,8 @@ INCONCLUSIVE = 3
 
 def _leave(number: int, frame: FrameType | None) -> None:
     """While nothing has begun there is nothing to clean up."""
-    os.write(sys.stderr.fileno(), b"gcfuzz: interrupted\n")
+    with suppress(OSError):  # It may be closed.
+        os.write(2, b"gcfuzz: interrupted\n")
     os._exit(INCONCLUSIVE)
 
 
@@ -25,10 +27,11 @@ def main() -> None:
     ]
     for number in numbers:
         signal.signal(number, _leave)
-    from fuzz.terminal.cli import run_command_line
     from fuzz.terminal.streams import prepare_streams
 
     prepare_streams()
+    from fuzz.terminal.cli import run_command_line
+
     for number in numbers:
         # So that programs under test are ended with this one, whichever signal it is.
         signal.signal(number, signal.default_int_handler)

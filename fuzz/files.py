@@ -15,6 +15,8 @@ from pathlib import Path
 
 from fuzz.problems import BadInputError
 
+FAILURES_FOLDER = Path("gcfuzz-failures")
+"""Where failures are saved, unless the user names another folder."""
 FILE_BYTES_MAX = 2**26
 """A million actions in a trace have fewer, and what is made of them in memory may be thirty times
 as much."""

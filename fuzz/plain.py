@@ -65,6 +65,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def short_seconds(seconds: float) -> str:
+    """A time in at most four characters, up to 41 days, in the units of `--time`."""
+    for unit, size in (("h", 3600), ("m", 60)):
+        if seconds >= 1000 * size / 60:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
 def short(number: float) -> str:
     """A number in at most five characters."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 
+NAME_MAX = 100
+"""No name of this project has more characters; a wrong one may have a million."""
+
 
 def did_you_mean(wanted: str, names: Iterable[str]) -> str:
-    """The end of a message about a name that is none: the one that is most like it, if one is."""
+    """The end of a message about an unknown name: the known one that is most like it, if any is."""
     import difflib  # Few names are wrong.
 
-    close = difflib.get_close_matches(wanted, names, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = difflib.get_close_matches(wanted[:NAME_MAX], names, n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
 
 
 class BadInputError(Exception):

@@ -120,6 +120,6 @@ def test_the_plugin_finds_saves_and_replays_in_a_project_of_its_own(project: Pro
     [found] = project.failures("--gcfuzz-time=20s")
     assert "FAILURE 1: pointers / limit / " in found
     assert "← the culprit" in found
-    [saved] = (project.folder / "corpus").iterdir()
-    assert f"gcfuzz replay corpus/{saved.name} --command" in found
+    [saved] = (project.folder / "gcfuzz-failures").glob("*.jsonl")
+    assert f"gcfuzz replay gcfuzz-failures/{saved.name} --command" in found
     assert [f"FAILED {saved.name}" in each for each in project.failures()] == [True, True]

@@ -28,6 +28,10 @@ from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.sampled_run import PROFILED, Program, record
 
 MAIN = "main"
+WHAT_MAIN_IS = (
+    f"the script needs `def {MAIN}(heap)`: gcfuzz calls it and profiles what it allocates in that "
+    "gcmodel.Heap, which is not Python's own memory (docs/profiling.md has an example)"
+)
 MODULE = "gcfuzz_profiled"
 """The name of a script's module, whatever its file is called."""
 
@@ -90,14 +94,16 @@ def main_of(path: Path) -> Program:
         exec(code, vars(module))  # noqa: S102 - what the user asks for
     main: Program | None = getattr(module, MAIN, None)
     if not callable(main):
-        raise BadInputError(
-            f"{path}: has no function {MAIN}; write `def {MAIN}(heap)`, which allocates in "
-            "the gcmodel.Heap that it is given"
-        )
+        raise BadInputError(f"{path}: has no function {MAIN}; {WHAT_MAIN_IS}")
     if inspect.iscoroutinefunction(main) or inspect.isgeneratorfunction(main):
         raise BadInputError(
             f"{path}: {MAIN} does nothing when it is called; write a plain function"
         )
+    with suppress(ValueError):  # What Python cannot look into is called all the same.
+        try:
+            inspect.signature(main).bind(None)
+        except TypeError as problem:
+            raise BadInputError(f"{path}: {MAIN}: {problem}; {WHAT_MAIN_IS}") from problem
     return main
 
 

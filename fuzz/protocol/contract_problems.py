@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from fuzz.problems import did_you_mean
 from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import (
     DRAWN,
@@ -155,7 +156,7 @@ def _fields_of(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - any type
 def _unknown(key: str, names: Collection[str], known: Collection[str]) -> Iterator[str]:
     for name in names:
         if name not in known:
-            yield f"{key} lists {name!r}, which is unknown; known are {', '.join(known)}"
+            yield f"{key} lists {name!r}, which is unknown{did_you_mean(name, known)}"
 
 
 def _needed_by(name: str, contract: Contract) -> Iterator[str]:
@@ -186,7 +187,7 @@ def _problems_of_layout(layout: Layout) -> Iterator[str]:
         yield "layout has blocks beside other kinds, which could refer to one that was freed"
     for kind, each in layout.kinds.items():
         if kind not in KINDS:
-            yield f"layout has the unknown kind {kind!r}; known are {', '.join(KINDS)}"
+            yield f"layout has the unknown kind {kind!r}{did_you_mean(kind, KINDS)}"
         if each.item_bytes < (kind in KINDS_WITH_LENGTH):
             yield f"item_bytes of a {kind} is {each.item_bytes}; it is too small"
         if not 0 <= each.fixed_bytes <= layout.object_bytes_max:

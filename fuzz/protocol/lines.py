@@ -27,6 +27,7 @@ from typing import (
 
 import attrs
 
+from fuzz.problems import did_you_mean
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import problems_of
@@ -99,8 +100,8 @@ def _literal(kind: object) -> Callable[[object, object], object]:
 
     def structure(value: object, _: object) -> object:
         if value not in choices:
-            legal = ", ".join(map(str, choices))
-            raise _NotOneOfError(f"is {quoted(value)}; it must be one of {legal}")
+            legal = f"; it must be one of {', '.join(map(str, choices))}"
+            raise _NotOneOfError(f"is {quoted(value)}{did_you_mean(str(value), choices) or legal}")
         return value
 
     return structure
@@ -129,11 +130,14 @@ def structured(data: object, kind: type[T]) -> T:
         import cattrs
 
         mistakes = cattrs.transform_error(problem, format_exception=_told)
+        # A key that is missing may be one that is misspelt.
+        mistakes.sort(key=lambda mistake: not mistake.startswith(UNKNOWN))
         raise ValueError("; ".join(map(_with_place, mistakes))) from problem
 
 
-SUBJECT, UNKNOWN, AT = "it ", "the unknown key", " @ $"
-"""How a mistake begins that is told of its place, or in it, and what cattrs puts between them."""
+SUBJECT, UNKNOWN, LIKE, AT = "it ", "the unknown key", "; did you mean ", " @ $"
+"""How a mistake begins that is told of its place, or in it, how it may go on, and what cattrs puts
+between them."""
 
 
 def _told(problem: BaseException, kind: type | None) -> str:
@@ -146,7 +150,9 @@ def _told(problem: BaseException, kind: type | None) -> str:
         return f"{SUBJECT}is missing"
     if isinstance(problem, cattrs.ForbiddenExtraKeysError):
         keys = sorted(problem.extra_fields)
-        return f"{UNKNOWN}{'s' if len(keys) > 1 else ''} {', '.join(keys)}"
+        known = [field.name for field in attrs.fields(problem.cl)]
+        like = did_you_mean(keys[0], known) if len(keys) == 1 else ""
+        return f"{UNKNOWN}{'s' if len(keys) > 1 else ''} {', '.join(keys)}{like}"
     # Of an annotated type the annotation says nothing to whoever wrote the line.
     return cattrs.v.format_exception(problem, getattr(kind, "__origin__", kind))
 
@@ -158,7 +164,8 @@ def _with_place(mistake: str) -> str:
     if what.startswith(SUBJECT) and name:
         return f"{name} {what.removeprefix(SUBJECT)}"
     if what.startswith(UNKNOWN):
-        return f"{what} in {name}" if name else what
+        what, mark, like = what.partition(LIKE)
+        return f"{what}{f' in {name}' if name else ''}{mark}{like}"
     return mistake
 
 
@@ -261,7 +268,8 @@ def action_from_data(data: object) -> Action:
     fields = dict(as_object(data))
     name = fields.pop("do", None)
     if not isinstance(name, str) or name not in ACTIONS:
-        raise ValueError(f'"do" must name an action, and {quoted(name)} is none')
+        like = did_you_mean(name, ACTIONS) if isinstance(name, str) else ""
+        raise ValueError(f'"do" must name an action, and {quoted(name)} is none{like}')
     return _flat(fields, ACTIONS[name])
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when
+from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target
@@ -81,11 +82,17 @@ class Find:
 
 
 def open_folder(folder: Path) -> None:
-    """Make the corpus folder if it is missing. Raises BadInputError if that cannot be."""
+    """Make the corpus folder if it is missing. Raises BadInputError if that cannot be.
+
+    Git ignores the default folder: nobody commits it by accident.
+    """
     import tempfile
 
     try:
+        is_new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
+        if is_new and folder.name == FAILURES_FOLDER.name:
+            (folder / ".gitignore").write_text("*\n")
         tempfile.TemporaryFile(dir=folder).close()  # It can be written.
     except OSError as problem:
         raise BadInputError(

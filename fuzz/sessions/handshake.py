@@ -18,7 +18,7 @@ from fuzz.engines.random import RandomChoices
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.protocol.actions import ACTIONS
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Failure, Run, rerun
 from fuzz.sessions.reduce import reduce_failure
@@ -46,6 +46,8 @@ class Handshake:
     said: set[str] = attrs.Factory(set)
     """The fields in which something was said."""
     failures: dict[tuple[str, ...], Failure] = attrs.Factory(dict)
+    hung: set[str] = attrs.Factory(set)
+    """The actions that got no answer in time. They are not tried again, since each try waits."""
     is_cut: bool = False
     """Whether so much fails, or takes so long, that not all was tried."""
 
@@ -84,6 +86,8 @@ def shake_hands(target: Target) -> Handshake:
     is_late, is_reduced = after(SECONDS_MAX), after(REDUCE_SECONDS_MAX)
     for configuration, rules, seed in _traces(hands):
         failure = _try(hands, target, configuration, rules, RandomChoices(seed))
+        if failure is not None and failure.got.startswith(HANG):
+            hands.hung.add(failure.action)
         if failure is not None and failure.identity not in hands.failures:
             hands.failures[failure.identity] = reduce_failure(target, failure, is_reduced)
         hands.is_cut = len(hands.failures) >= FAILURES_MAX or is_late()
@@ -144,7 +148,7 @@ def _try(
 
 def _perform(hands: Handshake, run: Run, rule: Rule, choices: Choices) -> None:
     subjects = rule.subjects(run.situation)
-    if not subjects:
+    if not subjects or rule.name in hands.hung:
         return
     hands.tried.add(rule.name)
     try:

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fuzz.files import FAILURES_FOLDER
 from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.terminal.addresses import PathOrAddress, stand_in_at, told
-from fuzz.terminal.streams import Screen, in_columns
+from fuzz.terminal.streams import Screen, in_columns, lost_output
 from fuzz.terminal.target_options import (
     PATH,
     OneOf,
@@ -35,6 +36,7 @@ from fuzz.terminal.target_options import (
     chunk_range,
     duration_option,
     part,
+    path_options,
     target_options,
     without_option,
 )
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
     from fuzz.sessions.session_events import Finished, Listener
+    from fuzz.targets import TargetOptions
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
@@ -54,10 +57,11 @@ SEED_BYTES = 4
 """Of a seed that nobody gave."""
 SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 REPEATS_MAX = 1_000_000
-SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
-"""Of open files, of processes, of memory."""
+SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EFBIG}
+"""Of open files, of processes, of memory, of disks."""
 PLACE = PathOrAddress()
 FILE = click.Path(path_type=Path, dir_okay=False)
+STANDARD_OUTPUT = Path("-")
 
 
 engine_option = click.option(
@@ -110,9 +114,9 @@ def cli() -> None:
 @click.option("--part", metavar="K/N", type=part, help="Run the third of sixteen parts: 3/16.")
 @click.option("--resume", is_flag=True, help="Go on where such a session stopped.")
 @corpus_option(
-    default=Path("corpus"),
+    default=FAILURES_FOLDER,
     show_default=True,
-    help="Where finds are saved: a folder, made if missing, or s3://bucket/night.",
+    help="Where failures are saved: a folder, created if missing, or s3://bucket/night.",
 )
 @click.option("--summary", type=FILE, help="Write a summary as JSON.")
 @click.option("-x", "stops_first", is_flag=True, help="Stop after the first failure.")
@@ -379,7 +383,8 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     "page_path",
     metavar="OUT",
     type=FILE,
-    help="Write a page to step through in a browser instead, with the objects as a graph.",
+    help="Write a page to step through in a browser instead, with the objects as a graph; "
+    "- for standard output.",
 )
 def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) -> int:
     """Show a trace step by step, each with what came of it and a picture of the nursery."""
@@ -393,6 +398,8 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     if page_path is not None:
         _check_other(page_path, path)
         code = _write_page(page_path, title, trace.header, steps)
+        if page_path == STANDARD_OUTPUT:
+            return code
     else:
         code = _explain(title, steps)
     if code == CLEAN:
@@ -436,8 +443,11 @@ def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -
     from fuzz.terminal.explain_page import fails, make_page, render
 
     page = make_page(title, header.config, steps)
-    write_text(path, render(page))
-    Screen().print(f"{path}: open it in a browser to step through {page['title']}")
+    if path == STANDARD_OUTPUT:
+        click.echo(render(page).encode(), nl=False)
+    else:
+        write_text(path, render(page))
+        Screen().print(f"{path}: open it in a browser to step through {page['title']}")
     return MISMATCH if fails(page) else CLEAN
 
 
@@ -493,8 +503,9 @@ def profile_command(
 ) -> int:
     """Profile what allocates, on the reference collector, for people to look at.
 
-    WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py, with a function
-    main(heap); a trace; or a recording, of which files are made without running anything.
+    WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py; a trace; or a
+    recording, of which files are made without running anything. A script needs a function
+    main(heap): gcfuzz profiles what it allocates in that heap, not Python's own memory.
     """
     from fuzz.profiling.choice import RecordingOptions, to_profile
     from fuzz.profiling.making import export_recording, make_profile
@@ -516,13 +527,20 @@ def profile_command(
 
 @cli.command("check")
 @target_options
-def check_command(choice: TargetChoice) -> int:
+@click.option("--verbose", is_flag=True, help="List all names: those a contract may have, too.")
+def check_command(choice: TargetChoice, verbose: bool) -> int:
     """Try each action and setting of a target's contract once, and say what is odd. In seconds."""
     from fuzz.sessions.handshake import shake_hands
-    from fuzz.terminal.report import print_handshake
+    from fuzz.terminal import report
 
-    hands = shake_hands(choice.make())
-    print_handshake(Screen(), hands)
+    try:
+        hands = shake_hands(choice.make())
+    except BadInputError as problem:
+        code = _complain(str(problem), BAD_INPUT)
+        if verbose:
+            report.print_known_names(Screen())
+        return code
+    report.print_handshake(Screen(), hands, choice.words, is_verbose=verbose)
     if hands.failures:
         return MISMATCH
     return INCONCLUSIVE if hands.untried else CLEAN
@@ -644,11 +662,18 @@ def report_command(
     is_flag=True,
     help="List the real ones that can be run here, each with its version, and what others need.",
 )
-def targets_command(available: bool) -> int:
+@path_options
+def targets_command(available: bool, paths: TargetOptions) -> int:
     """List the targets, their settings, and the bugs that can be planted."""
-    from fuzz.terminal.tables import print_available, print_targets
+    from fuzz.targets import NO_OPTIONS
+    from fuzz.terminal import tables
 
-    (print_available if available else print_targets)(Screen().console)
+    if available:
+        tables.print_available(Screen().console, paths)
+    elif paths != NO_OPTIONS:
+        raise BadInputError(f"{paths.words[0]} needs --available")
+    else:
+        tables.print_targets(Screen().console)
     return CLEAN
 
 
@@ -671,7 +696,11 @@ def run_command_line(arguments: list[str]) -> int:
         code = _complain("interrupted", INCONCLUSIVE)
     except Exception as problem:  # noqa: BLE001 - whatever is left
         code = _unforeseen(problem)
-    return code if isinstance(code, int) else CLEAN
+    code = code if isinstance(code, int) else CLEAN
+    why = lost_output()
+    if why is not None and code != HARNESS_BUG:
+        return _complain(f"standard output: {why}; the command went on without it", BAD_INPUT)
+    return code
 
 
 def _complain(message: str, code: int) -> int:
@@ -694,11 +723,10 @@ def _unforeseen(problem: Exception) -> int:
 
     The system names a file only in an answer to its name.
     """
-    if isinstance(problem, OSError) and (problem.filename or problem.errno == errno.ENOSPC):
-        where = problem.filename or "standard output"
-        return _complain(f"{where}: {problem.strerror}", BAD_INPUT)
+    if isinstance(problem, OSError) and problem.filename:
+        return _complain(f"{problem.filename}: {problem.strerror}", BAD_INPUT)
     if isinstance(problem, OSError) and problem.errno in SHORTAGES:
-        return _complain(f"{problem.strerror}; see `ulimit -a`", BAD_INPUT)
+        return _complain(f"{problem.strerror}; see `ulimit -a` and `df`", BAD_INPUT)
     import traceback
 
     _complain_at_length("".join(traceback.format_exception(problem)))

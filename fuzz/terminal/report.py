@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,9 @@ import attrs
 from fuzz.plain import counted, shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.actions import ACTIONS, NAMES, Action
+from fuzz.protocol.contract_problems import KINDS, OF_PROMISES
+from fuzz.protocol.observation import FIELDS, HANG
 from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
 from fuzz.targets import PROGRAMS, TargetOptions
@@ -163,8 +165,16 @@ def print_replays(
     return failed, unusable
 
 
-def print_handshake(screen: Screen, hands: Handshake) -> None:
-    """What came of trying each action and setting once: the failures, and what is odd."""
+def print_handshake(
+    screen: Screen, hands: Handshake, target: Sequence[str], *, is_verbose: bool
+) -> None:
+    """What came of trying each action and setting once, and what to do next.
+
+    The first line of a check that failed is the first failure, the last line of one that did not is
+    a session's command; `target` are the words that name the target there.
+    """
+    for line in _what_to_fix([*hands.failures.values()]):
+        screen.print(line, "bold red")
     for number, failure in enumerate(hands.failures.values(), 1):
         title = f"FAILURE {number}: {' / '.join(failure.identity)}"
         print_failure(screen, title, failure, replay=None)
@@ -172,12 +182,43 @@ def print_handshake(screen: Screen, hands: Handshake) -> None:
     values = f"{counted(settings, 'setting')} with {counted(hands.values, 'value')}"
     cut = ", and the rest not tried" if hands.is_cut else ""
     screen.print(f"tried {tried}, {values}: {counted(len(hands.failures), 'failure')}{cut}")
+    others = hands.unpromised_actions
+    if others and not is_verbose:
+        others = [f"{counted(len(others), 'action')} (--verbose lists them)"]
     for what, names in (
         ("judged by the oracles", hands.judges),
-        ("promised, and not tried, or never legal", hands.untried),
-        ("promised, and said nothing", hands.silent_fields),
-        ("told and not promised, so judged by nobody", hands.unpromised_fields),
-        ("actions not promised, so never asked for", hands.unpromised_actions),
+        ("promised, but not tried, or never legal", hands.untried),
+        ("promised, but never reported", hands.silent_fields),
+        ("reported, but not promised, so no oracle judges it", hands.unpromised_fields),
+        ("not promised, so never tried", others),
     ):
         if names:
             screen.print(f"{what}: {', '.join(names)}")
+    if not (hands.failures or hands.untried):
+        words = map(shell_word, ["gcfuzz", "run", *target, "--time", "10m"])
+        screen.print_command("next:", [*words], "bold")
+
+
+def _what_to_fix(failures: Sequence[Failure]) -> Iterator[str]:
+    """The first failure in a line: what is wrong, and what to do."""
+    for failure in failures[:1]:
+        more = f"{len(failures)} failures; the first: " if len(failures) > 1 else ""
+        what = failure.got
+        if failure.field != "error":
+            field = failure.where or failure.field
+            what = f"{field}: expected {failure.expected}, got {failure.got} ({failure.why})"
+        action = "make it answer, or allow more with --timeout"
+        if not failure.got.startswith(HANG):
+            action = "fix the program or its contract"
+        yield f"{more}{failure.action}: {what}; {action}, then check again"
+
+
+def print_known_names(screen: Screen) -> None:
+    """The names that a contract may list."""
+    for what, names in (
+        ("actions", ACTIONS),
+        ("observes", FIELDS),
+        ("promises", OF_PROMISES),
+        ("kinds of the layout", KINDS),
+    ):
+        screen.print(f"known {what}: {', '.join(names)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fuzz.plain import PLAIN_SECONDS, counted, short
+from fuzz.plain import PLAIN_SECONDS, counted, short, short_seconds
 from fuzz.run import BROKE, CHANGES, Failure
 from fuzz.sessions import record, session_events
 from fuzz.sessions.compare import Before, contract_changes
@@ -183,19 +183,16 @@ def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[s
 
 
 def _progress_line(progress: session_events.Progress) -> str:
-    totals = progress.totals
-    speed = totals.actions / max(progress.seconds, 0.001)
-    several = f"{progress.reducing} " if progress.reducing > 1 else ""
-    tries = f"reducing {several}... {short(progress.tries)} tries"
+    """One line of at most 80 columns. While failures are reduced their tries replace the speed."""
+    speed = progress.totals.actions / max(progress.seconds, 0.001)
+    several = f" {progress.reducing}" if progress.reducing > 1 else ""
+    tries = f"reducing{several}: {short(progress.tries)} tries"
     return " · ".join(
         [
-            f"{progress.seconds:.0f} s",
+            short_seconds(progress.seconds),
             counted(progress.failures, "failure"),
-            *([tries] if progress.reducing else []),
-            f"{short(totals.traces)} traces",
-            f"{short(speed)} actions/s",
-            f"{short(totals.samples)} samples",
+            tries if progress.reducing else f"{short(speed)} actions/s",
             f"probes {progress.reached}/{progress.probes}",
-            f"last new {progress.seconds_since_new:.0f} s ago",
+            f"new {short_seconds(progress.seconds_since_new)} ago",
         ]
     )

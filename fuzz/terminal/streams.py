@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -19,35 +20,64 @@ if TYPE_CHECKING:
 
 
 class _Descriptor(io.FileIO):
-    """Bytes to a reader who may leave, as `head` does: then the rest of them goes nowhere."""
+    """Bytes to a place that may stop taking them: then the rest of them goes nowhere.
+
+    A reader that leaves, as `head` does, is no problem. Anything else is: a full disk, for example.
+    """
+
+    problem: OSError | None = None
 
     def write(self, data: Any, /) -> int:  # noqa: ANN401 - whatever has bytes
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as problem:
+            if not isinstance(problem, BrokenPipeError):
+                self.problem = problem
             with Path(os.devnull).open("wb") as nowhere:
                 os.dup2(nowhere.fileno(), self.fileno())
             return super().write(data)
 
 
 def prepare_streams() -> None:
-    """Let nothing that is printed change how a command ends: no reader, and no letter."""
-    sys.stdout = _prepared(sys.stdout)
-    sys.stderr = _prepared(sys.stderr)
+    """Let no failed write and no letter end a command: it goes on without that stream."""
+    _occupy_standard_descriptors()
+    sys.stdout = _prepared(sys.stdout, 1)
+    sys.stderr = _prepared(sys.stderr, 2)
 
 
-def _prepared(stream: TextIO) -> TextIO:
-    """A stream of the same descriptor, or the same where there is none."""
-    if not isinstance(stream, io.TextIOWrapper):
-        return stream
-    stream.flush()
+def _occupy_standard_descriptors() -> None:
+    """Open those that are closed, or a file of the session would get the descriptor.
+
+    They are open for reading only, so that a write fails as it does on a closed one.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # The system takes the lowest free one.
+
+
+def _prepared(stream: TextIO | None, descriptor: int) -> TextIO:
+    """A stream of that descriptor; Python has none for one that was closed at the start."""
+    if stream is not None:
+        stream.flush()
     return io.TextIOWrapper(
-        io.BufferedWriter(_Descriptor(stream.fileno(), "w", closefd=False)),
-        encoding=stream.encoding,
+        io.BufferedWriter(_Descriptor(descriptor, "w", closefd=False)),
+        encoding="utf-8" if stream is None else stream.encoding,
         errors="replace",  # Not every terminal has an arrow.
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
+        line_buffering=getattr(stream, "line_buffering", False),
+        write_through=getattr(stream, "write_through", False),
     )
+
+
+def lost_output() -> str | None:
+    """Why a part of standard output could not be written, if any could not."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    problem = raw.problem if isinstance(raw, _Descriptor) else None
+    if problem is None:
+        return None
+    return "closed" if problem.errno == errno.EBADF else problem.strerror
 
 
 def in_columns(line: str, columns: int, indent: int = 2) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.progress import Progress as Bar
@@ -21,7 +22,7 @@ from fuzz.protocol.target import contract_of
 from fuzz.run import Reaching
 from fuzz.sessions.hunt import Record
 from fuzz.sessions.reach import Reached
-from fuzz.targets import PROCESS, REFERENCE, make_target
+from fuzz.targets import INCMINIMARK, PROCESS, REFERENCE, TargetOptions, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.targets.references.kin import REFERENCES
 from fuzz.terminal.report import describe_action, describe_configuration, print_failure
@@ -192,8 +193,11 @@ def print_targets(console: Console) -> None:
             console.print(Padding(line, (0, 0, 0, 4)))
 
 
-def print_available(console: Console) -> None:
-    """Which of the targets that are somebody else's can be run here, and what the rest need."""
+def print_available(console: Console, paths: TargetOptions) -> None:
+    """Which of the targets that are somebody else's can be run here, and what the rest need.
+
+    `paths` says where they lie, as for `run`.
+    """
     table = Table(box=None, pad_edge=False)
     for name in ("target", "version", "what to install"):
         table.add_column(name, overflow="fold")
@@ -202,10 +206,21 @@ def print_available(console: Console) -> None:
         if name == PROCESS:
             continue
         try:
-            table.add_row(name, contract_of(make_target(name)).version)
+            table.add_row(name, _version_of(name, paths))
         except BadInputError as problem:
             table.add_row(name, Text("none", "red"), str(problem))
     console.print(table)
+
+
+def _version_of(name: str, paths: TargetOptions) -> str:
+    """Raises BadInputError if the target cannot be run."""
+    try:
+        return contract_of(make_target(name, paths)).version
+    except BadInputError:
+        if name != INCMINIMARK or paths.python is None:
+            raise
+    # --python may be the one that has a profiler, and no Python 2.7.
+    return _version_of(name, attrs.evolve(paths, python=None))
 
 
 def _print_entry(console: Console, name: str, what: str) -> None:

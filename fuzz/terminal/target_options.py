@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
@@ -25,6 +25,8 @@ TIMEOUT_SECONDS_MAX = 120.0
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 BYTES_PER_UNIT = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
 PATH = click.Path(path_type=Path)
+Option: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
+"""What adds an option to a command."""
 
 
 class OneOf(click.Choice[str]):
@@ -99,6 +101,12 @@ class TargetChoice(NamedTuple):
 
         return self.name_for(REFERENCE if self.options.source is None else INCMINIMARK)
 
+    @property
+    def words(self) -> list[str]:
+        """The same on the command line."""
+        is_implied = self.name is None or bool(self.options.command)
+        return [*([] if is_implied else ["--target", str(self.name)]), *self.options.words]
+
     def told_apart(self, value: str) -> TargetChoice:
         """The same, with what tells two such targets apart. Raises BadInputError."""
         import attrs
@@ -155,6 +163,9 @@ PATHS = {
     "node": "The Node of v8.  [default: the one on PATH]",
 }
 """The options that say where a target lies."""
+_PATH_OPTIONS = [
+    click.option(f"--{name}", metavar="PATH", type=PATH, help=what) for name, what in PATHS.items()
+]
 _OPTIONS = (
     click.option(
         "--target",
@@ -174,12 +185,9 @@ _OPTIONS = (
         "timeout_seconds",
         default="10s",
         show_default=True,
-        help="How long the program may take for an answer.",
+        help="How long the program may take for an answer; the first may take 30s, to start.",
     ),
-    *(
-        click.option(f"--{name}", metavar="PATH", type=PATH, help=what)
-        for name, what in PATHS.items()
-    ),
+    *_PATH_OPTIONS,
     click.option(
         "--check-invariants",
         is_flag=True,
@@ -214,8 +222,25 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             name = PROCESS
         return command(*arguments, choice=TargetChoice(name, chosen), **options)
 
-    # As decorators are applied, the last one first.
-    return functools.reduce(lambda made, option: option(made), reversed(_OPTIONS), with_choice)
+    return _decorated(with_choice, _OPTIONS)
+
+
+def path_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options that say where targets lie, and pass them as one `paths`."""
+
+    @functools.wraps(command)
+    def with_paths(*arguments: Any, **options: Any) -> int:  # noqa: ANN401 - the command's own
+        from fuzz.targets import TargetOptions
+
+        paths = TargetOptions(**{each: options.pop(each) for each in PATHS})
+        return command(*arguments, paths=paths, **options)
+
+    return _decorated(with_paths, _PATH_OPTIONS)
+
+
+def _decorated(command: Callable[..., int], options: Sequence[Option]) -> Callable[..., int]:
+    """The command with these options, in that order in its help."""
+    return functools.reduce(lambda made, option: option(made), reversed(options), command)
 
 
 def _words_of(program: str | None) -> tuple[str, ...]:

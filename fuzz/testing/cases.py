@@ -22,6 +22,7 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.machine import MachineEngine, SuiteMachine, found_by, suite_settings
 from fuzz.engines.random import RandomEngine
+from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target
@@ -61,8 +62,8 @@ class MachineTestCase(unittest.TestCase):
     machine: ClassVar[type[SuiteMachine]]
     settings: Any
     """Hypothesis's."""
-    corpus_folder = Path("corpus")
-    """Where finds are saved; made if missing. What is there is tried first."""
+    corpus_folder = FAILURES_FOLDER
+    """Where failures are saved; created if missing. The traces there are tried first."""
     session_seconds: float | None = None
     """With this the random engine searches instead, so long or until it finds something."""
 

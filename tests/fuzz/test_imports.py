@@ -60,7 +60,8 @@ HARNESS = {
     "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol run "
     "sessions targets targets.bugs targets.references version words",
-    "fuzz.testing": "cancellation drawing engines problems protocol run sessions targets terminal",
+    "fuzz.testing": "cancellation drawing engines files problems protocol run sessions targets "
+    "terminal",
 }
 """The rooms of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing_extensions import override
 
 from fuzz.cancellation import Cancelled
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, did_you_mean
 from fuzz.protocol import lines
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, problem_of_configuration
@@ -37,6 +37,14 @@ AHEAD_STEP = 8
 """So many at a time: the program carries them out while the next ones are drawn."""
 PROCESSES_MAX = 16
 """So many are kept, where settings are settled when one begins."""
+
+
+class WrongContractError(BrokenConversationError):
+    """The program answered a header with a contract that has a mistake."""
+
+    def __init__(self, line: bytes, problem: ValueError) -> None:
+        super().__init__(_garbage_text(line, problem))
+        self.why = f"contract: {str(problem).removeprefix('contract: ')}"
 
 
 class TraceState(Enum):
@@ -169,6 +177,10 @@ class ProcessTarget(FullTarget):
             if is_told:
                 raise BadInputError(f"the target {self.name}: {why}") from problem
             command = " ".join(self._command)
+            if isinstance(problem, WrongContractError):
+                raise BadInputError(
+                    f"{command}: {problem.why} (docs/protocol.md defines a contract)"
+                ) from problem
             raise BadInputError(
                 f"{command}: does not answer a header with a contract (docs/protocol.md): {problem}"
             ) from problem
@@ -280,7 +292,8 @@ class ProcessTarget(FullTarget):
         data = lines.as_object(lines.from_line(line))
         if not data.keys() <= self._fields:
             unknown = min(data.keys() - self._fields)
-            raise ValueError(f"the contract observes no {unknown}")
+            like = did_you_mean(unknown, self._fields)
+            raise ValueError(f"the contract observes no {unknown}{like}")
         return lines.observation_from_data(data)
 
     def _send_ahead(self, conversation: Conversation) -> None:
@@ -382,9 +395,13 @@ def _too_much(line: bytes) -> str:
 def _contract_in(line: bytes) -> Contract:
     """The contract in a line. Raises BrokenConversationError."""
     try:
-        return lines.contract_from_data(_promise_in(line))
+        promise = _promise_in(line)
     except ValueError as problem:
         raise _garbage(line, problem) from problem
+    try:
+        return lines.contract_from_data(promise)
+    except ValueError as problem:
+        raise WrongContractError(line, problem) from problem
 
 
 def _promise_in(line: bytes) -> object:
@@ -399,7 +416,11 @@ def _promise_in(line: bytes) -> object:
 
 def _garbage(line: bytes, problem: ValueError) -> BrokenConversationError:
     """What a line is that cannot be read."""
-    return BrokenConversationError(f"garbage: {problem}: {_excerpt(line)}")
+    return BrokenConversationError(_garbage_text(line, problem))
+
+
+def _garbage_text(line: bytes, problem: ValueError) -> str:
+    return f"garbage: {problem}: {_excerpt(line)}"
 
 
 def _in_one_line(text: str) -> str:

@@ -34,14 +34,13 @@ from fuzz.targets.python_profilers.profiler_target import (
     ProfilerTarget,
     ToldSample,
 )
-from fuzz.targets.python_profilers.profilers import DDTRACE, DDTRACE_AS_DOCUMENTED
+from fuzz.targets.python_profilers.profilers import DDTRACE, DDTRACE_AS_DOCUMENTED, HOW_TO_INSTALL
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-HOW_TO_INSTALL = "pip install ddtrace==4.16.0, or name a Python that has it with --python"
 INTERVALS = Range(256, 2**17 - 1)
 SETTINGS = (Setting("period_bytes", 4096, INTERVALS),)
 NOTHING_ELSE = {

@@ -10,6 +10,9 @@ from fuzz.problems import BadInputError
 
 SCALENE, SCALENE_AS_DOCUMENTED = "scalene", "scalene-as-documented"
 DDTRACE, DDTRACE_AS_DOCUMENTED = "ddtrace", "ddtrace-as-documented"
+HOW_TO_INSTALL = (
+    "pip install 'gcfuzz[python-profilers]', or name a Python that has it with --python"
+)
 PROFILERS = (SCALENE, SCALENE_AS_DOCUMENTED, DDTRACE, DDTRACE_AS_DOCUMENTED)
 
 
@@ -20,7 +23,10 @@ def driver_command(name: str, python: Path | None = None) -> tuple[str, ...]:
     where this one cannot read what ddtrace writes.
     """
     if name in (DDTRACE, DDTRACE_AS_DOCUMENTED) and not _can_decompress():
-        raise BadInputError("what ddtrace writes cannot be read: pip install backports.zstd")
+        raise BadInputError(
+            "what ddtrace writes cannot be read without backports.zstd: "
+            "pip install 'gcfuzz[python-profilers]', or backports.zstd alone"
+        )
     profiler = name.removesuffix("-as-documented")
     interpreter = sys.executable if python is None else str(python)
     return sys.executable, "-m", f"{__package__}.{profiler}_driver", name, interpreter

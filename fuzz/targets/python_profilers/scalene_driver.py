@@ -30,9 +30,8 @@ from fuzz.targets.python_profilers.profiler_target import (
     ProfilerTarget,
     ToldSample,
 )
-from fuzz.targets.python_profilers.profilers import SCALENE, SCALENE_AS_DOCUMENTED
+from fuzz.targets.python_profilers.profilers import HOW_TO_INSTALL, SCALENE, SCALENE_AS_DOCUMENTED
 
-HOW_TO_INSTALL = "pip install scalene==2.4.0, or name a Python that has it with --python"
 LIBRARY = "libscalene.so"
 WINDOWS = (512, 4096, 4096, 32_768, 262_144)
 SMALL_CLASSES = tuple(range(8, 513, 8))

@@ -519,11 +519,15 @@ def test_an_export_that_fails_keeps_the_recording_and_says_where(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("def man(heap):\n    pass\n", "nodes.py: has no function main"),
+        (
+            "def man(heap):\n    pass\n",
+            "nodes.py: has no function main; the script needs `def main(heap)`: gcfuzz calls it",
+        ),
         ("def main(heap):\n    heap.free(3)\n", "nodes.py:2: IndexError: list assignment"),
         ("def main(heap)\n", "nodes.py:1: SyntaxError: expected ':'"),
         ("import sys\nsys.exit(3)\n", "nodes.py:2: SystemExit: 3"),
-        ("def main():\n    pass\n", "nodes.py: TypeError: main() takes 0 positional"),
+        ("def main():\n    pass\n", "nodes.py: main: too many positional arguments; the"),
+        ("def main(heap, size):\n    pass\n", "main: missing a required argument: 'size'; the"),
         ("class Stop(BaseException): pass\ndef main(heap):\n    raise Stop", "nodes.py:3: "),
         ("def main(heap):\n    eval('1 +')\n", "nodes.py:2: SyntaxError"),
         ("class E(Exception):\n    __str__ = None\ndef main(heap):\n    raise E", "nodes.py:4: "),

@@ -48,9 +48,15 @@ def test_a_contract_is_read_as_it_was_written(reference: Target) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"actions": ("alocate_node",)}, "actions lists 'alocate_node', which is unknown"),
+        (
+            {"actions": ("alocate_node",)},
+            "actions lists 'alocate_node', which is unknown; did you mean `allo",
+        ),
         ({"actions": ()}, "actions is empty"),
-        ({"observes": ("sample",)}, "observes lists 'sample', which is unknown"),
+        (
+            {"observes": ("sample",)},
+            "observes lists 'sample', which is unknown; did you mean `samples`?",
+        ),
         ({"nursery_bytes": 0}, "nursery_bytes is 0; it must be at least 1"),
         ({"pins_max": -1}, "pins_max is -1; it must be at least 0"),
         ({"survivor_bytes": -1}, "survivor_bytes is -1; it must be at least 0"),
@@ -257,7 +263,7 @@ WITH_OTHERS = "streams means nothing with context_bytes, buffers, first_bytes or
         ({"unit_bytes": 0}, "unit_bytes is 0; it must be at least 1, and divide all period_bytes"),
         ({"unit_bytes": 3}, "unit_bytes is 3; it must be at least 1, and divide all period_bytes"),
         ({"streams": "one"}, "postponed and renewed_by mean nothing unless streams is places"),
-        ({"postponed": ("cat",)}, "postponed lists 'cat', which is unknown; known are"),
+        ({"postponed": ("cat",)}, "postponed lists 'cat', which is unknown"),
         ({"distances": "period"}, ALL_SAMPLES),
         ({"seeds": (1, 2)}, ALL_SAMPLES),
         ({"surplus": "dropped", "samples_per_allocation": "one"}, ALL_SAMPLES),

@@ -60,12 +60,25 @@ def test_an_unknown_key_is_told_with_its_place(contract: Contract) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rule", "complaint"),
+    [
+        ({"distance": "period"}, "the unknown key distance in sampling; did you mean `distances`?"),
+        ({"disabling": ["drp"]}, 'sampling.disabling is "drp"; did you mean `drop`?'),
+    ],
+)
+def test_a_misspelt_key_or_word_is_reported_with_what_was_meant(
+    rule: dict[str, object], complaint: str, contract: Contract
+) -> None:
+    assert complaint_of_contract(contract, rule) == complaint
+
+
+@pytest.mark.parametrize(
     ("action", "complaint"),
     [
         ({"do": "malloc", "size_bytes": 1, "foo": 1}, "the unknown key foo"),
         ({"do": "malloc", "size_bytes": 1, "foo": 1, "bar": 1}, "the unknown keys bar, foo"),
         ({"do": "malloc"}, "size_bytes is missing"),
-        ({"do": "malloc", "foo @ $.bar": 1}, "size_bytes is missing; the unknown key foo @ $.bar"),
+        ({"do": "malloc", "foo @ $.bar": 1}, "the unknown key foo @ $.bar; size_bytes is missing"),
     ],
 )
 def test_a_key_too_many_or_too_few_is_told(action: dict[str, object], complaint: str) -> None:

@@ -162,10 +162,16 @@ def test_a_version_that_only_equals_the_known_one_is_bad_input(version: str) -> 
     assert problem.startswith("some.jsonl:1: ")
 
 
-@pytest.mark.parametrize("name", ['"fly"', "null", "1", "true", '"Free"', "[]", "{}"])
+@pytest.mark.parametrize("name", ['"fly"', "null", "1", "true", "[]", "{}"])
 def test_an_unknown_action_is_bad_input(name: str) -> None:
     problem = problem_of(f'{HEADER}{{"do": {name}}}\n')
     assert problem == f'some.jsonl:2: "do" must name an action, and {name} is none'
+
+
+def test_a_misspelt_action_is_reported_with_what_was_meant() -> None:
+    assert problem_of(f'{HEADER}{{"do": "Free"}}\n').endswith(
+        '"Free" is none; did you mean `free`?'
+    )
 
 
 def test_a_line_that_names_no_action_is_bad_input() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import attrs
 import pytest
 
 from fuzz.protocol.actions import ACTIONS, Action, AllocateString
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import Target
 from fuzz.sessions.handshake import FAILURES_MAX, Handshake, shake_hands
 from fuzz.targets import make_target
@@ -19,6 +22,7 @@ from fuzz.terminal.report import print_handshake
 from fuzz.terminal.streams import Screen
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
+COUNTER = Path(__file__).parents[3] / "examples" / "python" / "counter.py"
 ACTIONS_PROMISED = ("allocate_node", "allocate_string", "free", "collect_minor", "check_heap")
 
 
@@ -55,8 +59,17 @@ class OnlyAllocates(Odd):
         return super().perform(action) if action.allocates else Observation(error="Broken: all")
 
 
+class StringsHang(Odd):
+    """It does not answer the allocation of a string in time."""
+
+    def perform(self, action: Action) -> Observation:
+        if isinstance(action, AllocateString):
+            return Observation(error=f"{HANG}: no answer within 1 s")
+        return super().perform(action)
+
+
 def told(target: Target, capsys: pytest.CaptureFixture[str]) -> str:
-    print_handshake(Screen(), shake_hands(target))
+    print_handshake(Screen(), shake_hands(target), [], is_verbose=False)
     return capsys.readouterr().out
 
 
@@ -96,26 +109,32 @@ def test_an_action_is_tried_with_all_that_it_can_be_asked_for() -> None:
 def test_where_all_is_broken_not_all_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
     hands = shake_hands(OnlyAllocates({}))
     assert len(hands.failures) == FAILURES_MAX
-    print_handshake(Screen(), hands)
+    print_handshake(Screen(), hands, [], is_verbose=False)
     assert f": {FAILURES_MAX} failures, and the rest not tried" in capsys.readouterr().out
+
+
+def test_an_action_that_hangs_is_not_tried_again() -> None:
+    hands = shake_hands(StringsHang({"actions": ACTIONS_PROMISED, "observes": ("minors",)}))
+    assert [failure.action for failure in hands.failures.values()] == ["allocate_string"]
+    assert hands.untried == []
 
 
 def test_what_is_said_and_not_promised_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     promises = {"actions": ACTIONS_PROMISED, "observes": ("minors", "size")}
     lines = told(Odd(promises), capsys).splitlines()
-    (line,) = [each for each in lines if each.startswith("told and not promised")]
+    (line,) = [each for each in lines if each.startswith("reported, but not promised")]
     assert "graph" in line
     assert "size" not in line
 
 
 def test_what_is_promised_and_never_said_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     promises = {"actions": ACTIONS_PROMISED, "observes": ("minors", "identity")}
-    assert "promised, and said nothing: identity\n" in told(Odd(promises), capsys)
+    assert "promised, but never reported: identity\n" in told(Odd(promises), capsys)
 
 
 def test_an_action_that_is_never_legal_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     promises = {"actions": (*ACTIONS_PROMISED, "unpin"), "observes": ("minors",)}
-    assert "promised, and not tried, or never legal: unpin\n" in told(Odd(promises), capsys)
+    assert "promised, but not tried, or never legal: unpin\n" in told(Odd(promises), capsys)
 
 
 # The command.
@@ -135,3 +154,64 @@ def test_the_exit_code_is_as_elsewhere(
 ) -> None:
     assert run_command_line(["check", *arguments.split()]) == code
     assert (": 0 failures" in capsys.readouterr().out) is (code == CLEAN)
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Callable[[str, str], str]:
+    """The command of the counter in Python, with other words in its source."""
+
+    def change(old: str, new: str) -> str:
+        source = COUNTER.read_text()
+        assert old in source
+        path = tmp_path / "counter.py"
+        path.write_text(source.replace(old, new))
+        return f"{sys.executable} {path}"
+
+    return change
+
+
+def test_a_misspelt_contract_gets_one_line_that_names_what_was_meant(
+    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = counter('["samples", "size"]', '["sampels", "size"]')
+    assert run_command_line(["check", "--command", command]) == BAD_INPUT
+    out, err = capsys.readouterr()
+    problem = "contract: observes lists 'sampels', which is unknown; did you mean `samples`?"
+    assert err == f"gcfuzz: {command}: {problem} (docs/protocol.md defines a contract)\n"
+    assert out == ""
+
+
+def test_a_check_that_is_verbose_lists_the_known_names(
+    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = counter('"free", ', '"freee", ')
+    assert run_command_line(["check", "--verbose", "--command", command]) == BAD_INPUT
+    assert "known actions: allocate_node, " in capsys.readouterr().out
+
+
+def test_the_first_line_of_a_failed_check_says_what_is_wrong_and_what_to_do(
+    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = counter('{"samples": samples', '{"sampels": samples')
+    assert run_command_line(["check", "--command", command]) == MISMATCH
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith(
+        "allocate_string: garbage: the contract observes no sampels; did you mean `samples`?: "
+    )
+    assert first.endswith("; fix the program or its contract, then check again")
+
+
+@pytest.mark.parametrize(
+    ("verbose", "others"), [([], "32 actions (--verbose lists them)"), (["--verbose"], "fork, ")]
+)
+def test_a_check_that_succeeds_counts_other_actions_and_ends_with_the_next_command(
+    verbose: list[str], others: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"{sys.executable} {COUNTER}"
+    words = ["--command", command, "--timeout", "20s"]
+    assert run_command_line(["check", *words, *verbose]) == CLEAN
+    *_, unpromised, last = capsys.readouterr().out.splitlines()
+    assert unpromised.startswith("not promised, so never tried: ")
+    assert others in unpromised
+    assert last.startswith("next: ")
+    assert shlex.split(last)[1:] == ["gcfuzz", "run", *words, "--time", "10m"]

@@ -351,7 +351,8 @@ def start(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Start]:
     started: list[Running] = []
 
     def start(*options: str) -> Running:
-        command = [sys.executable, "-m", "fuzz", "run", "--summary", "summary.json", *options]
+        places = ["--corpus", "corpus", "--summary", "summary.json"]
+        command = [sys.executable, "-m", "fuzz", "run", *places, *options]
         # Appended to, by as many sessions as a test starts.
         with (tmp_path / "printed").open("ab") as printed:
             process = subprocess.Popen(

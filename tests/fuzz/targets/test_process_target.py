@@ -47,7 +47,7 @@ ERRORS = {
     "words": 'garbage: not a line of JSON: Expecting value: line 1 column 1 (char 0): "collecting',
     "no-object": 'garbage: a line must be a JSON object: "[1]"',
     "cut-off": "garbage: not a line of JSON: ",
-    "unknown-field": "garbage: the contract observes no minor: ",
+    "unknown-field": "garbage: the contract observes no minor; did you mean `minors`?: ",
     "unlisted-field": "garbage: the contract observes no identity: ",
     "wrong-type": "garbage: invalid value for type, expected int @ $.minors: ",
     "fraction": "garbage: invalid value for type, expected int @ $.minors: ",

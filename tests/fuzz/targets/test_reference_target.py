@@ -505,7 +505,7 @@ def test_an_unknown_bug_is_bad_input() -> None:
 
 
 def test_a_bug_s_name_that_is_nearly_right_is_put_right() -> None:
-    with pytest.raises(BadInputError, match=r"did you mean toggle-kills-sampling\?"):
+    with pytest.raises(BadInputError, match=r"did you mean `toggle-kills-sampling`\?"):
         make_target("reference-jemalloc+toggle-kill")
 
 

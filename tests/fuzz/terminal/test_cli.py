@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -138,7 +137,7 @@ def test_an_unknown_engine_is_told_the_known_ones(complaint: Complaint) -> None:
 def test_a_name_that_is_nearly_right_is_put_right(
     arguments: str, meant: str, complaint: Complaint
 ) -> None:
-    assert f"; did you mean {meant}?" in complaint(*arguments.split())
+    assert f"; did you mean `{meant}`?" in complaint(*arguments.split())
 
 
 def test_names_that_are_many_are_not_all_told(complaint: Complaint) -> None:
@@ -172,6 +171,21 @@ def test_an_unknown_command_is_named(complaint: Complaint) -> None:
 def test_a_file_in_the_corpus_folder_s_place_is_bad_input(complaint: Complaint) -> None:
     Path("taken").write_text("")
     assert "taken: cannot be the corpus folder" in complaint("run", "--corpus", "taken")
+
+
+def test_by_default_failures_are_saved_in_a_folder_that_git_ignores() -> None:
+    assert run_command_line(["run", "--actions", "500", "--seed", "1", *PLANTED]) == MISMATCH
+    (folder,) = Path().iterdir()
+    assert folder.name == "gcfuzz-failures"
+    assert (folder / ".gitignore").read_text() == "*\n"
+    assert [*folder.glob("*.jsonl")]
+
+
+def test_a_folder_that_the_user_named_or_created_gets_no_gitignore() -> None:
+    Path("gcfuzz-failures").mkdir()
+    for corpus in ([], ["--corpus", "mine"]):
+        assert run_command_line(["run", "--actions", "10", "--seed", "1", *corpus]) == CLEAN
+    assert [*Path().rglob(".gitignore")] == []
 
 
 def test_a_corpus_folder_inside_a_file_is_bad_input(failing: str, complaint: Complaint) -> None:
@@ -489,16 +503,26 @@ def test_targets_lists_every_bug_with_its_source(capsys: pytest.CaptureFixture[s
     assert [bug.id for bug in bugs if f"{bug.id} {bug.what} {bug.seen_in}" not in words] == []
 
 
+def test_a_path_is_refused_where_it_makes_no_difference(complaint: Complaint) -> None:
+    assert complaint("targets", "--java", "jdk") == "gcfuzz: --java needs --available\n"
+
+
 @pytest.mark.slow
 def test_what_is_available_is_told_with_its_version_or_with_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
-    assert run_command_line(["targets", "--available"]) == CLEAN
+    python = os.environ.get("GCFUZZ_PROFILERS")
+    where = ["--python", python] if python else []
+    assert run_command_line(["targets", "--available", *where]) == CLEAN
     _, *rows = capsys.readouterr().out.splitlines()
     told = dict(row.split(maxsplit=1) for row in rows)
     assert re.fullmatch("none .* install --target DIR .*", told.pop("incminimark").strip())
     assert "hotspot" in told
+    for profiler in ("ddtrace", "scalene"):
+        hint = r"none .*: pip install 'gcfuzz\[python-profilers\]', or name a Python .*--python"
+        version = rf"(?i:{profiler}) \d.*"
+        assert re.fullmatch(version if python else f"{version}|{hint}", told[profiler].strip())
     for rest in told.values():
         assert re.fullmatch(r"\S.* \d+\.\d+\S*|none .*(apt|npm|pip) install .*", rest.strip())
 
@@ -559,14 +583,3 @@ def test_too_few_open_files_are_told_in_one_line(command: str) -> None:
     )
     assert ran.returncode == BAD_INPUT, ran.stderr
     assert re.fullmatch(r"gcfuzz: .*Too many open files.*\n", ran.stderr)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_a_full_disk_is_told_in_one_line(
-    complaint: Complaint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = Path("/dev/full").open("w")  # noqa: SIM115 - it cannot be closed without an error
-    monkeypatch.setattr(sys, "stdout", full)
-    assert complaint("targets") == "gcfuzz: standard output: No space left on device\n"
-    with suppress(OSError):
-        full.close()

@@ -385,6 +385,17 @@ def test_writing_a_page_exits_like_replay_and_says_where_it_is(
     assert "disable_sampling" in Path("page.html").read_text(encoding="utf-8")
 
 
+def test_a_page_on_standard_output_is_all_that_is_printed(
+    trace_path: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    words = ["explain", trace_path, "--target", "reference", "--html"]
+    assert run_command_line([*words, "page.html"]) == CLEAN
+    capsysbinary.readouterr()
+    assert run_command_line([*words, "-"]) == CLEAN
+    assert capsysbinary.readouterr().out == Path("page.html").read_bytes()
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize("place", ["missing/page.html", "."])
 def test_a_page_that_cannot_be_written_is_bad_input(
     place: str, trace_path: str, capsys: pytest.CaptureFixture[str]

@@ -52,7 +52,7 @@ FAILED failing.jsonl
 0 passed, 1 failed
 """
 SESSION = ("run", "--actions", "1000", "--seed", "1")
-COLUMNS, LINES = 100, 30
+COLUMNS, LINES = 80, 30
 ESCAPE = "\x1b"
 
 OF_REFERENCE = probes_for(make_target("reference").start({}))
@@ -229,7 +229,7 @@ def test_an_output_that_is_not_unicode_gets_the_report_too() -> None:
 
 @pytest.fixture(scope="module")
 def screen(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """All that a terminal of 100 columns got from a session."""
+    """All that a terminal of 80 columns got from a session."""
     child = pexpect.spawn(
         sys.executable,
         ["-m", "fuzz", "run", "--actions", "20000", "--seed", "1"],
@@ -261,13 +261,11 @@ def test_a_terminal_shows_a_live_line_that_is_renewed(live_lines: list[str]) -> 
 @pytest.mark.parametrize(
     "part",
     [
-        r"^\d+ s · ",
-        r" · \d+[kMG]? traces · ",
+        r"^\d+s · ",
         r" · \d+[kMG]? actions/s · ",
-        r" · \d+[kMG]? samples · ",
         rf" · probes \d+/{len(OF_REFERENCE)} · ",
         r" · 0 failures · ",
-        r" · last new \d+ s ago$",
+        r" · new \d+s ago$",
     ],
 )
 def test_the_live_line_shows(part: str, live_lines: list[str]) -> None:
@@ -275,7 +273,7 @@ def test_the_live_line_shows(part: str, live_lines: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_live_line_fits_in_a_hundred_columns(live_lines: list[str]) -> None:
+def test_the_live_line_fits_in_eighty_columns(live_lines: list[str]) -> None:
     assert [line for line in live_lines if not line.endswith(" ago")] == []
 
 

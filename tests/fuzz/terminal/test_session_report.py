@@ -118,9 +118,9 @@ def test_a_failure_is_told_in_words_when_it_is_found_and_keeps_its_number(
 @pytest.mark.parametrize(
     ("reducing", "words"),
     [
-        (0, "3 failures · 1000k traces"),
-        (1, "3 failures · reducing ... 1234 tries · "),
-        (2, "· reducing 2 ... 1234 tries · "),
+        (0, "12s · 3 failures · 8333k actions/s · probes"),
+        (1, "12s · 3 failures · reducing: 1234 tries · probes"),
+        (2, "12s · 3 failures · reducing 2: 1234 tries · probes"),
     ],
 )
 def test_the_live_line_says_what_is_being_reduced(
@@ -129,8 +129,13 @@ def test_the_live_line_says_what_is_being_reduced(
     assert words in live_line(progress(12, 3, reducing), capsys)
 
 
-def test_failures_stand_in_the_live_line_of_a_narrow_terminal(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("reducing", [0, 10])
+def test_the_live_line_of_a_long_session_fits_in_eighty_columns(
+    reducing: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = live_line(progress(99_999, 10_000, 10), capsys)
-    assert "10,000 failures · reducing 10 ... 1234 tries · " in line[:COLUMNS]
+    totals = SessionTotals(10**9, 10**12, 10**11)
+    event = Progress(7e5, totals, 999, reducing, 9_000_000, 59_999, 1142, 1142)
+    (line,) = live_line(event, capsys).splitlines()
+    assert line.startswith("194h · 999 failures · ")
+    assert line.endswith(" · probes 1142/1142 · new 999m ago")
+    assert len(line) <= COLUMNS

@@ -23,6 +23,8 @@ FAILING = (
     '{"do": "enable_sampling", "period_bytes": 8}\n'
     '{"do": "allocate_node", "number": 0}\n'
 )
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+NEEDS_FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 COMMANDS = [
     ("--help", CLEAN),
     ("--version", CLEAN),
@@ -80,7 +82,7 @@ def test_a_complaint_is_broken_between_words_in_a_terminal(
     assert run_command_line(["run", "--target", "referense"]) == BAD_INPUT
     *lines, last = capsys.readouterr().err.splitlines()
     assert all(len(line) <= 40 for line in lines)
-    assert "unknown target 'referense'; did you mean reference?" in " ".join(
+    assert "unknown target 'referense'; did you mean `reference`?" in " ".join(
         line.strip() for line in [*lines, last]
     )
 
@@ -118,7 +120,7 @@ def test_a_reader_that_leaves_does_not_change_how_a_command_ends(
         ran = subprocess.run(
             [sys.executable, "-m", "fuzz", *command.split()],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
+            env=ENVIRONMENT,
             check=False,
             stdout=theirs,
             stderr=theirs,
@@ -126,3 +128,77 @@ def test_a_reader_that_leaves_does_not_change_how_a_command_ends(
     finally:
         os.close(theirs)
     assert ran.returncode == code
+
+
+# An output that takes nothing.
+
+
+def ran_by_a_shell(folder: Path, command: str, before: str = "") -> tuple[int, str]:
+    """The exit code of a command of gcfuzz's with redirections, and what it wrote on stderr."""
+    (folder / "passing.jsonl").write_text(PASSING)
+    (folder / "failing.jsonl").write_text(FAILING)
+    words = f"{before} exec {sys.executable} -m fuzz {command}"
+    ran = subprocess.run(
+        ["sh", "-c", words],
+        cwd=folder,
+        env=ENVIRONMENT,
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return ran.returncode, ran.stderr
+
+
+def complaint_of(why: str) -> str:
+    return f"gcfuzz: standard output: {why}; the command went on without it\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "replay passing.jsonl",
+        pytest.param("--version", marks=pytest.mark.slow),
+        pytest.param("explain failing.jsonl", marks=pytest.mark.slow),
+        pytest.param("explain passing.jsonl --html -", marks=pytest.mark.slow),
+        pytest.param("targets", marks=pytest.mark.slow),
+    ],
+)
+@NEEDS_FULL
+def test_a_full_output_is_bad_input_in_one_line(tmp_path: Path, command: str) -> None:
+    full = complaint_of("No space left on device")
+    assert ran_by_a_shell(tmp_path, f"{command} >/dev/full") == (BAD_INPUT, full)
+
+
+def test_a_closed_output_is_bad_input_in_one_line(tmp_path: Path) -> None:
+    ran = ran_by_a_shell(tmp_path, "replay passing.jsonl >&-")
+    assert ran == (BAD_INPUT, complaint_of("closed"))
+
+
+def test_a_closed_error_output_changes_nothing(tmp_path: Path) -> None:
+    assert ran_by_a_shell(tmp_path, "replay passing.jsonl 2>&-")[0] == CLEAN
+    assert ran_by_a_shell(tmp_path, "replay missing.jsonl 2>&-")[0] == BAD_INPUT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "output", "why"),
+    [
+        ("", ">&-", "closed"),
+        pytest.param("", ">/dev/full", "No space left on device", marks=NEEDS_FULL),
+        ("ulimit -f 64;", ">>log", "File too large"),
+    ],
+)
+def test_a_session_without_output_goes_on_and_saves_everything(
+    tmp_path: Path, before: str, output: str, why: str
+) -> None:
+    (tmp_path / "log").write_bytes(b"." * (64 * 512 - 100))  # All but full, under that limit.
+    command = f"run --actions 500 --seed 1 --target reference+{BUG}"
+    ran = ran_by_a_shell(tmp_path, f"{command} --corpus lost {output}", before)
+    assert ran == (BAD_INPUT, complaint_of(why))
+    assert ran_by_a_shell(tmp_path, f"{command} --corpus printed >/dev/null")[0] == MISMATCH
+    lost, printed = (
+        {path.name: path.read_text() for path in (tmp_path / folder).glob("*.jsonl")}
+        for folder in ("lost", "printed")
+    )
+    assert lost == printed
+    assert len([*(tmp_path / "lost" / "sessions").glob("*.json")]) == 1

@@ -140,8 +140,8 @@ def test_pytest_s_configuration_names_the_corpus_and_the_command_where_the_tests
 
 def test_each_trace_of_the_corpus_is_a_test(project: Project) -> None:
     project.write("test_mine.py", PLANTED + REPLAYING)
-    project.write("corpus/first.jsonl", TRACE)
-    project.write("corpus/second.jsonl", TRACE.replace("disable_sampling", "collect_full"))
+    project.write("gcfuzz-failures/first.jsonl", TRACE)
+    project.write("gcfuzz-failures/second.jsonl", TRACE.replace("disable_sampling", "collect_full"))
     output = project.test("-v", "-k", "test_a_trace").stdout
     assert "test_a_trace[first] FAILED" in output
     assert "test_a_trace[second] PASSED" in output
