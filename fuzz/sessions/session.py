@@ -158,6 +158,10 @@ class Session:
         self._done = SessionTotals()
         self._done.add_all(self._whole)
         self._problem: Exception | None = None
+        self._drawn_up_to = UNLIMITED
+        """The last chunk that is drawn: with -x, none after the one of the first failure."""
+        self._first: Raw | None = None
+        """With -x, the one failure that is reduced."""
         self._deaths_in_a_row = self._canaries = 0
         self._stop_reason: str | None = None
         self._deadline = self._reduced_by = float(UNLIMITED)
@@ -202,7 +206,7 @@ class Session:
     def _why_to_stop(self, is_interrupted: bool) -> str | None:
         if is_interrupted:
             return INTERRUPTED
-        if self._has_enough():
+        if self._has_enough() or (self._first is not None and not self._is_busy()):
             return FAILURES
         if self._problem is not None or self._deaths_in_a_row >= DEATHS_MAX:
             return WORKERS_DIED
@@ -236,8 +240,10 @@ class Session:
             return self._reduction_of(self._reductions.popleft())
         if self._stop_reason is not None:
             return None
+        if self._first is not None:
+            return None
         chunk = self._again.popleft() if self._again else self._next_chunk()
-        if chunk is None:
+        if chunk is None or chunk.index > self._drawn_up_to:
             return None
         self._works.setdefault(chunk.index, _Work(chunk))
         known = [identity for identity, case in self._cases.items() if case.is_settled]
@@ -245,7 +251,7 @@ class Session:
 
     def _next_chunk(self) -> Chunk | None:
         index = next(self._todo, None)
-        return None if index is None else self._plan.chunk(index)
+        return None if index is None or index > self._drawn_up_to else self._plan.chunk(index)
 
     def _reduction_of(self, raw: Raw) -> Reduction:
         is_alone = self._cases[raw.failure.identity].find is not None
@@ -279,6 +285,7 @@ class Session:
                 # Whoever does the work of one that died saves the same failures once more.
                 if message.path is None or all(message.path != each.path for each in raws):
                     raws.append(message)
+                    self._draw_no_further(message)
                 self._decide()
             case Searched(totals, is_whole):
                 assert isinstance(hand.task, Search)
@@ -298,6 +305,28 @@ class Session:
                     self._problem = HarnessError(f"worker {hand.number}: its canary was not found")
             case Exception():
                 self._problem = message
+
+    def _draw_no_further(self, raw: Raw) -> None:
+        """With -x, cut off what cannot have the first failure any more.
+
+        Of a budget of time that is the failure seen first: all drawing ends. Of a budget of actions
+        it is the first in the order of chunks, so that chunks before this one come to their end.
+        """
+        if self._plan.failures_max != 1 or raw.failure.change != BROKE or self._first is not None:
+            return
+        if self._plan.seconds is not None:
+            self._take_first(raw)
+        self._drawn_up_to = min(self._drawn_up_to, raw.chunk)
+        for hand in self._hands.values():
+            if isinstance(hand.task, Search) and (
+                self._first is not None or hand.task.chunk.index >= self._drawn_up_to
+            ):
+                hand.cut()
+
+    def _take_first(self, raw: Raw) -> None:
+        """Have this failure reduced, and no other: -x asks for one."""
+        self._first = raw
+        self._open_case(raw)
 
     def _is_free(self, hand: Hand) -> None:
         hand.task, hand.progress = None, Tries(0)
@@ -368,25 +397,35 @@ class Session:
 
     def _decide_in(self, work: _Work) -> None:
         for raw in work.raws[work.decided :]:
-            self._decide_of(raw)
+            if self._first is None:
+                self._decide_of(raw)
+            elif raw is not self._first and raw.path is not None:
+                corpus.take_back(raw.path)
         work.decided = len(work.raws)
 
     def _decide_of(self, raw: Raw) -> None:
         """Have the first failure of an identity reduced, and others if that does not come back."""
         case = self._cases.get(raw.failure.identity)
         if case is None:
-            tries = worker.TRIES_ALONE_MAX * self._plan.finder(raw.chunk).may_be_alone
-            self._cases[raw.failure.identity] = case = _Case(raw.failure, tries)
-            self._last_new = time.monotonic()
-            self._tell(FailureFound(raw.failure))
-            self._works[raw.chunk].unreduced += 1
-            self._reduce(case, raw)
+            if self._plan.failures_max == 1 and raw.failure.change == BROKE:
+                self._take_first(raw)
+            else:
+                self._open_case(raw)
         elif not case.is_settled:
             self._works[raw.chunk].unreduced += 1
             case.waiting.append(raw)
             self._try_another(case)
         elif raw.path is not None and case.find is not None and raw.path != case.find.path:
             corpus.take_back(raw.path)
+
+    def _open_case(self, raw: Raw) -> None:
+        """Have the first failure of an identity reduced."""
+        tries = worker.TRIES_ALONE_MAX * self._plan.finder(raw.chunk).may_be_alone
+        self._cases[raw.failure.identity] = case = _Case(raw.failure, tries)
+        self._last_new = time.monotonic()
+        self._tell(FailureFound(raw.failure))
+        self._works[raw.chunk].unreduced += 1
+        self._reduce(case, raw)
 
     def _reduce(self, case: _Case, raw: Raw) -> None:
         case.is_being_reduced = True
