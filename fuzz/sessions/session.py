@@ -468,7 +468,8 @@ class Session:
         while self._settled < self._decided:
             index = self._share[self._settled]
             work = self._works[index]
-            if work.unreduced or work.is_cut:
+            is_cut_short = self._first is not None and index >= self._first.chunk
+            if work.unreduced or work.is_cut or is_cut_short:
                 break
             for case in self._cases.values():
                 if case.find is not None and case.find.chunk == index and not case.is_told:

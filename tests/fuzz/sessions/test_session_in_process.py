@@ -271,6 +271,34 @@ def test_so_many_failures_are_enough(plan: Plan, workers: int) -> None:
     assert len(finished.finds) >= 1
 
 
+MANY_BUGS = "reference+large-objects-uncounted+stale-limit-after-large+sample-on-equality"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_after_the_first_failure_of_a_session_of_time_nothing_else_is_reduced(
+    plan: Plan, workers: int
+) -> None:
+    events: list[Event] = []
+    of_time = attrs.evolve(plan, target=MANY_BUGS, actions=None, seconds=60.0, workers=workers)
+    finished = run(attrs.evolve(of_time, failures_max=1), events.append)
+    assert sum(isinstance(event, FailureFound) for event in events) == 1
+    assert [find.reproduced for find in finished.finds] == [True]
+    assert finished.stop_reason == FAILURES
+
+
+@pytest.mark.slow
+def test_the_first_failure_in_the_order_of_chunks_ends_a_session_of_actions(plan: Plan) -> None:
+    """However many workers there are: chunks before it come to their end, and no others count."""
+    stops = attrs.evolve(plan, target=MANY_BUGS, seed=4, actions=50_000, failures_max=1)
+    ended = [run(attrs.evolve(stops, workers=workers)) for workers in (1, 2, 4)]
+    assert [[find.trace for find in each.finds] for each in ended[1:]] == [
+        [find.trace for find in ended[0].finds]
+    ] * 2
+    assert len(ended[0].finds) == 1
+    assert [each.record.pieces for each in ended[1:]] == [ended[0].record.pieces] * 2
+
+
 @pytest.mark.slow
 def test_a_session_that_stops_after_a_failure_is_reproducible(plan: Plan) -> None:
     stops = attrs.evolve(plan, target=PLANTED, actions=5000, failures_max=2)
