@@ -25,7 +25,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, Action, BeginThread, RunAtOnce, SetCallback
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation, values_of
+from fuzz.protocol.observation import MEMORY, Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import Header, Trace
 from fuzz.words import in_words
@@ -72,7 +72,12 @@ class Failure:
 
     @property
     def kind(self) -> tuple[str, ...]:
-        """What it is: oracle, field, culprit's kind, more or less."""
+        """What it is: oracle, field, the last action's kind, more or less.
+
+        The memory that a program takes is the whole trace's, and seen now sooner, now later.
+        """
+        if self.direction == MEMORY:
+            return self.oracle, self.field, self.direction
         return self.oracle, self.field, self.action, self.direction
 
     @property
@@ -427,6 +432,7 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
         trace.header.seed,
         contract=target.start(trace.header.config),
         fresh_process=trace.header.fresh_process,
+        memory_bytes=trace.header.memory_bytes,
         excluded=trace.header.excluded,
     )
     recorded = Trace(

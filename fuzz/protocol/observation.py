@@ -14,6 +14,8 @@ import attrs
 
 HANG = "hang"
 """An error begins with this where a program did not answer in time."""
+MEMORY = "memory"
+"""An error begins with this where a program took more memory than it may."""
 MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
 """What the numbers of `state` and `major_state` mean."""
 SURVIVED = 1

@@ -57,6 +57,8 @@ class Header:
     """The contract that it was made under, so that it is not replayed under another one."""
     fresh_process: bool = False
     """Whether a program is to have a process of its own for each run of it."""
+    memory_bytes: int | None = None
+    """The most that a program may have resident, where that is what it exceeds."""
     excluded: tuple[str, ...] = ()
     """The fields that no oracle judges in this trace: a comparison found them wrong before."""
 

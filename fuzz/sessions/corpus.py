@@ -21,6 +21,7 @@ from fuzz.cancellation import Cancelled, after, cancelled_when
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.observation import MEMORY
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import BROKE, Failure, tries_for
@@ -317,6 +318,7 @@ def _trace(finder: Finder, failure: Failure, reduced_from: int | None = None) ->
         found=found,
         kills=_kills(finder.target, failure),
         fresh_process=finder.options.fresh_process,
+        memory_bytes=finder.options.memory_bytes if failure.direction == MEMORY else None,
         excluded=failure.excluded,
     )
     return Trace(header, failure.actions)

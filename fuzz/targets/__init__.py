@@ -115,6 +115,9 @@ class TargetOptions:
     """Whether the collectors of this package look at themselves after each action."""
     fresh_process: bool = False
     """Whether each trace gets a process of its own."""
+    memory_bytes: int | None = None
+    """The most that a program may have resident; None if that is not bounded. A trace that fails
+    for it has the limit in its header."""
     contract: Contract | None = None
     """What a program has promised already: one that breaks at a header since then is a find."""
 
@@ -181,6 +184,7 @@ def _program(name: str, options: TargetOptions) -> Target:
         options.without,
         options.contract,
         fresh_process=options.fresh_process,
+        memory_bytes=options.memory_bytes,
     )
 
 

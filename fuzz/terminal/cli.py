@@ -35,6 +35,7 @@ from fuzz.terminal.target_options import (
     byte_size,
     chunk_range,
     duration_option,
+    options_of_session,
     part,
     path_options,
     target_options,
@@ -164,9 +165,11 @@ def run(  # noqa: PLR0913 - the options of the command
     if database is not None and engine != "machine":
         raise BadInputError(f"--engine {engine} has no examples to share; --database wants machine")
     choice, earlier = _told_apart(choice, before, after, engine, without)
+    target = choice.name_without_trace
+    options = attrs.evolve(choice.options, without=without)
     plan = Plan(
-        target=choice.name_without_trace,
-        options=attrs.evolve(choice.options, without=without),
+        target=target,
+        options=options_of_session(target, options, workers),
         engine=engine,
         seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
         workers=workers,

@@ -127,13 +127,17 @@ class TargetChoice(NamedTuple):
         return TargetChoice(self.name, attrs.evolve(self.options, **{option: chosen}))
 
     def options_for(self, header: Header) -> TargetOptions:
-        """What was said, and what a trace says of itself: that it needs a process of its own."""
+        """The options given, and what the trace needs: a process of its own, a bound on memory."""
         import attrs
 
         from fuzz.targets import PROGRAMS
 
         needs = header.fresh_process and self.name_for(header.target) in PROGRAMS
-        return attrs.evolve(self.options, fresh_process=self.options.fresh_process or needs)
+        return attrs.evolve(
+            self.options,
+            fresh_process=self.options.fresh_process or needs,
+            memory_bytes=self.options.memory_bytes or header.memory_bytes,
+        )
 
     def make(self) -> Target:
         """The target where there is no trace. Raises BadInputError."""
@@ -189,6 +193,14 @@ _OPTIONS = (
     ),
     *_PATH_OPTIONS,
     click.option(
+        "--memory",
+        "memory_bytes",
+        type=byte_size,
+        metavar="SIZE",
+        help="The most that the program may have resident, 4G: beyond it is ended, and its trace "
+        "fails.  [default: for a session half of the machine, divided by the workers]",
+    ),
+    click.option(
         "--check-invariants",
         is_flag=True,
         help="After each action gcfuzz's own collectors check what their parts promise each other.",
@@ -213,7 +225,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         from fuzz.targets import PROCESS, TargetOptions
 
-        said = "timeout_seconds", "check_invariants", "fresh_process", *PATHS
+        said = "timeout_seconds", "memory_bytes", "check_invariants", "fresh_process", *PATHS
         chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
             seconds = chosen.timeout_seconds
@@ -223,6 +235,20 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
         return command(*arguments, choice=TargetChoice(name, chosen), **options)
 
     return _decorated(with_choice, _OPTIONS)
+
+
+def options_of_session(target: str, options: TargetOptions, workers: int) -> TargetOptions:
+    """The options with a bound on memory: by default half of the machine, shared by the workers."""
+    import attrs
+
+    from fuzz.targets import PROGRAMS
+
+    if target not in PROGRAMS or options.memory_bytes is not None:
+        return options
+    import psutil
+
+    most_bytes = int(psutil.virtual_memory().total) // 2 // workers
+    return attrs.evolve(options, memory_bytes=most_bytes)
 
 
 def path_options(command: Callable[..., int]) -> Callable[..., int]:

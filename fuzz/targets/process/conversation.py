@@ -23,11 +23,15 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
-from fuzz.protocol.observation import HANG
+from fuzz.protocol.observation import HANG, MEMORY
+
+if TYPE_CHECKING:
+    import psutil
 
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16
@@ -43,6 +47,8 @@ MARK = "GCFUZZ_PROGRAM"
 """The environment variable that says who started a program, and which one it is."""
 END_ROUNDS_MAX, END_ROUND_SECONDS = 100, 0.01
 """What is ended may start others meanwhile, though hardly for ever."""
+MEMORY_SECONDS = 0.25
+"""While an answer is awaited, the program's memory is looked at so often."""
 END_SECONDS = 1.0
 """A program that has closed its output may take so long to end."""
 
@@ -61,8 +67,13 @@ class Conversation:
     Raises NotStartedError, or BadInputError if there is no room for any other process.
     """
 
-    def __init__(self, command: Sequence[str], timeout_seconds: float) -> None:
+    def __init__(
+        self, command: Sequence[str], timeout_seconds: float, memory_bytes: int | None = None
+    ) -> None:
+        """`memory_bytes` bounds the program's resident memory, with that of what it started."""
         self._timeout_seconds = timeout_seconds
+        self._memory_bytes = memory_bytes
+        self._program: psutil.Process | None = None
         self._seconds_allowed = max(timeout_seconds, START_SECONDS)
         mark = f"{_mark_of(os.getpid())}{os.urandom(16).hex()}"
         try:
@@ -120,6 +131,25 @@ class Conversation:
         """The last that it wrote on standard error, as far as that was read."""
         return self._complaint.decode(errors="replace")
 
+    def check_memory(self, with_children: bool = False) -> None:
+        """Raises BrokenConversationError if the program takes more than it may.
+
+        To find its children takes milliseconds.
+        """
+        if self._memory_bytes is None:
+            return
+        import psutil  # noqa: PLC0415 - see _end_marked
+
+        used_bytes = 0
+        with suppress(psutil.Error):  # One that has ended takes none.
+            self._program = self._program or psutil.Process(self._process.pid)
+            children = self._program.children(recursive=True) if with_children else ()
+            for each in (self._program, *children):
+                used_bytes += each.memory_info().rss
+        if used_bytes > self._memory_bytes:
+            limit = in_binary_units(self._memory_bytes)
+            raise BrokenConversationError(f"{MEMORY}: more than {limit} resident")
+
     def hang_up(self) -> bytes | None:
         """Close its input; returns what it says all the same, or None if it ends in peace.
 
@@ -138,12 +168,16 @@ class Conversation:
 
     def _wait_for_line(self) -> None:
         until = time.monotonic() + self._seconds_allowed
+        check_at = time.monotonic() + MEMORY_SECONDS
         while not self._lines:
             checkpoint()
-            seconds = until - time.monotonic()
-            if seconds <= 0:
+            now = time.monotonic()
+            if now >= until:
                 raise BrokenConversationError(self._why_there_is_no_answer())
-            for pipe, _ in self._poll.poll(min(seconds, POLL_SECONDS_MAX) * 1000):
+            if now >= check_at:
+                self.check_memory(with_children=True)
+                check_at = now + MEMORY_SECONDS
+            for pipe, _ in self._poll.poll(min(until - now, POLL_SECONDS_MAX) * 1000):
                 if pipe == self._stdin:
                     self._write()
                 elif pipe == self._stderr:
@@ -205,6 +239,14 @@ class Conversation:
         how = f"crash {_signal_name(-code)}" if code < 0 else f"crash exit code {code}"
         words = _last_words(self.complaint)
         return f"{how}: {words}" if words else f"{how}: it ended without a word"
+
+
+def in_binary_units(size_bytes: int) -> str:
+    """A size as --memory takes it, as short as it can be written."""
+    for unit, exponent in (("G", 30), ("M", 20), ("k", 10)):
+        if size_bytes % 2**exponent == 0:
+            return f"{size_bytes >> exponent}{unit}"
+    return f"{size_bytes} bytes"
 
 
 def _signal_name(number: int) -> str:

@@ -23,7 +23,7 @@ from fuzz.problems import BadInputError, did_you_mean
 from fuzz.protocol import lines
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, problem_of_configuration
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import MEMORY, Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.targets.process.conversation import BrokenConversationError, Conversation, NotStartedError
 
@@ -76,15 +76,18 @@ class ProcessTarget(FullTarget):
         contract: Contract | None = None,
         *,
         fresh_process: bool = False,
+        memory_bytes: int | None = None,
     ) -> None:
         """`contract` is what the program has promised before, if anybody has asked it.
 
-        With `fresh_process`, or if the contract asks for it, a process serves one trace.
+        With `fresh_process`, or if the contract asks for it, a process serves one trace. One that
+        takes more than `memory_bytes` is ended, and its trace fails.
         """
         self.name = name
         self._without = without
         self._command = tuple(command)
         self._timeout_seconds = timeout_seconds
+        self._memory_bytes = memory_bytes
         self._conversations: dict[tuple[int, ...], Conversation] = {}
         """By what their processes have settled, the oldest first."""
         self._default = contract
@@ -234,7 +237,7 @@ class ProcessTarget(FullTarget):
         if conversation is None:
             if len(self._conversations) == PROCESSES_MAX:
                 self._conversations.pop(next(iter(self._conversations))).close()
-            conversation = Conversation(self._command, self._timeout_seconds)
+            conversation = Conversation(self._command, self._timeout_seconds, self._memory_bytes)
             self._conversations[self._settled] = conversation
         return conversation
 
@@ -360,8 +363,9 @@ class ProcessTarget(FullTarget):
             return None
         if self.starts_afresh:
             return self._hang_up(self._conversation)
-        self._conversation.send(self._header)
         try:
+            self._conversation.check_memory()
+            self._conversation.send(self._header)
             line = self._receive(self._conversation)
         except BrokenConversationError as problem:
             self._break_off()
@@ -373,6 +377,7 @@ class ProcessTarget(FullTarget):
 
     def _hang_up(self, conversation: Conversation) -> str | None:
         try:
+            conversation.check_memory()
             line = conversation.hang_up()
         except BrokenConversationError as problem:
             return _at("end", problem)
@@ -382,8 +387,10 @@ class ProcessTarget(FullTarget):
 
 
 def _at(where: str, problem: Exception) -> str:
-    """An error that a header met with, or the end of all; its kind says so."""
+    """An error that a header met with, or the end of all; its kind says so, but for memory."""
     kind, _, what = str(problem).partition(": ")
+    if kind == MEMORY:
+        return str(problem)
     return f"{kind} at {where}: {what}"
 
 

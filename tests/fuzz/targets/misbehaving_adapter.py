@@ -26,6 +26,7 @@ CONTRACT = {
     "observes": ["size", "minors"],
 }
 RIGHT = {"minors": 1}
+KEPT = []
 IS_BATCH = sys.argv[-1] == "batch"
 
 
@@ -55,6 +56,12 @@ def hang() -> None:
 def hang_with_child() -> None:
     sleep = "import time; time.sleep(600)"
     subprocess.run([sys.executable, "-c", sleep, *sys.argv[2:]], check=False)
+
+
+def take_memory() -> None:
+    """100 MB, of which each page is touched, and kept."""
+    KEPT.append(b"x" * 100_000_000)
+    say(json.dumps(RIGHT))
 
 
 def leave_orphan() -> None:
@@ -116,6 +123,7 @@ MISBEHAVIOURS = {
         f"=={os.getpid()}==ABORTING",
     ),
     "hang": hang,
+    "memory": take_memory,
     "child": hang_with_child,
     "orphan": leave_orphan,
     "daemon": crash_with_daemon,

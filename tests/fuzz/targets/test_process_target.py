@@ -534,3 +534,28 @@ def test_a_program_goes_with_a_replay_that_is_terminated(
         time.sleep(0.05)
     replay.terminate()
     assert replay.wait() == INCONCLUSIVE
+
+
+# Memory.
+
+
+@pytest.mark.slow
+def test_a_program_beyond_its_memory_is_a_failure_that_keeps_the_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = ["--command", shlex.join([sys.executable, str(ADAPTER), "memory"])]
+    limited = ["--memory", "80M", "--actions", "400", "--seed", "1", "--corpus", str(tmp_path)]
+    assert run_command_line(["run", *program, *limited]) == MISMATCH
+    [path] = tmp_path.glob("*.jsonl")
+    header, *actions = path.read_text().splitlines()
+    assert '"memory_bytes": 83886080' in header
+    assert actions == ['{"do": "collect_full"}']
+    capsys.readouterr()
+    assert run_command_line(["replay", str(path), *program]) == MISMATCH
+    assert "memory: more than 80M resident" in capsys.readouterr().out
+    assert run_command_line(["replay", str(path), *program, "--memory", "2G"]) == CLEAN
+
+
+def test_a_size_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["run", "--command", "cat", "--memory", "5x"]) == BAD_INPUT
+    assert "'5x' is no size; write 64, 4k, 1M or 2G" in capsys.readouterr().err
