@@ -119,7 +119,7 @@ def test_the_plugin_finds_saves_and_replays_in_a_project_of_its_own(project: Pro
     (project.folder / "test_mine.py").write_text(SUITE)
     [found] = project.failures("--gcfuzz-time=20s")
     assert "FAILURE 1: pointers / limit / " in found
-    assert "← the culprit" in found
+    assert "← first wrong answer" in found
     [saved] = (project.folder / "corpus").iterdir()
     assert f"gcfuzz replay corpus/{saved.name} --command" in found
     assert [f"FAILED {saved.name}" in each for each in project.failures()] == [True, True]

@@ -212,8 +212,8 @@ class Night:
             )
         return sums
 
-    def culprits(self) -> dict[str, Counter[str]]:
-        """How many finds each oracle has, by the action that was the culprit."""
+    def wrong_actions(self) -> dict[str, Counter[str]]:
+        """How many finds each oracle has, by the action whose answer was the first wrong one."""
         sums: dict[str, Counter[str]] = {}
         for find in self.finds:
             if find.is_tonight_s and find.failure.change == BROKE:

@@ -364,7 +364,8 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     recording, failure = record(choice.make_for(trace.header), trace, str(path))
     write_text(output, traces.dumps(recording))
     screen = Screen()
-    screen.print(f"{output}: {len(recording.actions)} actions on {name}, with what it said")
+    performed = counted(len(recording.actions), "action")
+    screen.print(f"{output}: {performed} on {name}, with what it said")
     if failure is None:
         return CLEAN
     print_failure(screen, f"FAILED {path}", failure, replay=None)

@@ -118,7 +118,7 @@ def render_night(night: Night, finds: Sequence[Mapping[str, Any]], name: str) ->
         finds=finds,
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
-        culprits=_culprits(night.culprits()),
+        wrong_actions=_wrong_actions(night.wrong_actions()),
         probes=[_reached(target, counts) for target, counts in sorted(night.probes().items())],
         lost=[*_lost(night)],
         hunts=[_matrix(hunted) for hunted in night.hunts],
@@ -136,8 +136,8 @@ def _seen(value: object) -> object:
 def _contents(night: Night) -> Iterator[tuple[str, str]]:
     """The sections: their names, and what stands in a link to one."""
     yield from (("finds", "finds"), ("time", "over time"))
-    if night.culprits():
-        yield "culprits", "culprits by oracle"
+    if night.wrong_actions():
+        yield "wrong-actions", "first wrong answers by oracle"
     yield "probes", "probes"
     if any(_lost(night)):
         yield "lost", "chunks lost"
@@ -183,8 +183,8 @@ def _name_of(session: SessionRecord) -> str:
     return f"{fuzzed.name}, {fuzzed.engine} engine, seed {fuzzed.seed}"
 
 
-def _culprits(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """A row for each action that was a culprit, a column for each oracle that said so."""
+def _wrong_actions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """A row for each action whose answer was the first wrong one, a column for each oracle."""
     oracles = sorted(counts)
     actions = sorted({action for of_oracle in counts.values() for action in of_oracle})
     rows = [(action, [counts[oracle].get(action, 0) for oracle in oracles]) for action in actions]

@@ -99,9 +99,9 @@ def test_beside_the_page_lie_its_figures_and_its_finds(folder: Path) -> None:
 
 
 def test_a_find_says_its_actions_and_its_command(page: str) -> None:
-    assert re.findall(r'<li( class="culprit")?>([^<]*)</li>', article(page, "heap")) == [
+    assert re.findall(r'<li( class="first-wrong")?>([^<]*)</li>', article(page, "heap")) == [
         ("", "allocate_node number=7"),
-        (' class="culprit"', "collect_minor"),
+        (' class="first-wrong"', "collect_minor"),
     ]
     words = "gcfuzz replay night/major.jsonl --command &#39;./my adapter&#39; --timeout 2s"
     assert f"<pre>{words}</pre>" in article(page, "major")

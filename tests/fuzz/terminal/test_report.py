@@ -46,7 +46,7 @@ FAILED failing.jsonl
   because   period 8, 8 bytes were left until the next sample
   config    card_items 0
       1  enable_sampling period_bytes=8
-  →   2  allocate_string length=7 nonmovable   ← the culprit
+  →   2  allocate_string length=7 nonmovable   ← first wrong answer
   replay    gcfuzz replay failing.jsonl --target reference+{BUG}
 0 passed, 1 failed
 """
