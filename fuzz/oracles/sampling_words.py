@@ -83,8 +83,8 @@ def _where(rule: SamplingRule, period_bytes: int, its: Sum) -> str:
     """At which bytes of the allocation, from 0, if that is known."""
     if isinstance(its.hits, Untold) and its.until_bytes is not None:
         first = its.until_bytes - (rule.crosses == "at")
-        every = f" and every {period_bytes} bytes after it" if len(its.hits) > 1 else ""
-        return f", at byte {first}{every}"
+        step = "byte" if period_bytes == 1 else f"{period_bytes} bytes"
+        return f", at byte {first}" + (f" and every {step} after it" if len(its.hits) > 1 else "")
     if UNTOLD in its.hits or len(its.hits) > OFFSETS_MAX:
         return ""
     *most, last = (hit.offset for hit in its.hits)

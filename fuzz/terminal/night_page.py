@@ -24,7 +24,16 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE, replay_steps
-from fuzz.sessions.night import HuntedBugs, Material, Night, NightFind, Timing, fuzzed_by, timing_of
+from fuzz.sessions.night import (
+    HuntedBugs,
+    Material,
+    Night,
+    NightFind,
+    Timing,
+    by_likely_cause,
+    fuzzed_by,
+    timing_of,
+)
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
 from fuzz.targets import make_target
 from fuzz.terminal.explain_page import Page, fails, make_page, render
@@ -54,7 +63,11 @@ def write_night(night: Night, material: Material, output: Path, choice: TargetCh
     folder = output.with_suffix("")
     with writing(folder):
         folder.mkdir(exist_ok=True)
-    finds = [_find(find, material.path_of(find), folder, explained) for find in night.finds]
+    finds = []
+    for first, *others in by_likely_cause(night.finds, material):
+        finds.append(_find(first, material.path_of(first), folder, explained))
+        like = {"like": " / ".join(first.failure.identity)}
+        finds += [_find(find, material.path_of(find), folder, explained) | like for find in others]
     write_text(output.with_suffix(".json"), night.dumps())
     write_text(output, render_night(night, finds, output.stem))
 

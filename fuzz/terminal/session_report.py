@@ -169,7 +169,7 @@ def _cause_lines(
     yield "by their likely causes, the shortest traces first:"
     for group in groups:
         number, *others = (numbers[find.failure.identity] for find in group)
-        like = f", and like it {', '.join(map(str, others))}" if others else ""
+        like = f", like {', '.join(map(str, others))}" if others else ""
         failure = group[0].failure
         length = counted(len(failure.actions), "action")
         yield f"  failure {number}{like}: {length}, {' / '.join(failure.identity)}"
