@@ -63,6 +63,13 @@ def test_the_wheel_ships_the_corpus() -> None:
     assert contents_of(Path(fuzz.__file__).parent / "corpus") == contents_of(CHECKOUT / "corpus")
 
 
+def test_the_wheel_ships_every_page_that_help_shows() -> None:
+    shipped = contents_of(Path(fuzz.__file__).parent / "docs")
+    ours = contents_of(CHECKOUT / "docs")
+    pages = [name for name in ours if "/" not in name or name.startswith("findings/")]
+    assert shipped == {name: ours[name] for name in pages}
+
+
 @pytest.mark.parametrize("package", [fuzz, gcmodel], ids=["fuzz", "gcmodel"])
 def test_the_packages_say_that_they_are_typed(package: ModuleType) -> None:
     assert (Path(str(package.__file__)).parent / "py.typed").is_file()

@@ -653,6 +653,19 @@ def targets_command(available: bool) -> int:
     return CLEAN
 
 
+@cli.command("help")
+@click.argument("page", required=False)
+def help_command(page: str | None) -> int:
+    """Show a page of the documentation, or list the pages."""
+    from fuzz.terminal import pages
+
+    if page is None:
+        pages.print_pages(Screen())
+    else:
+        pages.print_page(Screen(), page)
+    return CLEAN
+
+
 def run_command_line(arguments: list[str]) -> int:
     """Run the command line; returns the exit code. Errors are one line each, on stderr."""
     try:

@@ -77,7 +77,7 @@ def _find(
 ) -> dict[str, Any]:
     """What the page tells of a find, whose files go into the folder. Raises BadInputError."""
     failure = find.failure
-    notes = [f"known, perhaps: see docs/findings/{page}.md" for page in find.pages]
+    notes = [f"known, perhaps: see `gcfuzz help findings/{page}`" for page in find.pages]
     if not failure.reproduced:
         notes.append("seen once, and did not replay")
     is_reduced = failure.actions < failure.reduced_from

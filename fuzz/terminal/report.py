@@ -158,7 +158,7 @@ def print_find(
         screen.print(f"  found     by the {found.engine} engine{was}{alone}")
     if not find.reproduced and find.trace.header.target in PROGRAMS and options.keeps_processes:
         screen.print("  perhaps   it needs earlier traces; with --fresh-process there are none")
-    pages = [f"docs/findings/{page}.md" for page in pages_like(find)]
+    pages = [f"`gcfuzz help findings/{page}`" for page in pages_like(find)]
     if pages:
         screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)
 

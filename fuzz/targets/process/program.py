@@ -170,7 +170,8 @@ class ProcessTarget(FullTarget):
                 raise BadInputError(f"the target {self.name}: {why}") from problem
             command = " ".join(self._command)
             raise BadInputError(
-                f"{command}: does not answer a header with a contract (docs/protocol.md): {problem}"
+                f"{command}: does not answer a header with a contract "
+                f"(`gcfuzz help protocol`): {problem}"
             ) from problem
 
     def _begin_again(self) -> Contract:
