@@ -52,7 +52,9 @@ def by_cause(finds: Iterable[Find]) -> Sequence[Sequence[Find]]:
     groups: dict[Cause, list[Find]] = {}
     for find in finds:
         groups.setdefault(cause_of(find.failure), []).append(find)
-    return sorted((sorted(group, key=_order) for group in groups.values()), key=lambda group: _order(group[0]))
+    return sorted(
+        (sorted(group, key=_order) for group in groups.values()), key=lambda group: _order(group[0])
+    )
 
 
 def _order(find: Find) -> tuple[bool, int]:

@@ -74,7 +74,9 @@ class SessionReporter:
         )
         if plan.before is not None:
             self._compare(plan, plan.before)
-        self._screen.print(f"self-check: gcfuzz found all {bugs_checked} bugs planted in its own reference")
+        self._screen.print(
+            f"self-check: gcfuzz found all {bugs_checked} bugs planted in its own reference"
+        )
         if self._screen.is_drawn_on and self._screen.console.is_terminal:
             from rich.live import Live
 

@@ -137,8 +137,7 @@ def _smallest(failure: Reaching) -> str:
 
 
 OTHER_TARGETS = {
-    "process": "any program that speaks the protocol (`gcfuzz help protocol`); "
-    "--command names it.",
+    "process": "any program that speaks the protocol (`gcfuzz help protocol`); --command names it.",
     "incminimark": "PyPy's collector, untranslated, under Python 2.7; "
     "--source names the RPython tree, --python the interpreter.",
     "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "

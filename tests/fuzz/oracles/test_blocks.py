@@ -342,10 +342,7 @@ def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unheard: Judg
 
 
 def test_a_sample_that_is_said_while_paused_is_wrong(unheard: Judge) -> None:
-    assert (
-        mismatch_of(unheard, Malloc(60), samples=1, size=64).why
-        == "sampling was off"
-    )
+    assert mismatch_of(unheard, Malloc(60), samples=1, size=64).why == "sampling was off"
 
 
 def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_another(
