@@ -260,7 +260,7 @@ def why_not_enabled(contract: Contract, shadow: Shadow) -> Why:
 def why_nothing_pinned(contract: Contract, shadow: Shadow) -> Why:
     """Why no object at all can be pinned now; None if one can."""
     if len(shadow.pinned) >= contract.pins_max:
-        return f"objects that may be pinned already: {len(shadow.pinned)}, of {contract.pins_max} at most"
+        return f"objects may be pinned already ({len(shadow.pinned)} of {contract.pins_max})"
     if shadow.sampling_bytes is not None and _is_excluded(contract):
         return "sampling is on, and excludes pinning"
     if shadow.callback_bytes:

@@ -249,10 +249,9 @@ def test_the_names_are_those_of_the_graph_s_rows() -> None:
             "the target did not answer the header within 30 s",
         ),
         (
-            "garbage: not JSON: 'hello'",
+            "garbage: not JSON: 'x'",
             WHILE_PERFORMING,
-            "the target answered this action with a line that gcfuzz cannot read: "
-            "not JSON: 'hello'",
+            "the target answered this action with a line that gcfuzz cannot read: not JSON: 'x'",
         ),
         (
             "garbage after the last answer: '{}'",

@@ -176,7 +176,7 @@ ILLEGAL = (
 
 ILLEGAL_BESIDE_A_PIN = (
     (Pin(PINNED), "only a string in the nursery that is not pinned can be pinned"),
-    (Pin(STRING), "objects that may be pinned already: 1, of 1 at most"),
+    (Pin(STRING), "objects may be pinned already (1 of 1)"),
     (SetCallback(0), "objects are pinned (1), and exclude callbacks"),
     (EnableSampling(8), "objects are pinned (1)"),
     (ResumeSampling(), "objects are pinned (1)"),
@@ -292,7 +292,7 @@ def test_a_pinned_object_that_was_freed_counts_until_it_is_known_to_be_dead(
 ) -> None:
     follow(pinned_shadow, Free(PINNED))
     problem = why_illegal(Pin(STRING), contract, pinned_shadow)
-    assert problem == "objects that may be pinned already: 1, of 1 at most"
+    assert problem == "objects may be pinned already (1 of 1)"
 
 
 def test_as_many_objects_can_be_pinned_as_the_contract_says(
