@@ -19,7 +19,7 @@ from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.excluded import judged_part
-from fuzz.oracles.heap import HeapMismatch
+from fuzz.oracles.heap import AFTER_ALL, WHILE_STARTING, HeapMismatch
 from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, Action, BeginThread, RunAtOnce, SetCallback
@@ -28,7 +28,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MEMORY, Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import Header, Trace
-from fuzz.words import in_words
+from fuzz.words import error_in_words, in_words
 
 RACING_TRIES = 20
 """So often a trace is run until it fails, if threads run at once in it."""
@@ -38,7 +38,7 @@ CHANGES = BROKE, FIXED, STILL_FAILS, OBSERVABLE = "broke", "fixed", "still-fails
 
 @attrs.frozen
 class Failure:
-    """A mismatch, and the actions up to the culprit, which is the last."""
+    """A mismatch, and the actions up to the first wrong answer, which is the last one's."""
 
     configuration: dict[str, int]
     actions: tuple[Action, ...]
@@ -60,14 +60,23 @@ class Failure:
     """What a program that broke wrote on standard error."""
 
     @property
+    def what_happened(self) -> str:
+        """A sentence of a target that failed to answer; empty if it answered, but wrongly."""
+        if (self.oracle, self.field) != (HeapMismatch.oracle, "error"):
+            return ""
+        return error_in_words(self.got, self.why)
+
+    @property
     def message(self) -> str:
-        """What the oracle said, in one line."""
+        """What the oracle reported, in one line."""
+        if self.what_happened:
+            return f"{self.oracle}: {self.what_happened}"
         what = self.where or self.field
         return f"{self.oracle}: {what}: expected {self.expected}, got {self.got} ({self.why})"
 
     @property
     def action(self) -> str:
-        """The culprit's kind."""
+        """The kind of the action whose answer is the first wrong one."""
         return NAMES[type(self.actions[-1])]
 
     @property
@@ -193,10 +202,10 @@ class Run:
         _announce(self._target, self.contract, actions)
 
     def finish(self) -> None:
-        """The trace is over. Raises a Mismatch, of which the last action is the culprit."""
+        """The trace is over. Raises a Mismatch, which belongs to the last action."""
         problem = self._target.finish() if self.actions else None
         if problem is not None:
-            raise HeapMismatch("error", None, problem, "after the last action")
+            raise HeapMismatch("error", None, problem, AFTER_ALL)
 
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch, or Cancelled."""
@@ -206,8 +215,7 @@ class Run:
         if self._problem_at_start is not None:
             self.last = Observation(error=self._problem_at_start)
             self.answered += 1
-            why = "at the header, before any action"
-            raise HeapMismatch("error", None, self._problem_at_start, why)
+            raise HeapMismatch("error", None, self._problem_at_start, WHILE_STARTING)
         checkpoint()
         self.last = observation = self._perform(action)
         self.answered += 1
@@ -263,7 +271,7 @@ _meaning = attrgetter("layout", "sampling", "prebuilt")
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     """Perform the actions of `run` once more, as `oracle` wants them. Raises its Mismatch.
 
-    Then the last of the actions of `run` is the culprit.
+    Then the last of the actions of `run` has the first wrong answer.
     """
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
     if configuration is None:

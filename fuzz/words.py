@@ -17,11 +17,13 @@ import attrs
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Mismatch
+from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING
 from fuzz.plain import counted, cut
 from fuzz.protocol.actions import Action, Read, ReadNumber, ReadWeakref, TakeIdentity
 from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.lines import unstructured
 from fuzz.protocol.observation import (
+    HANG,
     MAJOR_STATES,
     OUTSIDE,
     SURVIVED,
@@ -37,6 +39,12 @@ NUMBERS = 2
 """So many stand in a row of a walk before its references: the object's type and its number."""
 UNITS = {"memory": ("byte", "arena byte"), "profile": ("object", "byte")}
 """What the figures of an observation count."""
+ASKED = {
+    WHILE_PERFORMING: "this action",
+    WHILE_STARTING: "the header",
+    AFTER_ALL: "the end of its input",
+}
+"""What a target that failed was to answer."""
 
 
 @attrs.frozen
@@ -76,6 +84,35 @@ def _root(slot: object, shadow: Shadow) -> str:
 def _text(value: object) -> str:
     """A value as a trace would write it."""
     return cut(value if isinstance(value, str) else json.dumps(unstructured(value)))
+
+
+def error_in_words(error: str, when: str) -> str:
+    """What a target did instead of answering; `when` says during what.
+
+    `error` is `KIND: what happened`. What follows a semicolon in `when` ends the sentence.
+    """
+    kind, _, what = error.partition(": ")
+    for place in (" at start", " at end"):
+        kind = kind.removesuffix(place)
+    when, _, more = when.partition("; ")
+    asked = ASKED.get(when, "this action")
+    crash = kind.removeprefix("crash").strip()
+    words = f"the target reported an error {when}: {error}"
+    if kind == HANG:
+        words = f"the target did not answer {asked} {what.removeprefix('no answer ')}"
+    elif kind == "garbage":
+        words = f"the target answered {asked} with a line that gcfuzz cannot read: {what}"
+    elif kind == "garbage after the last answer":
+        words = f"the target wrote a line after its last answer: {what}"
+    elif kind == "refused":
+        words = f"the target refused {asked}: {what}"
+    elif kind == "crash":
+        words = f"the target crashed {when}: {what}"
+    elif kind.startswith("crash exit code"):
+        words = f"the target ended with {crash} {when}: {what}"
+    elif kind.startswith("crash"):
+        words = f"the target crashed with {crash} {when}: {what}"
+    return f"{words}; {more}" if more else words
 
 
 def value_in_words(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401 - any field's

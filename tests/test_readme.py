@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text()
     "command",
     [
         "pip install . && gcfuzz run --time 30s",
-        "pip install '.[tests]' && pytest -n auto -m 'not slow'",
+        "pip install '.[tests]' && pytest -n auto -m 'not slow' -rs",
     ],
 )
 def test_the_readme_s_command_is_run_by_ci(command: str) -> None:
@@ -29,7 +29,7 @@ def test_the_readme_s_command_is_run_by_ci(command: str) -> None:
 
 def test_the_workflow_runs_the_readme_s_tests_on_every_python() -> None:
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
-    assert "- run: pip install '.[tests]' && pytest -n auto -m 'not slow'" in workflow
+    assert "- run: pip install '.[tests]' && pytest -n auto -m 'not slow' -rs" in workflow
     minors = re.search(r"py3\{([\d,]+)\}", (ROOT / "tox.ini").read_text())
     assert minors
     assert re.findall(r'"3\.(\d+)"', workflow) == minors[1].split(",")

@@ -63,6 +63,13 @@ def test_the_wheel_ships_the_corpus() -> None:
     assert contents_of(Path(fuzz.__file__).parent / "corpus") == contents_of(CHECKOUT / "corpus")
 
 
+def test_the_wheel_ships_every_page_that_help_shows() -> None:
+    shipped = contents_of(Path(fuzz.__file__).parent / "docs")
+    ours = contents_of(CHECKOUT / "docs")
+    pages = [name for name in ours if "/" not in name or name.startswith("findings/")]
+    assert shipped == {name: ours[name] for name in pages}
+
+
 @pytest.mark.parametrize("package", [fuzz, gcmodel], ids=["fuzz", "gcmodel"])
 def test_the_packages_say_that_they_are_typed(package: ModuleType) -> None:
     assert (Path(str(package.__file__)).parent / "py.typed").is_file()
@@ -119,7 +126,7 @@ def test_the_plugin_finds_saves_and_replays_in_a_project_of_its_own(project: Pro
     (project.folder / "test_mine.py").write_text(SUITE)
     [found] = project.failures("--gcfuzz-time=20s")
     assert "FAILURE 1: pointers / limit / " in found
-    assert "← the culprit" in found
+    assert "← first wrong answer" in found
     [saved] = (project.folder / "gcfuzz-failures").glob("*.jsonl")
     assert f"gcfuzz replay gcfuzz-failures/{saved.name} --command" in found
     assert [f"FAILED {saved.name}" in each for each in project.failures()] == [True, True]

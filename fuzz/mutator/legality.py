@@ -200,7 +200,7 @@ def _why_not_unpinned(action: Unpin, contract: Contract, shadow: Shadow) -> Why:
 def _why_no_callback(action: SetCallback, contract: Contract, shadow: Shadow) -> Why:
     """What is pinned decides whether what a callback allocates fits beside it."""
     if action.length is not None and shadow.pinned:
-        return f"{len(shadow.pinned)} objects are pinned, and exclude callbacks"
+        return f"objects are pinned ({len(shadow.pinned)}), and exclude callbacks"
     return None
 
 
@@ -253,14 +253,14 @@ def can_be_pinned(obj: ShadowObject) -> bool:
 def why_not_enabled(contract: Contract, shadow: Shadow) -> Why:
     """Why sampling cannot begin now, whatever the period; None if it can."""
     if shadow.pinned and _is_excluded(contract):
-        return f"{len(shadow.pinned)} objects are pinned"
+        return f"objects are pinned ({len(shadow.pinned)})"
     return None
 
 
 def why_nothing_pinned(contract: Contract, shadow: Shadow) -> Why:
     """Why no object at all can be pinned now; None if one can."""
     if len(shadow.pinned) >= contract.pins_max:
-        return f"{len(shadow.pinned)} objects may be pinned already, and {contract.pins_max} can be"
+        return f"objects may be pinned already ({len(shadow.pinned)} of {contract.pins_max})"
     if shadow.sampling_bytes is not None and _is_excluded(contract):
         return "sampling is on, and excludes pinning"
     if shadow.callback_bytes:

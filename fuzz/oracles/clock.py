@@ -242,11 +242,11 @@ class StreamsClock(DrawnClock):
 
     def __init__(self, rule: SamplingRule, thread: int, distances: Distances) -> None:
         super().__init__(rule, thread, distances)
-        self._outside = DrawnClock(rule, thread, distances)
+        self.outside = DrawnClock(rule, thread, distances)
 
     @override
     def start(self, period_bytes: int, seed: int | None = None) -> None:
-        self._outside.start(period_bytes, seed)
+        self.outside.start(period_bytes, seed)
         self._draw(period_bytes)
 
     def allocate_of_kind(
@@ -254,7 +254,7 @@ class StreamsClock(DrawnClock):
     ) -> Sequence[ExpectedSample]:
         """An object of that kind, and so many minor collections."""
         if outside:
-            hits = self._outside.count(size_bytes, period_bytes)
+            hits = self.outside.count(size_bytes, period_bytes)
             self.collect(minors, period_bytes)
         else:
             self.collect(minors, period_bytes)
@@ -273,7 +273,7 @@ class StreamsClock(DrawnClock):
     def _postpone(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         """A sample is due; behind it the other distance decides."""
         left_bytes = size_bytes - self.until_bytes
-        hits = [UNTOLD, *self._outside.count(left_bytes, period_bytes)]
+        hits = [UNTOLD, *self.outside.count(left_bytes, period_bytes)]
         self._draw(period_bytes)
         return hits
 

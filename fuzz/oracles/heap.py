@@ -29,6 +29,10 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
+WHILE_PERFORMING = "while executing this action"
+WHILE_STARTING = "while answering the header"
+AFTER_ALL = "after the last action"
+"""When a target failed to answer."""
 OPEN = ("progress", "full")
 """What may take more than one minor collection."""
 
@@ -66,7 +70,7 @@ class HeapOracle(Oracle[None]):
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises HeapMismatch."""
         if observation.error is not None:
-            raise HeapMismatch("error", None, observation.error, "the contract promises no error")
+            raise HeapMismatch("error", None, observation.error, WHILE_PERFORMING)
         kind = type(action)
         if observation.minors or action.collects != "never":
             self._check_minors(action, observation.minors)

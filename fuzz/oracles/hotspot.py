@@ -75,6 +75,8 @@ class BufferClock(DrawnOnceClock):
         self._was_slow = self._is_outside = self._is_new = self._is_in_callback = False
         self._collections_in_callback = 0
         self._heard: Observation | None = None
+        # What the last allocation was counted as; 0 if its buffer had room for it.
+        self.counted_bytes = 0
 
     @override
     def end_context(self) -> None:
@@ -101,7 +103,7 @@ class BufferClock(DrawnOnceClock):
     def allocate(
         self, size_bytes: int, outside: bool, period_bytes: int | None
     ) -> Sequence[ExpectedSample]:
-        self._collections_in_callback = 0
+        self._collections_in_callback = self.counted_bytes = 0
         (where, at, collected), hits = self._allocate(size_bytes, period_bytes)
         self.room_bytes = self._allocation_end - self._top
         pointers = [self._start, self._top, self._end, self._allocation_end]
@@ -130,6 +132,8 @@ class BufferClock(DrawnOnceClock):
 
         The sample point is put only then.
         """
+        if not self._is_in_callback:
+            self.counted_bytes = counted_bytes
         hits = self.count(counted_bytes, period_bytes)
         if hits and self._buffers.callback_bytes and not self._is_in_callback:
             self._is_in_callback = True

@@ -18,6 +18,7 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.clock import (
     NONE,
+    UNTOLD,
     Clock,
     ExpectedSample,
     Place,
@@ -27,8 +28,9 @@ from fuzz.oracles.clock import (
     new_clocks,
 )
 from fuzz.oracles.heap import HeapOracle
-from fuzz.oracles.hotspot import buffer_clocks
+from fuzz.oracles.hotspot import BufferClock, buffer_clocks
 from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling_words import Sum, sum_in_words
 from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -192,10 +194,7 @@ class SamplingOracle(Oracle[None]):
         if allocates or isinstance(action, Realloc):
             self._check_cost(action, observation)
         if self._observes_samples and observation.samples != expected:
-            why = _describe(before.period_bytes, before.bytes_until_sample(action.thread))
-            if self._counted_bytes is not None:
-                why += f"; the block counts {self._counted_bytes}"
-                why += ", and as many are enough" if self._rule.crosses == "at" else ""
+            why = self._why(action, observation, before)
             raise SamplingMismatch("samples", expected, observation.samples, why)
         if self._checks_hits:
             self._check_hits(observation)
@@ -249,6 +248,64 @@ class SamplingOracle(Oracle[None]):
         if observation.outside is not obj.outside and "outside" in self._observes:
             why = f"by the layout, {obj.size_bytes} bytes"
             raise SamplingMismatch("outside", obj.outside, observation.outside, why)
+
+    def _why(self, action: Action, observation: Observation, before: SamplingFacts) -> str:
+        """The sum that led to the expected samples, in words."""
+        if before.period_bytes is None:
+            return "sampling was off"
+        counted, counted_bytes = self._counted(action)
+        clock, room_bytes = self._clocks[action.thread], before.room_bytes[action.thread]
+        callback_bytes = self._shadow.callback_bytes if observation.minors else 0
+        until_bytes: int | None = before.bytes_until_sample(action.thread)
+        has_own_distance, has_more = False, bool(callback_bytes)
+        if callback_bytes and action.allocates:
+            counted += f", the callback's string {callback_bytes}"
+        if isinstance(clock, BufferClock):
+            counted += _charged_in_words(clock.counted_bytes, counted_bytes)
+            has_more |= clock.counted_bytes != counted_bytes
+            counted_bytes = clock.counted_bytes
+        elif self._has_contexts:
+            is_apart = self._rule.outside == "apart" and self._shadow.roots[-1].outside
+            room_bytes = 0 if is_apart else room_bytes
+            has_own_distance = is_apart or before.bytes_until_sample(action.thread) >= room_bytes
+        elif self._rule.reseeds or self._streams is not None:
+            # Before the sample another distance may have been drawn.
+            until_bytes = self._until_as_drawn(action, counted_bytes)
+        return sum_in_words(
+            self._rule,
+            before.period_bytes,
+            Sum(
+                *(until_bytes, counted, counted_bytes, self._hits),
+                room_bytes=room_bytes if self._has_contexts else None,
+                has_own_distance=has_own_distance,
+                has_more=has_more,
+            ),
+        )
+
+    def _counted(self, action: Action) -> tuple[str, int]:
+        """What of an action counts, in words, and in bytes."""
+        if isinstance(action, Free) and self._rule.frees == "counted" and self._shadow.freed:
+            size_bytes = self._shadow.freed.number
+            counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
+            return f"the block gives {counted_bytes} back", counted_bytes
+        if not action.allocates and not isinstance(action, Realloc):
+            return "this action allocates nothing", 0
+        obj = self._shadow.placed_by(action)
+        if obj.kind != "block":
+            return f"the {obj.kind} takes {obj.size_bytes}", obj.size_bytes
+        counted_bytes = self._counted_bytes or 0
+        return f"the block counts {counted_bytes or 'nothing'}", counted_bytes
+
+    def _until_as_drawn(self, action: Action, counted_bytes: int) -> int | None:
+        """What was left for the bytes that were counted, by what is left after them."""
+        if UNTOLD in self._hits:
+            return None
+        if self._hits:
+            return self._hits[0].offset + 1 - int(self._rule.crosses == "beyond")
+        clock = self._clocks[action.thread]
+        if self._streams is not None and action.allocates and self._shadow.roots[-1].outside:
+            clock = self._streams.outside
+        return clock.until_bytes + counted_bytes
 
     def _check_hits(self, observation: Observation) -> None:
         offsets, weights = self.facts.offsets, [hit.weight for hit in self._hits]
@@ -402,9 +459,8 @@ class SamplingOracle(Oracle[None]):
                 clock.end_context()
 
 
-def _describe(period_bytes: int | None, until_bytes: int) -> str:
-    """The sampler's state before the action."""
-    if period_bytes is None:
-        return "sampling was off"
-    left = "1 byte was" if until_bytes == 1 else f"{until_bytes} bytes were"
-    return f"period {period_bytes}, {left} left until the next sample"
+def _charged_in_words(charged_bytes: int, size_bytes: int) -> str:
+    """What a thread that allocates in buffers has counted for an object."""
+    if not charged_bytes:
+        return ", which its buffer has room for"
+    return "" if charged_bytes == size_bytes else f", {charged_bytes} count with its buffer's"

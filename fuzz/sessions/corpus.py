@@ -67,6 +67,11 @@ class Find:
         return self.reproduced and self.failure.change == BROKE
 
     @property
+    def is_saved(self) -> bool:
+        """Whether its trace has the file that it is meant to have."""
+        return self.path is not None and self.unsaved is None
+
+    @property
     def sort_key(self) -> tuple[bool, bool, int, int, str, str]:
         """Of several finds of one identity the least is the one to keep.
 

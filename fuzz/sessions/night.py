@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -25,6 +26,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE, Failure
 from fuzz.sessions import record as records
+from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import Find, pages_like
 from fuzz.sessions.merge import merged_record
 from fuzz.sessions.record import Data, SessionRecord, least
@@ -212,8 +214,8 @@ class Night:
             )
         return sums
 
-    def culprits(self) -> dict[str, Counter[str]]:
-        """How many finds each oracle has, by the action that was the culprit."""
+    def wrong_actions(self) -> dict[str, Counter[str]]:
+        """How many finds each oracle has, by the action whose answer was the first wrong one."""
         sums: dict[str, Counter[str]] = {}
         for find in self.finds:
             if find.is_tonight_s and find.failure.change == BROKE:
@@ -368,6 +370,26 @@ def _told_apart(find: NightFind, material: Material, earlier: Container[Key]) ->
     pages = [] if path is None else pages_like(_as_in_session(find.failure, traces.read(path)))
     status: Status = "known" if pages or find.key in earlier else "new"
     return attrs.evolve(find, status=status, pages=tuple(pages))
+
+
+def by_likely_cause(
+    finds: Iterable[NightFind], material: Material
+) -> Iterator[Sequence[NightFind]]:
+    """The finds in groups of one status, target and likely cause; the first is the one to read.
+
+    One whose trace is not there is alone. Raises BadInputError if a trace cannot be read.
+    """
+    for _, several in groupby(finds, key=lambda find: (find.status, find.target)):
+        whole: list[tuple[Find, NightFind]] = []
+        for find in several:
+            path = material.path_of(find)
+            if path is None:
+                yield [find]
+            else:
+                whole.append((_as_in_session(find.failure, traces.read(path)), find))
+        of = {id(in_session): find for in_session, find in whole}
+        for group in by_cause(in_session for in_session, _ in whole):
+            yield [of[id(in_session)] for in_session in group]
 
 
 def _as_in_session(reported: Reported, trace: Trace) -> Find:

@@ -371,7 +371,8 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     recording, failure = record(choice.make_for(trace.header), trace, str(path))
     write_text(output, traces.dumps(recording))
     screen = Screen()
-    screen.print(f"{output}: {len(recording.actions)} actions on {name}, with what it said")
+    performed = counted(len(recording.actions), "action")
+    screen.print(f"{output}: {performed} on {name}, with what it said")
     if failure is None:
         return CLEAN
     print_failure(screen, f"FAILED {path}", failure, replay=None)
@@ -677,6 +678,19 @@ def targets_command(available: bool, paths: TargetOptions) -> int:
         raise BadInputError(f"{paths.words[0]} needs --available")
     else:
         tables.print_targets(Screen().console)
+    return CLEAN
+
+
+@cli.command("help")
+@click.argument("page", required=False)
+def help_command(page: str | None) -> int:
+    """Show a page of the documentation, or list the pages."""
+    from fuzz.terminal import pages
+
+    if page is None:
+        pages.print_pages(Screen())
+    else:
+        pages.print_page(Screen(), page)
     return CLEAN
 
 

@@ -79,7 +79,7 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
             place = f" in the nursery at {seen.at}"
             if seen.tlab and not seen.tlab[0] <= seen.at < seen.tlab[1]:
                 place += ", outside the TLAB"
-        yield f"{seen.size} bytes{place}"
+        yield f"{seen.size} byte{'' if seen.size == 1 else 's'}{place}"
     yield from _events(seen, contract)
     for name in ("value", "alive", "identity"):
         value = getattr(seen, name)
@@ -89,7 +89,7 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
     for report in seen.reports:
         yield entries_in_words(report, contract.layout.kinds)
     if seen.graph is not None:
-        yield f"{len(seen.graph)} objects reachable"
+        yield f"{counted(len(seen.graph), 'object')} reachable"
     if seen.state:
         yield f"major collection {state_in_words(seen.state)}"
 

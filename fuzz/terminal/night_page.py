@@ -24,7 +24,16 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE, replay_steps
-from fuzz.sessions.night import HuntedBugs, Material, Night, NightFind, Timing, fuzzed_by, timing_of
+from fuzz.sessions.night import (
+    HuntedBugs,
+    Material,
+    Night,
+    NightFind,
+    Timing,
+    by_likely_cause,
+    fuzzed_by,
+    timing_of,
+)
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
 from fuzz.targets import make_target
 from fuzz.terminal.explain_page import Page, fails, make_page, render
@@ -54,7 +63,11 @@ def write_night(night: Night, material: Material, output: Path, choice: TargetCh
     folder = output.with_suffix("")
     with writing(folder):
         folder.mkdir(exist_ok=True)
-    finds = [_find(find, material.path_of(find), folder, explained) for find in night.finds]
+    finds = []
+    for first, *others in by_likely_cause(night.finds, material):
+        finds.append(_find(first, material.path_of(first), folder, explained))
+        like = {"like": " / ".join(first.failure.identity)}
+        finds += [_find(find, material.path_of(find), folder, explained) | like for find in others]
     write_text(output.with_suffix(".json"), night.dumps())
     write_text(output, render_night(night, finds, output.stem))
 
@@ -64,7 +77,7 @@ def _find(
 ) -> dict[str, Any]:
     """What the page tells of a find, whose files go into the folder. Raises BadInputError."""
     failure = find.failure
-    notes = [f"known, perhaps: see docs/findings/{page}.md" for page in find.pages]
+    notes = [f"known, perhaps: see `gcfuzz help findings/{page}`" for page in find.pages]
     if not failure.reproduced:
         notes.append("seen once, and did not replay")
     is_reduced = failure.actions < failure.reduced_from
@@ -118,7 +131,7 @@ def render_night(night: Night, finds: Sequence[Mapping[str, Any]], name: str) ->
         finds=finds,
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
-        culprits=_culprits(night.culprits()),
+        wrong_actions=_wrong_actions(night.wrong_actions()),
         probes=[_reached(target, counts) for target, counts in sorted(night.probes().items())],
         lost=[*_lost(night)],
         hunts=[_matrix(hunted) for hunted in night.hunts],
@@ -136,8 +149,8 @@ def _seen(value: object) -> object:
 def _contents(night: Night) -> Iterator[tuple[str, str]]:
     """The sections: their names, and what stands in a link to one."""
     yield from (("finds", "finds"), ("time", "over time"))
-    if night.culprits():
-        yield "culprits", "culprits by oracle"
+    if night.wrong_actions():
+        yield "wrong-actions", "first wrong answers by oracle"
     yield "probes", "probes"
     if any(_lost(night)):
         yield "lost", "chunks lost"
@@ -183,8 +196,8 @@ def _name_of(session: SessionRecord) -> str:
     return f"{fuzzed.name}, {fuzzed.engine} engine, seed {fuzzed.seed}"
 
 
-def _culprits(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """A row for each action that was a culprit, a column for each oracle that said so."""
+def _wrong_actions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """A row for each action whose answer was the first wrong one, a column for each oracle."""
     oracles = sorted(counts)
     actions = sorted({action for of_oracle in counts.values() for action in of_oracle})
     rows = [(action, [counts[oracle].get(action, 0) for oracle in oracles]) for action in actions]

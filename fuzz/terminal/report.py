@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract_problems import KINDS, OF_PROMISES
 from fuzz.protocol.observation import FIELDS, HANG
 from fuzz.run import BROKE, OBSERVABLE, Failure
+from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
 from fuzz.targets import PROGRAMS, TargetOptions
 from fuzz.terminal.streams import Screen
@@ -47,6 +49,8 @@ def describe_configuration(configuration: dict[str, int]) -> str:
 
 def describe_failure(failure: Failure) -> tuple[tuple[str, str], ...]:
     """What was expected, what came instead and why, each in words, by name."""
+    if failure.what_happened and failure.change != OBSERVABLE:
+        return ("oracle", failure.oracle), ("got", failure.what_happened)
     where = (("where", failure.where),) if failure.where else ()
     field = "" if failure.where else f"{failure.field} "
     values = (field + failure.expected, field + failure.got)
@@ -72,8 +76,8 @@ def print_failure(
     for number, action in enumerate(failure.actions, 1):
         line = f"{number:>5}  {describe_action(action)}"
         if number == last:
-            culprit = "differs" if failure.change == OBSERVABLE else "the culprit"
-            line = f"  →{line[1:]}   ← {culprit}"
+            mark = "differs" if failure.change == OBSERVABLE else "first wrong answer"
+            line = f"  →{line[1:]}   ← {mark}"
             screen.print(line, "bold")
         else:
             screen.print(f"  {line}")
@@ -97,14 +101,39 @@ def print_found(screen: Screen, number: int, failure: Failure) -> None:
     screen.print(f"  {failure.message}")
 
 
+def _title(number: int, find: Find, before: Before | None) -> str:
+    what = "FAILURE" if before is None else find.failure.change.upper()
+    title = f"{what} {number}: {' / '.join(find.failure.kind)}"
+    return title if find.reproduced else f"{title} (seen once, NOT reproduced)"
+
+
+def print_like(
+    screen: Screen, number: int, find: Find, other: int, before: Before | None = None
+) -> None:
+    """A find with a file, in one line: it has the likely cause of one that is shown in full."""
+    title = _title(number, find, before)
+    screen.print(f"{title}, like {other}: {find.path}", "bold red")
+
+
+def print_groups(screen: Screen, finds: Iterable[Find], options: TargetOptions) -> None:
+    """Finds that are all there: one of each likely cause in full, then the others like it."""
+    numbers = count(1)
+    for group in by_cause(finds):
+        shown = None
+        for find in group:
+            number = next(numbers)
+            if shown is None or not find.is_saved:
+                print_find(screen, number, find, options)
+                shown = shown or number
+            else:
+                print_like(screen, number, find, shown)
+
+
 def print_find(
     screen: Screen, number: int, find: Find, options: TargetOptions, before: Before | None = None
 ) -> None:
     """A find of a session, and how to replay it also on what there was before, if that is asked."""
-    what = "FAILURE" if before is None else find.failure.change.upper()
-    title = f"{what} {number}: {' / '.join(find.failure.kind)}"
-    if not find.reproduced:
-        title += " (seen once, NOT reproduced)"
+    title = _title(number, find, before)
     if find.path is None:
         print_failure(screen, title, find.failure, replay=None)
         _print_unsaved(screen, find)
@@ -131,7 +160,7 @@ def print_find(
         screen.print(f"  found     by the {found.engine} engine{was}{alone}")
     if not find.reproduced and find.trace.header.target in PROGRAMS and options.keeps_processes:
         screen.print("  perhaps   it needs earlier traces; with --fresh-process there are none")
-    pages = [f"docs/findings/{page}.md" for page in pages_like(find)]
+    pages = [f"`gcfuzz help findings/{page}`" for page in pages_like(find)]
     if pages:
         screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from fuzz.plain import PLAIN_SECONDS, counted, short, short_seconds
 from fuzz.run import BROKE, CHANGES, Failure
 from fuzz.sessions import record, session_events
+from fuzz.sessions.causes import Cause, by_cause, cause_of
 from fuzz.sessions.compare import Before, contract_changes
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import Plan
-from fuzz.terminal.report import print_find, print_found
+from fuzz.terminal.report import print_find, print_found, print_like
 from fuzz.terminal.streams import Screen
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class SessionReporter:
         self._live: Live | None = None
         self._printed_seconds = 0.0
         self._numbers: dict[tuple[str, ...], int] = {}
+        # The number of the find that was shown in full, by likely cause.
+        self._shown: dict[Cause, int] = {}
 
     def __call__(self, event: session_events.Event) -> None:
         """Show one event."""
@@ -59,13 +62,12 @@ class SessionReporter:
             case session_events.FailureFound():
                 print_found(self._screen, self._number_of(event.failure), event.failure)
             case session_events.Told():
-                number = self._number_of(event.find.failure)
-                print_find(self._screen, number, event.find, event.plan.options, event.plan.before)
+                self._tell(event.find, event.plan)
             case session_events.Finished():
                 self._finish(event)
 
     def _start(self, plan: Plan, bugs_checked: int) -> None:
-        budget = "chunks" if plan.actions is None else f"{plan.actions} actions"
+        budget = "chunks" if plan.actions is None else counted(plan.actions, "action")
         budget = budget if plan.seconds is None else f"{plan.seconds:g} s"
         self._screen.print(
             f"gcfuzz: target {' '.join([plan.target, *plan.options.words])}, "
@@ -74,7 +76,9 @@ class SessionReporter:
         )
         if plan.before is not None:
             self._compare(plan, plan.before)
-        self._screen.print(f"self-check: {bugs_checked} planted bugs caught")
+        self._screen.print(
+            f"self-check: gcfuzz found all {bugs_checked} bugs planted in its own reference"
+        )
         if self._screen.is_drawn_on and self._screen.console.is_terminal:
             from rich.live import Live
 
@@ -93,6 +97,19 @@ class SessionReporter:
     def _number_of(self, failure: Failure) -> int:
         return self._numbers.setdefault(failure.identity, len(self._numbers) + 1)
 
+    def _tell(self, find: Find, plan: Plan) -> None:
+        """A find in full if it is the first of its likely cause, or has no file; else a line."""
+        number = self._number_of(find.failure)
+        shown = self._shown.setdefault(cause_of(find.failure), number)
+        if shown == number or not find.is_saved:
+            self._show(find, plan)
+        else:
+            print_like(self._screen, number, find, shown, plan.before)
+
+    def _show(self, find: Find, plan: Plan) -> None:
+        number = self._number_of(find.failure)
+        print_find(self._screen, number, find, plan.options, plan.before)
+
     def _progress(self, progress: session_events.Progress) -> None:
         line = _progress_line(progress)
         if self._live is not None:
@@ -107,7 +124,11 @@ class SessionReporter:
         if self._live is not None:
             self._live.stop()
         broken = [find for find in finished.finds if find.failure.change == BROKE]
-        for line in (*_cause_lines(broken, self._numbers), *_change_lines(finished.totals.changes)):
+        groups = by_cause(sorted(broken, key=lambda find: self._number_of(find.failure)))
+        for find, *_ in groups:
+            if self._shown.get(cause_of(find.failure)) != self._number_of(find.failure):
+                self._show(find, finished.plan)
+        for line in (*_cause_lines(groups, self._numbers), *_change_lines(finished.totals.changes)):
             self._screen.print(line)
         totals = finished.totals
         if not totals.actions and finished.problem is not None:
@@ -144,18 +165,19 @@ def print_record(screen: Screen, what: record.SessionRecord) -> None:
     )
 
 
-def _cause_lines(finds: Sequence[Find], numbers: Mapping[tuple[str, ...], int]) -> Iterator[str]:
-    """Several finds by what may be their cause: one oracle, and one trace but for the culprit."""
-    causes: dict[object, list[tuple[int, int, str]]] = {}
-    for find in finds:
-        failure = find.failure
-        entry = len(failure.actions), numbers[failure.identity], " / ".join(failure.identity)
-        causes.setdefault((failure.oracle, failure.actions[:-1]), []).append(entry)
-    if len(finds) > 1:
-        yield "by their likely causes, the shortest traces first:"
-        for (length, number, identity), *others in sorted(map(sorted, causes.values())):
-            like = f", like {', '.join(str(other) for _, other, _ in others)}" if others else ""
-            yield f"  failure {number}{like}: {counted(length, 'action')}, {identity}"
+def _cause_lines(
+    groups: Sequence[Sequence[Find]], numbers: Mapping[tuple[str, ...], int]
+) -> Iterator[str]:
+    """Several finds, a line for each likely cause."""
+    if [*map(len, groups)] in ([], [1]):
+        return
+    yield "by their likely causes, the shortest traces first:"
+    for group in groups:
+        number, *others = (numbers[find.failure.identity] for find in group)
+        like = f", like {', '.join(map(str, others))}" if others else ""
+        failure = group[0].failure
+        length = counted(len(failure.actions), "action")
+        yield f"  failure {number}{like}: {length}, {' / '.join(failure.identity)}"
 
 
 def _change_lines(counts: Mapping[str, int]) -> Iterator[str]:

@@ -138,7 +138,7 @@ def _smallest(failure: Reaching) -> str:
 
 
 OTHER_TARGETS = {
-    "process": "any program that speaks the protocol (docs/protocol.md); --command names it.",
+    "process": "any program that speaks the protocol (`gcfuzz help protocol`); --command names it.",
     "incminimark": "PyPy's collector, untranslated, under Python 2.7; "
     "--source names the RPython tree, --python the interpreter.",
     "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "
@@ -179,9 +179,8 @@ def print_targets(console: Console) -> None:
         _print_entry(console, name, what)
     console.print()
     console.print(
-        "These need their libraries; docs/hotspot.md, docs/dotnet.md, docs/ocaml.md, "
-        "docs/go.md, docs/v8.md, docs/jemalloc.md, docs/gperftools.md, docs/tcmalloc.md and "
-        "docs/python-profilers.md have the settings."
+        "These need their libraries. `gcfuzz help hotspot` has the settings, and so have the pages "
+        "dotnet, ocaml, go, v8, jemalloc, gperftools, tcmalloc and python-profilers."
     )
     console.print()
     _print_entry(

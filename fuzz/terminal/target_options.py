@@ -182,7 +182,8 @@ _OPTIONS = (
         "--command",
         "program",
         metavar="PROGRAM",
-        help="What the target process is: a program that speaks docs/protocol.md, with arguments.",
+        help="What the target process is: a program that speaks the protocol (see "
+        "`gcfuzz help protocol`), with arguments.",
     ),
     duration_option(
         "--timeout",
@@ -296,6 +297,6 @@ without_option = click.option(
     "--without",
     metavar="ACTION",
     multiple=True,
-    type=OneOf("fuzz.protocol.actions", "ACTIONS", "docs/protocol.md"),
+    type=OneOf("fuzz.protocol.actions", "ACTIONS", "`gcfuzz help protocol`"),
     help="Leave an action out, so that a find known already does not hide others.",
 )

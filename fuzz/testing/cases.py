@@ -121,12 +121,14 @@ def _reported(finder: SuiteFinder, failures: Iterable[Failure]) -> str:
     with suppress(BadInputError):  # What cannot be saved is printed.
         corpus.open_folder(finder.folder)
     page = KeptLines()
-    for number, failure in enumerate(failures, 1):
+    finds = []
+    for failure in failures:
         raw = corpus.save_raw(finder, failure)
         find = reduce_raw(finder, raw, after(SECONDS_MAX))
         if find.path is not None:
             find = attrs.evolve(find, path=_short(corpus.publish(find.path)))
-        report.print_find(page, number, find, _options(finder.factory))
+        finds.append(find)
+    report.print_groups(page, finds, _options(finder.factory))
     return page.text
 
 

@@ -277,7 +277,9 @@ class Heap:
 
     def _check_unpinned(self) -> None:
         if self.pinning.count and not self.configuration.pin_while_sampling:
-            raise PinningError(f"{self.pinning.count} objects are pinned, which excludes sampling")
+            raise PinningError(
+                f"objects are pinned ({self.pinning.count}), which excludes sampling"
+            )
 
     def after_fork(self) -> None:
         """The process is a forked child from here on, which is not sampled."""

@@ -42,7 +42,7 @@ class Pinning:
         if obj.kind is not Kind.STRING or obj.place == OUTSIDE or obj.flags & PINNED:
             raise PinningError(f"{obj!r} cannot be pinned")
         if self.count >= self._pins_max:
-            raise PinningError(f"{self.count} objects are pinned, and no more may be")
+            raise PinningError(f"no more than {self.count} may be pinned at once")
         obj.flags |= PINNED
         self.count += 1
 

@@ -70,7 +70,7 @@ def test_the_off_by_one_is_found(counter: str, capsys: pytest.CaptureFixture[str
     assert fuzz(f"{counter} --off-by-one", "-x") == MISMATCH
     printed = capsys.readouterr().out
     assert "FAILURE 1: sampling / samples / allocate_string / more" in printed
-    assert "→   2  allocate_string length=0   ← the culprit" in printed
+    assert "→   2  allocate_string length=0   ← first wrong answer" in printed
 
 
 @pytest.mark.slow

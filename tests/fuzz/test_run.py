@@ -192,7 +192,9 @@ def test_a_failure_has_the_actions_up_to_the_culprit() -> None:
 
 def test_a_failure_says_what_its_oracle_said() -> None:
     assert failure_of(*CULPRITS).message == (
-        "sampling: samples: expected 3, got 1 (period 8, 8 bytes were left until the next sample)"
+        "sampling: samples: expected 3, got 1 (8 bytes were left until the next sample, "
+        "the node takes 32, the period is 8: 3 samples expected, at byte 8 and every 8 bytes "
+        "after it)"
     )
 
 

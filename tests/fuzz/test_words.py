@@ -6,7 +6,7 @@ import pytest
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Mismatch
-from fuzz.oracles.heap import HeapMismatch
+from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING, HeapMismatch
 from fuzz.oracles.transparency import TransparencyMismatch
 from fuzz.protocol.actions import (
     Action,
@@ -215,3 +215,69 @@ def test_the_names_are_those_of_the_graph_s_rows() -> None:
         shadow.follow(action, 0)
     assert shadow.names() == ["#3", "prebuilt 0", "prebuilt 1", "#1"]
     assert len(shadow.names()) == len(shadow.graph())
+
+
+# A target that fails to answer.
+
+
+@pytest.mark.parametrize(
+    ("error", "when", "sentence"),
+    [
+        (
+            "crash SIGSEGV: it ended without a word",
+            WHILE_PERFORMING,
+            "the target crashed with SIGSEGV while executing this action: it ended without a word",
+        ),
+        (
+            "crash exit code 3: last words",
+            WHILE_PERFORMING,
+            "the target ended with exit code 3 while executing this action: last words",
+        ),
+        (
+            "crash: it closed its output, and did not end",
+            WHILE_PERFORMING,
+            "the target crashed while executing this action: it closed its output, and did not end",
+        ),
+        (
+            "hang: no answer within 10 s",
+            WHILE_PERFORMING,
+            "the target did not answer this action within 10 s",
+        ),
+        (
+            "hang at start: no answer within 30 s",
+            WHILE_STARTING,
+            "the target did not answer the header within 30 s",
+        ),
+        (
+            "garbage: not JSON: 'x'",
+            WHILE_PERFORMING,
+            "the target answered this action with a line that gcfuzz cannot read: not JSON: 'x'",
+        ),
+        (
+            "garbage after the last answer: '{}'",
+            AFTER_ALL,
+            "the target wrote a line after its last answer: '{}'",
+        ),
+        (
+            "crash SIGABRT at end: SUMMARY: leak",
+            AFTER_ALL,
+            "the target crashed with SIGABRT after the last action: SUMMARY: leak",
+        ),
+        (
+            "MemoryError: no room",
+            WHILE_PERFORMING,
+            "the target reported an error while executing this action: MemoryError: no room",
+        ),
+        (
+            "crash SIGSEGV: oops",
+            f"{WHILE_PERFORMING}; so it was before",
+            "the target crashed with SIGSEGV while executing this action: oops; so it was before",
+        ),
+    ],
+)
+def test_a_target_that_fails_to_answer_is_one_sentence(
+    error: str, when: str, sentence: str
+) -> None:
+    failure = Failure({}, (CheckHeap(),), "heap", "error", "crash", "null", error, when)
+    assert failure.message == f"heap: {sentence}"
+    assert describe_failure(failure) == (("oracle", "heap"), ("got", sentence))

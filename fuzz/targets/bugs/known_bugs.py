@@ -266,7 +266,7 @@ class CopyTrustsFlagsWhileMarking(Barrier):
 
 @REFERENCE.bug(
     "arraycopy-clean-cards",
-    "PyPy, found with gcfuzz: docs/findings/arraycopy-clean-cards.md",
+    "PyPy, found with gcfuzz: `gcfuzz help findings/arraycopy-clean-cards`",
     ("heap",),
     11,
 )

@@ -185,7 +185,8 @@ class ProcessTarget(FullTarget):
                     f"{command}: {problem.why} (docs/protocol.md defines a contract)"
                 ) from problem
             raise BadInputError(
-                f"{command}: does not answer a header with a contract (docs/protocol.md): {problem}"
+                f"{command}: does not answer a header with a contract "
+                f"(`gcfuzz help protocol`): {problem}"
             ) from problem
 
     def _begin_again(self) -> Contract:

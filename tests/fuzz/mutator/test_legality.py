@@ -176,10 +176,10 @@ ILLEGAL = (
 
 ILLEGAL_BESIDE_A_PIN = (
     (Pin(PINNED), "only a string in the nursery that is not pinned can be pinned"),
-    (Pin(STRING), "1 objects may be pinned already, and 1 can be"),
-    (SetCallback(0), "1 objects are pinned, and exclude callbacks"),
-    (EnableSampling(8), "1 objects are pinned"),
-    (ResumeSampling(), "1 objects are pinned"),
+    (Pin(STRING), "objects may be pinned already (1 of 1)"),
+    (SetCallback(0), "objects are pinned (1), and exclude callbacks"),
+    (EnableSampling(8), "objects are pinned (1)"),
+    (ResumeSampling(), "objects are pinned (1)"),
 )
 
 
@@ -292,7 +292,7 @@ def test_a_pinned_object_that_was_freed_counts_until_it_is_known_to_be_dead(
 ) -> None:
     follow(pinned_shadow, Free(PINNED))
     problem = why_illegal(Pin(STRING), contract, pinned_shadow)
-    assert problem == "1 objects may be pinned already, and 1 can be"
+    assert problem == "objects may be pinned already (1 of 1)"
 
 
 def test_as_many_objects_can_be_pinned_as_the_contract_says(

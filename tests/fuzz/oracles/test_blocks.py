@@ -272,14 +272,16 @@ def test_a_realloc_is_counted_by_the_thread_that_asks(judge: Judge) -> None:
 
 def test_the_message_is_of_the_thread_that_allocated(judge: Judge) -> None:
     mismatch = mismatch_of(judge, Malloc(9, thread=2), samples=1, size=16)
-    before, _, counted = mismatch.why.partition("; ")
-    assert before == "period 100, 70 bytes were left until the next sample"
-    assert counted == "the block counts 16"
+    assert mismatch.why == (
+        "70 bytes were left until the next sample, the block counts 16, "
+        "the period is 100 on average: no sample expected"
+    )
 
 
-def test_the_message_says_where_as_many_bytes_are_enough(blocks: Contract) -> None:
-    mismatch = mismatch_of(Judge(blocks, crosses="at"), Malloc(9), samples=1, size=16)
-    assert mismatch.why.endswith("; the block counts 16, and as many are enough")
+def test_the_message_names_the_byte_of_each_sample(blocks: Contract) -> None:
+    mismatch = mismatch_of(Judge(blocks, crosses="at"), Malloc(100), samples=0, size=128)
+    assert "the block counts 128" in mismatch.why
+    assert mismatch.why.endswith(": 1 sample expected, at byte 49")
 
 
 def test_enabling_starts_every_threads_count_anew(judge: Judge) -> None:
@@ -340,10 +342,7 @@ def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unheard: Judg
 
 
 def test_a_sample_that_is_said_while_paused_is_wrong(unheard: Judge) -> None:
-    assert (
-        mismatch_of(unheard, Malloc(60), samples=1, size=64).why
-        == "sampling was off; the block counts 64"
-    )
+    assert mismatch_of(unheard, Malloc(60), samples=1, size=64).why == "sampling was off"
 
 
 def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_another(

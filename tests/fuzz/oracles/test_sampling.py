@@ -504,7 +504,8 @@ def test_the_message_says_how_many_bytes_were_left_before(judge: Judge) -> None:
     judge.node(samples=0)
     mismatch = mismatch_of(judge, AllocateNode(0), samples=0, size=32, outside=False)
     assert str(mismatch) == (
-        "sampling: samples: expected 1, got 0 (period 40, 8 bytes were left until the next sample)"
+        "sampling: samples: expected 1, got 0 (8 bytes were left until the next sample, "
+        "the node takes 32, the period is 40: 1 sample expected, at byte 8)"
     )
 
 

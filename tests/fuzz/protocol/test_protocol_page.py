@@ -22,7 +22,12 @@ from fuzz.protocol.actions import (
     ReadWeakref,
     Write,
 )
-from fuzz.protocol.lines import unstructured
+from fuzz.protocol.lines import (
+    action_from_data,
+    contract_from_data,
+    observation_from_data,
+    unstructured,
+)
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import run_actions
@@ -74,3 +79,32 @@ def test_what_is_false_or_0_or_an_empty_graph_may_not_be_left_out(
     assert failure is not None
     assert (failure.field, failure.actions) == (field, tuple(actions))
     assert run_actions(reference, nothing_prebuilt, actions) is None
+
+
+SESSION = re.search(r"```text\n(gcfuzz .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def said_in_session(by: str) -> list[dict[str, object]]:
+    assert SESSION
+    return [json.loads(line) for line in re.findall(rf"^{by} +(.*)$", SESSION[1], re.MULTILINE)]
+
+
+def test_the_page_s_contract_is_complete_and_the_same_in_several_lines() -> None:
+    answer, *_ = said_in_session("program")
+    shown = re.search(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert shown
+    assert answer == {"contract": json.loads(shown[1])}
+
+
+def test_the_page_s_session_is_right() -> None:
+    header, *lines_sent = said_in_session("gcfuzz")
+    promise, *answers = said_in_session("program")
+    contract = contract_from_data(promise["contract"])
+    seen = iter([observation_from_data(answer) for answer in answers])
+    canned = SimpleNamespace(
+        name="canned", start=lambda configuration: contract, perform=lambda action: next(seen)
+    )
+    actions = [action_from_data(line) for line in lines_sent]
+    assert header["config"] == {"nursery_bytes": contract.nursery_bytes}
+    assert run_actions(canned, {"nursery_bytes": 512}, actions) is None
+    assert next(seen, None) is None

@@ -100,10 +100,10 @@ def test_a_find_like_one_in_the_documents_is_known(tmp_path: Path) -> None:
     assert (find.status, find.pages) == ("known", ("weakref-to-pinned",))
 
 
-def test_culprits_are_counted_by_oracle_and_what_nothing_broke_is_none(tmp_path: Path) -> None:
+def test_wrong_actions_are_counted_by_oracle_and_what_nothing_broke_is_none(tmp_path: Path) -> None:
     fixed = failure("clock", change="fixed")
     finds = failure(), failure(action="read"), failure("survival"), fixed
-    assert night(written(tmp_path, record(*finds))).culprits() == {
+    assert night(written(tmp_path, record(*finds))).wrong_actions() == {
         "heap": {"collect_full": 1, "read": 1},
         "survival": {"collect_full": 1},
     }

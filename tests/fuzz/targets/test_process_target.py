@@ -412,7 +412,7 @@ def test_a_session_reduces_what_a_program_does_wrong_to_one_action(
     )
     printed = capsys.readouterr()
     assert code == 1, printed
-    assert "→   1  collect_full   ← the culprit" in printed.out
+    assert "→   1  collect_full   ← first wrong answer" in printed.out
     assert "Traceback" not in printed.err + printed.out
 
 

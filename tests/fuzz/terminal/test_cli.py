@@ -141,7 +141,7 @@ def test_a_name_that_is_nearly_right_is_put_right(
 
 
 def test_names_that_are_many_are_not_all_told(complaint: Complaint) -> None:
-    assert "docs/protocol.md lists them" in complaint("run", "--without", "xyz")
+    assert "`gcfuzz help protocol` lists them" in complaint("run", "--without", "xyz")
     assert len(complaint("run", "--without", "xyz")) < 100
 
 

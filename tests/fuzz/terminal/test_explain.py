@@ -81,7 +81,7 @@ def test_a_report_is_told_in_words() -> None:
     assert any("reported node survived" in line for line in lines[2])
 
 
-def test_the_culprit_is_marked_with_what_was_expected() -> None:
+def test_the_first_wrong_answer_is_marked_with_what_was_expected() -> None:
     steps = explained('{"do": "disable_sampling"}', target="reference+disable-before-enable")
     assert steps[0][0].startswith(CULPRIT)
     assert "MISMATCH pointers: limit: expected 256, got 0" in " ".join(steps[0])

@@ -677,9 +677,9 @@ def test_the_script_makes_each_step_s_heap_whichever_way_one_steps(viewer: Viewe
 
 
 @pytest.mark.slow
-def test_the_culprit_is_marked_and_what_it_did_told(viewer: Viewer) -> None:
+def test_the_first_wrong_answer_is_marked_and_what_it_did_told(viewer: Viewer) -> None:
     viewer.open(page_of(*STALE_LIMIT, target="reference+stale-limit-after-large"))
-    assert viewer.texts("#actions .culprit .words") == ["allocate_node number=0 nonmovable"]
+    assert viewer.texts("#actions .first-wrong .words") == ["allocate_node number=0 nonmovable"]
     assert viewer.find("#verdict").text == "mismatch at action 3"
     viewer.press(Keys.HOME)
     assert not viewer.find("#mismatch").is_displayed()
@@ -704,9 +704,9 @@ def test_the_expected_heap_and_the_one_found_are_both_shown(viewer: Viewer) -> N
 
 
 @pytest.mark.slow
-def test_a_trace_that_passes_has_no_culprit(viewer: Viewer) -> None:
+def test_a_trace_that_passes_marks_no_answer(viewer: Viewer) -> None:
     viewer.open(page_of(NODE))
-    assert viewer.texts(".culprit") == []
+    assert viewer.texts(".first-wrong") == []
     assert viewer.find("#verdict").text == "no mismatch"
 
 

@@ -106,7 +106,7 @@ def test_reduce_shows_hostile_text_of_what_passes(shown: Shown) -> None:
 
 def test_record_shows_hostile_text(trace: str, shown: Shown) -> None:
     printed = shown(MISMATCH, "record", trace, "-o", HOSTILE, "--command", saying(REFUSING))
-    assert f"{SEEN}: 1 actions on process" in printed
+    assert f"{SEEN}: 1 action on process" in printed
 
 
 def test_explain_shows_hostile_text(trace: str, shown: Shown) -> None:

@@ -16,7 +16,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import AllocateNode, CollectMinor
+from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.sessions.night import Timing
@@ -99,9 +99,9 @@ def test_beside_the_page_lie_its_figures_and_its_finds(folder: Path) -> None:
 
 
 def test_a_find_says_its_actions_and_its_command(page: str) -> None:
-    assert re.findall(r'<li( class="culprit")?>([^<]*)</li>', article(page, "heap")) == [
+    assert re.findall(r'<li( class="first-wrong")?>([^<]*)</li>', article(page, "heap")) == [
         ("", "allocate_node number=7"),
-        (' class="culprit"', "collect_minor"),
+        (' class="first-wrong"', "collect_minor"),
     ]
     words = "gcfuzz replay night/major.jsonl --command &#39;./my adapter&#39; --timeout 2s"
     assert f"<pre>{words}</pre>" in article(page, "major")
@@ -110,6 +110,20 @@ def test_a_find_says_its_actions_and_its_command(page: str) -> None:
 def test_only_what_became_shorter_was_reduced(page: str) -> None:
     assert "reference, 3 actions, reduced from 9<" in article(page, "survival")
     assert "reference, 3 actions<" in article(page, "places")
+
+
+def test_of_one_likely_cause_one_is_shown_and_the_others_are_a_line(tmp_path: Path) -> None:
+    kinds = {"allocate_node": AllocateNode(7), "allocate_string": AllocateString(9)}
+    finds = (failure("sampling", action=kind, trace=f"{kind}.jsonl") for kind in kinds)
+    folder = written(tmp_path, record(*finds))
+    for kind, action in kinds.items():
+        trace = Trace(Header(VERSION, "reference"), (EnableSampling(8), action))
+        traces.write_to(trace, folder / f"{kind}.jsonl")
+    page = re.sub(r"\s+", " ", report(folder))
+    assert page.count("<article") == 1
+    [line] = re.findall(r'<p class="like".*?</p>', page)
+    assert "sampling / graph / allocate_string / different, like sampling / graph / " in line
+    assert 'href="night/allocate_string.jsonl"' in line
 
 
 def test_a_find_that_passes_says_so(page: str) -> None:

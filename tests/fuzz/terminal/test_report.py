@@ -44,10 +44,11 @@ FAILED failing.jsonl
   oracle    sampling
   expected  samples 3
   got       samples 1
-  because   period 8, 8 bytes were left until the next sample
+  because   8 bytes were left until the next sample, the string takes 32, the period is 8: \
+3 samples expected, at byte 8 and every 8 bytes after it
   config    card_items 0
       1  enable_sampling period_bytes=8
-  →   2  allocate_string length=7 nonmovable   ← the culprit
+  →   2  allocate_string length=7 nonmovable   ← first wrong answer
   replay    gcfuzz replay failing.jsonl --target reference+{BUG}
 0 passed, 1 failed
 """

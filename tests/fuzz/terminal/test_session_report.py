@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,
+    AllocateArray,
     AllocateNode,
-    CheckHeap,
+    AllocateString,
     CollectFull,
     CollectMinor,
-    CollectStep,
     EnableSampling,
 )
 from fuzz.protocol.trace import VERSION, Header, Trace
@@ -31,10 +32,12 @@ COLUMNS = 80
 RECORD = SessionRecord(plan_data(PLAN), (), (Piece(range(1), SessionTotals()),), (), ACTIONS)
 
 
-def find(*actions: Action, oracle: str = "heap", field: str = "error") -> Find:
+def find(
+    *actions: Action, oracle: str = "heap", field: str = "value", reproduced: bool = True
+) -> Find:
     failure = Failure({}, actions, oracle, field, "different", "1", "2", "made up")
     trace = Trace(Header(VERSION, "reference", {}), actions)
-    return Find(failure, trace, Path("find.jsonl"), len(actions), reproduced=True)
+    return Find(failure, trace, Path("find.jsonl"), len(actions), reproduced)
 
 
 def printed(finds: Sequence[Find], capsys: pytest.CaptureFixture[str]) -> str:
@@ -55,25 +58,62 @@ def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_finds_of_one_oracle_whose_actions_differ_in_the_last_may_have_one_cause(
+def allocations() -> list[Find]:
+    """What one mistake leads to: each kind of allocation fails, with other periods and lengths."""
+    traces = [
+        (EnableSampling(8), AllocateNode(0)),
+        (EnableSampling(16), AllocateString(7), AllocateString(9)),
+        (EnableSampling(24), AllocateArray(2)),
+    ]
+    return [find(*actions, oracle="sampling", field="samples") for actions in traces]
+
+
+def test_of_one_likely_cause_the_first_is_shown_in_full_and_the_others_as_a_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    node, minor, full = AllocateNode(0), CollectMinor(), CollectFull()
-    finds = [
-        find(node, EnableSampling(8), CollectStep()),
-        find(node, full),
-        find(node, minor),
-        find(node, minor, oracle="survival"),
-        find(node, CheckHeap(), full, oracle="survival"),
+    report = printed(allocations(), capsys)
+    assert report.count("first wrong answer") == 1
+    assert [line for line in report.splitlines() if line.startswith(("FAIL", "  fail"))] == [
+        "FAILURE 1: sampling / samples / allocate_node / different",
+        "FAILURE 2: sampling / samples / allocate_string / different, like 1: find.jsonl",
+        "FAILURE 3: sampling / samples / allocate_array / different, like 1: find.jsonl",
+        "  failure 1, like 3, 2: 2 actions, sampling / samples / allocate_node / different",
     ]
-    report = printed(finds, capsys)
-    assert report[report.index("by their") :].splitlines()[:5] == [
-        "by their likely causes, the shortest traces first:",
-        "  failure 2, like 3: 2 actions, heap / error / collect_full / different",
-        "  failure 4: 2 actions, survival / error / collect_minor / different",
-        "  failure 1: 3 actions, heap / error / collect_step / different",
-        "  failure 5: 3 actions, survival / error / collect_full / different",
-    ]
+
+
+def test_one_that_is_better_to_read_than_the_first_is_shown_in_full_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, first, second = allocations()
+    report = printed([attrs.evolve(first, reproduced=False), second], capsys)
+    at_once, _, at_the_end = report.partition("FAILURE 2: sampling / samples / allocate_array")
+    assert "NOT reproduced" in at_once
+    assert "allocate_array length=2   ← first wrong answer" in at_the_end
+    assert "  failure 2, like 1: 2 actions" in at_the_end
+
+
+def test_a_find_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, _ = allocations()
+    report = printed([first, attrs.evolve(second, path=None, unsaved="no room")], capsys)
+    assert report.count("first wrong answer") == 2
+    assert '{"do": "allocate_string", "length": 9}' in report
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        find(EnableSampling(8), AllocateNode(0), oracle="pointers"),
+        find(EnableSampling(8), AllocateNode(0), field="order"),
+        find(EnableSampling(8), CollectMinor(), AllocateNode(0)),
+        find(EnableSampling(8), AllocateNode(0), CollectMinor()),
+    ],
+    ids=["oracle", "field", "an action before", "what is done last"],
+)
+def test_what_differs_in_more_than_arguments_has_a_cause_of_its_own(
+    other: Find, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finds = [find(EnableSampling(8), AllocateString(0)), other]
+    assert printed(finds, capsys).count("first wrong answer") == 2
 
 
 def test_where_nothing_was_done_the_reason_which_is_told_is_all(
@@ -107,11 +147,11 @@ def test_a_failure_is_told_in_words_when_it_is_found_and_keeps_its_number(
         reporter(FailureFound(each.failure))
     reporter(Told(PLAN, second))
     assert capsys.readouterr().out.splitlines()[:5] == [
-        "found 1: heap / error / collect_minor / different (1 action; reducing ...)",
-        "  heap: error: expected 1, got 2 (made up)",
-        "found 2: heap / error / collect_full / different (2 actions; reducing ...)",
-        "  heap: error: expected 1, got 2 (made up)",
-        "FAILURE 2: heap / error / collect_full / different",
+        "found 1: heap / value / collect_minor / different (1 action; reducing ...)",
+        "  heap: value: expected 1, got 2 (made up)",
+        "found 2: heap / value / collect_full / different (2 actions; reducing ...)",
+        "  heap: value: expected 1, got 2 (made up)",
+        "FAILURE 2: heap / value / collect_full / different",
     ]
 
 

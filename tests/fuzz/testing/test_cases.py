@@ -97,7 +97,7 @@ def test_the_user_s_settings_are_respected(suite: Suite) -> None:
 def test_a_failure_is_a_session_s_report(suite: Suite) -> None:
     problem = suite.problem(planted)
     assert "AssertionError: FAILURE 1: " in problem
-    assert "← the culprit" in problem
+    assert "← first wrong answer" in problem
     assert "Draw " not in problem
 
 
@@ -150,7 +150,7 @@ def test_where_hypothesis_shrinks_each_of_several_failures_is_shown(suite: Suite
         lambda: planted(bug), phases=shrinking, max_examples=200, stateful_step_count=20
     )
     assert "FAILURE 2: " in problem
-    assert len(suite.finds) == problem.count("← the culprit") > 1
+    assert len(suite.finds) == problem.count("← first wrong answer") > 1
 
 
 def test_an_exception_of_the_target_is_told_with_its_place_and_the_trace(suite: Suite) -> None:

@@ -103,7 +103,7 @@ def replayed(project: Project, output: str) -> Ran:
 def test_a_failure_is_a_session_s_report_and_neither_draws_nor_a_traceback(found: Ran) -> None:
     assert found.returncode == FAILED
     assert "E   AssertionError: FAILURE 1: " in found.stdout
-    assert "← the culprit" in found.stdout
+    assert "← first wrong answer" in found.stdout
     for noise in ("Draw ", "state.", "Mismatch", "pointers.py", "runTest(self)"):
         assert noise not in found.stdout
 
@@ -118,7 +118,7 @@ def test_junit_s_report_has_the_find(found: Ran, finding: Project) -> None:
     assert found.returncode == FAILED
     failure = ET.parse(finding.folder / "junit.xml").find(".//failure")
     assert failure is not None
-    assert "← the culprit" in str(failure.text)
+    assert "← first wrong answer" in str(failure.text)
     assert "FAILURE 1: " in failure.attrib["message"]
 
 
@@ -145,7 +145,7 @@ def test_each_trace_of_the_corpus_is_a_test(project: Project) -> None:
     output = project.test("-v", "-k", "test_a_trace").stdout
     assert "test_a_trace[first] FAILED" in output
     assert "test_a_trace[second] PASSED" in output
-    assert "1  disable_sampling   ← the culprit" in output
+    assert "1  disable_sampling   ← first wrong answer" in output
     assert replayed(project, output).returncode == MISMATCH
 
 

@@ -270,7 +270,7 @@ def test_no_more_than_the_maximum_may_be_pinned(heap_for_pins: Heap) -> None:
     for _ in range(3):
         allocate_pinned(heap_for_pins)
     heap_for_pins.allocate_string(SHORT)
-    with pytest.raises(PinningError, match="3 objects are pinned, and no more may be"):
+    with pytest.raises(PinningError, match="no more than 3 may be pinned at once"):
         heap_for_pins.pin(3)
 
 
@@ -420,7 +420,7 @@ def test_an_object_may_be_pinned_after_sampling(heap: Heap, stop: Callable[[Heap
 
 def test_sampling_is_not_enabled_while_an_object_is_pinned(heap: Heap) -> None:
     allocate_pinned(heap)
-    with pytest.raises(PinningError, match="1 objects are pinned, which excludes sampling"):
+    with pytest.raises(PinningError, match=r"objects are pinned \(1\), which excludes sampling"):
         heap.enable_sampling(8)
     allocate_dead_nodes(heap, 4)
     assert heap.events.take()[0] == ""

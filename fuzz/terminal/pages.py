@@ -1,0 +1,56 @@
+"""The pages of documentation that ship with the package, for `gcfuzz help PAGE`.
+
+Messages name pages by this command, since an installed package has no folder `docs`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fuzz.plain import counted
+from fuzz.problems import BadInputError
+from fuzz.sessions.corpus import PACKAGE
+from fuzz.terminal.streams import Screen
+
+SUFFIX = ".md"
+
+
+def _folder() -> Path:
+    shipped = PACKAGE / "docs"
+    return shipped if shipped.is_dir() else PACKAGE.parent / "docs"
+
+
+def page_names() -> list[str]:
+    """The pages, such as `protocol`; a finding's name has its folder, `findings/lines-in-step`."""
+    folder = _folder()
+    pages = [*folder.glob(f"*{SUFFIX}"), *(folder / "findings").rglob(f"*{SUFFIX}")]
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in pages)
+
+
+def read_page(name: str) -> str:
+    """The Markdown of a page. Raises BadInputError if there is none of that name."""
+    if name not in page_names():
+        raise BadInputError(f"{name}: there is no such page; `gcfuzz help` lists the pages")
+    return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+
+
+def print_page(screen: Screen, name: str) -> None:
+    """A page, drawn in a terminal, and as it is elsewhere. Raises BadInputError."""
+    text = read_page(name)
+    if screen.is_drawn_on:
+        from rich.markdown import Markdown
+
+        screen.console.print(Markdown(text))
+    else:
+        screen.print_parts((text.rstrip("\n"), ""))
+
+
+def print_pages(screen: Screen) -> None:
+    """Each page with its title. The findings are counted: their own page lists them."""
+    names = page_names()
+    for name in names:
+        if not name.startswith("findings/"):
+            title, *_ = read_page(name).splitlines()
+            screen.print(f"{name:<20} {title.removeprefix('# ')}")
+    findings = sum(name.startswith("findings/") for name in names)
+    screen.print(f"findings/README lists {counted(findings - 1, 'finding')}")

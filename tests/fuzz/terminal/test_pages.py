@@ -1,0 +1,77 @@
+"""`gcfuzz help`: the pages are there, and no message names a file that a wheel does not have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fuzz
+from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.pages import page_names
+
+CLEAN, BAD_INPUT = 0, 2
+PACKAGE = Path(str(fuzz.__file__)).parent
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_a_page_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["help", "protocol"]) == CLEAN
+    assert capsys.readouterr().out == (DOCS / "protocol.md").read_text(encoding="utf-8")
+
+
+def test_a_terminal_gets_the_page_drawn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert run_command_line(["help", "findings/lines-in-step"]) == CLEAN
+    printed = capsys.readouterr().out
+    assert "\x1b[" in printed
+    assert "\n# " not in printed
+
+
+def test_without_a_page_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["help"]) == CLEAN
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert listed == {path.stem for path in DOCS.glob("*.md")} | {"findings/README"}
+
+
+@pytest.mark.parametrize("name", ["protocols", "../README", "findings", ""])
+def test_a_page_that_there_is_not_is_bad_input(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["help", name]) == BAD_INPUT
+    assert "`gcfuzz help` lists the pages" in capsys.readouterr().err
+
+
+def _messages(path: Path) -> Iterator[str]:
+    """The strings of a module that are not docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in alone:
+            yield str(node.value)
+
+
+def test_no_message_names_a_file_of_the_documentation() -> None:
+    named = [
+        (str(path), text)
+        for path in PACKAGE.rglob("*.py")
+        for text in _messages(path)
+        if "docs/" in text
+    ]
+    assert named == []
+
+
+def test_each_page_that_a_message_names_is_there() -> None:
+    named = {
+        text.partition("gcfuzz help ")[2].partition("`")[0]
+        for path in PACKAGE.rglob("*.py")
+        for text in _messages(path)
+        if "gcfuzz help " in text
+    }
+    assert {"protocol", "hotspot"} <= named
+    assert {name for name in named if name and not name.endswith("/")} <= {*page_names()}
