@@ -25,7 +25,9 @@ from fuzz.protocol.lines import unstructured
 from fuzz.protocol.observation import (
     HANG,
     MAJOR_STATES,
+    MEMORY,
     OUTSIDE,
+    SILENT,
     SURVIVED,
     TYPE_SHIFT,
     Observation,
@@ -100,6 +102,8 @@ def error_in_words(error: str, when: str) -> str:
     words = f"the target reported an error {when}: {error}"
     if kind == HANG:
         words = f"the target did not answer {asked} {what.removeprefix('no answer ')}"
+    elif kind == MEMORY:
+        words = f"the target took {what} memory {when}"
     elif kind == "garbage":
         words = f"the target answered {asked} with a line that gcfuzz cannot read: {what}"
     elif kind == "garbage after the last answer":
@@ -112,6 +116,7 @@ def error_in_words(error: str, when: str) -> str:
         words = f"the target ended with {crash} {when}: {what}"
     elif kind.startswith("crash"):
         words = f"the target crashed with {crash} {when}: {what}"
+    words = words.removesuffix(f": {SILENT}")
     return f"{words}; {more}" if more else words
 
 

@@ -16,6 +16,8 @@ HANG = "hang"
 """An error begins with this where a program did not answer in time."""
 MEMORY = "memory"
 """An error begins with this where a program took more memory than it may."""
+SILENT = "it ended without a word"
+"""And ends with this where a program crashed and wrote nothing on standard error."""
 MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
 """What the numbers of `state` and `major_state` mean."""
 SURVIVED = 1

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
-from fuzz.protocol.observation import HANG, MEMORY
+from fuzz.protocol.observation import HANG, MEMORY, SILENT
 
 if TYPE_CHECKING:
     import psutil
@@ -148,7 +148,7 @@ class Conversation:
                 used_bytes += each.memory_info().rss
         if used_bytes > self._memory_bytes:
             limit = in_binary_units(self._memory_bytes)
-            raise BrokenConversationError(f"{MEMORY}: more than {limit} resident")
+            raise BrokenConversationError(f"{MEMORY}: more than {limit} of resident")
 
     def hang_up(self) -> bytes | None:
         """Close its input; returns what it says all the same, or None if it ends in peace.
@@ -238,7 +238,7 @@ class Conversation:
             self._complaint += chunk
         how = f"crash {_signal_name(-code)}" if code < 0 else f"crash exit code {code}"
         words = _last_words(self.complaint)
-        return f"{how}: {words}" if words else f"{how}: it ended without a word"
+        return f"{how}: {words}" if words else f"{how}: {SILENT}"
 
 
 def in_binary_units(size_bytes: int) -> str:
