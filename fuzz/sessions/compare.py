@@ -136,7 +136,7 @@ def counted_as(failure: Failure) -> str:
 
 
 def _difference(failure: Failure, change: str) -> Difference:
-    return Difference(**attrs.asdict(failure, recurse=False) | {"change": change})
+    return Difference(**attrs.asdict(failure, recurse=False) | {"change": change, "earlier": ()})
 
 
 def _observable(before: Run, after: Run) -> Iterator[Difference]:

@@ -12,6 +12,7 @@ from fuzz.plain import counted, shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.trace import Header
 from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
 from fuzz.targets import PROGRAMS, TargetOptions
@@ -95,6 +96,18 @@ def print_found(screen: Screen, number: int, failure: Failure) -> None:
     screen.print(f"  {failure.message}")
 
 
+def how_seen_once(tries: int) -> str:
+    """Why a failure is not known to be reproducible."""
+    if not tries:
+        return "seen once; not tried again, because the session ended"
+    return f"seen once; did NOT reproduce in {counted(tries, 'run')}"
+
+
+def earlier_traces(header: Header) -> str:
+    """How many traces the process of a trace carries out before it."""
+    return f"{counted(len(header.earlier), 'earlier trace')} of the same process"
+
+
 def print_find(
     screen: Screen, number: int, find: Find, options: TargetOptions, before: Before | None = None
 ) -> None:
@@ -102,7 +115,7 @@ def print_find(
     what = "FAILURE" if before is None else find.failure.change.upper()
     title = f"{what} {number}: {' / '.join(find.failure.kind)}"
     if not find.reproduced:
-        title += " (seen once, NOT reproduced)"
+        title += f" ({how_seen_once(find.tries)})"
     if find.path is None:
         print_failure(screen, title, find.failure, replay=None)
         _print_unsaved(screen, find)
@@ -118,7 +131,7 @@ def print_find(
         screen.print(f"  said      {complaint}: what it wrote on standard error", indent=12)
     if find.unsaved is not None:
         screen.print(f"  unsaved   {find.unsaved}; this file is as it was found")
-    if options.command and find.failure.change == BROKE:
+    if options.command and find.failure.change == BROKE and not find.needs_earlier:
         words = *map(shell_word, options.command), "<", shell_word(str(find.path))
         screen.print_command("  alone    ", words)
     found = find.trace.header.found
@@ -126,9 +139,12 @@ def print_find(
         length = found.reduced_from
         was = f", reduced from {counted(length, 'action')}" if length is not None else ""
         alone = ", in a process of its own" if find.trace.header.fresh_process else ""
-        screen.print(f"  found     by the {found.engine} engine{was}{alone}")
-    if not find.reproduced and find.trace.header.target in PROGRAMS and options.keeps_processes:
-        screen.print("  perhaps   it needs earlier traces; with --fresh-process there are none")
+        after = f", after {earlier_traces(find.trace.header)}" if find.needs_earlier else ""
+        screen.print(f"  found     by the {found.engine} engine{was}{alone}{after}")
+    is_kept = find.trace.header.target in PROGRAMS and options.keeps_processes
+    if not find.reproduced and find.tries and is_kept:
+        what = "it needs more earlier traces than the file has; with --fresh-process there are none"
+        screen.print(f"  perhaps   {what}", indent=12)
     pages = [f"docs/findings/{page}.md" for page in pages_like(find)]
     if pages:
         screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)

@@ -28,6 +28,7 @@ from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
 from fuzz.protocol.observation import HANG
+from fuzz.targets.process.history import History
 
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16
@@ -97,6 +98,7 @@ class Conversation:
         self._complaint = bytearray()
         self.unread = 0
         """How many answers nobody waits for any more."""
+        self.history = History()
 
     def send(self, line: str) -> None:
         """Send a line, as soon as the program takes it."""
