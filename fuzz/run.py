@@ -27,7 +27,7 @@ from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MEMORY, Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
-from fuzz.protocol.trace import Header, Trace
+from fuzz.protocol.trace import EarlierTrace, Header, Trace
 from fuzz.words import error_in_words, in_words
 
 RACING_TRIES = 20
@@ -58,6 +58,8 @@ class Failure:
     """The fields that no oracle judged in this trace."""
     complaint: str = attrs.field(default="", eq=False, repr=False)
     """What a program that broke wrote on standard error."""
+    earlier: tuple[EarlierTrace, ...] = attrs.field(default=(), eq=False, repr=False)
+    """The traces that the same process carried out before. It may need them."""
 
     @property
     def what_happened(self) -> str:
@@ -103,6 +105,10 @@ class Failure:
         self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> Failure | None:
         """Run concrete actions with all that it takes to see this again; returns what fails."""
+        if not self.earlier:
+            failure = run_actions(target, configuration, actions, self.rerun_oracles, self.excluded)
+            return failure and attrs.evolve(failure, earlier=())
+        run_earlier(target, self.earlier)
         return run_actions(target, configuration, actions, self.rerun_oracles, self.excluded)
 
 
@@ -168,6 +174,7 @@ class Run:
         self._problem_at_start = self._target.problem_at_start
         self.excluded = tuple(each for each in self.contract.observes if each in excluded)
         """The fields that no oracle judges."""
+        self._earlier = self._target.earlier
         self.bench = Bench(self.contract, self.excluded)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
@@ -261,6 +268,7 @@ class Run:
             made_with=self.contract.made_with,
             excluded=self.excluded,
             complaint=self._target.complaint,
+            earlier=self._earlier,
         )
 
 
@@ -352,6 +360,43 @@ def _first_failure(
     return None
 
 
+def run_earlier(
+    target: Target, earlier: Sequence[EarlierTrace], where: str | None = None
+) -> Failure | None:
+    """Run the traces that a new process carries out before another; returns the first failure.
+
+    One that fails ends there, and the next follows. An illegal action ends its trace too; where
+    somebody gave the traces, it raises BadInputError.
+    """
+    full(target).restart()
+    failures = []
+    for number, trace in enumerate(earlier):
+        failure = _run_one_of_earlier(target, trace, where and f"{where}:1: earlier[{number}]")
+        if failure is not None:
+            why = f"{failure.why}; in trace {number + 1} of the {len(earlier)} earlier ones"
+            failures.append(attrs.evolve(failure, why=why))
+    return failures[0] if failures else None
+
+
+def _run_one_of_earlier(target: Target, trace: EarlierTrace, where: str | None) -> Failure | None:
+    try:
+        run = Run(target, trace.config, keeps_answers=False)
+    except BadInputError as error:
+        raise BadInputError(f"{where}: {error}") from error
+    run.announce(while_legal(run.contract, trace.actions))
+    for number, action in enumerate(trace.actions):
+        problem = run.why_illegal(action)
+        if problem and where is not None:
+            raise BadInputError(f"{where}.actions[{number}]: {NAMES[type(action)]}: {problem}")
+        if problem:
+            return None
+        try:
+            run.step(action)
+        except Mismatch as mismatch:
+            return run.failure(mismatch)
+    return None
+
+
 @attrs.frozen
 class Step:
     """One action of a trace that was replayed, what came of it, and the failure if it was wrong."""
@@ -368,8 +413,11 @@ class Step:
 def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
     """Run a trace that somebody gave, up to the first failure. Raises BadInputError.
 
-    What only running it once more shows is the failure of the last step.
+    What only running it once more shows is the failure of the last step. So is a failure of an
+    earlier trace of the same process, if this one passes.
     """
+    earlier = trace.header.earlier
+    failure_before = run_earlier(target, earlier, where) if earlier else None
     run = _run_of(target, trace, where)
     recording = RecordingOracle(_fields_to_compare(trace, target.name, run.contract))
     run.announce(while_legal(run.contract, trace.actions))
@@ -386,6 +434,7 @@ def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
                 recording.check(trace.recorded[number - 1], observation)
             if number == len(trace.actions):
                 _end(run, target)
+                failure = failure_before
         except Mismatch as mismatch:
             failure = run.failure(mismatch)
         yield Step(number, action, run.last, run.contract, failure, run.bench.shadow)
@@ -442,6 +491,7 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
         fresh_process=trace.header.fresh_process,
         memory_bytes=trace.header.memory_bytes,
         excluded=trace.header.excluded,
+        earlier=trace.header.earlier,
     )
     recorded = Trace(
         header, tuple(step.action for step in steps), tuple(step.observation for step in steps)

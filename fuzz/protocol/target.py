@@ -11,6 +11,7 @@ from typing_extensions import override
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.trace import EarlierTrace
 
 
 class Target(Protocol):
@@ -46,6 +47,8 @@ class FullTarget(ABC):
     """Whether each trace has a process of its own."""
     takes_announcements = False
     """Whether it is any use to announce actions."""
+    earlier: tuple[EarlierTrace, ...] = ()
+    """The traces that the process of this trace carried out before it, as far as remembered."""
 
     @abstractmethod
     def start(self, configuration: Mapping[str, int]) -> Contract:
@@ -65,6 +68,9 @@ class FullTarget(ABC):
     def finish(self) -> str | None:
         """The trace is over. What is wrong with how it ended, or None."""
         return None
+
+    def restart(self) -> None:  # noqa: B027 - nothing is the default
+        """End the processes that are kept: the next trace is the first of a new one."""
 
 
 class _Completed(FullTarget):

@@ -202,7 +202,8 @@ def counted_as(failure: Failure) -> str:
 def _difference(failure: Failure, change: str, before: str = "") -> Difference:
     """A failure as a difference; `before` is what the target before does."""
     why = "; ".join(filter(None, (failure.why, before)))
-    return Difference(**attrs.asdict(failure, recurse=False) | {"change": change, "why": why})
+    changes = {"change": change, "why": why, "earlier": ()}
+    return Difference(**attrs.asdict(failure, recurse=False) | changes)
 
 
 def _observable(before: Run, after: Run) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,7 +48,7 @@ most."""
 
 @attrs.frozen
 class Find:
-    """A failure, and the file that replays it. `reproduced` is whether it failed once more."""
+    """A failure, and the file that replays it."""
 
     failure: Failure
     trace: Trace
@@ -56,6 +56,9 @@ class Find:
     """None if no file could be written."""
     actions_found: int
     reproduced: bool
+    """Whether it failed again in a new target."""
+    tries: int = 0
+    """How many runs in new targets passed, if it did not reproduce; 0 if it was not tried."""
     unsaved: str | None = None
     """Why the trace could not be saved; `path` is then at best that of the raw one."""
     chunk: int = 0
@@ -72,13 +75,20 @@ class Find:
         return self.path is not None and self.unsaved is None
 
     @property
-    def sort_key(self) -> tuple[bool, bool, int, int, str, str]:
+    def needs_earlier(self) -> bool:
+        """Whether it reproduced only after earlier traces of the same process."""
+        return self.reproduced and bool(self.trace.header.earlier)
+
+    @property
+    def sort_key(self) -> tuple[bool, bool, bool, int, int, str, str]:
         """Of several finds of one identity the least is the one to keep.
 
-        It reproduced, was saved, and no chunk before had one; of one chunk it is the shortest.
+        It reproduced, without earlier traces, was saved, and no chunk before had one; of one chunk
+        it is the shortest.
         """
         return (
             not self.reproduced,
+            self.needs_earlier,
             self.unsaved is not None,
             self.chunk,
             len(self.failure.actions),
@@ -249,22 +259,41 @@ def save_reduced(
     rerun_seconds: float = RERUN_SECONDS_MAX,
     tell: Callable[[int], None] | None = None,
 ) -> Find:
-    """Reduce a failure until that is over, run it once more, and save what failed again.
+    """Run a failure again, reduce it until that is over, and save what failed again.
 
-    What does not come back in a program may depend on what the process had kept of other traces,
-    or of other candidates: then it is tried with a process for each.
+    What fails again is kept, also if nothing smaller does.
     """
-    failure = raw.failure
-    length = raw.reduced_from or len(failure.actions)
-    reduced = _reduced(finder, failure, is_over, rerun_seconds, tell)
-    if reduced is None and finder.may_be_alone:
-        alone = finder.alone()
-        if comes_back(alone, failure, rerun_seconds):
-            finder, reduced = alone, _reduced(alone, failure, is_over, rerun_seconds, tell)
-    if reduced is None:
-        return unreproduced(finder, raw)
-    trace = _trace(finder, reduced, length)
-    return saved(finder, Find(reduced, trace, raw.path, length, reproduced=True, chunk=raw.chunk))
+    length = raw.reduced_from or len(raw.failure.actions)
+    tries, kept = 0, None
+    for who, failure in _ways_to_reproduce(finder, raw.failure):
+        if failure.earlier and kept is not None:
+            break
+        attempt = try_again(who, failure, rerun_seconds)
+        tries += attempt.tries
+        again = attempt.failure
+        if again is None:
+            continue
+        reduced = reduce_failure(who.make_target(), again, is_over, tell)
+        is_sure = reduced is again or try_again(who, reduced, rerun_seconds).failure is not None
+        kept = (who, reduced) if is_sure else kept or (who, again)
+        # Where threads run at once, what was reduced may rarely come back.
+        if is_sure or tries_for(failure.actions) > 1:
+            break
+    if kept is None:
+        return unreproduced(finder, raw, tries)
+    who, reduced = kept
+    trace = _trace(who, reduced, length)
+    return saved(who, Find(reduced, trace, raw.path, length, reproduced=True, chunk=raw.chunk))
+
+
+def _ways_to_reproduce(finder: Finder, failure: Failure) -> Iterator[tuple[Finder, Failure]]:
+    """In a new process; with a process for each run; after the earlier traces of its process."""
+    alone = attrs.evolve(failure, earlier=())
+    yield finder, alone
+    if finder.may_be_alone:
+        yield finder.alone(), alone
+        if failure.earlier:
+            yield finder, failure
 
 
 def saved(finder: Finder, find: Find) -> Find:
@@ -277,40 +306,38 @@ def saved(finder: Finder, find: Find) -> Find:
         return attrs.evolve(find, unsaved=problem.strerror)
 
 
-def unreproduced(finder: Finder, raw: Raw) -> Find:
-    """What did not fail once more, or was not tried."""
+def unreproduced(finder: Finder, raw: Raw, tries: int) -> Find:
+    """A failure that passed in that many tries."""
     failure = raw.failure
     length = raw.reduced_from or len(failure.actions)
     trace = _trace(finder, failure)
     return Find(
-        failure, trace, raw.path, length, reproduced=False, unsaved=raw.unsaved, chunk=raw.chunk
+        *(failure, trace, raw.path, length),
+        reproduced=False,
+        tries=tries,
+        unsaved=raw.unsaved,
+        chunk=raw.chunk,
     )
 
 
-def _reduced(
-    finder: Finder,
-    failure: Failure,
-    is_over: Callable[[], bool] | None,
-    rerun_seconds: float,
-    tell: Callable[[int], None] | None,
-) -> Failure | None:
-    """The failure reduced, if it comes back."""
-    reduced = reduce_failure(finder.make_target(), failure, is_over, tell)
-    if comes_back(finder, reduced, rerun_seconds):
-        return reduced
-    # Where threads run at once, what was reduced may hardly ever come back.
-    is_chance = reduced != failure and tries_for(failure.actions) > 1
-    return failure if is_chance and comes_back(finder, failure, rerun_seconds) else None
+@attrs.frozen
+class Attempt:
+    """What running a failure again came to: the failure, or how many tries passed."""
+
+    failure: Failure | None
+    tries: int
 
 
-def comes_back(finder: Finder, failure: Failure, seconds: float) -> bool:
-    """Whether a failure does. Made anew, the target has nothing left of what was tried."""
+def try_again(finder: Finder, failure: Failure, seconds: float) -> Attempt:
+    """Run a failure again in a new target, which has nothing left of what was tried before."""
+    tries = 0
     with suppress(Cancelled), cancelled_when(after(seconds)):
         for _ in range(tries_for(failure.actions)):
             again = _run_again(finder.make_target(), failure)
             if again is not None and again.identity == failure.identity:
-                return True
-    return False
+                return Attempt(again, tries)
+            tries += 1
+    return Attempt(None, tries)
 
 
 def _trace(finder: Finder, failure: Failure, reduced_from: int | None = None) -> Trace:
@@ -325,6 +352,7 @@ def _trace(finder: Finder, failure: Failure, reduced_from: int | None = None) ->
         fresh_process=finder.options.fresh_process,
         memory_bytes=finder.options.memory_bytes if failure.direction == MEMORY else None,
         excluded=failure.excluded,
+        earlier=failure.earlier,
     )
     return Trace(header, failure.actions)
 

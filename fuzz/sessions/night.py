@@ -64,6 +64,7 @@ class Reported:
     trace: str | None
     """Its file, relative to the corpus."""
     change: str = BROKE
+    tries: int = 0
 
     @property
     def identity(self) -> Key:
@@ -396,7 +397,7 @@ def _as_in_session(reported: Reported, trace: Trace) -> Find:
     kind = reported.oracle, reported.field, reported.direction
     said = reported.expected, reported.got, reported.why, reported.where, reported.change
     failure = Failure(trace.header.config, trace.actions, *kind, *said)
-    return Find(failure, trace, None, reported.reduced_from, reported.reproduced)
+    return Find(failure, trace, None, reported.reduced_from, reported.reproduced, reported.tries)
 
 
 def _not_found(find: NightFind, targets: Container[str]) -> NightFind:

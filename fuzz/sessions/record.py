@@ -11,8 +11,9 @@ and whoever reports on sessions reads it. The keys, in this order:
   0 is never), and for comparisons `changes`: of all whole chunks.
 - `failures`: one an identity, ordered by it: `oracle`, `field`, `action`, `direction`, for
   comparisons `change`; `message`, `expected`, `got`, `why`, `where`; `actions` (of its trace, as
-  reduced), `reduced_from`, `reproduced`, `chunk` (in which it was found), and `trace`, its file
-  relative to the corpus, or null if none could be written.
+  reduced), `reduced_from`, `reproduced`, `tries` (if it did not reproduce: how many runs in new
+  targets passed; 0 if the session ended before the first), `chunk` (in which it was found), and
+  `trace`, its file relative to the corpus, or null if none could be written.
 - `stop_reason`: actions, time, failures, interrupted or workers died.
 - `pieces`: what the totals are the sum of; each has `chunks` as [start, stop, step] of the indices,
   `lost` (those that killed each worker that tried them) and its own totals. A session has one.
@@ -166,6 +167,7 @@ def failure_data(find: Find, corpus: Path) -> Data:
         "actions": len(failure.actions),
         "reduced_from": find.actions_found,
         "reproduced": find.reproduced,
+        **({} if find.reproduced else {"tries": find.tries}),
         "chunk": find.chunk,
         "trace": None if find.path is None else find.path.relative_to(corpus).as_posix(),
     }
@@ -191,6 +193,7 @@ def finds_of(record: SessionRecord, corpus: Path) -> Iterator[Find]:
                 corpus / data["trace"],
                 data["reduced_from"],
                 data["reproduced"],
+                data.get("tries", 0),
                 chunk=data["chunk"],
             )
 

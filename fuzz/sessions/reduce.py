@@ -1,9 +1,10 @@
 """Reducing a failure to a few readable actions, whichever engine found it.
 
 It works on concrete actions: remove some, replace a run of them by one argument-less action, merge
-allocations and objects, lower integers, drop settings and turn switches, until nothing helps. A
-candidate counts only if it fails in the same way (see Failure.identity), so that one bug never
-turns into another.
+allocations and objects, lower integers, drop settings and turn switches, until nothing helps. If a
+failure needs earlier traces of its process, these are reduced first, each candidate in a new
+process. A candidate counts only if it fails in the same way (see Failure.identity), so that one bug
+never turns into another.
 
 Slots are named, not numbered, while actions are removed: an action refers to the slot that a
 certain action appended. Removing an allocation removes what depends on it, and renumbers the rest.
@@ -27,6 +28,7 @@ from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
 from fuzz.protocol.contract import Contract, SamplingRule, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target, full
+from fuzz.protocol.trace import EarlierTrace
 from fuzz.run import Failure, Reaching
 
 Found = TypeVar("Found", bound=Failure | Reaching)
@@ -150,10 +152,70 @@ class Reducer:
         Raises Cancelled when the attempts are used up, and ContractChangedError for a target that
         contradicts its own contract.
         """
+        self._reduce_earlier()
         self._reduce()
         for setting in self._contract.settings:
             if (setting.range.minimum, setting.range.maximum) == (0, 1):
                 self._turn(setting)
+
+    def _reduce_earlier(self) -> None:
+        """Remove earlier traces, large groups first, and then what is in those that are left."""
+        for length in (0, 1):
+            cut = [attrs.evolve(each, actions=each.actions[:length]) for each in self._earlier]
+            if self._accept_earlier(cut):
+                break
+        for size in _halves(len(self._earlier)):
+            start = len(self._earlier) - size
+            while start >= 0 and len(self._earlier) > size:
+                self._accept_earlier([*self._earlier[:start], *self._earlier[start + size :]])
+                start = min(start - size, len(self._earlier) - size)
+        for place in range(len(self._earlier)):
+            self._reduce_one_of_earlier(place)
+            # Often a process counts traces, whatever is in them.
+            self._accept_earlier([self._earlier_at(place)] * len(self._earlier))
+
+    def _reduce_one_of_earlier(self, place: int) -> None:
+        """Remove what one of the earlier traces does not need: its settings, and actions."""
+        actions = self._earlier_at(place).actions
+        for simpler in (EarlierTrace(), EarlierTrace(actions=actions)):
+            if self._accept_instead_of_earlier(place, simpler):
+                break
+        actions = self._earlier_at(place).actions
+        if actions:
+            contract = self._target.start(self._earlier_at(place).config)
+            for size in (len(actions), *_halves(len(actions))):
+                self._shorten_earlier(place, contract, size)
+
+    def _shorten_earlier(self, place: int, contract: Contract, size: int) -> None:
+        """Remove actions of an earlier trace, that many at once, from its end to its start."""
+        start = len(self._earlier_at(place).actions) - size
+        while start >= 0:
+            each = self._earlier_at(place)
+            named = _without(_name(contract, each.actions), range(start, start + size))
+            shorter = attrs.evolve(each, actions=tuple(_number(contract, named)))
+            self._accept_instead_of_earlier(place, shorter)
+            start -= size
+
+    def _earlier_at(self, place: int) -> EarlierTrace:
+        """One of the earlier traces; one without actions if there are fewer by now."""
+        return self._earlier[place] if place < len(self._earlier) else EarlierTrace()
+
+    def _accept_instead_of_earlier(self, place: int, trace: EarlierTrace) -> bool:
+        earlier = self._earlier
+        return self._accept_earlier([*earlier[:place], trace, *earlier[place + 1 :]])
+
+    @property
+    def _earlier(self) -> tuple[EarlierTrace, ...]:
+        """The traces that the process carries out before the failure's own."""
+        return self.failure.earlier if isinstance(self.failure, Failure) else ()
+
+    def _accept_earlier(self, earlier: Sequence[EarlierTrace]) -> bool:
+        """Run the same actions after other traces; keep these if it fails in the same way."""
+        failure = self.failure
+        if not isinstance(failure, Failure) or not earlier:
+            return False
+        candidate = attrs.evolve(failure, earlier=tuple(earlier))
+        return self._accept(failure.configuration, failure.actions, candidate)
 
     def _turn(self, switch: Setting) -> None:
         """Turned, a switch may make a failure that is larger at first become smaller in the end."""
@@ -195,20 +257,32 @@ class Reducer:
         """The failure's actions with their slots named."""
         return _name(self._contract, self.failure.actions)
 
-    def _accept(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
-        """Run a candidate; keep it if it fails in the same way."""
+    def _accept(
+        self,
+        configuration: dict[str, int],
+        actions: Sequence[Action],
+        wanted: Failure | Reaching | None = None,
+    ) -> bool:
+        """Run a candidate; keep it if it fails in the same way.
+
+        `wanted` is what to see again, the failure so far unless its earlier traces are others.
+        """
         checkpoint()
-        candidate = (*sorted(configuration.items()), *actions)
+        wanted = wanted or self.failure
+        earlier = wanted.earlier if isinstance(wanted, Failure) else ()
+        before = tuple((*sorted(each.config.items()), *each.actions) for each in earlier)
+        candidate = (before, *sorted(configuration.items()), *actions)
         if candidate in self._tried:
             return False
         if self.attempts >= self._attempts_max or self._steps_left <= 0:
             raise Cancelled
         self._tried.add(candidate)
         self.attempts += 1
-        self._steps_left -= len(actions) + self._start_steps
+        self._steps_left -= len(actions) + (2 * START_STEPS if earlier else self._start_steps)
+        self._steps_left -= sum(1 + len(each.actions) for each in earlier)
         if self._tell is not None:
             self._tell(self.attempts)
-        failure = self.failure.again(self._target, configuration, actions)
+        failure = wanted.again(self._target, configuration, actions)
         if isinstance(failure, Failure) and failure.got.startswith(HANG):
             self._steps_left -= HANG_STEPS
         if failure is None or failure.identity != self.failure.identity:
@@ -273,7 +347,8 @@ class Reducer:
     def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
         """Run a candidate with one seed after another; False too where there are no seeds."""
         actions = _number(self._contract, named)
-        tried = SEEDS_TRIED_AFRESH if self._start_steps else SEEDS_TRIED
+        starts = self._start_steps or self._earlier
+        tried = SEEDS_TRIED_AFRESH if starts else SEEDS_TRIED
         for setting in self._contract.settings:
             if setting.name == SEED:
                 least = setting.range.minimum

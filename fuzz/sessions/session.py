@@ -68,7 +68,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.1
 STOP_SECONDS = 10.0
 INTERRUPTED_SECONDS = 3.0
-"""Who interrupts a session does not want to wait for a find to be reduced, or to fail once more."""
+"""After an interrupt, the time for one failure to be reduced, and for it to fail once more; less if
+more failures wait than fit into STOP_SECONDS."""
 SILENCE_SECONDS = 300.0
 """A worker that reaches no checkpoint for so long hangs: no wait for a program is as long."""
 RECORD_SECONDS = 2.0
@@ -164,7 +165,7 @@ class Session:
         """With -x, the one failure that is reduced."""
         self._deaths_in_a_row = self._canaries = 0
         self._stop_reason: str | None = None
-        self._deadline = self._reduced_by = float(UNLIMITED)
+        self._deadline = self._reduced_by = self._stop_at = float(UNLIMITED)
         self._probes_reached = 0
         self._history: list[tuple[float, int, int, int]] = []
         self._history_step_seconds = 0.1
@@ -256,7 +257,9 @@ class Session:
     def _reduction_of(self, raw: Raw) -> Reduction:
         is_alone = self._cases[raw.failure.identity].find is not None
         if self._is_hurried:
-            return Reduction(raw, INTERRUPTED_SECONDS, INTERRUPTED_SECONDS, is_alone)
+            share = (self._stop_at - time.monotonic()) / (2 + 2 * len(self._reductions))
+            seconds = min(INTERRUPTED_SECONDS, max(share, 0.0))
+            return Reduction(raw, seconds, seconds, is_alone)
         seconds = max(self._reduced_by - time.monotonic(), 0.0)
         return Reduction(raw, seconds, RERUN_SECONDS_MAX, is_alone)
 
@@ -304,7 +307,13 @@ class Session:
                 else:
                     self._problem = HarnessError(f"worker {hand.number}: its canary was not found")
             case Exception():
-                self._problem = message
+                self._take_problem(hand, message)
+
+    def _take_problem(self, hand: Hand, problem: Exception) -> None:
+        """End the session. A worker whose search had the problem can still reduce failures."""
+        self._problem = problem
+        if isinstance(hand.task, Search):
+            self._is_free(hand)
 
     def _draw_no_further(self, raw: Raw) -> None:
         """With -x, cut off what cannot have the first failure any more.
@@ -379,7 +388,7 @@ class Session:
 
     def _give_up(self, raw: Raw) -> None:
         """A failure that nobody could reduce stays as it was found."""
-        find = corpus.unreproduced(self._plan.finder(raw.chunk), raw)
+        find = corpus.unreproduced(self._plan.finder(raw.chunk), raw, tries=0)
         self._take_find(Reduced(find, is_whole=self._stop_reason is None))
 
     # What becomes of a failure.
@@ -458,7 +467,7 @@ class Session:
             case.find, case.is_told = find, False
         if worse is not None and worse.path is not None:
             corpus.take_back(worse.path)
-        if case.find.reproduced:
+        if case.find.reproduced and not case.find.needs_earlier:
             case.tries_left = 0
         self._try_another(case)
 
@@ -493,18 +502,18 @@ class Session:
 
     def _wind_up(self, interrupted: threading.Event) -> None:
         """Cut off the chunks, reduce what was found while there is time, and end the workers."""
-        stop_at = time.monotonic() + STOP_SECONDS
+        self._stop_at = time.monotonic() + STOP_SECONDS
         self._cut()
         while self._is_busy():
             if interrupted.is_set() and not self._is_hurried:
                 self._stop_reason = INTERRUPTED
-                stop_at = time.monotonic() + STOP_SECONDS
+                self._stop_at = time.monotonic() + STOP_SECONDS
                 self._cut()
-            if time.monotonic() > stop_at:
+            if time.monotonic() > self._stop_at:
                 self._kill()
             if not any(isinstance(each.task, Search) for each in self._hands.values()):
                 self._decide_rest()
-            if not self._is_hurried or time.monotonic() < stop_at:
+            if not self._is_hurried or time.monotonic() < self._stop_at:
                 self._hand_out()
             self._listen()
             self._end_silent()

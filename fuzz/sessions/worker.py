@@ -174,7 +174,8 @@ class Worker:
             self._is_cut = self._connection.poll()
             self._sent = time.monotonic()
 
-    def _search(self, search: Search) -> Searched:
+    def _search(self, search: Search) -> Searched | BadInputError:
+        """Run a chunk. Returns a hopeless target's problem; its failures come next."""
         totals = self._progress = SessionTotals()
         finder = self._plan.finder(search.chunk.index)
         tries = 1 + TRIES_ALONE_MAX * finder.may_be_alone
@@ -186,8 +187,11 @@ class Worker:
                 raw = corpus.save_raw(finder, failure)
                 self._connection.send(attrs.evolve(raw, chunk=search.chunk.index))
 
-        with suppress(Cancelled), cancelled_when(lambda: self._is_cut):
-            run_chunk(self._plan, search.chunk, self._target, totals, found)
+        try:
+            with suppress(Cancelled), cancelled_when(lambda: self._is_cut):
+                run_chunk(self._plan, search.chunk, self._target, totals, found)
+        except BadInputError as problem:
+            return problem
         return Searched(totals, not self._is_cut)
 
     def _reduce(self, reduction: Reduction) -> Reduced:
@@ -196,8 +200,11 @@ class Worker:
         finder = self._plan.finder(raw.chunk)
         if reduction.alone:
             finder = finder.alone()
-            if not corpus.comes_back(finder, raw.failure, reduction.rerun_seconds):
-                return Reduced(corpus.unreproduced(finder, raw), is_whole=True)
+            failure = attrs.evolve(raw.failure, earlier=())
+            attempt = corpus.try_again(finder, failure, reduction.rerun_seconds)
+            if attempt.failure is None:
+                find = corpus.unreproduced(finder, raw, attempt.tries)
+                return Reduced(find, is_whole=True)
 
         def is_over() -> bool:
             return self._is_cut or takes_too_long()

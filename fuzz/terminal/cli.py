@@ -394,10 +394,13 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     """Show a trace step by step, each with what came of it and a picture of the nursery."""
     from fuzz.protocol import trace as traces
     from fuzz.run import replay_steps
+    from fuzz.terminal.report import earlier_traces
 
     trace = traces.read(path)
     name = choice.name_for(trace.header.target)
     title = f"{path} on {name}"
+    if trace.header.earlier:
+        title += f", after {earlier_traces(trace.header)}"
     steps = replay_steps(choice.make_for(trace.header), trace, str(path))
     if page_path is not None:
         _check_other(page_path, path)

@@ -38,7 +38,7 @@ from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
 from fuzz.targets import make_target
 from fuzz.terminal.explain_page import Page, fails, make_page, render
 from fuzz.terminal.night_plots import COLOURS, draw_plots, look_of, unit_of
-from fuzz.terminal.report import describe_action
+from fuzz.terminal.report import describe_action, how_seen_once
 from fuzz.terminal.session_report import STOPPED
 from fuzz.terminal.target_options import TargetChoice
 
@@ -79,7 +79,7 @@ def _find(
     failure = find.failure
     notes = [f"known, perhaps: see `gcfuzz help findings/{page}`" for page in find.pages]
     if not failure.reproduced:
-        notes.append("seen once, and did not replay")
+        notes.append(how_seen_once(failure.tries))
     is_reduced = failure.actions < failure.reduced_from
     reduced = f", reduced from {failure.reduced_from:,}" if is_reduced else ""
     shown: dict[str, Any] = {

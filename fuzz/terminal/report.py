@@ -15,6 +15,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract_problems import KINDS, OF_PROMISES
 from fuzz.protocol.observation import FIELDS, HANG
+from fuzz.protocol.trace import Header
 from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
@@ -101,10 +102,17 @@ def print_found(screen: Screen, number: int, failure: Failure) -> None:
     screen.print(f"  {failure.message}")
 
 
+def how_seen_once(tries: int) -> str:
+    """Why a failure is not known to be reproducible."""
+    if not tries:
+        return "seen once; not tried again, because the session ended"
+    return f"seen once; did NOT reproduce in {counted(tries, 'run')}"
+
+
 def _title(number: int, find: Find, before: Before | None) -> str:
     what = "FAILURE" if before is None else find.failure.change.upper()
     title = f"{what} {number}: {' / '.join(find.failure.kind)}"
-    return title if find.reproduced else f"{title} (seen once, NOT reproduced)"
+    return title if find.reproduced else f"{title} ({how_seen_once(find.tries)})"
 
 
 def print_like(
@@ -129,6 +137,11 @@ def print_groups(screen: Screen, finds: Iterable[Find], options: TargetOptions) 
                 print_like(screen, number, find, shown)
 
 
+def earlier_traces(header: Header) -> str:
+    """How many traces the process of a trace carries out before it."""
+    return f"{counted(len(header.earlier), 'earlier trace')} of the same process"
+
+
 def print_find(
     screen: Screen, number: int, find: Find, options: TargetOptions, before: Before | None = None
 ) -> None:
@@ -149,7 +162,7 @@ def print_find(
         screen.print(f"  said      {complaint}: what it wrote on standard error", indent=12)
     if find.unsaved is not None:
         screen.print(f"  unsaved   {find.unsaved}; this file is as it was found")
-    if options.command and find.failure.change == BROKE:
+    if options.command and find.failure.change == BROKE and not find.needs_earlier:
         words = *map(shell_word, options.command), "<", shell_word(str(find.path))
         screen.print_command("  alone    ", words)
     found = find.trace.header.found
@@ -157,9 +170,12 @@ def print_find(
         length = found.reduced_from
         was = f", reduced from {counted(length, 'action')}" if length is not None else ""
         alone = ", in a process of its own" if find.trace.header.fresh_process else ""
-        screen.print(f"  found     by the {found.engine} engine{was}{alone}")
-    if not find.reproduced and find.trace.header.target in PROGRAMS and options.keeps_processes:
-        screen.print("  perhaps   it needs earlier traces; with --fresh-process there are none")
+        after = f", after {earlier_traces(find.trace.header)}" if find.needs_earlier else ""
+        screen.print(f"  found     by the {found.engine} engine{was}{alone}{after}")
+    is_kept = find.trace.header.target in PROGRAMS and options.keeps_processes
+    if not find.reproduced and find.tries and is_kept:
+        what = "it needs more earlier traces than the file has; with --fresh-process there are none"
+        screen.print(f"  perhaps   {what}", indent=12)
     pages = [f"`gcfuzz help findings/{page}`" for page in pages_like(find)]
     if pages:
         screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)

@@ -29,6 +29,7 @@ from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
 from fuzz.protocol.observation import HANG, MEMORY, SILENT
+from fuzz.targets.process.history import History
 
 if TYPE_CHECKING:
     import psutil
@@ -108,6 +109,7 @@ class Conversation:
         self._complaint = bytearray()
         self.unread = 0
         """How many answers nobody waits for any more."""
+        self.history = History()
 
     def send(self, line: str) -> None:
         """Send a line, as soon as the program takes it."""

@@ -25,6 +25,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import MEMORY, Observation
 from fuzz.protocol.target import FullTarget
+from fuzz.protocol.trace import EarlierTrace
 from fuzz.targets.process.conversation import BrokenConversationError, Conversation, NotStartedError
 
 ERROR_MAX = 200
@@ -103,6 +104,7 @@ class ProcessTarget(FullTarget):
     def _begin_trace(self, configuration: Mapping[str, int]) -> None:
         header = {"gcfuzz": 1, "target": self.name, "config": dict(configuration)}
         self._header = lines.to_line(header)
+        self._configuration = configuration
         settings = self._default.settings if self._default else ()
         self._settled = tuple(
             configuration.get(each.name, each.default) for each in settings if each.of_process
@@ -144,8 +146,9 @@ class ProcessTarget(FullTarget):
         self._state = TraceState.AHEAD
         if self.starts_afresh:
             self._break_off()
+        self.earlier = ()
         try:
-            contract = self._begin_again()
+            contract, self.earlier = self._begin_again()
         except BrokenConversationError as broken:
             self._state, self._problem = TraceState.NOT_BEGUN, _at("start", broken)
             return default
@@ -171,7 +174,7 @@ class ProcessTarget(FullTarget):
 
     def _shake_hands(self) -> Contract:
         try:
-            return self._begin()
+            return self._begin()[0]
         except BrokenConversationError as problem:
             self._break_off()
             if isinstance(problem, NotStartedError):
@@ -189,7 +192,7 @@ class ProcessTarget(FullTarget):
                 f"(`gcfuzz help protocol`): {problem}"
             ) from problem
 
-    def _begin_again(self) -> Contract:
+    def _begin_again(self) -> tuple[Contract, tuple[EarlierTrace, ...]]:
         """Begin in the process that is there, or in a new one if that one is at fault."""
         if self._conversation is not None:
             try:
@@ -202,10 +205,13 @@ class ProcessTarget(FullTarget):
             self._break_off()
             raise
 
-    def _begin(self) -> Contract:
-        """Send the header and read the contract, after what answers are unread."""
+    def _begin(self) -> tuple[Contract, tuple[EarlierTrace, ...]]:
+        """Send the header and read the contract, after what answers are unread.
+
+        The other result is the traces that the process has carried out before.
+        """
         conversation = self._open()
-        conversation.send(self._header)
+        earlier = self._send_header(conversation)
         line = self._receive(conversation)
         while conversation.unread and not line.startswith(b'{"contract"'):
             line = self._receive(conversation)
@@ -215,7 +221,15 @@ class ProcessTarget(FullTarget):
         self._contract_line = line
         self._fields = frozenset({*contract.observes, "error"})
         self._is_batch = contract.batch
-        return contract.without(self._without)
+        return contract.without(self._without), earlier
+
+    def _send_header(self, conversation: Conversation) -> tuple[EarlierTrace, ...]:
+        conversation.send(self._header)
+        return conversation.history.begin(self._configuration)
+
+    def _send_action(self, conversation: Conversation, action: Action) -> None:
+        conversation.send(lines.to_line(lines.action_to_data(action)))
+        conversation.history.add(action)
 
     def _receive(self, conversation: Conversation) -> bytes:
         """The next line. Raises BrokenConversationError, and Cancelled.
@@ -249,6 +263,12 @@ class ProcessTarget(FullTarget):
             self._conversations.pop(self._settled).close()
 
     @override
+    def restart(self) -> None:
+        for conversation in self._conversations.values():
+            conversation.close()
+        self._conversations.clear()
+
+    @override
     def announce(self, actions: Iterable[Action]) -> None:
         self._announced = iter(actions)
 
@@ -278,7 +298,7 @@ class ProcessTarget(FullTarget):
             expected = self._sent.popleft()
             assert expected == action, f"{expected} was announced, and not {action}"
         else:
-            conversation.send(lines.to_line(lines.action_to_data(action)))
+            self._send_action(conversation, action)
         return self._observation_in(self._receive(conversation))
 
     def _observation_in(self, line: bytes) -> Observation:
@@ -305,7 +325,7 @@ class ProcessTarget(FullTarget):
         if len(self._sent) > AHEAD_MAX // 2:
             return
         for action in self._announced:
-            conversation.send(lines.to_line(lines.action_to_data(action)))
+            self._send_action(conversation, action)
             self._sent.append(action)
             if len(self._sent) % AHEAD_STEP == 0:
                 conversation.flush()
@@ -324,7 +344,7 @@ class ProcessTarget(FullTarget):
         batch = list(self._announced) or [action]
         conversation = self._open()
         for each in (*self._performed, *batch):
-            conversation.send(lines.to_line(lines.action_to_data(each)))
+            self._send_action(conversation, each)
         conversation.send(lines.BATCH_END)
         for _ in self._performed:
             self._observation_in(self._receive(conversation))
@@ -366,7 +386,7 @@ class ProcessTarget(FullTarget):
             return self._hang_up(self._conversation)
         try:
             self._conversation.check_memory()
-            self._conversation.send(self._header)
+            self._send_header(self._conversation)
             line = self._receive(self._conversation)
         except BrokenConversationError as problem:
             self._break_off()

@@ -30,6 +30,7 @@ from fuzz.protocol.lines import action_from_data, action_to_data, to_line
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import (
     VERSION,
+    EarlierTrace,
     Found,
     Header,
     Trace,
@@ -232,6 +233,28 @@ def test_an_action_with_wrong_arguments_is_bad_input(line: str) -> None:
 def test_a_header_with_wrong_fields_is_bad_input(fields: dict[str, object]) -> None:
     header = {"gcfuzz": 1, "target": "reference"} | fields
     assert problem_of(to_line(header) + "\n").startswith("some.jsonl:1: ")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "problem"),
+    [
+        ({}, '"earlier" must be a list of {"config": {…}, "actions": […]}'),
+        ([{}, 1], "earlier[1]: a line must be a JSON object"),
+        ([{"actions": {}}], "earlier[0]: actions must be a list"),
+        ([{"actions": [{"do": "fly"}]}], 'earlier[0]: actions[0]: "do" must name an action, and'),
+        ([{"config": {"nursery_bytes": "512"}}], "earlier[0]: "),
+        ([{"colour": "red"}], "earlier[0]: the unknown key colour"),
+    ],
+)
+def test_malformed_earlier_traces_are_bad_input(earlier: object, problem: str) -> None:
+    header = {"gcfuzz": 1, "target": "process", "earlier": earlier}
+    assert problem_of(to_line(header) + "\n").startswith(f"some.jsonl:1: {problem}")
+
+
+def test_a_trace_with_earlier_ones_reads_back_the_same() -> None:
+    earlier = (EarlierTrace({"card_items": 0}, SOME.actions), EarlierTrace())
+    trace = attrs.evolve(SOME, header=attrs.evolve(SOME.header, earlier=earlier))
+    assert loads(dumps(trace), "some.jsonl") == trace
 
 
 def test_a_header_without_a_target_is_bad_input() -> None:

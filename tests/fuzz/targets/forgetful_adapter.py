@@ -1,6 +1,7 @@
 """A target of the protocol whose process keeps more than one trace, as its argument says.
 
-later     a string is an error from the process's ninth header on: nothing brings that back
+later     a string is an error from the process's ninth header on
+tenth     a string ends the process from its tenth header on
 stale     from its second on, and after a full collection in any case: that comes back
 asks      from its second on, but the contract asks for a process a trace
 extra, code, hang   at the end of input it says one more line, exits with a code, or stays
@@ -35,6 +36,8 @@ for line in sys.stdin:
             answer = {"contract": CONTRACT}
         case "allocate_string":
             is_stale = traces > {"later": 8, "stale": 1, "asks": 1}.get(MODE, traces)
+            if MODE == "tenth" and traces >= 10:
+                os._exit(7)
             if is_stale or (is_collected and MODE == "stale"):
                 answer = {"error": "StaleError: of an earlier collection"}
             else:

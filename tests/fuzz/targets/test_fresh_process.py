@@ -11,12 +11,15 @@ import pytest
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateString, CollectFull
+from fuzz.protocol.target import full
+from fuzz.protocol.trace import EarlierTrace
 from fuzz.run import Failure, run_actions
 from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.process import history
 from fuzz.terminal.cli import run_command_line
 
 ADAPTER = Path(__file__).with_name("forgetful_adapter.py")
-CLEAN, MISMATCH, INCONCLUSIVE = 0, 1, 3
+CLEAN, MISMATCH, BAD_INPUT = range(3)
 STRING, FULL = AllocateString(0), CollectFull()
 
 
@@ -125,13 +128,87 @@ def test_a_replay_gives_it_a_process_of_its_own_wherever_it_stands(
 
 
 @pytest.mark.slow
-def test_what_needs_an_earlier_trace_is_said_not_to_be_reproduced(
-    session: Session, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("mode", "needed"), [("later", 8), ("tenth", 9)])
+def test_what_needs_earlier_traces_is_saved_with_these(
+    mode: str, needed: int, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert session("later") == INCONCLUSIVE
+    assert session(mode) == MISMATCH
+    assert f", after {needed} earlier traces of the same process\n" in capsys.readouterr().out
+    paths = [*(tmp_path / "finds").glob("*.jsonl")]
+    assert paths
+    for path in paths:
+        assert traces.read(path).header.earlier == (EarlierTrace(),) * needed
+    command = ["--command", shlex.join(command_of(mode))]
+    assert run_command_line(["replay", *map(str, paths), *command]) == MISMATCH
+    assert f"0 passed, {len(paths)} failed" in capsys.readouterr().out
+
+
+TENTH = """\
+{"gcfuzz": 1, "target": "process", "earlier": [%s]}
+{"do": "allocate_string", "length": 7}
+"""
+
+
+@pytest.fixture
+def tenth(tmp_path: Path) -> Path:
+    """A trace that fails in the tenth place of a process, after more than it needs."""
+    path = tmp_path / "tenth.jsonl"
+    earlier = '{"actions": [{"do": "collect_full"}]}'
+    path.write_text(TENTH % ", ".join([earlier] * 15), encoding="utf-8")
+    return path
+
+
+def test_an_explanation_says_how_many_traces_came_before(
+    tenth: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--command", shlex.join(command_of("tenth"))]
+    assert run_command_line(["explain", str(tenth), *command]) == MISMATCH
     printed = capsys.readouterr().out
-    assert "(seen once, NOT reproduced)" in printed
-    assert "it needs earlier traces; with --fresh-process there are none" in printed
+    assert "on process, after 15 earlier traces of the same process\n" in printed
+    assert "crash exit code 7" in printed
+
+
+@pytest.mark.slow
+def test_earlier_traces_that_a_failure_does_not_need_are_removed(
+    tenth: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "reduced"
+    command = ["--command", shlex.join(command_of("tenth")), "--corpus", str(folder)]
+    assert run_command_line(["reduce", str(tenth), *command]) == MISMATCH
+    (path,) = folder.iterdir()
+    reduced = traces.read(path)
+    assert (reduced.header.earlier, reduced.actions) == ((EarlierTrace(),) * 9, (STRING,))
+
+
+def test_an_illegal_action_in_an_earlier_trace_is_bad_input(
+    tenth: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tenth.write_text(TENTH % '{}, {"actions": [{"do": "free", "root": 0}]}', encoding="utf-8")
+    command = ["--command", shlex.join(command_of("tenth"))]
+    assert run_command_line(["replay", str(tenth), *command]) == BAD_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{tenth}:1: earlier[1].actions[0]: free: " in line
+
+
+def test_a_failure_of_an_earlier_trace_is_one_of_the_replay(
+    tenth: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crashing = '{"actions": [{"do": "allocate_string", "length": 0}]}'
+    tenth.write_text(TENTH % ", ".join(["{}"] * 9 + [crashing]), encoding="utf-8")
+    command = ["--command", shlex.join(command_of("tenth"))]
+    assert run_command_line(["replay", str(tenth), *command]) == MISMATCH
+    assert "; in trace 10 of the 10 earlier ones" in capsys.readouterr().out
+
+
+def test_a_process_is_remembered_with_its_newest_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "EARLIER_TRACES_MAX", 3)
+    target = full(make_target("process", TargetOptions(command_of("stale"), timeout_seconds=600)))
+    for actions in ([], [FULL], [FULL, FULL], [FULL, FULL, FULL]):
+        target.start({})
+        for action in actions:
+            target.perform(action)
+    target.start({})
+    assert [len(each.actions) for each in target.earlier] == [1, 2, 3]
 
 
 @pytest.mark.slow

@@ -310,6 +310,19 @@ def test_what_answers_headers_only_ends_a_session_as_bad_input(
     assert "in 32 traces: garbage: not a line of JSON" in line
 
 
+@pytest.mark.slow
+def test_failures_of_a_program_that_answers_garbage_to_every_action_reproduce(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = ["--command", shlex.join(command_of("always-words"))]
+    run_command_line(
+        ["run", *target, "--actions", "20000", "--seed", "1", "--corpus", f"{tmp_path}"]
+    )
+    assert "seen once" not in capsys.readouterr().out
+    assert run_command_line(["replay", str(tmp_path / "beyond"), *target]) == MISMATCH
+    assert capsys.readouterr().out.splitlines()[-1].startswith("0 passed, ")
+
+
 def test_a_program_that_was_not_named_is_bad_input() -> None:
     with pytest.raises(BadInputError, match='name it with --command "PROGRAM"'):
         make_target("process")
