@@ -28,7 +28,7 @@ from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
 from fuzz.protocol.observation import HANG
-from fuzz.targets.process.history import History
+from fuzz.targets.process.earlier import History
 
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from fuzz.problems import BadInputError
@@ -17,7 +18,7 @@ from fuzz.protocol.actions import (
     CollectStep,
     EnableSampling,
 )
-from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import Plan, SessionTotals
@@ -53,6 +54,29 @@ def progress(seconds: float, failures: int = 0, reducing: int = 0) -> Progress:
 def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:
     SessionReporter(Screen())(event)
     return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tries", "said"),
+    [
+        (0, "(seen once; not tried again, because the session ended)"),
+        (2, "(seen once; did NOT reproduce in 2 runs)"),
+    ],
+)
+def test_a_failure_that_was_not_tried_again_is_not_said_to_be_irreproducible(
+    tries: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = attrs.evolve(find(CollectFull()), reproduced=False, tries=tries)
+    assert said in printed([once], capsys)
+
+
+def test_only_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trace = Trace(Header(VERSION, "process", found=Found("heap", "", "random")), (CollectFull(),))
+    once = attrs.evolve(find(CollectFull()), trace=trace, reproduced=False)
+    assert "needs more earlier traces" not in printed([once], capsys)
+    assert "needs more earlier traces" in printed([attrs.evolve(once, tries=3)], capsys)
 
 
 def test_finds_of_one_oracle_whose_actions_differ_in_the_last_may_have_one_cause(
