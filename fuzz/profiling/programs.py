@@ -30,7 +30,7 @@ from gcmodel.profiling.sampled_run import PROFILED, Program, record
 MAIN = "main"
 WHAT_MAIN_IS = (
     f"the script needs `def {MAIN}(heap)`: gcfuzz calls it and profiles what it allocates in that "
-    "gcmodel.Heap, which is not Python's own memory (docs/profiling.md has an example)"
+    "gcmodel.Heap, which is not Python's own memory (`gcfuzz help profiling` has an example)"
 )
 MODULE = "gcfuzz_profiled"
 """The name of a script's module, whatever its file is called."""

@@ -29,7 +29,7 @@ from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
 from fuzz.protocol.observation import HANG, MEMORY, SILENT
-from fuzz.targets.process.history import History
+from fuzz.targets.process.earlier import History
 
 if TYPE_CHECKING:
     import psutil

@@ -185,7 +185,7 @@ class ProcessTarget(FullTarget):
             command = " ".join(self._command)
             if isinstance(problem, WrongContractError):
                 raise BadInputError(
-                    f"{command}: {problem.why} (docs/protocol.md defines a contract)"
+                    f"{command}: {problem.why} (`gcfuzz help protocol` defines a contract)"
                 ) from problem
             raise BadInputError(
                 f"{command}: does not answer a header with a contract "

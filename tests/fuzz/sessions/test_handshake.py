@@ -177,7 +177,7 @@ def test_a_misspelt_contract_gets_one_line_that_names_what_was_meant(
     assert run_command_line(["check", "--command", command]) == BAD_INPUT
     out, err = capsys.readouterr()
     problem = "contract: observes lists 'sampels', which is unknown; did you mean `samples`?"
-    assert err == f"gcfuzz: {command}: {problem} (docs/protocol.md defines a contract)\n"
+    assert err == f"gcfuzz: {command}: {problem} (`gcfuzz help protocol` defines a contract)\n"
     assert out == ""
 
 

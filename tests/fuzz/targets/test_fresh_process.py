@@ -15,7 +15,7 @@ from fuzz.protocol.target import full
 from fuzz.protocol.trace import EarlierTrace
 from fuzz.run import Failure, run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.process import history
+from fuzz.targets.process import earlier
 from fuzz.terminal.cli import run_command_line
 
 ADAPTER = Path(__file__).with_name("forgetful_adapter.py")
@@ -201,7 +201,7 @@ def test_a_failure_of_an_earlier_trace_is_one_of_the_replay(
 
 
 def test_a_process_is_remembered_with_its_newest_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "EARLIER_TRACES_MAX", 3)
+    monkeypatch.setattr(earlier, "EARLIER_TRACES_MAX", 3)
     target = full(make_target("process", TargetOptions(command_of("stale"), timeout_seconds=600)))
     for actions in ([], [FULL], [FULL, FULL], [FULL, FULL, FULL]):
         target.start({})

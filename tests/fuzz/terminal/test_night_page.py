@@ -150,8 +150,8 @@ def test_a_find_without_a_trace_says_so(page: str) -> None:
 
 def test_what_did_not_replay_is_counted(page: str) -> None:
     assert "<dt>did not replay</dt><dd>1</dd>" in page
-    assert page.count("seen once, and did not replay") == 1
-    assert "did not replay" in article(page, "places")
+    assert page.count("seen once; not tried again, because the session ended") == 1
+    assert "not tried again" in article(page, "places")
 
 
 def test_lost_chunks_are_named(page: str) -> None:

@@ -18,7 +18,7 @@ from fuzz.protocol.actions import (
     CollectMinor,
     EnableSampling,
 )
-from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import Plan, SessionTotals
@@ -58,6 +58,29 @@ def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("tries", "said"),
+    [
+        (0, "(seen once; not tried again, because the session ended)"),
+        (2, "(seen once; did NOT reproduce in 2 runs)"),
+    ],
+)
+def test_a_failure_that_was_not_tried_again_is_not_said_to_be_irreproducible(
+    tries: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = attrs.evolve(find(CollectFull()), reproduced=False, tries=tries)
+    assert said in printed([once], capsys)
+
+
+def test_only_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trace = Trace(Header(VERSION, "process", found=Found("heap", "", "random")), (CollectFull(),))
+    once = attrs.evolve(find(CollectFull()), trace=trace, reproduced=False)
+    assert "needs more earlier traces" not in printed([once], capsys)
+    assert "needs more earlier traces" in printed([attrs.evolve(once, tries=3)], capsys)
+
+
 def allocations() -> list[Find]:
     """What one mistake leads to: each kind of allocation fails, with other periods and lengths."""
     traces = [
@@ -87,7 +110,7 @@ def test_one_that_is_better_to_read_than_the_first_is_shown_in_full_at_the_end(
     _, first, second = allocations()
     report = printed([attrs.evolve(first, reproduced=False), second], capsys)
     at_once, _, at_the_end = report.partition("FAILURE 2: sampling / samples / allocate_array")
-    assert "NOT reproduced" in at_once
+    assert "not tried again" in at_once
     assert "allocate_array length=2   ← first wrong answer" in at_the_end
     assert "  failure 2, like 1: 2 actions" in at_the_end
 
