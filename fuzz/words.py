@@ -26,6 +26,7 @@ from fuzz.protocol.observation import (
     HANG,
     MAJOR_STATES,
     OUTSIDE,
+    SILENT,
     SURVIVED,
     TYPE_SHIFT,
     Observation,
@@ -112,6 +113,7 @@ def error_in_words(error: str, when: str) -> str:
         words = f"the target ended with {crash} {when}: {what}"
     elif kind.startswith("crash"):
         words = f"the target crashed with {crash} {when}: {what}"
+    words = words.removesuffix(f": {SILENT}")
     return f"{words}; {more}" if more else words
 
 

@@ -14,6 +14,8 @@ import attrs
 
 HANG = "hang"
 """An error begins with this where a program did not answer in time."""
+SILENT = "it ended without a word"
+"""And ends with this where a program crashed and wrote nothing on standard error."""
 MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
 """What the numbers of `state` and `major_state` mean."""
 SURVIVED = 1

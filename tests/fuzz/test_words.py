@@ -226,7 +226,7 @@ def test_the_names_are_those_of_the_graph_s_rows() -> None:
         (
             "crash SIGSEGV: it ended without a word",
             WHILE_PERFORMING,
-            "the target crashed with SIGSEGV while executing this action: it ended without a word",
+            "the target crashed with SIGSEGV while executing this action",
         ),
         (
             "crash exit code 3: last words",

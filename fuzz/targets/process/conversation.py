@@ -27,7 +27,7 @@ from itertools import pairwise
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
 from fuzz.protocol.lines import WORDS_MAX
-from fuzz.protocol.observation import HANG
+from fuzz.protocol.observation import HANG, SILENT
 
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16
@@ -204,7 +204,7 @@ class Conversation:
             self._complaint += chunk
         how = f"crash {_signal_name(-code)}" if code < 0 else f"crash exit code {code}"
         words = _last_words(self.complaint)
-        return f"{how}: {words}" if words else f"{how}: it ended without a word"
+        return f"{how}: {words}" if words else f"{how}: {SILENT}"
 
 
 def _signal_name(number: int) -> str:

@@ -218,7 +218,9 @@ def test_a_program_that_breaks_at_a_later_start_is_a_find(
     options = ["--actions", "65", "--seed", "1", "--corpus", str(tmp_path / "finds")]
     workers = ["--workers", str(start - 1), "--engine", engine]
     assert run_command_line(["run", "--command", command, *options, *workers]) == MISMATCH
-    assert "error crash exit code 5 at start: " in capsys.readouterr().out
+    assert "got       the target ended with exit code 5 while answering the header" in (
+        capsys.readouterr().out
+    )
 
 
 @pytest.mark.slow
@@ -441,7 +443,7 @@ def test_a_session_ends_though_the_program_hangs(
     options = ["--timeout", "2s", "--actions", "60", "--seed", "1", "--corpus", str(tmp_path)]
     code = run_command_line(["run", "--command", shlex.join(command_of("hang")), *options])
     assert code == 1
-    assert "got       error hang: no answer within 2 s" in capsys.readouterr().out
+    assert "got       the target did not answer this action within 2 s" in capsys.readouterr().out
 
 
 def start_hanging_session(
