@@ -23,6 +23,8 @@ SOURCES = {
     for package in (fuzz, gcmodel)
     for folder in [Path(str(package.__file__)).parent]
     for path in sorted(folder.rglob("*.py"))
+    # The wheel has the documentation, and with it reproducers of findings.
+    if path.relative_to(folder).parts[0] != "docs"
 }
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
