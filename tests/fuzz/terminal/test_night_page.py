@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = record(
         failure("heap", trace="heap.jsonl"),
         failure("clock", trace="clock.jsonl"),
-        failure("places", reproduced=False, reduced_from=3),
+        failure("places", reproduced=False, tries=3, reduced_from=3),
         failure("survival", message=HOSTILE, field=HOSTILE),
         **{**counts, "pieces": [{"chunks": [0, 2, 1], "lost": [17, 1234], **counts}]},
         timing=[timing(*HISTORY, seconds=TWO_HOURS, workers=n, canaries=n) for n in (0, 3)],
@@ -136,8 +136,8 @@ def test_a_find_without_a_trace_says_so(page: str) -> None:
 
 def test_what_did_not_replay_is_counted(page: str) -> None:
     assert "<dt>did not replay</dt><dd>1</dd>" in page
-    assert page.count("seen once, and did not replay") == 1
-    assert "did not replay" in article(page, "places")
+    assert page.count("seen once; did NOT reproduce in 3 runs") == 1
+    assert "did NOT reproduce in 3 runs" in article(page, "places")
 
 
 def test_lost_chunks_are_named(page: str) -> None:
