@@ -55,6 +55,8 @@ class Failure:
     """The options with which the target was started, if it says so."""
     complaint: str = attrs.field(default="", eq=False, repr=False)
     """What a program that broke wrote on standard error."""
+    traceback: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+    """The last lines of the traceback of what a target in this process raised."""
 
     @property
     def message(self) -> str:
@@ -141,10 +143,10 @@ class Run:
         keeps_answers: bool = True,
     ) -> None:
         self._target = full(target)
-        self._perform = target.perform
+        self._perform = self._target.perform
         self._probes = probes
         self.configuration = dict(configuration)
-        self.contract = target.start(configuration)
+        self.contract = self._target.start(configuration)
         self._problem_at_start = self._target.problem_at_start
         self.bench = Bench(self.contract)
         self.situation = Situation(self.contract, self.bench)
@@ -232,6 +234,7 @@ class Run:
             where=words.where,
             made_with=self.contract.made_with,
             complaint=self._target.complaint,
+            traceback=self._target.traceback,
         )
 
 
@@ -247,8 +250,8 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
     if configuration is None:
         return
-    perform, target = target.perform, full(target)
-    contract = target.start(configuration)
+    target = full(target)
+    perform, contract = target.perform, target.start(configuration)
     if target.problem_at_start is None and _meaning(run.contract) != _meaning(contract):
         return
     instead_of_all = map(oracle.instead, run.actions)
@@ -337,6 +340,7 @@ def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
 
     What only running it once more shows is the failure of the last step.
     """
+    target = full(target)
     run = _run_of(target, trace, where)
     recording = RecordingOracle(_fields_to_compare(trace, target.name, run.contract))
     run.announce(while_legal(run.contract, trace.actions))
@@ -399,6 +403,7 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
 
     Raises BadInputError.
     """
+    target = full(target)
     steps = list(replay_steps(target, attrs.evolve(trace, recorded=None), where))
     header = Header(
         trace.header.gcfuzz,
