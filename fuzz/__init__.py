@@ -3,18 +3,77 @@
 Actions go to a target, its observations come back, oracles that know only the target's contract
 say whether they were right, and every failure becomes a short trace that anyone can replay. The
 tour of the house is ARCHITECTURE.md.
+
+What is exported here is all that a target in Python needs; docs/test-suites.md has an example. It
+is imported when it is first used, since each command imports this package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from fuzz.engines.machine import SuiteMachine
+    from fuzz.problems import BadInputError
+    from fuzz.protocol import actions
+    from fuzz.protocol.contract import (
+        AtOnce,
+        Buffers,
+        Contract,
+        KindLayout,
+        Layout,
+        OldSpace,
+        Prebuilt,
+        Range,
+        SamplingRule,
+        Setting,
+        layout_of_blocks,
+    )
+    from fuzz.protocol.observation import Observation, Report
     from fuzz.protocol.target import Target
+    from fuzz.run import Failure
 
-__all__ = ["machine_for", "serve"]
+__all__ = [
+    "AtOnce",
+    "BadInputError",
+    "Buffers",
+    "Contract",
+    "Failure",
+    "KindLayout",
+    "Layout",
+    "Observation",
+    "OldSpace",
+    "Prebuilt",
+    "Range",
+    "Report",
+    "SamplingRule",
+    "Setting",
+    "Target",
+    "actions",
+    "layout_of_blocks",
+    "machine_for",
+    "run_session",
+    "serve",
+]
+_HOMES = {
+    "BadInputError": "problems",
+    "Failure": "run",
+    "Observation": "protocol.observation",
+    "Report": "protocol.observation",
+    "Target": "protocol.target",
+}
+"""The modules that define what is exported, where it is not `protocol.contract`."""
+
+
+def __getattr__(name: str) -> object:
+    """Import what is exported when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "actions":
+        return import_module("fuzz.protocol.actions")
+    return getattr(import_module(f"fuzz.{_HOMES.get(name, 'protocol.contract')}"), name)
 
 
 def machine_for(target_factory: Callable[[], Target]) -> type[SuiteMachine]:
@@ -31,11 +90,23 @@ def machine_for(target_factory: Callable[[], Target]) -> type[SuiteMachine]:
     return cases.machine_for(target_factory)
 
 
+def run_session(
+    target_factory: Callable[[], Target], *, actions: int = 20_000, seed: int = 1
+) -> list[Failure]:
+    """Fuzz with the random engine; returns the first failure of each kind, reduced.
+
+    The traces are those of `gcfuzz run --actions ACTIONS --seed SEED`. Nothing is saved.
+    """
+    from fuzz.testing import cases
+
+    return cases.run_session(target_factory, actions, seed)
+
+
 def serve(target: Target, lines: TextIO, out: TextIO) -> None:
     """Answer the lines of the protocol with what `target` does, until they end.
 
     This makes a program of a target in Python: `serve(MyTarget(), sys.stdin, sys.stdout)`.
     """
-    from fuzz.targets.process import serve as other_side
+    from fuzz.targets.process.serve import serve as other_side
 
     other_side.serve(target, lines, out)

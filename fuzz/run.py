@@ -58,6 +58,8 @@ class Failure:
     """The fields that no oracle judged in this trace."""
     complaint: str = attrs.field(default="", eq=False, repr=False)
     """What a program that broke wrote on standard error."""
+    traceback: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+    """The last lines of the traceback of what a target in this process raised."""
     earlier: tuple[EarlierTrace, ...] = attrs.field(default=(), eq=False, repr=False)
     """The traces that the same process carried out before. It may need them."""
 
@@ -167,10 +169,10 @@ class Run:
         excluded: Collection[str] = (),
     ) -> None:
         self._target = full(target)
-        self._perform = target.perform
+        self._perform = self._target.perform
         self._probes = probes
         self.configuration = dict(configuration)
-        self.contract = target.start(configuration)
+        self.contract = self._target.start(configuration)
         self._problem_at_start = self._target.problem_at_start
         self.excluded = tuple(each for each in self.contract.observes if each in excluded)
         """The fields that no oracle judges."""
@@ -269,6 +271,7 @@ class Run:
             excluded=self.excluded,
             complaint=self._target.complaint,
             earlier=self._earlier,
+            traceback=self._target.traceback,
         )
 
 
@@ -284,8 +287,8 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
     if configuration is None:
         return
-    perform, target = target.perform, full(target)
-    contract = target.start(configuration)
+    target = full(target)
+    perform, contract = target.perform, target.start(configuration)
     if target.problem_at_start is None and _meaning(run.contract) != _meaning(contract):
         return
     instead_of_all = map(oracle.instead, run.actions)
@@ -416,6 +419,7 @@ def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
     What only running it once more shows is the failure of the last step. So is a failure of an
     earlier trace of the same process, if this one passes.
     """
+    target = full(target)
     earlier = trace.header.earlier
     failure_before = run_earlier(target, earlier, where) if earlier else None
     run = _run_of(target, trace, where)
@@ -481,6 +485,7 @@ def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | N
 
     Raises BadInputError.
     """
+    target = full(target)
     steps = list(replay_steps(target, attrs.evolve(trace, recorded=None), where))
     header = Header(
         trace.header.gcfuzz,

@@ -17,7 +17,7 @@ from typing import ClassVar
 from unittest import SkipTest
 from weakref import WeakKeyDictionary
 
-from hypothesis import HealthCheck, Phase, Verbosity, note, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 from hypothesis.errors import Flaky
@@ -46,8 +46,7 @@ from fuzz.engines.random import draw_settled
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import Target, contract_of
-from fuzz.protocol.trace import VERSION, Header, Trace, dumps
+from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.run import Failure, Run
 
 EXAMPLES_PER_SLICE = 8
@@ -86,13 +85,13 @@ class TraceMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.target = self.make_target()
+        self.target = full(self.make_target())
 
     @initialize(choices=_choices())
     def begin(self, choices: HypothesisChoices) -> None:
         """Start a trace under a configuration of its own."""
         self.choices = choices
-        drawn = draw_configuration(contract_of(self.target).settings, choices)
+        drawn = draw_configuration(self.target.default_contract().settings, choices)
         self.trace = Run(self.target, {**drawn, **self.settled}, self.probes)
         check_beginning(self.trace.situation)
 
@@ -121,12 +120,25 @@ class SuiteMachine(TraceMachine):
         except NothingLegalError:
             return  # A trace may fill its roots for ever.
         except Mismatch as mismatch:
-            self.failures[mismatch] = trace.failure(mismatch)
+            self._keep(mismatch)
             raise
-        except Exception:
-            header = Header(VERSION, self.target.name, trace.configuration)
-            note("The last action of this trace:\n" + dumps(Trace(header, tuple(trace.actions))))
+
+    @override
+    def teardown(self) -> None:
+        """End a trace that has not failed. Raises a Mismatch."""
+        trace = self.trace
+        if trace is None or trace.answered < len(trace.actions):
+            return
+        try:
+            trace.finish()
+        except Mismatch as mismatch:
+            self._keep(mismatch)
             raise
+
+    def _keep(self, mismatch: Mismatch) -> None:
+        assert self.trace is not None
+        self.failures[mismatch] = self.trace.failure(mismatch)
+        self.trace = None
 
 
 SUITE_STEPS = 200
@@ -214,7 +226,7 @@ class MachineEngine(Engine):
         process_seed: str | None = None,
     ) -> None:
         """Raises ImportError, OSError or ValueError if there is no such database."""
-        self._target = target
+        self._target = full(target)
         self._seed = seed_text
         self._process_seed = process_seed or seed_text
         self._database = None if database is None else _database_at(database, target.name)
@@ -226,7 +238,7 @@ class MachineEngine(Engine):
         machine = _session_machine(self._target)
         machine.probes, machine.done, machine.actions_max = probes, done, actions_max
         machine.traces_before = number * EXAMPLES_PER_SLICE
-        settings_of_target = contract_of(self._target).settings
+        settings_of_target = self._target.default_contract().settings
         machine.settled = draw_settled(settings_of_target, self._process_seed, number)
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
         steps = STEPS[number % len(STEPS)]
@@ -338,13 +350,13 @@ class SessionMachine(RuleMachine):
             raise
 
 
-def _session_machine(target: Target) -> type[SessionMachine]:
+def _session_machine(target: FullTarget) -> type[SessionMachine]:
     """A class of its own for one slice of a session."""
 
     class SliceMachine(SessionMachine):
         make_target = staticmethod(lambda: target)
 
-    if "free" not in contract_of(target).actions:
+    if "free" not in target.default_contract().actions:
         # Such a trace may fill its roots for ever. No other machine has that rule: one that is
         # never allowed, and simpler than all others, would be in the way of drawing.
         SliceMachine.do_nothing = _do_nothing()

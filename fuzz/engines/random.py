@@ -26,7 +26,7 @@ from fuzz.engines.engine import Engine, Slice, rerun_some, reruns
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Setting
-from fuzz.protocol.target import Target, contract_of
+from fuzz.protocol.target import Target, full
 from fuzz.run import Failure, Run
 
 Judge = Callable[[Collection[str]], tuple[Run, Failure | None]]
@@ -64,10 +64,10 @@ class RandomEngine(Engine):
     """Whether each trace's answers are compared with others."""
 
     def __init__(self, target: Target, seed: str, process_seed: str | None = None) -> None:
-        self._target = target
+        self._target = full(target)
         self._seed = seed
         self._process_seed = process_seed or seed
-        self._settings = contract_of(target).settings
+        self._settings = self._target.default_contract().settings
 
     @override
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:

@@ -61,9 +61,9 @@ class Pair(FullTarget):
     """Two targets. To who knows nothing of that, it is the one after the change."""
 
     def __init__(self, before: Target, after: Target) -> None:
-        self.before, self.after, self.name = before, after, after.name
-        self._settings = [contract_of(each).settings for each in (before, after)]
-        self.starts_afresh = any(full(each).starts_afresh for each in (before, after))
+        self.before, self.after, self.name = full(before), full(after), after.name
+        self._settings = [each.default_contract().settings for each in (self.before, self.after)]
+        self.starts_afresh = any(each.starts_afresh for each in (self.before, self.after))
 
     @override
     def start(self, configuration: Mapping[str, int]) -> Contract:

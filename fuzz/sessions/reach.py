@@ -13,7 +13,7 @@ import attrs
 from fuzz.drawing.probes import ProbeCounter, probes_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, contract_of
 from fuzz.run import ProbeReached, Reaching
 from fuzz.sessions.reduce import reduce_failure
 
@@ -30,7 +30,7 @@ class Reached:
 def reach(target: Target, seed: int, actions: int) -> Iterator[Reached]:
     """Fuzz `target` for so many actions, and tell of each probe. Failures are not told."""
     counter = ProbeCounter()
-    probes = probes_for(target.start({}))
+    probes = probes_for(contract_of(target))
     _fuzz(target, seed, actions, counter)
     for probe in probes:
         times = counter.counts[probe]

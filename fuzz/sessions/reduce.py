@@ -136,11 +136,11 @@ class Reducer:
         attempts_max: int = ATTEMPTS_MAX,
         tell: Callable[[int], None] | None = None,
     ) -> None:
-        self._target = target
+        self._target = full(target)
         self._attempts_max = attempts_max
         self._tell = tell
         self._steps_left = STEPS_MAX
-        self._start_steps = START_STEPS if full(target).starts_afresh else 0
+        self._start_steps = START_STEPS if self._target.starts_afresh else 0
         self._tried: set[tuple[object, ...]] = set()
         self._promised: tuple[dict[str, int], Contract] | None = None
         self.failure = failure

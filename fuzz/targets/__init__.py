@@ -1,6 +1,7 @@
 """Targets: whatever carries actions out and says what it observed, each kind in a folder.
 
-`make_target` knows the names that a header or the command line may give: `reference` and its kin,
+`make_target` knows the names that a header or the command line may give: MODULE:CLASS, a class of the
+user's, `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
 speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine,
 `dotnet`, a stock runtime of .NET 10, `ocaml`, a stock OCaml 4.13, `go`, a stock Go, `v8`, a stock
@@ -19,7 +20,7 @@ import attrs
 
 from fuzz.problems import BadInputError, did_you_mean
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import GuardedTarget, Target
 from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS, driver_command
 from fuzz.targets.dotnet import RUNTIMES
 from fuzz.targets.go import GOS
@@ -148,7 +149,9 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     base, *bugs = name.split("+")
     if options.command and base != PROCESS:
         raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
-    if base in PROGRAMS:
+    if ":" in name:
+        target = _user_target(name, options)
+    elif base in PROGRAMS:
         if bugs:
             raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
         target = _program(name, options)
@@ -170,6 +173,15 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
             raise BadInputError(f"--check-invariants: {name} is no collector of gcfuzz's own")
         check_invariants()
     return target
+
+
+def _user_target(name: str, options: TargetOptions) -> Target:
+    """A class of the user's, MODULE:CLASS, in this process. Raises BadInputError."""
+    if options.fresh_process:
+        raise BadInputError(f"--fresh-process: {name} is not a program")
+    from fuzz.targets.user_classes import make_user_target
+
+    return GuardedTarget(make_user_target(name), name, options.without)
 
 
 def _program(name: str, options: TargetOptions) -> Target:

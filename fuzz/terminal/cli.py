@@ -606,11 +606,12 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
 def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
     """Count what fuzzing reaches, and show the smallest trace for each probe."""
     from fuzz.drawing.probes import probes_for
+    from fuzz.protocol.target import contract_of
     from fuzz.sessions.reach import reach
     from fuzz.terminal import tables
 
     fuzzed = choice.make()
-    with tables.counting("probes", len(probes_for(fuzzed.start({})))) as progress:
+    with tables.counting("probes", len(probes_for(contract_of(fuzzed)))) as progress:
         reached = []
         for each in reach(fuzzed, seed, actions):
             reached.append(each)
@@ -707,6 +708,8 @@ def run_command_line(arguments: list[str]) -> int:
     except click.ClickException as problem:
         code = _complain(problem.format_message(), BAD_INPUT)
     except BadInputError as problem:
+        for note in getattr(problem, "__notes__", ()):
+            _complain_at_length(note)
         code = _complain(str(problem), BAD_INPUT)
     except HarnessError as problem:
         code = _complain_at_length(f"gcfuzz: {problem.what} is broken: {problem}")

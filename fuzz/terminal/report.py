@@ -82,6 +82,8 @@ def print_failure(
             screen.print(line, "bold")
         else:
             screen.print(f"  {line}")
+    for number, line in enumerate(failure.traceback):
+        screen.print(f"  {'raised' if number == 0 else '':<9} {line}", indent=12)
     if replay is not None:
         screen.print_command(f"  {replay[1]:<9}", replay, "bold")
 

@@ -25,17 +25,19 @@ from fuzz.engines.random import RandomEngine
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, contract_of, full
 from fuzz.run import Failure, replay
 from fuzz.sessions import corpus
-from fuzz.sessions.plan import UNLIMITED
-from fuzz.sessions.reduce import SECONDS_MAX
-from fuzz.sessions.worker import reduce_raw
-from fuzz.targets import TargetOptions
+from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
+from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure
+from fuzz.sessions.worker import reduce_raw, run_chunk
+from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.streams import Screen
 
 SEED_BYTES = 4
+UNKNOWN = "MODULE:TARGET"
+"""Stands for the place of a target that no other process can import."""
 TargetFactory = Callable[[], Target]
 
 
@@ -71,16 +73,28 @@ class MachineTestCase(unittest.TestCase):
         """Fail with what is found."""
         __tracebackhide__ = True
         factory = self.machine.make_target
+        _check_start(factory)
         if self.session_seconds is None:
             _try_saved(self.corpus_folder, factory)
             engine, failures = MachineEngine.name, found_by(self.machine, self.settings)
         else:
             engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
         if failures:
-            finder = SuiteFinder(self.corpus_folder, factory().name, engine, None, factory=factory)
+            name = class_of(factory) or factory().name
+            finder = SuiteFinder(self.corpus_folder, name, engine, None, factory=factory)
             raise AssertionError(_reported(finder, failures))
 
     runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
+
+
+def _check_start(factory: TargetFactory) -> None:
+    """Fail with what is wrong if there is no contract, since no trace can show that."""
+    __tracebackhide__ = True
+    try:
+        contract_of(factory())
+    except BadInputError as problem:
+        lines = str(problem), *getattr(problem, "__notes__", ())
+        raise AssertionError("\n".join(lines)) from None
 
 
 def _try_saved(folder: Path, factory: TargetFactory) -> None:
@@ -105,9 +119,22 @@ def _found_within(seconds: float, target: Target) -> list[Failure]:
     return []
 
 
+def run_session(factory: TargetFactory, actions: int, seed: int) -> list[Failure]:
+    """What `fuzz.run_session` is."""
+    target, failures = full(factory()), dict[tuple[str, ...], Failure]()
+
+    def found(failure: Failure) -> None:
+        failures.setdefault(failure.identity, failure)
+
+    plan = Plan(target.name, RandomEngine.name, seed, 1, Path(), actions=actions)
+    for index in plan.share:
+        run_chunk(plan, plan.chunk(index), target, SessionTotals(), found)
+    return [reduce_failure(target, failure) for failure in failures.values()]
+
+
 @attrs.frozen(kw_only=True)
 class SuiteFinder(corpus.Finder):
-    """A finder whose target has no name that others know."""
+    """A finder whose target a function makes."""
 
     factory: TargetFactory
 
@@ -141,10 +168,13 @@ class SavedTrace:
     def replay(self, target_factory: TargetFactory) -> None:
         """Fails with what is wrong. `target_factory` makes a target, as for `machine_for`."""
         __tracebackhide__ = True
-        failure = replay(target_factory(), traces.read(self.path), str(self.path))
+        trace = traces.read(self.path)
+        failure = replay(target_factory(), trace, str(self.path))
         if failure is not None:
             page = KeptLines()
-            command = report.replay_command(_short(self.path), _options(target_factory))
+            name = class_of(target_factory)
+            target = None if name == trace.header.target else name
+            command = report.replay_command(_short(self.path), _options(target_factory), target)
             report.print_failure(page, f"FAILED {self.path.name}", failure, command)
             raise AssertionError(page.text)
 
@@ -162,8 +192,16 @@ class KeptLines(Screen):
 
 
 def _options(factory: TargetFactory) -> TargetOptions:
-    """The program that serves what `factory` makes, for the commands that want a file's target."""
+    """What the commands need besides the file's target: nothing, or a program that serves it."""
+    if class_of(factory) is not None:
+        return NO_OPTIONS
     return TargetOptions(("python", "-m", "fuzz.targets", *place_of(factory)))
+
+
+def class_of(factory: TargetFactory) -> str | None:
+    """MODULE:CLASS, as `--target` takes it, if it can be imported in the current folder."""
+    name, *folder = place_of(factory)
+    return name if isinstance(factory, type) and name != UNKNOWN and not folder else None
 
 
 def place_of(factory: TargetFactory) -> tuple[str, ...]:
@@ -171,10 +209,11 @@ def place_of(factory: TargetFactory) -> tuple[str, ...]:
     module = sys.modules.get(getattr(factory, "__module__", ""))
     name = getattr(factory, "__qualname__", "<")
     if "<" in name or module is None or module.__file__ is None:
-        return ("MODULE:TARGET",)
-    depth = module.__name__.count(".") + hasattr(module, "__path__")
-    folder = _short(Path(module.__file__).parents[depth])
-    return (f"{module.__name__}:{name}", *([] if folder == Path() else [str(folder)]))
+        return (UNKNOWN,)
+    file = Path(module.__file__)
+    module_name = file.stem if module.__name__ == "__main__" else module.__name__
+    folder = _short(file.parents[module_name.count(".") + hasattr(module, "__path__")])
+    return (f"{module_name}:{name}", *([] if folder == Path() else [str(folder)]))
 
 
 def _short(path: Path) -> Path:

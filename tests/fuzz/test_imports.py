@@ -28,7 +28,7 @@ SOURCES = {
 }
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
-    "fuzz": "engines protocol targets.process testing",
+    "fuzz": "engines problems protocol run targets.process testing",
     "fuzz.__main__": "terminal",
     "fuzz.run": "cancellation drawing mutator oracles problems protocol words",
     "fuzz.words": "mutator oracles plain protocol",

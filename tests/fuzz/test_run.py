@@ -55,7 +55,7 @@ class Counting:
         return observation
 
 
-class Recording:
+class Recording(FullTarget):
     """A target that keeps what it was asked."""
 
     name = "recording"

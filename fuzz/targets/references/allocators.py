@@ -23,6 +23,7 @@ from fuzz.protocol.contract import (
     layout_of_blocks,
 )
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget
 from gcmodel import HeapError
 from gcmodel.blocks.block_heap import Block, BlockParts
 
@@ -48,7 +49,7 @@ GPERFTOOLS_CLASSES = (
 """Eight for each doubling, but no further apart than pages, up to 256 KiB."""
 
 
-class BlocksTarget:
+class BlocksTarget(FullTarget):
     """gcmodel's allocator, with `parts` in place of its own where a known bug is planted."""
 
     settings: tuple[Setting, ...]

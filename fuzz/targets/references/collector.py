@@ -26,6 +26,7 @@ from fuzz.protocol.contract import (
     chosen_settings,
 )
 from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.target import FullTarget
 from gcmodel import Configuration, Heap, HeapError, Parts
 from gcmodel.collector.invariants import check_invariants
 from gcmodel.sampling.sample_point import Sampling
@@ -119,7 +120,7 @@ def _checked(carry_out: Callable[[Heap, Any], Any]) -> Callable[[Heap, Any], Any
     return carry_out_and_check
 
 
-class ReferenceTarget:
+class ReferenceTarget(FullTarget):
     """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
 
     settings: tuple[Setting, ...] = SETTINGS

@@ -29,7 +29,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import FullTarget, Target
 from fuzz.run import Run, run_actions
 from fuzz.sessions.plan import make_engine
 from fuzz.targets import make_target
@@ -51,7 +51,7 @@ both_engines = pytest.mark.parametrize(
 )
 
 
-class Recorder:
+class Recorder(FullTarget):
     """The reference, and what it was asked."""
 
     name = "recorder"

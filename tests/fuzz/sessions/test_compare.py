@@ -24,7 +24,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import FullTarget, Target
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_actions, run_through
 from fuzz.sessions.compare import (
     Before,
@@ -44,7 +44,7 @@ TRIGGER = (EnableSampling(8), AllocateNode(0))
 SLICES = 40
 
 
-class Changed:
+class Changed(FullTarget):
     """The reference, but for its contract and its answers."""
 
     name = "changed"

@@ -13,7 +13,7 @@ import pytest
 from fuzz.protocol.actions import ACTIONS, Action, AllocateString
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import HANG, Observation
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import FullTarget, Target
 from fuzz.sessions.handshake import FAILURES_MAX, Handshake, shake_hands
 from fuzz.targets import make_target
 from fuzz.targets.references.kin import REFERENCES
@@ -26,7 +26,7 @@ COUNTER = Path(__file__).parents[3] / "examples" / "python" / "counter.py"
 ACTIONS_PROMISED = ("allocate_node", "allocate_string", "free", "collect_minor", "check_heap")
 
 
-class Odd:
+class Odd(FullTarget):
     """The reference, with another contract and other answers."""
 
     name = "odd"

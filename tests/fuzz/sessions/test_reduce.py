@@ -28,7 +28,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import Target, full
+from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.run import Failure, run_actions
 from fuzz.sessions.reduce import STEPS_MAX, Reducer, reduce_failure
 from fuzz.targets import make_target
@@ -37,7 +37,7 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 SLICES_MAX = 400
 
 
-class Planted:
+class Planted(FullTarget):
     """The reference, but an action for which `fails` says so is answered with an error."""
 
     name = "planted"

@@ -1,0 +1,98 @@
+"""The targets MODULE:CLASS: classes of the user's, imported into this process.
+
+A trace names its target, and who replays it may not know the trace. So only a class with the two
+methods of a target is called, and nothing else that a module has.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from importlib import import_module
+from types import ModuleType
+
+from fuzz.problems import BadInputError, did_you_mean, noted, summary_of, traceback_of
+from fuzz.protocol.target import Target
+
+METHODS = ("start", "perform")
+
+
+def make_user_target(name: str) -> Target:
+    """The target that a class makes. Raises BadInputError."""
+    module_name, _, class_name = name.partition(":")
+    if not module_name or not class_name:
+        raise BadInputError(f"the target {name}: name a module and a class in it, MODULE:CLASS")
+    found = _class_in(_imported(module_name, name), class_name, name)
+    try:
+        inspect.signature(found).bind()
+    except TypeError as problem:
+        raise BadInputError(
+            f"the target {name}: {class_name}() needs arguments ({problem}); "
+            "give them defaults, or name a subclass without arguments"
+        ) from problem
+    try:
+        made: Target = found()
+    except Exception as raised:
+        error = BadInputError(f"the target {name}: {class_name}() raised {summary_of(raised)}")
+        raise noted(error, traceback_of(raised)) from raised
+    return made
+
+
+def _imported(module_name: str, name: str) -> ModuleType:
+    """A module that is found as `python -m` finds it: in the current folder first.
+
+    That folder is the last one afterwards, so that it hides nothing that is imported later.
+    """
+    here = os.getcwd()  # noqa: PTH109 - as text, for sys.path
+    sys.path.insert(0, here)
+    try:
+        return import_module(module_name)
+    except Exception as raised:
+        is_missing = isinstance(raised, ModuleNotFoundError) and raised.name is not None
+        if is_missing and f"{module_name}.".startswith(f"{raised.name}."):
+            raise BadInputError(
+                f"the target {name}: there is no module {raised.name} in {here} or on Python's path; "
+                "run gcfuzz in the folder that has it, or set PYTHONPATH"
+            ) from raised
+        error = BadInputError(
+            f"the target {name}: importing {module_name} raised {summary_of(raised)}"
+        )
+        raise noted(error, traceback_of(raised)) from raised
+    finally:
+        sys.path.remove(here)
+        if here not in sys.path:
+            sys.path.append(here)
+
+
+def _class_in(module: ModuleType, class_name: str, name: str) -> type:
+    found: object = module
+    for part in class_name.split("."):
+        if not hasattr(found, part):
+            where = module.__name__ if found is module else class_name
+            there = module.__file__ or "no file"
+            raise BadInputError(
+                f"the target {name}: {where} has no class {part} "
+                f"({there}){did_you_mean(part, _targets_in(module))}"
+            )
+        found = getattr(found, part)
+    if not isinstance(found, type):
+        raise BadInputError(
+            f"the target {name}: {class_name} is not a class; for what a function makes, write "
+            f"--command 'python -m fuzz.targets {name}'"
+        )
+    missing = [method for method in METHODS if not callable(getattr(found, method, None))]
+    if missing:
+        raise BadInputError(
+            f"the target {name}: {class_name} is not a target, since it has no method "
+            f"{' and no method '.join(missing)} (docs/test-suites.md)"
+        )
+    return found
+
+
+def _targets_in(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, each in vars(module).items()
+        if isinstance(each, type) and all(hasattr(each, method) for method in METHODS)
+    ]
