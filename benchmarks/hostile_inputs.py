@@ -2,11 +2,11 @@
 
     python benchmarks/hostile_inputs.py --inputs 200000
 
-Mutated are the corpus and other traces, recordings of them, profiles, contracts, and what a program
-answers. Whatever comes of that, a command ends with an exit code from 0 to 3, prints nothing that a
-terminal obeys, and says in one line what it cannot use; it takes less than a minute of processor
-time and 1.5 GB of address space. A number always makes the same input: `--first N --inputs 1 --keep
-FOLDER` leaves one to be looked at.
+It mutates the corpus and other traces, recordings of them, profiles, contracts, the answers of a
+program, the records of sessions, parts of sessions that are merged, and the figures of a night.
+Each command must end with an exit code from 0 to 3, print nothing that a terminal obeys, and say in
+one line what it cannot use, within a minute of processor time and 1.5 GB of address space. A number
+always makes the same input: `--first N --inputs 1 --keep FOLDER` leaves one to be looked at.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import argparse
 import contextlib
 import faulthandler
 import io
+import json
 import multiprocessing
 import os
 import platform
 import random
 import resource
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -70,6 +72,13 @@ OF_TRACES = (
 )
 OF_PROFILES = ("profile {} -o out.collapsed", "profile {} -o out.json", "profile {} -o out.heap")
 OF_ANSWERS = ("replay", "replay", "explain", "record -o out.jsonl", "explain --html out.html")
+OF_SESSIONS = ("report {} -o page.html", "merge {} -o out", "merge {} part-1 -o out")
+OF_PARTS = ("merge part-1 {} -o out", "merge {} part-1 -o out", "report {} -o page.html")
+OF_NIGHTS = ("report whole -o page.html --before {}",)
+KINDS = (
+    *("traces", "traces", "recordings", "profiles", "contracts", "answers") * 2,
+    *("sessions", "parts", "nights"),  # Their commands take most of the time.
+)
 OF_CONTRACTS = (*OF_ANSWERS, "probes --actions 20")
 
 
@@ -86,6 +95,12 @@ class Material:
     profiles: list[list[str]]
     answers: list[tuple[list[str], list[str]]]
     """A trace for a program, and what the program answers."""
+    sessions: list[list[str]]
+    """A session's record, in one line."""
+    parts: list[list[str]]
+    """The record of a part of that session, in one line."""
+    nights: list[list[str]]
+    """The figures beside a page of that session, in one line."""
 
 
 @attrs.frozen
@@ -139,7 +154,7 @@ class Keeping:
 
 def material() -> Material:
     """The corpus, and what is made of it."""
-    made = Material([], [], [], [])
+    made = Material([], [], [], [], *session_files())
     for trace in [*shipped_traces().values(), *drawn_traces()]:
         made.traces.append(traces.dumps(trace).splitlines())
         recording, _ = record(make_target(trace.header.target), trace, "material")
@@ -152,6 +167,24 @@ def material() -> Material:
         if run("profile trace.jsonl --period 64 -o profile.jsonl").code == 0:
             made.profiles.append(Path("profile.jsonl").read_text(encoding="utf-8").splitlines())
     return made
+
+
+def session_files() -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    """The records of a session and of a part of it, and the figures of a night."""
+    for part in (1, 2):
+        command = "run --target reference+sample-on-equality --actions 1000 --seed 5"
+        run(f"{command} --part {part}/2 --corpus part-{part}")
+    run("merge part-1 part-2 -o whole")
+    run("report whole -o night.html")
+    return _in_one_line("whole"), _in_one_line("part-2"), [[_compact(Path("night.json"))]]
+
+
+def _in_one_line(folder: str) -> list[list[str]]:
+    return [[_compact(path)] for path in Path(folder, "sessions").iterdir()]
+
+
+def _compact(path: Path) -> str:
+    return json.dumps(json.loads(path.read_text(encoding="utf-8")))
 
 
 def drawn_traces() -> Iterator[traces.Trace]:
@@ -175,7 +208,7 @@ def _answers(recording: traces.Trace) -> list[str]:
 def run_input(made: Material, number: int) -> tuple[str, Ended]:
     """Make an input and run a command on it; returns what was mutated, and how that ended."""
     rng = random.Random(f"{SEED}/{number}")  # noqa: S311 - reproducible, not secret
-    kind = rng.choice(("traces", "traces", "recordings", "profiles", "contracts", "answers"))
+    kind = rng.choice(KINDS)
     if kind in {"contracts", "answers"}:
         trace, answers = rng.choice(made.answers)
         contract, rest = answers[:1], answers[1:]
@@ -190,11 +223,24 @@ def run_input(made: Material, number: int) -> tuple[str, Ended]:
         name, _, options = command.partition(" ")
         path = "" if name == "probes" else "trace.jsonl"
         command = f"{name} {path} {options} --command 'cat input'"
+    elif kind in {"sessions", "parts"}:
+        command = _of_record(made, kind, rng)
     else:
         Path("input.jsonl").write_bytes(mutated(rng.choice(getattr(made, kind)), rng))
-        command = rng.choice(OF_PROFILES if kind == "profiles" else OF_TRACES)
-        command = command.format("input.jsonl")
+        commands = {"profiles": OF_PROFILES, "nights": OF_NIGHTS}
+        command = rng.choice(commands.get(kind, OF_TRACES)).format("input.jsonl")
     return kind, run(command)
+
+
+def _of_record(made: Material, kind: str, rng: random.Random) -> str:
+    """A folder with a record that is mutated, and a command on it."""
+    folder = Path("session")
+    for each in (folder, Path("out")):
+        shutil.rmtree(each, ignore_errors=True)
+    shutil.copytree("whole" if kind == "sessions" else "part-2", folder)
+    for each in Path(folder, "sessions").iterdir():
+        each.write_bytes(mutated(rng.choice(getattr(made, kind)), rng))
+    return rng.choice(OF_SESSIONS if kind == "sessions" else OF_PARTS).format(folder)
 
 
 def run(command: str) -> Ended:
@@ -277,10 +323,12 @@ def page(figures: str) -> str:
 
 {today}, CPython {version}, {os.cpu_count()} cores. `{command}`
 mutates the corpus and traces that the random engine drew, recordings of them, profiles, contracts,
-and what a program answers, and runs a command on each: replay, explain, record, reduce, profile or
-probes. A problem would be an exit code that is none of 0 (clean), 1 (a mismatch), 2 (bad input) and
-3 (inconclusive), a message of several lines, something printed that a terminal obeys, more than a
-minute of processor time, or more than {ADDRESS_SPACE_BYTES / 2**30:.1f} GB of address space.
+the answers of a program, the records of sessions, parts of sessions that are merged, and the
+figures of a night, and runs a command on each: replay, explain, record, reduce, profile, probes,
+merge or report. A problem would be an exit code that is none of 0 (clean), 1 (a mismatch), 2 (bad
+input) and 3 (inconclusive), a message of several lines, something printed that a terminal obeys,
+more than a minute of processor time, or more than {ADDRESS_SPACE_BYTES / 2**30:.1f} GB of address
+space.
 
 ```text
 {figures}

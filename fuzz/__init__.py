@@ -107,6 +107,6 @@ def serve(target: Target, lines: TextIO, out: TextIO) -> None:
 
     This makes a program of a target in Python: `serve(MyTarget(), sys.stdin, sys.stdout)`.
     """
-    from fuzz.targets.process.serve import serve as other_side
+    from fuzz.targets.process import serve as other_side
 
     other_side.serve(target, lines, out)

@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 NAME_MAX = 100
 """No name of this project has more characters; a wrong one may have a million."""
@@ -11,7 +12,7 @@ ERROR_MAX = 200
 """Characters of an exception that are kept."""
 FRAMES_MAX = 6
 """Frames of a traceback that are shown, the innermost ones."""
-_OWN = os.path.dirname(__file__) + os.sep
+_OWN = str(Path(__file__).parent) + os.sep
 _IMPORT_SYSTEM = "<frozen importlib", importlib.__file__
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
 
@@ -85,4 +86,4 @@ def _is_user(file: str) -> bool:
 
 def _short(file: str) -> str:
     """The same from the current folder on, if it lies in it."""
-    return file.removeprefix(os.getcwd() + os.sep)
+    return file.removeprefix(str(Path.cwd()) + os.sep)

@@ -107,6 +107,8 @@ class GuardedTarget(FullTarget):
 
     @override
     def start(self, configuration: Mapping[str, int]) -> Contract:
+        if self._default is None and not configuration:
+            return self.default_contract()
         default = self.default_contract()
         problem = problem_of_configuration(configuration, default.settings)
         if problem is not None:

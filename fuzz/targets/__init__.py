@@ -1,14 +1,13 @@
 """Targets: whatever carries actions out and says what it observed, each kind in a folder.
 
-`make_target` knows the names that a header or the command line may give: MODULE:CLASS, a class of the
-user's, `reference` and its kin,
+`make_target` knows the names that a header or the command line may give: `reference` and its kin,
 the same with known bugs planted (`reference+stale-limit-after-large`), `process`, any program that
-speaks the protocol, `incminimark`, PyPy's collector, `hotspot`, a stock Java virtual machine,
-`dotnet`, a stock runtime of .NET 10, `ocaml`, a stock OCaml 4.13, `go`, a stock Go, `v8`, a stock
-Node, stock allocators, and Python's profilers; several of these under each of two contracts. It may
-import these folders (but for `bugs`, which `references` plants), the protocol, problems and plain,
-and imports a folder when one of its targets is made: a target's own process needs no other. A
-newcomer begins with `references`.
+speaks the protocol, MODULE:CLASS, a class of the user's, `incminimark`, PyPy's collector,
+`hotspot`, a stock Java virtual machine, `dotnet`, a stock runtime of .NET 10, `ocaml`, a stock
+OCaml 4.13, `go`, a stock Go, `v8`, a stock Node, stock allocators, and Python's profilers; several
+of these under each of two contracts. It may import these folders (but for `bugs`, which
+`references` plants), the protocol, problems and plain, and imports a folder when one of its targets
+is made: a target's own process needs no other. A newcomer begins with `references`.
 """
 
 from __future__ import annotations
@@ -144,12 +143,17 @@ class TargetOptions:
 NO_OPTIONS = TargetOptions()
 
 
+def is_user_class(name: str) -> bool:
+    """Whether a target's name is MODULE:CLASS, a class that has to be imported."""
+    return ":" in name
+
+
 def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     """The target of that name. Raises BadInputError if there is none."""
     base, *bugs = name.split("+")
     if options.command and base != PROCESS:
         raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
-    if ":" in name:
+    if is_user_class(name):
         target = _user_target(name, options)
     elif base in PROGRAMS:
         if bugs:

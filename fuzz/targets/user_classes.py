@@ -1,7 +1,7 @@
 """The targets MODULE:CLASS: classes of the user's, imported into this process.
 
-A trace names its target, and who replays it may not know the trace. So only a class with the two
-methods of a target is called, and nothing else that a module has.
+Importing a module runs it. So only the command line may name one: a trace that names one is
+refused until the user names it too, since whoever replays a trace may not know who wrote it.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _imported(module_name: str, name: str) -> ModuleType:
     here = os.getcwd()  # noqa: PTH109 - as text, for sys.path
     sys.path.insert(0, here)
     try:
-        return import_module(module_name)
+        module = import_module(module_name)
     except Exception as raised:
-        is_missing = isinstance(raised, ModuleNotFoundError) and raised.name is not None
-        if is_missing and f"{module_name}.".startswith(f"{raised.name}."):
+        missing = raised.name if isinstance(raised, ModuleNotFoundError) else None
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
             raise BadInputError(
-                f"the target {name}: there is no module {raised.name} in {here} or on Python's path; "
+                f"the target {name}: there is no module {missing} in {here} or on Python's path; "
                 "run gcfuzz in the folder that has it, or set PYTHONPATH"
             ) from raised
         error = BadInputError(
@@ -61,8 +61,9 @@ def _imported(module_name: str, name: str) -> ModuleType:
         raise noted(error, traceback_of(raised)) from raised
     finally:
         sys.path.remove(here)
-        if here not in sys.path:
-            sys.path.append(here)
+    if here not in sys.path:
+        sys.path.append(here)
+    return module
 
 
 def _class_in(module: ModuleType, class_name: str, name: str) -> type:
@@ -85,7 +86,7 @@ def _class_in(module: ModuleType, class_name: str, name: str) -> type:
     if missing:
         raise BadInputError(
             f"the target {name}: {class_name} is not a target, since it has no method "
-            f"{' and no method '.join(missing)} (docs/test-suites.md)"
+            f"{' and no method '.join(missing)}; `gcfuzz help test-suites` has an example"
         )
     return found
 

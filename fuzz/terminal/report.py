@@ -19,7 +19,7 @@ from fuzz.protocol.trace import Header
 from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
-from fuzz.targets import PROGRAMS, TargetOptions
+from fuzz.targets import PROGRAMS, TargetOptions, is_user_class
 from fuzz.terminal.streams import Screen
 
 if TYPE_CHECKING:
@@ -155,7 +155,9 @@ def print_find(
         return
     # What is right replays without a word; what is answered stands in the explanation.
     how = "explain" if find.failure.change == OBSERVABLE else "replay"
-    print_failure(screen, title, find.failure, replay_command(find.path, options, how=how))
+    name = find.trace.header.target
+    target = name if is_user_class(name) else None  # No other need be named again.
+    print_failure(screen, title, find.failure, replay_command(find.path, options, target, how))
     if before is not None:
         command = replay_command(find.path, before.options, before.target, how)
         screen.print_command("  before   ", command)

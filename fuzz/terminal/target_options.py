@@ -90,16 +90,27 @@ class TargetChoice(NamedTuple):
     name: str | None
     options: TargetOptions
 
-    def name_for(self, otherwise: str) -> str:
-        """The target's name, if that is what a trace says."""
-        return otherwise if self.name is None else self.name
+    def name_for(self, named_by_trace: str) -> str:
+        """The target's name, on the command line or else in the trace. Raises BadInputError."""
+        from fuzz.targets import is_user_class
+
+        if self.name is not None:
+            return self.name
+        if is_user_class(named_by_trace):
+            raise BadInputError(
+                f"the trace's target is the Python class {named_by_trace}; if you trust its "
+                f"module, say --target {named_by_trace}"
+            )
+        return named_by_trace
 
     @property
     def name_without_trace(self) -> str:
         """The target's name where there is no trace that could say it."""
         from fuzz.targets import INCMINIMARK, REFERENCE
 
-        return self.name_for(REFERENCE if self.options.source is None else INCMINIMARK)
+        if self.name is not None:
+            return self.name
+        return REFERENCE if self.options.source is None else INCMINIMARK
 
     @property
     def words(self) -> list[str]:

@@ -172,9 +172,8 @@ class SavedTrace:
         failure = replay(target_factory(), trace, str(self.path))
         if failure is not None:
             page = KeptLines()
-            name = class_of(target_factory)
-            target = None if name == trace.header.target else name
-            command = report.replay_command(_short(self.path), _options(target_factory), target)
+            options, name = _options(target_factory), class_of(target_factory)
+            command = report.replay_command(_short(self.path), options, name)
             report.print_failure(page, f"FAILED {self.path.name}", failure, command)
             raise AssertionError(page.text)
 

@@ -23,7 +23,7 @@ from fuzz.oracles.oracle import Oracle
 from fuzz.protocol.actions import NAMES, Action, AllocateNode, CheckHeap, EnableSampling
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, full
 from fuzz.run import Run
 from fuzz.targets import make_target
 
@@ -299,8 +299,9 @@ def test_what_an_oracle_is_told_of_an_action_its_teller_was_asked_about() -> Non
 def test_a_trace_is_run_once_more_by_the_share_of_each_oracle(
     reference: Target, number: int, reruns: int
 ) -> None:
-    target = Hearing(reference)
+    heard = Hearing(reference)
+    target = full(heard)
     run = Run(target, {})
     run.step(EnableSampling(8))
     rerun_some(target, run, number)
-    assert len(target.runs) == 1 + reruns
+    assert len(heard.runs) == 1 + reruns
