@@ -261,7 +261,7 @@ def _features(contract: Contract) -> Iterator[str]:
         "several samples": rule.samples_per_allocation == "all",
         "stated distances": rule.is_stated,
         "drawn distances": rule.distances in DRAWN,
-        "contexts": rule.context_bytes > 0,
+        "contexts": rule.counting.rooms_end_distances,
         "objects outside": layout.nonmovable == "outside"
         or largest_bytes >= layout.large_object_bytes,
         "sampled beyond": rule.crosses == "beyond",

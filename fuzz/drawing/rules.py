@@ -233,10 +233,10 @@ def _edges(situation: Situation) -> Sequence[int]:
     nursery_bytes = contract.nursery_bytes
     large_bytes = contract.layout.large_object_bytes
     room_bytes = nursery_bytes - sampling.nursery_used_bytes
-    if contract.sampling.context_bytes:
+    if contract.sampling.counting.has_rooms:
+        if large_bytes > contract.layout.object_bytes_max:
+            large_bytes = room_bytes  # What lies outside a thread's room takes of the nursery.
         room_bytes = sampling.room_bytes[situation.thread]
-    elif contract.buffers:
-        room_bytes, large_bytes = sampling.room_bytes[situation.thread], room_bytes
     if sampling.period_bytes is None:
         return room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes
     sample_bytes = sampling.bytes_until_sample(situation.thread)
