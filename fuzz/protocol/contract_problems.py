@@ -290,6 +290,8 @@ def _problems_of_threads(contract: Contract) -> Iterator[str]:
         yield "limit means nothing where threads have their own"
     if rule.enabling == "reseeds" and "seed" not in contract.observes:
         yield "enabling is reseeds, which no oracle can judge without seed in observes"
+    if "tlab" in contract.observes and not rule.counting.shows_rooms:
+        yield f"tlab means nothing where counting is by {rule.counting.by}"
     if "set_callback" in contract.actions and rule.paused != "stopped":
         yield "set_callback means nothing where pausing goes on counting"
 

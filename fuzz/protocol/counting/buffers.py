@@ -40,6 +40,7 @@ class Buffers(Way):
 
     by = "buffers"
     has_rooms = True
+    shows_rooms = True
 
     desired_bytes: int
     least_bytes: int

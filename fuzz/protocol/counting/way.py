@@ -30,6 +30,9 @@ class Way:
     rooms_end_distances: ClassVar[bool] = False
     """Whether a distance ends where its thread's part of the nursery does, and begins with it."""
 
+    shows_rooms: ClassVar[bool] = False
+    """Whether an observation's `tlab` can show that part."""
+
     @property
     def predicts_places(self) -> bool:
         """Whether it follows where an object lies in its thread's part of the nursery."""

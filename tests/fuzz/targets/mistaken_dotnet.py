@@ -6,12 +6,13 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.protocol.contract import Contract
-from fuzz.targets.dotnet.dotnet_driver import RuntimeTarget
+from fuzz.protocol.counting import Contexts
+from fuzz.targets.dotnet.dotnet_driver import CONTEXT_BYTES, RuntimeTarget
 from fuzz.targets.process.serve import serve_late
 
 MISTAKES: dict[str, dict[str, object]] = {
     "formula": {"distances": "dotnet_document"},
-    "outside": {"outside": "apart"},
+    "outside": {"counting": Contexts(CONTEXT_BYTES, sizes="reported")},
     "enabling": {"enabling": "draws"},
 }
 
