@@ -31,6 +31,7 @@ from fuzz.problems import did_you_mean
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import WAYS, Counting
 from fuzz.protocol.observation import Observation
 
 if TYPE_CHECKING:
@@ -119,6 +120,20 @@ def _converter() -> cattrs.Converter:
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_factory(_is_sequence, _sequence)
     converter.register_structure_hook_factory(_is_literal, _literal)
+
+    def way_of(data: object, _: object) -> object:
+        if not isinstance(data, dict):
+            raise _NotOneOfError("must be a JSON object")
+        keys = dict(data)
+        by = keys.pop("by", None)
+        if not isinstance(by, str) or by not in WAYS:
+            raise _NotOneOfError(f"is by {quoted(by)}; it must be by one of {', '.join(WAYS)}")
+        return converter.structure(keys, WAYS[by])
+
+    converter.register_structure_hook(Counting, way_of)
+    converter.register_unstructure_hook(
+        Counting, lambda way: {"by": way.by, **converter.unstructure(way)}
+    )
     return converter
 
 

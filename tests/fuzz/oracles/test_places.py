@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from fuzz.oracles import Bench
+from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.distances import Hotspot
-from fuzz.oracles.hotspot import buffer_clocks
 from fuzz.oracles.places import PlacesMismatch
 from fuzz.oracles.sampling import SamplingMismatch
 from fuzz.protocol.actions import (
@@ -17,8 +17,9 @@ from fuzz.protocol.actions import (
     DisableSampling,
     EnableSampling,
 )
-from fuzz.protocol.contract import Buffers, Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 
 EDEN_BYTES, DESIRED_BYTES, RESERVE_BYTES, WASTE_BYTES = 1024, 128, 16, 32
@@ -50,13 +51,14 @@ def contract_of(
             samples_per_allocation="one",
             disabling=("drop",),
             enabling="keeps",
-            generators="shared",
+            counting=Buffers(
+                *(DESIRED_BYTES, 64, RESERVE_BYTES, WASTE_BYTES, 8, charges),
+                taken=taken,
+                generators="shared",
+            ),
             distances="hotspot",
             seeds=(1,) * threads,
             first_bytes=(first_bytes,) * threads,
-        ),
-        buffers=Buffers(
-            DESIRED_BYTES, 64, RESERVE_BYTES, WASTE_BYTES, 8, charges=charges, taken=taken
         ),
     )
     assert list(problems_of(contract)) == []
@@ -252,8 +254,9 @@ def test_what_a_thread_allocates_by_itself_counts_like_anything_else(
     charges: str, counted_bytes: int
 ) -> None:
     contract = contract_of(charges, threads=2)
-    assert contract.buffers is not None
-    buffers = attrs.evolve(contract.buffers, birth_bytes=40)
-    clock = buffer_clocks(contract, buffers)[1]
+    assert isinstance(contract.sampling.counting, Buffers)
+    buffers = attrs.evolve(contract.sampling.counting, birth_bytes=40)
+    rule = attrs.evolve(contract.sampling, counting=buffers)
+    clock = clocks_of(attrs.evolve(contract, sampling=rule))[1]
     clock.begin_thread(None, 500)
     assert clock.until_bytes == Hotspot(1).draw(500) - counted_bytes

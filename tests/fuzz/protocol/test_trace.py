@@ -26,6 +26,7 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import LazySeeds
 from fuzz.protocol.lines import action_from_data, action_to_data, to_line
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import (
@@ -387,7 +388,7 @@ def test_a_recording_of_an_allocator_reads_back_the_same(blocks: Contract) -> No
         paused="counting",
         setting_period="drops",
         first_bytes=(50, None, 70),
-        reseeds=(4, 5, 2**64 - 1),
+        counting=LazySeeds((4, 5, 2**64 - 1)),
         estimates="weight",
     )
     contract = attrs.evolve(blocks, layout=layout, sampling=rule)

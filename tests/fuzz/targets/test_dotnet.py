@@ -48,6 +48,7 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import Bytes
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Run, replay, run_actions
@@ -489,7 +490,7 @@ def test_a_long_session_foretells_every_sample(collector: int, target: FullTarge
 def test_of_contexts_nothing_is_documented() -> None:
     as_built = contract_under("", (7, 8))
     promised = contract_as_documented(as_built)
-    assert (promised.sampling.context_bytes, promised.sampling.distances) == (0, "random")
+    assert (promised.sampling.counting, promised.sampling.distances) == (Bytes(), "random")
     assert promised.threads == as_built.threads
     assert not {*promised.observes} & {"outside", "at", "buffer", "offsets"}
 

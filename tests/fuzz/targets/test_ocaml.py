@@ -38,6 +38,7 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import Bytes, Streams
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import run_actions
@@ -312,12 +313,11 @@ def test_fifty_thousand_actions_are_foretold(target: OcamlTarget) -> None:
 # A mistake in the contract.
 
 MISTAKES: dict[str, dict[str, object]] = {
-    "bytes": {"unit_bytes": 1},
     "crossing": {"crosses": "beyond"},
-    "one stream": {"streams": "one", "postponed": (), "renewed_by": ()},
-    "nothing postponed": {"postponed": ()},
-    "kept by collections": {"renewed_by": ("callbacks",)},
-    "kept by callbacks": {"renewed_by": ("collections",)},
+    "one stream": {"counting": Bytes()},
+    "nothing postponed": {"counting": Streams((), ("collections", "callbacks"))},
+    "kept by collections": {"counting": Streams(("string", "array"), ("callbacks",))},
+    "kept by callbacks": {"counting": Streams(("string", "array"), ("collections",))},
     "once": {"samples_per_allocation": "one"},
     "seed": {"seeds": (9,)},
 }
