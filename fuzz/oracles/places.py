@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.counting.samples import Place
+from fuzz.oracles.counting.expected import Place
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
 from fuzz.protocol.actions import Action

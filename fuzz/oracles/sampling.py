@@ -17,7 +17,7 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
-from fuzz.oracles.counting.samples import NONE, Alike, ExpectedSample, Place, Request, Sum, all_of
+from fuzz.oracles.counting.expected import NONE, Alike, ExpectedSample, Place, Request, Sum, all_of
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling_words import sum_in_words

@@ -6,7 +6,7 @@ follow from the rule, from the thread's bytes before the action and from the exp
 
 from __future__ import annotations
 
-from fuzz.oracles.counting.samples import ALIKE, Alike, Sum
+from fuzz.oracles.counting.expected import ALIKE, Alike, Sum
 from fuzz.protocol.contract import SamplingRule
 
 OFFSETS_MAX = 4

@@ -33,7 +33,7 @@ from fuzz.sessions.reduce import SECONDS_MAX
 from fuzz.sessions.worker import reduce_raw
 from fuzz.targets import TargetOptions
 from fuzz.terminal import report
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 SEED_BYTES = 4
 TargetFactory = Callable[[], Target]

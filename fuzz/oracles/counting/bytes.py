@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from fuzz.oracles.counting.clock import Clock, distances_of_threads
-from fuzz.oracles.counting.samples import Alike, ExpectedSample
+from fuzz.oracles.counting.expected import Alike, ExpectedSample
 from fuzz.protocol.contract import Contract, SamplingRule
 
 

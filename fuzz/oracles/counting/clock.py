@@ -13,8 +13,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from fuzz.oracles.counting.samples import ALIKE, NONE, ExpectedSample, Place, Request, Sum
-from fuzz.oracles.distances import Distances, distances_of
+from fuzz.oracles.counting.distances import Distances, distances_of
+from fuzz.oracles.counting.expected import ALIKE, NONE, ExpectedSample, Place, Request, Sum
 from fuzz.protocol.contract import SamplingRule
 from fuzz.protocol.observation import Observation
 

@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnClock
 from fuzz.oracles.counting.clock import Clock, distances_of_threads
-from fuzz.oracles.counting.samples import ALIKE, NONE, ExpectedSample, Request, Sum
-from fuzz.oracles.distances import Distances
+from fuzz.oracles.counting.distances import Distances
+from fuzz.oracles.counting.expected import ALIKE, NONE, ExpectedSample, Request, Sum
 from fuzz.protocol.contract import Contract, SamplingRule
 from fuzz.protocol.counting import Streams
 from fuzz.protocol.observation import Observation

@@ -29,7 +29,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, KindLayout, Range
 from fuzz.protocol.contract_problems import problems_of
-from fuzz.protocol.counting import Contexts
+from fuzz.protocol.counting import Contexts, NetBytes
 
 TRACES = 60
 ACTIONS_EACH = 200
@@ -230,7 +230,10 @@ def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
 def test_sizes_lean_on_each_boundary_with_the_header(
     blocks: Contract, boundary: str, more: int
 ) -> None:
-    rule = {"unsampled_bytes": 1000 * (boundary == "unsampled_bytes")}
+    net = {"distances": "period", "surplus": "dropped", "crosses": "at", "first_bytes": ()}
+    is_net = boundary == "unsampled_bytes"
+    counting = NetBytes(unsampled_bytes=1000)
+    rule = {**net, "samples_per_allocation": "one", "counting": counting} if is_net else {}
     classes = (500, 1000, 2000) if boundary == "size_classes" else ()
     contract = attrs.evolve(
         blocks,

@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
-from fuzz.oracles.distances import distances_of
+from fuzz.oracles.counting.distances import distances_of
 from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
 from fuzz.protocol.actions import (
     Action,

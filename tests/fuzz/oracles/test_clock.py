@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
-from fuzz.oracles.counting.samples import ALIKE, ExpectedSample, Place, Request
-from fuzz.oracles.distances import distances_of
+from fuzz.oracles.counting.distances import distances_of
+from fuzz.oracles.counting.expected import ALIKE, ExpectedSample, Place, Request
 from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, ProfileRate, Streams
 from fuzz.protocol.observation import Observation

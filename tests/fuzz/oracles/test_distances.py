@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from fuzz.oracles.distances import (
+from fuzz.oracles.counting.distances import (
     SEQUENCES,
     V8,
     Ddtrace,

@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.oracles import Bench
 from fuzz.oracles.counting import clocks_of
-from fuzz.oracles.distances import Hotspot
+from fuzz.oracles.counting.distances import Hotspot
 from fuzz.oracles.places import PlacesMismatch
 from fuzz.oracles.sampling import SamplingMismatch
 from fuzz.protocol.actions import (

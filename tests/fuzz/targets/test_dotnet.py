@@ -25,7 +25,7 @@ import fuzz
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.distances import Dotnet
+from fuzz.oracles.counting.distances import Dotnet
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces

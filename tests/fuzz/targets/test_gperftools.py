@@ -24,7 +24,7 @@ import fuzz
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.distances import Gperftools
+from fuzz.oracles.counting.distances import Gperftools
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (

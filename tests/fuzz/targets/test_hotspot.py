@@ -26,7 +26,7 @@ from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
-from fuzz.oracles.distances import Hotspot
+from fuzz.oracles.counting.distances import Hotspot
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (

@@ -17,7 +17,7 @@ import pytest
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.distances import Ocaml
+from fuzz.oracles.counting.distances import Ocaml
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,
