@@ -322,7 +322,7 @@ def test_what_a_callback_allocates_is_foretold_and_no_sample_of_it_is_told(
 def test_threads_draw_from_one_generator(target: FullTarget) -> None:
     contract = target.start({"threads": 3})
     assert len({*contract.sampling.seeds}) == 1
-    assert contract.sampling.generators == "shared"
+    assert buffers_of(contract).generators == "shared"
 
 
 def test_what_follows_from_a_threads_birth_is_foretold(target: FullTarget) -> None:

@@ -134,7 +134,7 @@ def said_of(target: OcamlTarget, actions: Sequence[Action]) -> list[Observation]
 
 def test_a_block_outside_is_sampled_where_the_first_distance_ends(target: OcamlTarget) -> None:
     target.start({"sampler_seed": 3})
-    words = Ocaml(3).draw(1000)
+    words = Ocaml(3).draw(1000 * WORD) // WORD
     said = said_of(target, [EnableSampling(1000 * WORD), AllocateString(words - 4)])
     assert words > 300
     assert [each.samples for each in said] == [0, 0]
