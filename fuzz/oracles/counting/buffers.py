@@ -84,14 +84,12 @@ class BufferClock(DrawnOnceClock):
         return placed, self._charge_ahead(size_bytes, period_bytes, placed[0] == "outside")
 
     def _sample(self, counted_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
-        """Count, and do what the callback does once a distance is drawn; it samples no callback.
-
-        The sample point is put only then.
-        """
-        if not self._is_in_callback:
-            self._counted_bytes = counted_bytes
+        """Count, and let the callback allocate, unsampled; the sample point is put only then."""
         hits = self.count(counted_bytes, period_bytes)
-        if hits and self._buffers.callback_bytes and not self._is_in_callback:
+        if self._is_in_callback:
+            return hits
+        self._counted_bytes = counted_bytes
+        if hits and self._buffers.callback_bytes:
             self._is_in_callback = True
             placed, _ = self._allocate(self._buffers.callback_bytes, period_bytes, None)
             self._is_in_callback = False
@@ -130,12 +128,11 @@ class BufferClock(DrawnOnceClock):
 
     @override
     def explained(self, its: Sum) -> Sum:
-        counted_bytes, words = self._counted_bytes, ", which its buffer has room for"
+        counted_bytes = self._counted_bytes
         if counted_bytes == its.counted_bytes:
             return its
-        if counted_bytes:
-            words = f", {counted_bytes} count with its buffer's"
-        counted = its.counted + words
+        words = f"{counted_bytes} count with its buffer's"
+        counted = f"{its.counted}, {words if counted_bytes else 'which its buffer has room for'}"
         return attrs.evolve(its, counted=counted, counted_bytes=counted_bytes, has_more=True)
 
 

@@ -322,7 +322,7 @@ def test_the_program_ends_as_the_runtime_does(program: str) -> None:
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=environment) as driver:
         assert driver.stdin is not None
         assert driver.stdout is not None
-        driver.stdin.write(b'{"gcfuzz": 1, "target": "dotnet"}\n')
+        driver.stdin.write(b'{"gcfuzz": 2, "target": "dotnet"}\n')
         driver.stdin.flush()
         assert b"contract" in driver.stdout.readline()
         [runtime] = psutil.Process(driver.pid).children()

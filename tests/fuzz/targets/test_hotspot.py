@@ -397,7 +397,7 @@ def test_a_trace_alone_is_answered_to_its_end(collector: str, java: Path) -> Non
 
 def test_a_process_makes_one_machine(java: Path) -> None:
     words = [sys.executable, "-m", DRIVER, str(java / LIBRARY)]
-    lines = b'{"gcfuzz": 1}\n{"gcfuzz": 1, "config": {"collector": 1}}\n'
+    lines = b'{"gcfuzz": 2}\n{"gcfuzz": 2, "config": {"collector": 1}}\n'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, input=lines, stdout=subprocess.PIPE, check=True, env=environment)
     assert b"this process has made a machine with other flags" in done.stdout.splitlines()[1]

@@ -26,7 +26,7 @@ from gcmodel.sampling.sample_point import Sampling
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 BUG = "one-sample-per-object"
 PLANTED = ["--target", f"reference+{BUG}"]
-HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
+HEADER = '{"gcfuzz": 2, "target": "reference"}\n'
 ENABLE = '{"do": "enable_sampling", "period_bytes": 8}\n'
 FAILING = HEADER + ENABLE + '{"do": "allocate_node", "number": 0}\n'
 """It fails where BUG is planted."""

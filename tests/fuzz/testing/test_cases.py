@@ -63,7 +63,7 @@ class Suite:
     def save(self, name: str, action: dict[str, object]) -> None:
         """A trace of one action is there already."""
         self.folder.mkdir()
-        lines = {"gcfuzz": 1, "target": "process"}, action
+        lines = {"gcfuzz": 2, "target": "process"}, action
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (self.folder / f"{name}.jsonl").write_text(text)
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_saved_is_shown(suite: Suite) -> None:
     suite.folder.write_text("no folder")
     problem = suite.problem(planted)
     assert "save these lines to replay it" in problem
-    assert '\n{"gcfuzz": 1, "target": "mine+of+mine"' in problem
+    assert '\n{"gcfuzz": 2, "target": "mine+of+mine"' in problem
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_where_hypothesis_shrinks_each_of_several_failures_is_shown(suite: Suite
 def test_an_exception_of_the_target_is_told_with_its_place_and_the_trace(suite: Suite) -> None:
     problem = suite.problem(Broken)
     assert 'raise KeyError("no such slot")' in problem
-    assert '{"gcfuzz": 1, "target": "broken", ' in problem
+    assert '{"gcfuzz": 2, "target": "broken", ' in problem
     assert "Draw " not in problem
 
 
