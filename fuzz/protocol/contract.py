@@ -228,8 +228,7 @@ class SamplingRule:
     """What enabling does, each time.
 
     draws: a distance begins.
-    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`. In a
-        context there is none before one is drawn, nor once it was passed unsampled (.NET 10).
+    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`.
     reseeds: the generator begins anew, from the observation's `seed`, and then a distance (V8).
     """
     distances: Distances = "period"

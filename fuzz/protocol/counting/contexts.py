@@ -25,7 +25,8 @@ class Contexts(Way):
     another distance is drawn behind it. For an object that does not fit, the distance decides about
     the bytes that the context has left. If it ends behind them, a new distance decides about the
     rest of the object. Then a new context begins, and a new distance behind the object. A
-    collection ends all contexts.
+    collection ends all contexts. Where `enabling` is `keeps`, there is no distance before one is
+    drawn, nor after one was passed while sampling was off.
     """
 
     by = "contexts"

@@ -152,13 +152,13 @@ def test_a_second_header_is_bad_input() -> None:
     assert problem_of(HEADER + HEADER).startswith('some.jsonl:2: "do" must name an action')
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, -1, "1", None, [1], {}])
+@pytest.mark.parametrize("version", [0, 3, -1, "1", None, [1], {}])
 def test_an_unknown_version_is_bad_input(version: object) -> None:
     problem = problem_of(to_line({"gcfuzz": version, "target": "reference"}) + "\n")
     assert problem.startswith(f"some.jsonl:1: version {json.dumps(version)} is unknown")
 
 
-@pytest.mark.parametrize("version", ["true", "1.0"])
+@pytest.mark.parametrize("version", ["true", "1.0", "2.0"])
 def test_a_version_that_only_equals_the_known_one_is_bad_input(version: str) -> None:
     problem = problem_of(f'{{"gcfuzz": {version}, "target": "reference"}}\n')
     assert problem.startswith("some.jsonl:1: ")
