@@ -285,7 +285,7 @@ def _features(contract: Contract) -> Iterator[str]:
     features = {
         "stated distances": rule.is_stated,
         "drawn distances": rule.distances in DRAWN,
-        "contexts": rule.counting.rooms_end_distances,
+        "contexts": rule.counting.local_buffers_end_distances,
         "sampled after collecting": not rule.counting.samples_before_collecting,
         "sampled beyond": rule.crosses == "beyond",
         "goes on counting": rule.paused == "counting",

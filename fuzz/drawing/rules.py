@@ -239,7 +239,7 @@ def _edges(situation: Situation) -> Sequence[int]:
     nursery_bytes = contract.nursery_bytes
     large_bytes = contract.layout.large_object_bytes
     room_bytes = nursery_bytes - sampling.nursery_used_bytes
-    if contract.sampling.counting.has_rooms:
+    if contract.sampling.counting.has_local_buffers:
         if large_bytes > contract.layout.object_bytes_max:
             large_bytes = room_bytes  # What lies outside a thread's room takes of the nursery.
         room_bytes = sampling.room_bytes[situation.thread]

@@ -39,7 +39,7 @@ class InvarianceOracle(RerunOracle):
     ) -> dict[str, int] | None:
         # What can be pinned, how often a callback allocates, and where a thread's part of the
         # nursery ends, depend on when a collection comes.
-        if contract.sampling.counting.has_rooms:
+        if contract.sampling.counting.has_local_buffers:
             return None
         if any(isinstance(action, Pin) or _has_callback(action) for action in actions):
             return None

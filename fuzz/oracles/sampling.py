@@ -110,7 +110,7 @@ class SamplingOracle(Oracle[None]):
         )
         self._nursery_bytes = contract.nursery_bytes
         self._is_stated = self._rule.is_stated
-        self._has_rooms = self._rule.counting.has_rooms
+        self._has_local_buffers = self._rule.counting.has_local_buffers
         self._counts_frees = self._rule.counting.counts_frees
         self._births_reseed = self._rule.counting.births_reseed
         self._clocks = clocks_of(contract)
@@ -142,7 +142,7 @@ class SamplingOracle(Oracle[None]):
         facts = (
             self._period_bytes,
             one or tuple(map(_UNTIL_BYTES, clocks)),
-            tuple(map(_ROOM_BYTES, clocks)) if self._has_rooms else self._no_rooms,
+            tuple(map(_ROOM_BYTES, clocks)) if self._has_local_buffers else self._no_rooms,
             self._nursery_used_bytes,
             self._was_enabled,
             self._hits,
@@ -251,7 +251,7 @@ class SamplingOracle(Oracle[None]):
             counted_bytes,
             self._hits,
             outside=action.allocates and self._shadow.roots[-1].outside,
-            room_bytes=before.room_bytes[action.thread] if self._has_rooms else None,
+            room_bytes=before.room_bytes[action.thread] if self._has_local_buffers else None,
             has_more=bool(callback_bytes),
         )
         return sum_in_words(self._rule, self._clocks[action.thread].explained(its))

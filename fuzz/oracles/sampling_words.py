@@ -6,7 +6,7 @@ follow from the rule, from the thread's bytes before the action and from the exp
 
 from __future__ import annotations
 
-from fuzz.oracles.counting.expected import ALIKE, Alike, Sum
+from fuzz.oracles.counting.expected import Alike, Sum, is_open
 from fuzz.protocol.contract import SamplingRule
 
 OFFSETS_MAX = 4
@@ -50,7 +50,7 @@ def _where(rule: SamplingRule, its: Sum) -> str:
         first = its.until_bytes - (rule.crosses == "at")
         step = "byte" if its.period_bytes == 1 else f"{its.period_bytes} bytes"
         return f", at byte {first}" + (f" and every {step} after it" if len(its.hits) > 1 else "")
-    if ALIKE in its.hits or len(its.hits) > OFFSETS_MAX:
+    if is_open(its.hits) or len(its.hits) > OFFSETS_MAX:
         return ""
     *most, last = (hit.offset for hit in its.hits)
     if last < 0:

@@ -234,7 +234,7 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
         yield f"first_bytes means nothing where distances is {rule.distances}"
     is_first_known = rule.first_bytes and None not in rule.first_bytes
     is_drawn_at_once = rule.initial_period_bytes and rule.is_drawn
-    is_drawn_first = is_drawn_at_once or rule.counting.rooms_end_distances
+    is_drawn_first = is_drawn_at_once or rule.counting.local_buffers_end_distances
     if rule.enabling == "keeps" and not (is_first_known or is_drawn_first):
         yield "enabling is keeps, but first_bytes does not say what"
     least = int(rule.crosses == "at")
@@ -294,7 +294,7 @@ def _problems_of_threads(contract: Contract) -> Iterator[str]:
         yield "limit means nothing where threads have their own"
     if rule.enabling == "reseeds" and "seed" not in contract.observes:
         yield "enabling is reseeds, which no oracle can judge without seed in observes"
-    if "tlab" in contract.observes and not rule.counting.shows_rooms:
+    if "tlab" in contract.observes and not rule.counting.shows_local_buffers:
         yield f"tlab means nothing where counting is by {rule.counting.by}"
     if "set_callback" in contract.actions and rule.paused != "stopped":
         yield "set_callback means nothing where pausing goes on counting"

@@ -16,7 +16,7 @@ from fuzz.protocol.lines import structured, unstructured
 LINES_MAX = 150
 PACKAGE = Path(str(fuzz.__file__)).parent
 RULES, CLOCKS = PACKAGE / "protocol" / "counting", PACKAGE / "oracles" / "counting"
-PAGE = PACKAGE.parent / "docs" / "sampling-rules.md"
+PAGE = Path(__file__).parents[2] / "docs" / "sampling-rules.md"
 GENERIC = [
     *(CLOCKS / name for name in ("__init__.py", "clock.py", "bytes.py", "expected.py")),
     *(CLOCKS.parent / name for name in ("sampling.py", "sampling_words.py")),

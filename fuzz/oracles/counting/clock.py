@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from fuzz.oracles.counting.distances import Distances, distances_of
-from fuzz.oracles.counting.expected import ALIKE, NONE, ExpectedSample, Place, Request, Sum
+from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum, is_open
 from fuzz.protocol.contract import SamplingRule
 from fuzz.protocol.observation import Observation
 
@@ -100,7 +100,7 @@ class Clock(ABC):
 
     def until_as_drawn(self, its: Sum) -> int | None:
         """What was left for the counted bytes, if another distance may have been drawn for them."""
-        if ALIKE in its.hits:
+        if is_open(its.hits):
             return None
         if its.hits:
             return its.hits[0].offset + 1 - self._due_at

@@ -53,6 +53,11 @@ class Alike(Sequence[ExpectedSample]):
         return Alike(len(chosen)) if isinstance(chosen, range) else ALIKE
 
 
+def is_open(hits: Sequence[ExpectedSample]) -> bool:
+    """Whether the contract leaves open at which bytes the samples are."""
+    return any(hit is ALIKE for hit in hits)
+
+
 def all_of(*parts: Sequence[ExpectedSample]) -> Sequence[ExpectedSample]:
     """The samples of several parts, one after another."""
     if any(isinstance(part, Alike) for part in parts):

@@ -39,8 +39,8 @@ class Buffers(Way):
     """
 
     by = "buffers"
-    has_rooms = True
-    shows_rooms = True
+    has_local_buffers = True
+    shows_local_buffers = True
 
     desired_bytes: int
     least_bytes: int

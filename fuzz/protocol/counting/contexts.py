@@ -30,8 +30,8 @@ class Contexts(Way):
     """
 
     by = "contexts"
-    has_rooms = True
-    rooms_end_distances = True
+    has_local_buffers = True
+    local_buffers_end_distances = True
 
     context_bytes: int
     """How large a context is, from 1 to the nursery's size."""

@@ -24,13 +24,13 @@ class Way:
 
     by: ClassVar[str]
     """Its name in contracts, of its module, and of its clock's module."""
-    has_rooms: ClassVar[bool] = False
+    has_local_buffers: ClassVar[bool] = False
     """Whether each thread allocates in a part of the nursery of its own."""
 
-    rooms_end_distances: ClassVar[bool] = False
+    local_buffers_end_distances: ClassVar[bool] = False
     """Whether a distance ends where its thread's part of the nursery does, and begins with it."""
 
-    shows_rooms: ClassVar[bool] = False
+    shows_local_buffers: ClassVar[bool] = False
     """Whether an observation's `tlab` can show that part."""
 
     counts_frees: ClassVar[bool] = False
