@@ -51,7 +51,8 @@ class BufferClock(DrawnOnceClock):
     def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
         if seed is not None and self._buffers.births_reseed:
             self._distances.reseed(seed)
-        super().begin_thread(seed, period_bytes or self._buffers.resting_period_bytes or None)
+        resting_bytes = self._buffers.resting_period_bytes or None
+        super().begin_thread(seed, resting_bytes if period_bytes is None else period_bytes)
         self._charged_bytes = 0
         if self._buffers.charges == "allocated":
             self.until_bytes -= self._buffers.birth_bytes

@@ -249,6 +249,25 @@ def test_a_sample_too_many_is_wrong() -> None:
         judge(bench, AllocateString(8), at=0, samples=1)
 
 
+@pytest.mark.parametrize(
+    ("period_bytes", "resting_period_bytes", "drawn_for_bytes"),
+    [(None, 0, None), (None, 300, 300), (0, 300, 0), (500, 300, 500)],
+)
+def test_a_birth_draws_for_the_period_that_was_set_last_also_if_it_is_0(
+    period_bytes: int | None, resting_period_bytes: int, drawn_for_bytes: int | None
+) -> None:
+    contract = contract_of(threads=2, first_bytes=77)
+    assert isinstance(contract.sampling.counting, Buffers)
+    buffers = attrs.evolve(
+        contract.sampling.counting, resting_period_bytes=resting_period_bytes, generators="each"
+    )
+    rule = attrs.evolve(contract.sampling, counting=buffers)
+    clock = clocks_of(attrs.evolve(contract, sampling=rule))[1]
+    clock.begin_thread(None, period_bytes)
+    drawn = 77 if drawn_for_bytes is None else Hotspot(1).draw(drawn_for_bytes)
+    assert clock.until_bytes == drawn
+
+
 @pytest.mark.parametrize(("charges", "counted_bytes"), [("ahead", 0), ("allocated", 40)])
 def test_what_a_thread_allocates_by_itself_counts_like_anything_else(
     charges: str, counted_bytes: int
