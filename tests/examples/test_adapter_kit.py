@@ -75,7 +75,7 @@ def test_further_keys_of_a_header_mean_nothing(program: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "problem"),
     [
-        ('{"gcfuzz": 2, "config": {}}', "version 2 is unknown"),
+        ('{"gcfuzz": 1, "config": {}}', "version 1 is unknown"),
         ('{"gcfuzz": 2, "config": {"nursery": 64}}', "config has no setting nursery"),
         ('{"gcfuzz": 2, "config": {"nursery_bytes": 63}}', "nursery_bytes is 63"),
         ('{"gcfuzz": 2, "config": {"nursery_bytes": "x"}}', "not a line of JSON"),
