@@ -241,7 +241,7 @@ def _edges(situation: Situation) -> Sequence[int]:
     room_bytes = nursery_bytes - sampling.nursery_used_bytes
     if contract.sampling.counting.has_local_buffers:
         if large_bytes > contract.layout.object_bytes_max:
-            large_bytes = room_bytes  # What lies outside a thread's room takes of the nursery.
+            large_bytes = room_bytes  # What lies outside a thread's buffer is in the nursery too.
         room_bytes = sampling.room_bytes[situation.thread]
     if sampling.period_bytes is None:
         edges = [room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes]

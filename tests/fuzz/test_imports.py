@@ -39,7 +39,7 @@ HARNESS = {
     "fuzz.problems": "",
     "fuzz.version": "",
     "fuzz.protocol": "files problems protocol.counting",
-    "fuzz.protocol.counting": "protocol",
+    "fuzz.protocol.counting": "problems protocol",
     "fuzz.mutator": "protocol",
     "fuzz.oracles": "mutator oracles.counting protocol",
     "fuzz.oracles.counting": "protocol protocol.counting",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 from typing_extensions import override
 
-from fuzz.oracles.counting.bytes import DrawnOnceClock
+from fuzz.oracles.counting.bytes import DrawnClock, DrawnOnceClock
 from fuzz.oracles.counting.clock import Clock, distances_of_threads
 from fuzz.oracles.counting.distances import Distances, distances_of
 from fuzz.oracles.counting.expected import ExpectedSample, Sum
@@ -15,7 +15,7 @@ from fuzz.protocol.contract import Contract, SamplingRule
 from fuzz.protocol.counting import LazySeeds
 
 
-class LazyClock(DrawnOnceClock):
+class LazyClock(Clock):
     """Counts down a first distance, which only says when the generator is seeded."""
 
     def __init__(
@@ -37,11 +37,20 @@ class LazyClock(DrawnOnceClock):
         return attrs.evolve(its, until_bytes=self.until_as_drawn(its))
 
 
+class LazyDrawnClock(LazyClock, DrawnClock):
+    """Passes all distances that end in an allocation."""
+
+
+class LazyDrawnOnceClock(LazyClock, DrawnOnceClock):
+    """Draws one distance for each allocation that is sampled."""
+
+
 def clocks_of(contract: Contract) -> list[Clock]:
     """A clock for each thread."""
     rule = contract.sampling
     assert isinstance(rule.counting, LazySeeds)
+    kind = LazyDrawnOnceClock if rule.samples_once else LazyDrawnClock
     return [
-        LazyClock(rule, thread, each, rule.counting)
+        kind(rule, thread, each, rule.counting)
         for thread, each in enumerate(distances_of_threads(rule))
     ]

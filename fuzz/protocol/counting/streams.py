@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 from typing_extensions import override
 
+from fuzz.problems import did_you_mean
 from fuzz.protocol.counting.way import Way
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Streams(Way):
         rule, kinds = contract.sampling, contract.layout.kinds
         for kind in self.postponed:
             if kind not in kinds:
-                yield f"postponed lists {kind!r}, which is unknown; known are {', '.join(kinds)}"
+                yield f"postponed lists {kind!r}, which is unknown{did_you_mean(kind, kinds)}"
         if not rule.is_drawn or rule.samples_once or contract.threads > 1:
             yield "streams mean nothing unless one thread draws distances, and takes all samples"
         if rule.enabling != "draws" or rule.initial_period_bytes or rule.first_bytes:

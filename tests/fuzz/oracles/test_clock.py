@@ -210,6 +210,14 @@ def test_the_other_generator_may_decide_against_the_first_sample() -> None:
     assert clock.until_bytes == distance - 11
 
 
+def test_where_an_allocation_takes_all_samples_all_are_of_the_other_generator() -> None:
+    drawn = distances_of("gperftools", 9)
+    assert [drawn.draw(PERIOD) for _ in range(4)] == [25, 210, 4, 93]
+    clock = clock_of(**{**RESEEDED, "surplus": "carried", "samples_per_allocation": "all"})
+    assert offsets(clock.count(300, PERIOD)) == [25, 25 + 210, 25 + 210 + 4]
+    assert clock.until_bytes == 25 + 210 + 4 + 93 - 300
+
+
 def test_only_the_first_sample_that_is_due_is_decided_anew() -> None:
     drawn = distances_of("gperftools", 9)
     clock = clock_of(**RESEEDED)
