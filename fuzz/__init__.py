@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from fuzz.engines.machine import SuiteMachine
     from fuzz.problems import BadInputError
-    from fuzz.protocol import actions
+    from fuzz.protocol import actions, counting
     from fuzz.protocol.contract import (
         AtOnce,
-        Buffers,
         Contract,
         KindLayout,
         Layout,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AtOnce",
     "BadInputError",
-    "Buffers",
     "Contract",
     "Failure",
     "KindLayout",
@@ -52,6 +50,7 @@ __all__ = [
     "Setting",
     "Target",
     "actions",
+    "counting",
     "layout_of_blocks",
     "machine_for",
     "run_session",
@@ -71,8 +70,8 @@ def __getattr__(name: str) -> object:
     """Import what is exported when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "actions":
-        return import_module("fuzz.protocol.actions")
+    if name in ("actions", "counting"):
+        return import_module(f"fuzz.protocol.{name}")
     return getattr(import_module(f"fuzz.{_HOMES.get(name, 'protocol.contract')}"), name)
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     ]
     for number in numbers:
         signal.signal(number, _leave)
-    from fuzz.terminal.streams import prepare_streams
+    from fuzz.terminal.standard_streams import prepare_streams
 
     prepare_streams()
     from fuzz.terminal.cli import run_command_line

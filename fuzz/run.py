@@ -474,7 +474,9 @@ def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[s
         return ALL
     by_chance = any(isinstance(action, SetCallback | BeginThread) for action in trace.actions)
     # Where a context ends depends on when a collection comes.
-    is_stated = contract.sampling.is_stated and not contract.sampling.context_bytes
+    is_stated = (
+        contract.sampling.is_stated and not contract.sampling.counting.local_buffers_end_distances
+    )
     fields = DETERMINED_WITHOUT_CALLBACKS if is_stated and not by_chance else DETERMINED
     observed = {"error", *contract.observes} & {"error", *made_under.observes}
     return tuple(field for field in fields if field in observed)

@@ -64,7 +64,7 @@ def test_the_script_for_other_people_s_ci_keeps_what_it_finds_and_makes_pages(
         "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
     }
     (tmp_path / "corpus").mkdir()
-    find = '{"gcfuzz": 1, "target": "mine"}\n{"do": "disable_sampling"}\n'
+    find = '{"gcfuzz": 2, "target": "mine"}\n{"do": "disable_sampling"}\n'
     (tmp_path / "corpus" / "find.jsonl").write_text(find)
     for target, pages in (("reference+disable-before-enable", ["find.html"]), ("reference", [])):
         command = ["sh", "gcfuzz.sh", f"python -m fuzz.targets {target}", "1s"]

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     LINE_BYTES_MAX = 1 << 20,
     READ_BYTES = 1 << 16,
     DEPTH_MAX = 32, /* of brackets in a value that means nothing to us */

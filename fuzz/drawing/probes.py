@@ -285,8 +285,8 @@ def _features(contract: Contract) -> Iterator[str]:
     features = {
         "stated distances": rule.is_stated,
         "drawn distances": rule.distances in DRAWN,
-        "contexts": rule.context_bytes > 0,
-        "sampled after collecting": rule.outside != "in_turn",
+        "contexts": rule.counting.local_buffers_end_distances,
+        "sampled after collecting": not rule.counting.samples_before_collecting,
         "sampled beyond": rule.crosses == "beyond",
         "goes on counting": rule.paused == "counting",
         "off at first": not rule.initial_period_bytes,

@@ -239,10 +239,10 @@ def _edges(situation: Situation) -> Sequence[int]:
     nursery_bytes = contract.nursery_bytes
     large_bytes = contract.layout.large_object_bytes
     room_bytes = nursery_bytes - sampling.nursery_used_bytes
-    if contract.sampling.context_bytes:
+    if contract.sampling.counting.has_local_buffers:
+        if large_bytes > contract.layout.object_bytes_max:
+            large_bytes = room_bytes  # What lies outside a thread's buffer is in the nursery too.
         room_bytes = sampling.room_bytes[situation.thread]
-    elif contract.buffers:
-        room_bytes, large_bytes = sampling.room_bytes[situation.thread], room_bytes
     if sampling.period_bytes is None:
         edges = [room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes]
     else:
@@ -308,9 +308,7 @@ def _block_edges(situation: Situation) -> Sequence[int]:
     if layout.size_classes:
         edges.append(layout.size_classes[-1])
         edges.append(layout.class_bytes(until_bytes) or layout.page_bytes)
-    if contract.sampling.unsampled_bytes:
-        edges.append(contract.sampling.unsampled_bytes)
-    return [*edges, *contract.boundary_bytes]
+    return [*edges, *contract.sampling.counting.edge_bytes, *contract.boundary_bytes]
 
 
 def _block_bytes(situation: Situation, choices: Choices) -> int:

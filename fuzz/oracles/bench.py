@@ -136,6 +136,6 @@ class Bench:
     def foresee(self, action: Action, minors: int) -> int:
         """Follow an action that no target performed; returns the samples that it should take."""
         self.shadow.follow(action, minors)
-        samples = self._sampling.follow(action, Observation(minors=minors))
+        samples = self._sampling.foresee(action, minors)
         self.sampling = self._sampling.facts
         return samples

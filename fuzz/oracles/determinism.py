@@ -31,10 +31,9 @@ class DeterminismOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # Buffers that lie anywhere, and contexts of which is told, may be of another size the next
-        # time; births may seed otherwise; who is first of threads that run at once is chance.
-        is_anywhere = contract.buffers is not None and contract.buffers.taken == "anywhere"
-        if is_anywhere or contract.sampling.contexts == "told":
+        # A thread's part of the nursery may have another size the next time; a birth may seed
+        # differently; which of the threads that run at once is first is chance.
+        if contract.sampling.counting.left_to_chance(has_births=False):
             return None
         if any(isinstance(action, BeginThread | RunAtOnce) for action in actions):
             return None

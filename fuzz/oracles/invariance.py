@@ -37,9 +37,9 @@ class InvarianceOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # What can be pinned, how often a callback allocates, and where an allocation context or a
-        # buffer ends, depend on when a collection comes.
-        if contract.sampling.context_bytes or contract.buffers:
+        # What can be pinned, how often a callback allocates, and where a thread's part of the
+        # nursery ends, depend on when a collection comes.
+        if contract.sampling.counting.has_local_buffers:
             return None
         if any(isinstance(action, Pin) or _has_callback(action) for action in actions):
             return None

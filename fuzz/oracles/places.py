@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.clock import Place
+from fuzz.oracles.counting.expected import Place
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
 from fuzz.protocol.actions import Action
@@ -40,7 +40,7 @@ class PlacesOracle(Oracle[SamplingFacts]):
     @classmethod
     @override
     def can_judge(cls, contract: Contract) -> bool:
-        return contract.buffers is not None or contract.sampling.contexts == "told"
+        return contract.sampling.counting.predicts_places
 
     @classmethod
     @override

@@ -1,9 +1,8 @@
 """The sampling oracle: how many samples each allocation takes, by arithmetic alone.
 
-It tells each thread's clock the bytes that the contract's rule counts. It is told sizes, and never
-addresses or limits, which may make no difference. A collection makes one in two ways only: it ends
-the allocation contexts where the rule has such, and with a callback more is allocated. Nothing in
-it is special to one system.
+It asks each thread's clock what an allocation takes; the clocks know how the contract counts. They
+get sizes, and never addresses or limits, which may make no difference. Nothing here is special to
+one system, or to one way to count.
 """
 
 from __future__ import annotations
@@ -16,21 +15,12 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
-from fuzz.oracles.clock import (
-    NONE,
-    UNTOLD,
-    Clock,
-    ExpectedSample,
-    Place,
-    StreamsClock,
-    Untold,
-    all_of,
-    new_clocks,
-)
+from fuzz.oracles.counting import clocks_of
+from fuzz.oracles.counting.clock import Clock
+from fuzz.oracles.counting.expected import NONE, Alike, ExpectedSample, Place, Request, Sum, all_of
 from fuzz.oracles.heap import HeapOracle
-from fuzz.oracles.hotspot import BufferClock, buffer_clocks
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling_words import Sum, sum_in_words
+from fuzz.oracles.sampling_words import sum_in_words
 from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -98,7 +88,7 @@ class SamplingFacts(NamedTuple):
     @property
     def offsets(self) -> list[int]:
         """The bytes that were drawn in that action; none where distances are not."""
-        return [hit.offset for hit in self.hits] if type(self.hits) is not Untold else []
+        return [hit.offset for hit in self.hits] if type(self.hits) is not Alike else []
 
 
 class SamplingOracle(Oracle[None]):
@@ -120,18 +110,13 @@ class SamplingOracle(Oracle[None]):
         )
         self._nursery_bytes = contract.nursery_bytes
         self._is_stated = self._rule.is_stated
-        self._buffers = contract.buffers
-        self._has_contexts = contract.buffers is not None or self._rule.context_bytes > 0
-        self._clocks = (
-            buffer_clocks(contract, contract.buffers)
-            if contract.buffers
-            else new_clocks(self._rule)
-        )
-        # Where there are streams, there is one thread.
-        self._streams = self._clocks[0] if isinstance(self._clocks[0], StreamsClock) else None
+        self._has_local_buffers = self._rule.counting.has_local_buffers
+        self._counts_frees = self._rule.counting.counts_frees
+        self._births_reseed = self._rule.counting.births_reseed
+        self._clocks = clocks_of(contract)
         self._no_rooms = (0,) * contract.threads
         self._period_bytes: int | None = None
-        self._last_period_bytes = self._rule.resting_period_bytes or None
+        self._last_period_bytes: int | None = None
         self._nursery_used_bytes = 0
         self._was_enabled = False
         self._sampled_blocks: set[ShadowObject] = set()
@@ -157,7 +142,7 @@ class SamplingOracle(Oracle[None]):
         facts = (
             self._period_bytes,
             one or tuple(map(_UNTIL_BYTES, clocks)),
-            tuple(map(_ROOM_BYTES, clocks)) if self._has_contexts else self._no_rooms,
+            tuple(map(_ROOM_BYTES, clocks)) if self._has_local_buffers else self._no_rooms,
             self._nursery_used_bytes,
             self._was_enabled,
             self._hits,
@@ -180,13 +165,9 @@ class SamplingOracle(Oracle[None]):
     def check(self, action: Action, observation: Observation, facts: None = None) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
         before, allocates = self.facts, action.allocates
-        if allocates:
-            clock = self._clocks[action.thread]
-            if observation.ended and not clock.room_bytes:
-                raise SamplingMismatch("ended", None, True, "its thread had nothing left of one")
-            if self._has_contexts:
-                clock.hear(observation)
-        if self._rule.births == "reseeds" and isinstance(action, BeginThread):
+        if observation.ended and allocates and not self._clocks[action.thread].room_bytes:
+            raise SamplingMismatch("ended", None, True, "its thread had nothing left of one")
+        if self._births_reseed and isinstance(action, BeginThread):
             self._check_seed(observation, "of a thread that begins")
         if self._rule.enabling == "reseeds" and action.sampling == "starts":
             self._check_seed(observation, "of enabling")
@@ -202,16 +183,23 @@ class SamplingOracle(Oracle[None]):
     def follow(self, action: Action, observation: Observation) -> int:
         """Count what the action allocated; returns the samples that it must have taken.
 
-        Of the observation it regards only what collected, and what nobody could foretell.
+        Of the observation it regards only what collected, and what no rule predicts.
         """
+        return self._follow(action, observation, observation)
+
+    def foresee(self, action: Action, minors: int) -> int:
+        """The same for an action that no target performed."""
+        return self._follow(action, Observation(minors=minors), None)
+
+    def _follow(self, action: Action, observation: Observation, answer: Observation | None) -> int:
         self._forget_last_action()
         if observation.minors:
             self._empty_nursery()
         samples = 0
         if action.allocates:
-            samples = self._allocated(action, observation)
+            samples = self._allocated(action, observation, answer)
         elif isinstance(action, Realloc):
-            samples = self._reallocated(action, observation)
+            samples = self._reallocated(action, observation, answer)
         elif isinstance(action, Free):
             samples = self._freed(action)
         elif isinstance(action, BeginThread):
@@ -220,10 +208,9 @@ class SamplingOracle(Oracle[None]):
             samples = 0 if self._period_bytes is None else observation.samples
         elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
             self._toggled(action, observation.seed)
-        elif self._period_bytes is not None and self._streams is not None:
-            self._streams.collect(observation.minors, self._period_bytes)
-        if observation.minors and self._has_contexts:
-            self._end_contexts(action)
+        if observation.minors and not action.allocates:
+            for clock in self._clocks:
+                clock.collected(observation.minors, self._period_bytes)
         self.facts = self._facts()
         return samples
 
@@ -254,37 +241,24 @@ class SamplingOracle(Oracle[None]):
         if before.period_bytes is None:
             return "sampling was off"
         counted, counted_bytes = self._counted(action)
-        clock, room_bytes = self._clocks[action.thread], before.room_bytes[action.thread]
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
-        until_bytes: int | None = before.bytes_until_sample(action.thread)
-        has_own_distance, has_more = False, bool(callback_bytes)
         if callback_bytes and action.allocates:
             counted += f", the callback's string {callback_bytes}"
-        if isinstance(clock, BufferClock):
-            counted += _charged_in_words(clock.counted_bytes, counted_bytes)
-            has_more |= clock.counted_bytes != counted_bytes
-            counted_bytes = clock.counted_bytes
-        elif self._has_contexts:
-            is_apart = self._rule.outside == "apart" and self._shadow.roots[-1].outside
-            room_bytes = 0 if is_apart else room_bytes
-            has_own_distance = is_apart or before.bytes_until_sample(action.thread) >= room_bytes
-        elif self._rule.reseeds or self._streams is not None:
-            # Before the sample another distance may have been drawn.
-            until_bytes = self._until_as_drawn(action, counted_bytes)
-        return sum_in_words(
-            self._rule,
+        its = Sum(
             before.period_bytes,
-            Sum(
-                *(until_bytes, counted, counted_bytes, self._hits),
-                room_bytes=room_bytes if self._has_contexts else None,
-                has_own_distance=has_own_distance,
-                has_more=has_more,
-            ),
+            before.bytes_until_sample(action.thread),
+            counted,
+            counted_bytes,
+            self._hits,
+            outside=action.allocates and self._shadow.roots[-1].outside,
+            room_bytes=before.room_bytes[action.thread] if self._has_local_buffers else None,
+            has_more=bool(callback_bytes),
         )
+        return sum_in_words(self._rule, self._clocks[action.thread].explained(its))
 
     def _counted(self, action: Action) -> tuple[str, int]:
         """What of an action counts, in words, and in bytes."""
-        if isinstance(action, Free) and self._rule.frees == "counted" and self._shadow.freed:
+        if isinstance(action, Free) and self._counts_frees and self._shadow.freed:
             size_bytes = self._shadow.freed.number
             counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
             return f"the block gives {counted_bytes} back", counted_bytes
@@ -295,17 +269,6 @@ class SamplingOracle(Oracle[None]):
             return f"the {obj.kind} takes {obj.size_bytes}", obj.size_bytes
         counted_bytes = self._counted_bytes or 0
         return f"the block counts {counted_bytes or 'nothing'}", counted_bytes
-
-    def _until_as_drawn(self, action: Action, counted_bytes: int) -> int | None:
-        """What was left for the bytes that were counted, by what is left after them."""
-        if UNTOLD in self._hits:
-            return None
-        if self._hits:
-            return self._hits[0].offset + 1 - int(self._rule.crosses == "beyond")
-        clock = self._clocks[action.thread]
-        if self._streams is not None and action.allocates and self._shadow.roots[-1].outside:
-            clock = self._streams.outside
-        return clock.until_bytes + counted_bytes
 
     def _check_hits(self, observation: Observation) -> None:
         offsets, weights = self.facts.offsets, [hit.weight for hit in self._hits]
@@ -318,11 +281,13 @@ class SamplingOracle(Oracle[None]):
 
     # What is counted.
 
-    def _allocated(self, action: Action, observation: Observation) -> int:
+    def _allocated(
+        self, action: Action, observation: Observation, answer: Observation | None
+    ) -> int:
         """Count the new object."""
         obj = self._shadow.roots[-1]
         if obj.kind == "block":
-            return self._count_block(action, obj, obj.number, observation)
+            return self._count_block(action, obj, obj.number, observation, answer)
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
         if callback_bytes:
             self._make_room_after_callback(obj, callback_bytes)
@@ -332,28 +297,33 @@ class SamplingOracle(Oracle[None]):
             self._callback_samples = None if callback_bytes and observation.samples else 0
             return observation.samples
         clock = self._clocks[action.thread]
-        if self._streams is not None and self._period_bytes is not None:
-            self._hits = self._streams.allocate_of_kind(
-                obj.size_bytes, obj.outside, obj.kind, observation.minors, self._period_bytes
-            )
-        elif callback_bytes and self._period_bytes is not None:
-            self._hits = self._count_with_callback(clock, observation, obj, callback_bytes)
+        request = self._request(obj.size_bytes, obj.outside, obj.kind, observation.minors)
+        if callback_bytes and self._period_bytes is not None:
+            self._hits = self._count_with_callback(clock, observation, request, callback_bytes)
         else:
-            self._hits = self._count(clock, obj.size_bytes, obj.outside)
+            self._hits = self._count(clock, request, answer)
         self._place = clock.place
         if self._place and self._place.nursery_used_bytes is not None:
             self._nursery_used_bytes = self._place.nursery_used_bytes
         return len(self._hits)
 
-    def _count(self, clock: Clock, size_bytes: int, outside: bool) -> Sequence[ExpectedSample]:
-        """The samples of so many bytes that are allocated by the clock's thread."""
+    def _request(self, size_bytes: int, outside: bool, kind: str, minors: int) -> Request:
+        """An allocation, with the period that it counts for, also while sampling is paused."""
+        period_bytes = self._period_bytes
         paused_bytes = self._shadow.paused_bytes
-        is_on = self._period_bytes is not None
-        if is_on or paused_bytes is None or self._rule.paused == "stopped":
-            return clock.allocate(size_bytes, outside, self._period_bytes)
+        if period_bytes is None and paused_bytes is not None and self._rule.paused != "stopped":
+            period_bytes = paused_bytes if self._rule.paused == "counting" else 0
+        return Request(size_bytes, outside, kind, minors, period_bytes)
+
+    def _count(
+        self, clock: Clock, request: Request, answer: Observation | None
+    ) -> Sequence[ExpectedSample]:
+        """The samples of an allocation by the clock's thread. While paused none is reported."""
+        is_paused = self._period_bytes is None and request.period_bytes is not None
+        if not is_paused:
+            return clock.allocated(request, answer)
         if self._is_stated:
-            drawn_for_bytes = paused_bytes if self._rule.paused == "counting" else 0
-            self._unheard = len(clock.count(size_bytes, drawn_for_bytes))
+            self._unheard = len(clock.allocated(request, answer))
         return NONE
 
     def _make_room_after_callback(self, obj: ShadowObject, callback_bytes: int) -> None:
@@ -363,7 +333,7 @@ class SamplingOracle(Oracle[None]):
         self._nursery_used_bytes = 0 if self._callback_was_reported else callback_bytes
 
     def _count_with_callback(
-        self, clock: Clock, observation: Observation, obj: ShadowObject, callback_bytes: int
+        self, clock: Clock, observation: Observation, request: Request, callback_bytes: int
     ) -> Sequence[ExpectedSample]:
         """The samples of a callback's string and of the object whose allocation caused it.
 
@@ -372,24 +342,26 @@ class SamplingOracle(Oracle[None]):
         """
         hits: Sequence[ExpectedSample] = NONE
         if observation.order.startswith("s"):
-            hits = self._count(clock, obj.size_bytes, obj.outside)
-            clock.uncount(obj.size_bytes)
-        of_callback = self._count(clock, callback_bytes, outside=False)
+            hits = clock.allocated(request, observation)
+            clock.uncount(request.size_bytes)
+        of_callback = clock.allocated(self._request(callback_bytes, False, "string", 0), None)
         self._callback_samples = len(of_callback)
-        return all_of(hits, of_callback, self._count(clock, obj.size_bytes, obj.outside))
+        return all_of(hits, of_callback, clock.allocated(request, observation))
 
-    def _reallocated(self, action: Realloc, observation: Observation) -> int:
+    def _reallocated(
+        self, action: Realloc, observation: Observation, answer: Observation | None
+    ) -> int:
         block = self._shadow.roots[action.root]
         to_move_bytes = self._bytes_to_move(block, action)
         if to_move_bytes is None:
             return 0
-        return self._count_block(action, block, to_move_bytes, observation)
+        return self._count_block(action, block, to_move_bytes, observation, answer)
 
     def _freed(self, action: Free) -> int:
         block = self._shadow.freed
-        if self._rule.frees == "counted" and block and self._period_bytes is not None:
+        if block and self._counts_frees and self._period_bytes is not None:
             counted_bytes = bytes_counted(self._rule, self._layout, block.number)
-            self._hits = self._clocks[action.thread].free(counted_bytes, self._period_bytes)
+            self._hits = self._clocks[action.thread].freed(counted_bytes, self._period_bytes)
         return len(self._hits)
 
     def _bytes_to_move(self, block: ShadowObject, action: Realloc) -> int | None:
@@ -406,7 +378,12 @@ class SamplingOracle(Oracle[None]):
         return requested_bytes if is_due and is_small else None
 
     def _count_block(
-        self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
+        self,
+        action: Action,
+        block: ShadowObject,
+        size_bytes: int,
+        observation: Observation,
+        answer: Observation | None,
     ) -> int:
         """Count a block for which there is to be room of `size_bytes`."""
         if size_bytes < self._layout.shared_bytes:
@@ -420,9 +397,8 @@ class SamplingOracle(Oracle[None]):
         if self._period_bytes is not None and not self._is_stated:
             samples = observation.samples
         else:
-            self._hits = self._count(self._clocks[action.thread], self._counted_bytes, outside=True)
-            if 0 < self._counted_bytes == self._rule.unsampled_bytes:
-                self._hits = NONE
+            request = self._request(self._counted_bytes, True, block.kind, observation.minors)
+            self._hits = self._count(self._clocks[action.thread], request, answer)
             samples = len(self._hits)
         self._shadow.resize(block, size_bytes)
         (self._sampled_blocks.add if samples else self._sampled_blocks.discard)(block)
@@ -445,22 +421,3 @@ class SamplingOracle(Oracle[None]):
             self._period_bytes = period_bytes
         else:
             self._start(period_bytes, seed)
-
-    def _end_contexts(self, action: Action) -> None:
-        """A collection ends all contexts. One that an allocation causes comes before its object.
-
-        Where that is foretold, it is done.
-        """
-        if self._buffers and action.allocates:
-            return
-        allocating = action.allocates and not self._shadow.roots[-1].outside
-        for thread, clock in enumerate(self._clocks):
-            if not (allocating and thread == action.thread):
-                clock.end_context()
-
-
-def _charged_in_words(charged_bytes: int, size_bytes: int) -> str:
-    """What a thread that allocates in buffers has counted for an object."""
-    if not charged_bytes:
-        return ", which its buffer has room for"
-    return "" if charged_bytes == size_bytes else f", {charged_bytes} count with its buffer's"

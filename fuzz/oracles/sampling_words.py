@@ -6,45 +6,23 @@ follow from the rule, from the thread's bytes before the action and from the exp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import attrs
-
-from fuzz.oracles.clock import UNTOLD, ExpectedSample, Untold
+from fuzz.oracles.counting.expected import Alike, Sum, is_open
 from fuzz.protocol.contract import SamplingRule
 
 OFFSETS_MAX = 4
 """At most this many expected samples are listed by their byte."""
 
 
-@attrs.frozen
-class Sum:
-    """What decides about the samples of one allocation."""
-
-    until_bytes: int | None
-    """What was left until the next sample; None if the contract leaves that open."""
-    counted: str
-    """What counts, in words: "the string takes 64"."""
-    counted_bytes: int
-    hits: Sequence[ExpectedSample]
-    room_bytes: int | None = None
-    """What was left of the thread's buffer or allocation context, if it has such."""
-    has_own_distance: bool = False
-    """Whether a distance is drawn for it where that ends."""
-    has_more: bool = False
-    """Whether more than the object counts, so that the hits are not bytes of it."""
-
-
-def sum_in_words(rule: SamplingRule, period_bytes: int, its: Sum) -> str:
+def sum_in_words(rule: SamplingRule, its: Sum) -> str:
     """The bytes before, the bytes of the allocation, the period, and the samples of that."""
     is_drawn = rule.distances != "period"
-    period = f"the period is {period_bytes}" + (" on average" if is_drawn else "")
+    period = f"the period is {its.period_bytes}" + (" on average" if is_drawn else "")
     left = "a distance was drawn meanwhile"
     if its.until_bytes is not None:
         left = _left(its.until_bytes)
     if its.room_bytes is not None:
         left += f" and {its.room_bytes} of its buffer"
-    return f"{left}, {its.counted}, {period}: {_expected(rule, period_bytes, its)}"
+    return f"{left}, {its.counted}, {period}: {_expected(rule, its)}"
 
 
 def _left(until_bytes: int) -> str:
@@ -54,38 +32,25 @@ def _left(until_bytes: int) -> str:
     return f"{until_bytes} {were} left until the next sample"
 
 
-def _expected(rule: SamplingRule, period_bytes: int, its: Sum) -> str:
-    samples = len(its.hits)
-    if not samples:
-        return f"no sample expected{_why_none(rule, its)}"
-    words = "1 sample expected" if samples == 1 else f"{samples} samples expected"
-    if period_bytes == rule.certain_period_bytes:
-        return f"{words}, since this period samples each allocation"
-    if rule.new_period == "samples" and not _is_reached(rule, its):
-        return f"{words}, since the period is a new one"
-    return words + ("" if its.has_more else _where(rule, period_bytes, its))
-
-
-def _is_reached(rule: SamplingRule, its: Sum) -> bool:
-    left_bytes = its.until_bytes or 0
-    return its.counted_bytes >= left_bytes + (rule.crosses == "beyond")
-
-
-def _why_none(rule: SamplingRule, its: Sum) -> str:
-    if 0 < its.counted_bytes == rule.unsampled_bytes:
-        return ", since no block of this size is sampled"
+def _expected(rule: SamplingRule, its: Sum) -> str:
+    count = {0: "no sample", 1: "1 sample"}.get(len(its.hits), f"{len(its.hits)} samples")
+    words = f"{count} expected"
+    if its.reason:
+        return f"{words}, since {its.reason}"
+    if its.hits:
+        return words + ("" if its.has_more else _where(rule, its))
     if its.counted_bytes == its.until_bytes and rule.crosses == "beyond":
-        return ", since the bytes must exceed those that were left"
-    return ""
+        return f"{words}, since the bytes must exceed those that were left"
+    return words
 
 
-def _where(rule: SamplingRule, period_bytes: int, its: Sum) -> str:
+def _where(rule: SamplingRule, its: Sum) -> str:
     """At which bytes of the allocation, from 0, if that is known."""
-    if isinstance(its.hits, Untold) and its.until_bytes is not None:
+    if isinstance(its.hits, Alike) and its.until_bytes is not None:
         first = its.until_bytes - (rule.crosses == "at")
-        step = "byte" if period_bytes == 1 else f"{period_bytes} bytes"
+        step = "byte" if its.period_bytes == 1 else f"{its.period_bytes} bytes"
         return f", at byte {first}" + (f" and every {step} after it" if len(its.hits) > 1 else "")
-    if UNTOLD in its.hits or len(its.hits) > OFFSETS_MAX:
+    if is_open(its.hits) or len(its.hits) > OFFSETS_MAX:
         return ""
     *most, last = (hit.offset for hit in its.hits)
     if last < 0:

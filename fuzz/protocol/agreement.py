@@ -55,5 +55,4 @@ def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str
     if initially or any(action.sampling == "starts" for action in trace.actions):
         for name in RULE_FIELDS:
             yield name, getattr(then.sampling, name), getattr(now.sampling, name)
-        yield "buffers", then.buffers, now.buffers
     yield "prebuilt", then.prebuilt, now.prebuilt

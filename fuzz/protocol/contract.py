@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import attrs
 
 from fuzz.problems import BadInputError
+from fuzz.protocol.counting import Bytes, Counting
 
 Drawn = Literal[
     "geometric",
@@ -141,6 +142,9 @@ class Layout:
         return rounded_up(raw_bytes, self.word_bytes), False
 
 
+BYTES = Bytes()
+
+
 @attrs.frozen
 class SamplingRule:
     """When an allocation is sampled.
@@ -153,6 +157,8 @@ class SamplingRule:
 
     period_bytes: Range
     """The legal periods."""
+    counting: Counting = BYTES
+    """How bytes are counted; see `fuzz/protocol/counting`."""
     periods: tuple[int, ...] = ()
     """If there are any, these are all the legal ones of them."""
     counts: Literal["size", "requested", "requested_plus_one", "class_or_requested"] = "size"
@@ -189,38 +195,6 @@ class SamplingRule:
     unless_alike: not if it stays, since its room would be the same, it was no sample itself, and no
         sample is due, or no size class holds what is asked for (TCMalloc).
     """
-    context_bytes: int = 0
-    """If not 0: the threads allocate in contexts of so many bytes, and a distance that was drawn
-    ends where its context does (.NET)."""
-    contexts: Literal["sized", "told"] = "sized"
-    """How large a new context is.
-
-    sized: `context_bytes`, or the object for which it is begun, if that is larger.
-    told: about as much; an observation's `buffer` says how much from that object on (.NET 10).
-    """
-    outside: Literal["apart", "in_turn"] = "apart"
-    """Which distance decides about an object outside, where threads allocate in contexts.
-
-    apart: one of its own, which leaves the context's alone.
-    in_turn: the context's, as if the object did not fit there; behind it another is drawn for what
-        the context has left (.NET 10).
-    """
-    unit_bytes: int = 1
-    """What is sampled: bytes, or words of so many bytes (OCaml). Distances are drawn in these, with
-    a mean of so many as the period has."""
-    streams: Literal["one", "places"] = "one"
-    """How many distances a thread counts down.
-
-    one: one.
-    places: another for objects outside the nursery, drawn from the same generator (OCaml).
-    """
-    postponed: tuple[str, ...] = ()
-    """The kinds of objects that the runtime makes, and not compiled code (OCaml). Of one in the
-    nursery whose distance ends, what is left counts for the distance outside, and the nursery's
-    begins anew, before its callback runs."""
-    renewed_by: tuple[Literal["collections", "callbacks"], ...] = ()
-    """What the nursery's distance begins anew after: each minor collection, which comes before an
-    object in the nursery and after one outside; the callback of an object that was sampled."""
     weights: Literal["none", "passed", "since", "whole_objects"] = "none"
     """What a sample is said to stand for.
 
@@ -230,16 +204,6 @@ class SamplingRule:
     whole_objects: as many objects of its size as make one sample, 1 / (1 - exp(-bytes/period)),
         rounded to a whole number, in bytes (V8).
     """
-    frees: Literal["ignored", "counted"] = "ignored"
-    """What freeing a block does.
-
-    ignored: nothing.
-    counted: its bytes count as ones that were not allocated, and where such are as many as the
-        period, it is a sample itself (Scalene).
-    """
-    unsampled_bytes: int = 0
-    """If not 0: an allocation that counts exactly so many is never said to be a sample, though it
-    ends a distance like any other (Scalene, which takes it for a mark of its own)."""
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
     """The supported ways of disabling.
 
@@ -264,24 +228,9 @@ class SamplingRule:
     """What enabling does, each time.
 
     draws: a distance begins.
-    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`. In a
-        context there is none before one is drawn, nor once it was passed unsampled (.NET 10).
+    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`.
     reseeds: the generator begins anew, from the observation's `seed`, and then a distance (V8).
     """
-    generators: Literal["each", "shared"] = "each"
-    """Whose generator it is from which distances are drawn.
-
-    each: every thread has its own.
-    shared: all threads have the first one's (HotSpot).
-    """
-    births: Literal["draws", "reseeds"] = "draws"
-    """What a thread does that begins, for the period that was set last, also while sampling is off.
-
-    draws: a distance begins.
-    reseeds: before that, the generator begins anew, from the observation's `seed` (HotSpot).
-    """
-    resting_period_bytes: int = 0
-    """The period that is thought to be set last before any is."""
     distances: Distances = "period"
     seeds: tuple[int, ...] = (0,)
     """What each thread's generator begins from at the header; there are as many threads."""
@@ -289,19 +238,6 @@ class SamplingRule:
     """The period with which sampling is on from the header on; 0 if it is off."""
     first_bytes: tuple[int | None, ...] = ()
     """Each thread's first distance, where it is not drawn like every further one."""
-    reseeds: tuple[int, ...] = ()
-    """What each thread's generator begins from anew when a sample is due for the first time, which
-    is then decided by a distance drawn from it (gperftools)."""
-    new_period: Literal["waits", "samples"] = "waits"
-    """What another period does, sampling that is off being one of 0.
-
-    waits: nothing, until the next distance is drawn.
-    samples: a thread's first allocation since then is sampled, and a distance drawn (Go 1.27).
-    """
-    certain_period_bytes: int = 0
-    """While this is the period, each allocation is sampled, wherever the distance ends."""
-    spent_numbers: int = 0
-    """So many numbers of its generator a thread uses for something else after each distance."""
     estimates: Literal["none", "probability", "present_probability", "weight"] = "none"
     """What a sample of a block stands for in a profile.
 
@@ -320,9 +256,19 @@ class SamplingRule:
     """
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether distances are drawn from a generator that is stated."""
+        return self.distances in DRAWN
+
+    @property
     def is_stated(self) -> bool:
-        """Whether each distance can be foretold."""
-        return self.distances == "period" or self.distances in DRAWN
+        """Whether each distance can be predicted."""
+        return self.distances == "period" or self.is_drawn
+
+    @property
+    def samples_once(self) -> bool:
+        """Whether an object passes one distance at most, since another begins behind it."""
+        return (self.surplus, self.samples_per_allocation) == ("dropped", "one")
 
     def why_illegal(self, period_bytes: int) -> str | None:
         """What is wrong with a period, in a sentence; None if it is legal."""
@@ -381,48 +327,6 @@ class OldSpace:
 
 
 @attrs.frozen
-class Buffers:
-    """The buffers in which threads allocate, each taken from what is left of the nursery (HotSpot).
-
-    What does not fit in a thread's buffer is placed outside it, in the nursery, where the buffer
-    has more left than the thread's limit, which grows by `waste_increment_bytes` then. Else a new
-    one is taken: of `desired_bytes` and the object's, or of what the nursery has left, if that is
-    `least_bytes` or more and has room for `reserve_bytes` behind the object. The limit is
-    `waste_bytes` again. If an object outside has no room in the nursery, a collection empties that
-    first, and every thread is without a buffer.
-
-    While sampling is on, a buffer's end is put where the thread's next sample is due, if that comes
-    sooner, and it is the true one again once something does not fit.
-    """
-
-    desired_bytes: int
-    least_bytes: int
-    reserve_bytes: int
-    waste_bytes: int
-    waste_increment_bytes: int
-    charges: Literal["ahead", "allocated"]
-    """What counts.
-
-    ahead: what does not fit before the end, while sampling is on, and whatever is allocated
-        between two of these, as it was when the end was put there: all that was left up to it,
-        whether it is allocated or not (HotSpot 11 to 24).
-    allocated: what is allocated, also while sampling is off (25).
-    """
-    birth_bytes: int = 0
-    """What a thread that begins allocates by itself, while nothing is sampled."""
-    callback_bytes: int = 0
-    """What whoever is told of a sample allocates then in its thread; of samples that this takes
-    nobody is told."""
-    taken: Literal["in order", "anywhere"] = "in order"
-    """Where a new one lies, and an object outside.
-
-    in order: behind all that was taken of the nursery since the last collection.
-    anywhere: an observation's `buffer` says how large the new one is, and nothing is foretold of
-        where an object outside lies, nor of collections; the first three figures mean nothing.
-    """
-
-
-@attrs.frozen
 class AtOnce:
     """How many samples threads take that run at once: each as many as chance allows.
 
@@ -470,8 +374,6 @@ class Contract:
     next. Beyond that, a new object may become old in its first collection. If it is a weak
     reference, it may keep its object alive until the next full collection. None: no weak reference
     keeps its object alive."""
-    buffers: Buffers | None = None
-    """None if threads have none."""
     at_once: AtOnce | None = None
     """None if nothing is promised of it."""
     boundary_bytes: tuple[int, ...] = ()

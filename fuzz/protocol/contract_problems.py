@@ -16,7 +16,6 @@ import attrs
 from fuzz.problems import did_you_mean
 from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import (
-    DRAWN,
     NO_SAMPLING,
     AtOnce,
     Contract,
@@ -27,6 +26,7 @@ from fuzz.protocol.contract import (
     problem_of_configuration,
     rounded_up,
 )
+from fuzz.protocol.counting import ONE_DRAW
 from fuzz.protocol.observation import FIELDS
 
 KINDS = tuple(dict.fromkeys(each.kind for each in ACTIONS.values() if each.kind))
@@ -49,7 +49,6 @@ OF_SAMPLING = ("samples", "sample_point")
 """The fields that nothing needs where sampling cannot be enabled."""
 INTEGERS = Range(-(2**62), 2**62)
 SEEDS = Range(0, 2**64 - 1)
-KEYS_OF_SEEDS = ("seeds", "reseeds")
 THREADS_MAX = 64
 DRAWN_PERIOD_MAX = 2**53
 """Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
@@ -57,15 +56,12 @@ ZERO_IS_EVERY = ("hotspot", "random", "unstated")
 """Where a period of 0 means that each allocation is sampled."""
 ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc", "go", "go_1_19")
 """Distances that may be 0 for a period of 1: an allocation would be sampled without end."""
-SPENT_MAX = 2**10
-"""So many numbers may pass unused after each distance."""
+UNIT_BYTES = {"ocaml": 8}
+"""Distances that are drawn in words, which periods must be multiples of."""
 SAMPLES_MAX = 2**20
 """So many distances may be drawn for one object, which takes a second."""
 NUMBERS_MAX = 2**16
 """So many numbers may a contract have in all: several contracts are kept at once."""
-ONE_DRAW = "surplus must be dropped, samples_per_allocation one"
-BEFORE_ONE_BYTE = "crosses must be beyond, surplus dropped, samples_per_allocation one"
-"""The rule that such distances follow."""
 PREBUILT_MAX = 4096
 """So many prebuilt objects and items may there be: all are walked after each collection."""
 KINDS_WITH_LENGTH = ("string", "array", "block")
@@ -93,17 +89,12 @@ def problems_of(contract: Contract) -> Iterator[str]:
     yield from _problems_of_sampling(contract)
     yield from _problems_of_generators(contract.sampling)
     yield from _problems_of_distances(contract)
-    yield from _problems_of_streams(contract)
-    yield from _problems_of_certain_samples(contract.sampling)
+    yield from contract.sampling.counting.problems(contract)
     yield from _problems_of_shared_blocks(contract)
-    yield from _problems_of_contexts(contract)
-    yield from _problems_of_buffers(contract)
-    yield from _problems_of_shown_buffers(contract)
     yield from _problems_of_rounding(contract)
     yield from _problems_of_threads(contract)
     yield from _problems_of_threads_at_once(contract)
     yield from _problems_of_estimates(contract)
-    yield from _problems_of_blocks(contract.sampling)
     yield from _problems_of_boundaries(contract)
     yield from _problems_of_promises(contract)
     yield from _problems_of_settings(contract.settings)
@@ -114,7 +105,7 @@ def _problems_of_numbers(contract: Contract) -> Iterator[str]:
     if len(numbers) > NUMBERS_MAX:
         yield f"it has {len(numbers)} numbers; it may have {NUMBERS_MAX}"
     for key, number in numbers:
-        if key in KEYS_OF_SEEDS:
+        if key == "seeds":
             if number not in SEEDS:
                 yield f"{key} has {number}; a seed must be {SEEDS}"
         elif number not in INTEGERS:
@@ -126,9 +117,6 @@ def _problems_of_nursery(contract: Contract) -> Iterator[str]:
     least = int(set(contract.layout.kinds) != {"block"})
     if contract.nursery_bytes < least:
         yield f"nursery_bytes is {contract.nursery_bytes}; it must be at least {least}"
-    if not 0 <= contract.sampling.context_bytes <= contract.nursery_bytes:
-        most = contract.nursery_bytes
-        yield f"context_bytes is {contract.sampling.context_bytes}; it must be from 0 to {most}"
 
 
 def _integers(contract: Contract) -> list[tuple[str, int]]:
@@ -239,17 +227,15 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
     threads = len(rule.seeds)
     if not 1 <= threads <= THREADS_MAX:
         yield f"seeds has {threads} numbers, one a thread; it must have 1 to {THREADS_MAX}"
-    for name in ("first_bytes", "reseeds"):
-        numbers = getattr(rule, name)
-        if len(numbers) not in (0, threads):
-            yield f"{name} has {len(numbers)} numbers; it must have none, or {threads} like seeds"
-    if (rule.first_bytes or rule.reseeds) and rule.distances not in DRAWN:
-        yield f"first_bytes and reseeds mean nothing where distances is {rule.distances}"
-    if rule.generators == "shared" and len(set(rule.seeds)) > 1:
-        yield "generators is shared, but seeds differ"
+    firsts = len(rule.first_bytes)
+    if firsts not in (0, threads):
+        yield f"first_bytes has {firsts} numbers; it must have none, or {threads} like seeds"
+    if rule.first_bytes and not rule.is_drawn:
+        yield f"first_bytes means nothing where distances is {rule.distances}"
     is_first_known = rule.first_bytes and None not in rule.first_bytes
-    is_drawn_at_once = rule.initial_period_bytes and rule.distances in DRAWN
-    if rule.enabling == "keeps" and not (is_first_known or rule.context_bytes or is_drawn_at_once):
+    is_drawn_at_once = rule.initial_period_bytes and rule.is_drawn
+    is_drawn_first = is_drawn_at_once or rule.counting.local_buffers_end_distances
+    if rule.enabling == "keeps" and not (is_first_known or is_drawn_first):
         yield "enabling is keeps, but first_bytes does not say what"
     least = int(rule.crosses == "at")
     if any(first_bytes is not None and first_bytes < least for first_bytes in rule.first_bytes):
@@ -259,51 +245,14 @@ def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
 def _problems_of_distances(contract: Contract) -> Iterator[str]:
     """What is drawn must be a number that the formula can give, and that an allocation can pass."""
     rule = contract.sampling
-    unit_bytes = rule.unit_bytes
-    if unit_bytes < 1 or rule.period_bytes.multiple % unit_bytes:
-        yield f"unit_bytes is {unit_bytes}; it must be at least 1, and divide all period_bytes"
+    unit_bytes = UNIT_BYTES.get(rule.distances, 1)
+    if rule.period_bytes.multiple % unit_bytes:
+        yield f"distances is {rule.distances}: period_bytes must be multiples of {unit_bytes}"
     longest = rule.period_bytes.maximum
-    if rule.distances in DRAWN and longest > DRAWN_PERIOD_MAX:
+    if rule.is_drawn and longest > DRAWN_PERIOD_MAX:
         yield f"period_bytes is up to {longest}; {rule.distances} is drawn up to {DRAWN_PERIOD_MAX}"
-    if rule.distances in ZERO_FOR_ONE and 1 in rule.period_bytes and not _samples_once(rule):
+    if rule.distances in ZERO_FOR_ONE and 1 in rule.period_bytes and not rule.samples_once:
         yield f"distances is {rule.distances}, which may be 0 for a period of 1: {ONE_DRAW}"
-
-
-def _problems_of_streams(contract: Contract) -> Iterator[str]:
-    """What has two distances is one thread, of which each sample is foretold."""
-    rule = contract.sampling
-    if rule.streams == "one":
-        if rule.postponed or rule.renewed_by:
-            yield "postponed and renewed_by mean nothing unless streams is places"
-        return
-    yield from _unknown("postponed", rule.postponed, contract.layout.kinds)
-    all_drawn = rule.distances in DRAWN and not _samples_once(rule)
-    if not all_drawn or contract.threads > 1:
-        yield "streams means nothing unless one thread draws distances, and all samples are taken"
-    if rule.enabling != "draws" or rule.initial_period_bytes:
-        yield "streams means nothing unless enabling draws, and sampling is off at first"
-    if rule.context_bytes or contract.buffers or rule.first_bytes or rule.reseeds:
-        yield "streams means nothing with context_bytes, buffers, first_bytes or reseeds"
-    if rule.paused != "stopped" or "set_callback" in contract.actions:
-        yield "streams means nothing with set_callback, or unless paused is stopped"
-    if not {"limit", "offsets", "weights"}.isdisjoint(contract.observes):
-        yield "limit, offsets and weights mean nothing with streams"
-    for field in ("samples", "minors"):
-        if field not in contract.observes:
-            yield f"streams means nothing without {field} in observes"
-
-
-def _problems_of_certain_samples(rule: SamplingRule) -> Iterator[str]:
-    """What ends a distance before its time, or takes of its generator, needs one that is drawn."""
-    if not 0 <= rule.spent_numbers <= SPENT_MAX:
-        yield f"spent_numbers is {rule.spent_numbers}; it must be from 0 to {SPENT_MAX}"
-    ends_early = (rule.new_period, rule.certain_period_bytes) != ("waits", 0)
-    is_plain = rule.distances in DRAWN and not rule.context_bytes and _samples_once(rule)
-    if (ends_early or rule.spent_numbers) and not is_plain:
-        yield (
-            "new_period, certain_period_bytes and spent_numbers mean nothing unless distances are"
-            f" drawn, outside of contexts: {ONE_DRAW}"
-        )
 
 
 def _problems_of_shared_blocks(contract: Contract) -> Iterator[str]:
@@ -315,63 +264,6 @@ def _problems_of_shared_blocks(contract: Contract) -> Iterator[str]:
         yield "shared_bytes means nothing with realloc"
 
 
-def _problems_of_contexts(contract: Contract) -> Iterator[str]:
-    """A distance ends with its context: only the rule of the system that has them says how."""
-    rule = contract.sampling
-    if not rule.context_bytes:
-        if (rule.contexts, rule.outside) != ("sized", "apart"):
-            yield "contexts and outside mean nothing without context_bytes"
-        return
-    for field in ("samples", "minors", "at", "buffer") if rule.contexts == "told" else ():
-        if field not in contract.observes:
-            yield f"contexts is told, which means nothing without {field} in observes"
-    if not (_samples_once(rule) and rule.crosses == "beyond" and rule.distances in DRAWN):
-        yield f"context_bytes means nothing unless distances are drawn: {BEFORE_ONE_BYTE}"
-    if (rule.paused, rule.weights) != ("stopped", "none"):
-        yield "context_bytes means nothing unless paused is stopped and weights is none"
-    if rule.reseeds:
-        yield "context_bytes means nothing with reseeds"
-
-
-def _problems_of_shown_buffers(contract: Contract) -> Iterator[str]:
-    """What is shown of a buffer, and what a callback does in it, is foretold."""
-    is_foretold = contract.buffers is not None and contract.buffers.taken == "in order"
-    if "tlab" in contract.observes and not is_foretold:
-        yield "tlab means nothing without buffers that are taken in order"
-    if contract.buffers and contract.buffers.callback_bytes and not is_foretold:
-        yield "callback_bytes mean nothing where buffers are taken anywhere"
-
-
-def _problems_of_buffers(contract: Contract) -> Iterator[str]:
-    """Where each object lies must be told, and follow from buffers alone."""
-    if contract.buffers is None:
-        return
-    layout, observes = contract.layout, contract.observes
-    for name, number in attrs.asdict(contract.buffers).items():
-        if isinstance(number, int) and (number < 0 or number % max(layout.word_bytes, 1)):
-            yield f"{name} is {number}; it must be a multiple of word_bytes, and at least 0"
-    if layout.nonmovable == "outside" or layout.large_object_bytes <= layout.object_bytes_max:
-        yield "buffers mean nothing where an object may lie outside the nursery"
-    if layout.object_bytes_max > contract.nursery_bytes:
-        yield "buffers mean nothing where an object may be larger than the nursery"
-    told = () if contract.buffers.taken == "in order" else ("buffer",)
-    for field in ("samples", "minors", "at", *told):
-        if field not in observes:
-            yield f"buffers mean nothing without {field} in observes"
-    if not {"limit", "offsets", "weights"}.isdisjoint(observes):
-        yield "limit, offsets and weights mean nothing with buffers"
-    if "set_callback" in contract.actions:
-        yield "set_callback means nothing with buffers"
-    yield from _problems_of_sampled_buffers(contract.sampling)
-
-
-def _problems_of_sampled_buffers(rule: SamplingRule) -> Iterator[str]:
-    if rule.samples_per_allocation != "one" or rule.distances not in DRAWN or rule.context_bytes:
-        yield "buffers mean nothing unless distances are drawn, for one sample an allocation"
-    if rule.enabling != "keeps" or rule.paused != "stopped" or rule.reseeds:
-        yield "buffers mean nothing unless enabling is keeps, paused stopped, and nothing reseeds"
-
-
 def _problems_of_rounding(contract: Contract) -> Iterator[str]:
     """An object counts what it is rounded up to, and each distance that it passes takes time."""
     rule = contract.sampling
@@ -381,13 +273,8 @@ def _problems_of_rounding(contract: Contract) -> Iterator[str]:
     if largest_bytes not in INTEGERS:
         yield f"an object could take {largest_bytes} bytes; {INTEGERS.maximum} are the most"
     samples = largest_bytes // max(rule.period_bytes.minimum, 1)
-    if rule.distances in DRAWN and not _samples_once(rule) and samples > SAMPLES_MAX:
+    if rule.is_drawn and not rule.samples_once and samples > SAMPLES_MAX:
         yield f"an object could pass {samples} distances that are drawn; {SAMPLES_MAX} are the most"
-
-
-def _samples_once(rule: SamplingRule) -> bool:
-    """Whether an object passes one distance at most, since another begins behind it."""
-    return (rule.surplus, rule.samples_per_allocation) == ("dropped", "one")
 
 
 def _rounded_bytes_max(layout: Layout, rule: SamplingRule) -> int:
@@ -403,13 +290,14 @@ def _rounded_bytes_max(layout: Layout, rule: SamplingRule) -> int:
 def _problems_of_threads(contract: Contract) -> Iterator[str]:
     """Where each thread has its own place in the nursery, nobody tells where all of it is."""
     rule = contract.sampling
-    if "limit" in contract.observes and (contract.threads > 1 or rule.context_bytes):
-        yield "limit means nothing where threads, or contexts, have their own"
-    for name in ("births", "enabling"):
-        if getattr(rule, name) == "reseeds" and "seed" not in contract.observes:
-            yield f"{name} is reseeds, which nobody can judge without seed in observes"
-    if "set_callback" in contract.actions and (rule.paused != "stopped" or rule.context_bytes):
-        yield "set_callback means nothing where pausing goes on counting, or with context_bytes"
+    if "limit" in contract.observes and contract.threads > 1:
+        yield "limit means nothing where threads have their own"
+    if rule.enabling == "reseeds" and "seed" not in contract.observes:
+        yield "enabling is reseeds, which no oracle can judge without seed in observes"
+    if "tlab" in contract.observes and not rule.counting.shows_local_buffers:
+        yield f"tlab means nothing where counting is by {rule.counting.by}"
+    if "set_callback" in contract.actions and rule.paused != "stopped":
+        yield "set_callback means nothing where pausing goes on counting"
 
 
 def _problems_of_threads_at_once(contract: Contract) -> Iterator[str]:
@@ -436,13 +324,13 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
     rule, observes = contract.sampling, contract.observes
     if rule.distances == "random" and contract.samples and "samples" not in observes:
         yield "distances is random, which nobody can judge without samples in observes"
-    if "offsets" in observes and rule.distances not in DRAWN:
+    if "offsets" in observes and not rule.is_drawn:
         yield f"offsets means nothing where distances is {rule.distances}"
     if "weights" in observes and rule.weights == "none":
         yield "weights is observed, but the rule says nothing of weights"
-    if rule.weights in ("passed", "whole_objects") and rule.distances not in DRAWN:
+    if rule.weights in ("passed", "whole_objects") and not rule.is_drawn:
         yield f"weights means nothing where distances is {rule.distances}"
-    if rule.weights == "since" and not (_samples_once(rule) and rule.is_stated):
+    if rule.weights == "since" and not (rule.samples_once and rule.is_stated):
         yield f"weights is since, which means nothing unless distances are stated: {ONE_DRAW}"
     if rule.estimates != "none" and not rule.is_stated:
         yield f"estimates means nothing where distances is {rule.distances}"
@@ -452,15 +340,6 @@ def _problems_of_estimates(contract: Contract) -> Iterator[str]:
         yield "estimates is weight, but the rule says nothing of weights"
     if "read_profile" in contract.actions and rule.estimates == "none":
         yield "actions lists read_profile, but the rule says nothing of estimates"
-
-
-def _problems_of_blocks(rule: SamplingRule) -> Iterator[str]:
-    """What is freed counts in one way only."""
-    is_net = rule.distances == "period" and rule.crosses == "at" and _samples_once(rule)
-    if rule.frees == "counted" and not is_net:
-        yield f"frees is counted: distances must be period, crosses at, {ONE_DRAW}"
-    if rule.unsampled_bytes < 0:
-        yield f"unsampled_bytes is {rule.unsampled_bytes}; it must be at least 0"
 
 
 def _problems_of_boundaries(contract: Contract) -> Iterator[str]:

@@ -31,6 +31,7 @@ from fuzz.problems import did_you_mean
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import WAYS, Counting
 from fuzz.protocol.observation import Observation
 
 if TYPE_CHECKING:
@@ -119,6 +120,22 @@ def _converter() -> cattrs.Converter:
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_factory(_is_sequence, _sequence)
     converter.register_structure_hook_factory(_is_literal, _literal)
+
+    def way_of(data: object, _: object) -> object:
+        if not isinstance(data, dict):
+            raise _NotOneOfError("must be a JSON object")
+        keys = dict(data)
+        by = keys.pop("by", None)
+        if not isinstance(by, str) or by not in WAYS:
+            like = did_you_mean(by, WAYS) if isinstance(by, str) else ""
+            legal = f"; it must be by one of {', '.join(WAYS)}"
+            raise _NotOneOfError(f"is by {quoted(by)}{like or legal}")
+        return converter.structure(keys, WAYS[by])
+
+    converter.register_structure_hook(Counting, way_of)
+    converter.register_unstructure_hook(
+        Counting, lambda way: {"by": way.by, **converter.unstructure(way)}
+    )
     return converter
 
 
@@ -283,9 +300,21 @@ def observation_from_data(data: object) -> Observation:
     return observation
 
 
+HOW_TO_CONVERT = "convert it with: python -m fuzz.protocol.version_1 FILE"
+"""The end of a message about something of version 1."""
+
+
 def contract_from_data(data: object) -> Contract:
     """A contract. Raises ValueError saying what is wrong with it."""
-    contract = structured(as_object(data), Contract)
+    try:
+        contract = structured(as_object(data), Contract)
+    except ValueError:
+        from fuzz.protocol.version_1 import keys_of_version_1  # Few contracts are wrong.
+
+        if old := keys_of_version_1(data):
+            keys = ", ".join(old)
+            raise ValueError(f"only version 1 has {keys}; {HOW_TO_CONVERT}") from None
+        raise
     check_contract(contract)
     return contract
 

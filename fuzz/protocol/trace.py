@@ -22,7 +22,10 @@ from fuzz.protocol.observation import FIELDS, Observation
 
 T = TypeVar("T")
 
-VERSION = 1
+VERSION = 2
+"""Another one, once what a file or a program of this one states would be read differently."""
+VERSION_OF_DIGESTS = 1
+"""The names of files last longer than a version."""
 ACTIONS_MAX = 1_000_000
 LINE_CHARACTERS_MAX = 2**24
 """As many as a program's answer may have."""
@@ -86,7 +89,9 @@ class Trace:
 def header_from_data(data: object) -> Header:
     """The header of a trace. Raises ValueError saying what is wrong with it."""
     if not isinstance(data, dict) or "gcfuzz" not in data:
-        raise ValueError('the first line must be a header, {"gcfuzz": 1, "target": …}')
+        raise ValueError('the first line must be a header, {"gcfuzz": 2, "target": …}')
+    if data["gcfuzz"] == 1:
+        raise ValueError(f"version 1 is not read any more; {wire.HOW_TO_CONVERT}")
     if data["gcfuzz"] != VERSION:
         version = wire.quoted(data["gcfuzz"])
         raise ValueError(f"version {version} is unknown; this gcfuzz reads version {VERSION}")
@@ -227,7 +232,7 @@ def digest_of(trace: Trace) -> str:
     """Eight hex digits of what is replayed, which how it was found and by which seed is not."""
     import hashlib  # Few sessions find anything.
 
-    header = attrs.evolve(trace.header, found=None, seed=None)
+    header = attrs.evolve(trace.header, found=None, seed=None, gcfuzz=VERSION_OF_DIGESTS)
     replayed = dumps(attrs.evolve(trace, header=header))
     return hashlib.sha256(replayed.encode()).hexdigest()[:DIGEST_LENGTH]
 

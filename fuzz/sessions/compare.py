@@ -24,7 +24,7 @@ from fuzz.engines.engine import reruns
 from fuzz.engines.random import Judge, RandomEngine
 from fuzz.oracles import RerunOracle
 from fuzz.oracles.excluded import excluded_for, field_of
-from fuzz.oracles.oracle import UNPROMISED_CHANCE, unpromised
+from fuzz.oracles.oracle import unpromised
 from fuzz.protocol.actions import Action, BeginThread
 from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract, problem_of_configuration
@@ -243,12 +243,7 @@ def _left_to_chance(contract: Contract, actions: Sequence[Action]) -> Iterator[s
     """The fields in which the same target may answer otherwise the next time."""
     yield from unpromised(contract)
     is_born = any(isinstance(action, BeginThread) for action in actions)
-    if contract.sampling.births == "reseeds" and is_born:
-        yield from (*UNPROMISED_CHANCE, "seed")
-    if contract.sampling.contexts == "told":  # Which bytes a distance is for depends on them.
-        yield from (*UNPROMISED_CHANCE, "buffer", "ended")
-    if contract.buffers is not None and contract.buffers.taken == "anywhere":
-        yield "buffer"
+    yield from contract.sampling.counting.left_to_chance(is_born)
 
 
 def _differ(field: str, then: Observation, now: Observation) -> bool:

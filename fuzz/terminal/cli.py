@@ -25,7 +25,7 @@ from fuzz.files import FAILURES_FOLDER
 from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.terminal.addresses import PathOrAddress, stand_in_at, told
-from fuzz.terminal.streams import Screen, in_columns, lost_output
+from fuzz.terminal.standard_streams import Screen, in_columns, lost_output
 from fuzz.terminal.target_options import (
     PATH,
     OneOf,

@@ -10,7 +10,7 @@ from pathlib import Path
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
 from fuzz.sessions.corpus import PACKAGE
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 SUFFIX = ".md"
 

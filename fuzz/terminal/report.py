@@ -20,7 +20,7 @@ from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
 from fuzz.targets import PROGRAMS, TargetOptions, is_user_class
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 if TYPE_CHECKING:
     from fuzz.sessions.compare import Before

@@ -13,7 +13,7 @@ from fuzz.sessions.compare import Before, contract_changes
 from fuzz.sessions.corpus import Find
 from fuzz.sessions.plan import Plan
 from fuzz.terminal.report import print_find, print_found, print_like
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -26,7 +26,7 @@ from fuzz.targets import INCMINIMARK, PROCESS, REFERENCE, TargetOptions, make_ta
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.targets.references.kin import REFERENCES
 from fuzz.terminal.report import describe_action, describe_configuration, print_failure
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 BUG_COLUMNS = max(map(len, KNOWN_BUGS))
 ORACLE_COLUMNS = len("transparency")

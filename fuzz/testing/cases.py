@@ -33,7 +33,7 @@ from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure
 from fuzz.sessions.worker import reduce_raw, run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 SEED_BYTES = 4
 UNKNOWN = "MODULE:TARGET"

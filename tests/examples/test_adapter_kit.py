@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
-HEADER = '{"gcfuzz": 1, "target": "process", "config": {"nursery_bytes": 64}}'
+HEADER = '{"gcfuzz": 2, "target": "process", "config": {"nursery_bytes": 64}}'
 NODE = '{"do": "allocate_node", "number": 5}'
 COPY = (
     '{"do": "copy_array", "source": 0, "dest": 0, "source_start": %d, "dest_start": 0, '
@@ -75,11 +75,11 @@ def test_further_keys_of_a_header_mean_nothing(program: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "problem"),
     [
-        ('{"gcfuzz": 2, "config": {}}', "version 2 is unknown"),
-        ('{"gcfuzz": 1, "config": {"nursery": 64}}', "config has no setting nursery"),
-        ('{"gcfuzz": 1, "config": {"nursery_bytes": 63}}', "nursery_bytes is 63"),
-        ('{"gcfuzz": 1, "config": {"nursery_bytes": "x"}}', "not a line of JSON"),
-        ('{"gcfuzz": 1, "config": {"large_object_bytes": 300}}', "large_object_bytes is 300"),
+        ('{"gcfuzz": 1, "config": {}}', "version 1 is unknown"),
+        ('{"gcfuzz": 2, "config": {"nursery": 64}}', "config has no setting nursery"),
+        ('{"gcfuzz": 2, "config": {"nursery_bytes": 63}}', "nursery_bytes is 63"),
+        ('{"gcfuzz": 2, "config": {"nursery_bytes": "x"}}', "not a line of JSON"),
+        ('{"gcfuzz": 2, "config": {"large_object_bytes": 300}}', "large_object_bytes is 300"),
     ],
 )
 def test_a_header_that_is_illegal_is_refused(program: Path, header: str, problem: str) -> None:

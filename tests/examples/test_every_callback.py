@@ -17,7 +17,7 @@ from fuzz.protocol.actions import ACTIONS
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
-HEADER = '{"gcfuzz": 1, "target": "process"}'
+HEADER = '{"gcfuzz": 2, "target": "process"}'
 STRING = '{"do": "allocate_string", "length": 7}'
 ARRAY = '{"do": "allocate_array", "length": 3}'
 NODE = '{"do": "allocate_node", "number": 5}'

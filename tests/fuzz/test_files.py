@@ -14,7 +14,7 @@ from fuzz.problems import BadInputError
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, BAD_INPUT = 0, 2
-TRACE = """{"gcfuzz": 1, "target": "reference"}
+TRACE = """{"gcfuzz": 2, "target": "reference"}
 {"do": "enable_sampling", "period_bytes": 8}
 {"do": "allocate_node", "number": 0}
 """
@@ -87,7 +87,7 @@ def test_a_device_is_bad_input(command: list[str], complaint: Complaint) -> None
 
 @each_reader
 def test_a_line_of_a_gigabyte_is_bad_input(command: list[str], complaint: Complaint) -> None:
-    Path("large.jsonl").write_text('{"gcfuzz": 1')
+    Path("large.jsonl").write_text('{"gcfuzz": 2')
     os.truncate("large.jsonl", 2**30)
     assert "has more than" in complaint(command, "large.jsonl")
 

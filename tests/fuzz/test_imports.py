@@ -17,6 +17,7 @@ import pytest
 
 import fuzz
 import gcmodel
+from fuzz.protocol.counting import WAYS
 
 SOURCES = {
     ".".join((package.__name__, *path.relative_to(folder).with_suffix("").parts)): path
@@ -37,9 +38,11 @@ HARNESS = {
     "fuzz.plain": "",
     "fuzz.problems": "",
     "fuzz.version": "",
-    "fuzz.protocol": "files problems",
+    "fuzz.protocol": "files problems protocol.counting",
+    "fuzz.protocol.counting": "problems protocol",
     "fuzz.mutator": "protocol",
-    "fuzz.oracles": "mutator protocol",
+    "fuzz.oracles": "mutator oracles.counting protocol",
+    "fuzz.oracles.counting": "protocol protocol.counting",
     "fuzz.drawing": "mutator oracles problems protocol",
     "fuzz.engines": "cancellation drawing oracles protocol run",
     "fuzz.targets": "problems protocol plain "
@@ -47,16 +50,16 @@ HARNESS = {
     "targets.ocaml targets.process targets.python_profilers targets.references "
     "targets.v8",
     "fuzz.targets.process": "cancellation problems protocol",
-    "fuzz.targets.allocators": "problems protocol targets.process",
+    "fuzz.targets.allocators": "problems protocol protocol.counting targets.process",
     "fuzz.targets.incminimark": "problems",
-    "fuzz.targets.hotspot": "problems protocol targets.process",
-    "fuzz.targets.dotnet": "problems protocol targets.process",
-    "fuzz.targets.ocaml": "problems protocol targets.process",
-    "fuzz.targets.python_profilers": "problems protocol targets.process",
-    "fuzz.targets.go": "problems protocol targets.process",
+    "fuzz.targets.hotspot": "problems protocol protocol.counting targets.process",
+    "fuzz.targets.dotnet": "problems protocol protocol.counting targets.process",
+    "fuzz.targets.ocaml": "problems protocol protocol.counting targets.process",
+    "fuzz.targets.python_profilers": "problems protocol protocol.counting targets.process",
+    "fuzz.targets.go": "problems protocol protocol.counting targets.process",
     "fuzz.targets.v8": "problems",
     "fuzz.targets.bugs": "",
-    "fuzz.targets.references": "problems protocol targets.bugs",
+    "fuzz.targets.references": "problems protocol protocol.counting targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "
     "targets targets.bugs targets.process targets.references version words",
     "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
@@ -77,6 +80,8 @@ REFERENCE = {
     "gcmodel.workloads": "collector",
 }
 """The same of the reference."""
+FOR_TYPES_ONLY = ("fuzz.protocol.counting", "fuzz.protocol")
+"""A way to count is a part of the contract, and says what is wrong with the whole."""
 IMPORT_GCMODEL = {"fuzz.targets.bugs", "fuzz.targets.references", "fuzz.profiling"}
 """Only the references, their bugs, and what profiles, which judges nothing."""
 MAY_IMPORT = {
@@ -90,13 +95,19 @@ TWO_MEANINGS = {
     "heap": {"fuzz.oracles.heap", "gcmodel.collector.heap"},
     "major": {"fuzz.oracles.major", "gcmodel.collector.major"},
     "arenas": {"fuzz.oracles.arenas", "gcmodel.collector.arenas"},
-    "distances": {"fuzz.oracles.distances", "gcmodel.sampling.distances"},
+    "distances": {"fuzz.oracles.counting.distances", "gcmodel.sampling.distances"},
     **{
-        generator: {"fuzz.oracles.distances", "gcmodel.sampling.distances"}
+        generator: {"fuzz.oracles.counting.distances", "gcmodel.sampling.distances"}
         for generator in (
             *("Distances", "Geometric", "Dotnet", "DotnetDocument", "Jemalloc", "Gperftools"),
             *("Tcmalloc", "Hotspot"),
         )
+    },
+    # What a contract states of a way to count bytes, and the clock that counts so.
+    **{by: {f"fuzz.protocol.counting.{by}", f"fuzz.oracles.counting.{by}"} for by in WAYS},
+    "contexts": {
+        *("fuzz.protocol.counting.contexts", "fuzz.oracles.counting.contexts"),
+        "gcmodel.sampling.contexts",
     },
     # What the reference says, and what any target says of the same.
     "Report": {"fuzz.protocol.observation", "gcmodel.memory.events"},
@@ -192,9 +203,13 @@ def test_a_room_imports_what_the_table_says_and_nothing_else(room: str) -> None:
 
 def test_between_two_rooms_arrows_go_one_way() -> None:
     sorter = TopologicalSorter({room: set[str]() for room in MAY_IMPORT})
-    for start, to in arrows():
+    for start, to in arrows() - {FOR_TYPES_ONLY}:
         sorter.add(start, to)
     assert set(sorter.static_order()) == MAY_IMPORT.keys()
+
+
+def test_the_ways_to_count_need_a_contract_for_types_only() -> None:
+    assert "fuzz.protocol.contract" not in loaded_by("import fuzz.protocol.counting")
 
 
 def test_each_room_says_what_lives_there() -> None:
@@ -267,7 +282,7 @@ def test_what_is_begun_often_loads_nothing_that_it_does_not_need(
     begun: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unmeasured: dict[str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    Path("trace.jsonl").write_text('{"gcfuzz": 2, "target": "reference"}\n')
     statement, needless = NEEDLESS[begun]
     loaded = loaded_by(statement, unmeasured)
     assert "fuzz" in loaded

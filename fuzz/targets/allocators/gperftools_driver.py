@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.counting import Bytes, LazySeeds
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.gperftools_library import (
@@ -141,7 +142,7 @@ def contract_as_built(settings: Mapping[str, int], addresses: Sequence[int]) -> 
             paused="placeholders",
             initial_period_bytes=settings["period_bytes"],
             first_bytes=(PLACEHOLDER_BYTES, *[None] * (len(seeds) - 1)) if is_fresh else (),
-            reseeds=tuple(addresses) if is_fresh else (),
+            counting=LazySeeds(tuple(addresses)) if is_fresh else Bytes(),
         ),
         settings=SETTINGS,
         actions=ACTIONS,
@@ -155,7 +156,7 @@ def contract_as_documented(as_built: Contract) -> Contract:
     Each byte that is asked for is sampled with the same probability (the comment on `Sampler` in
     src/sampler.h), which is what pprof takes for granted; and that from the first byte on.
     """
-    promised = attrs.evolve(as_built.sampling, counts="requested", first_bytes=(), reseeds=())
+    promised = attrs.evolve(as_built.sampling, counts="requested", first_bytes=(), counting=Bytes())
     return attrs.evolve(as_built, sampling=promised)
 
 

@@ -29,6 +29,7 @@ from fuzz.protocol.contract import (
     Setting,
     chosen_settings,
 )
+from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import Observation
 from fuzz.targets.dotnet import AS_DOCUMENTED, DOTNET
 from fuzz.targets.dotnet.runtime import ENDED, Ask, MutatorAnswer, MutatorThread, Runtime, end_like
@@ -82,9 +83,7 @@ def contract_under(version: str, seeds: tuple[int, ...]) -> Contract:
             period_bytes=Range(PERIOD_BYTES, PERIOD_BYTES),
             surplus="dropped",
             samples_per_allocation="one",
-            context_bytes=CONTEXT_BYTES,
-            contexts="told",
-            outside="in_turn",
+            counting=Contexts(CONTEXT_BYTES, sizes="reported", outside="in_turn"),
             disabling=("drop",),
             enabling="keeps",
             distances="dotnet",

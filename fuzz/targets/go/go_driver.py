@@ -24,6 +24,7 @@ from fuzz.protocol.contract import (
     chosen_settings,
     layout_of_blocks,
 )
+from fuzz.protocol.counting import ProfileRate
 from fuzz.protocol.observation import Observation
 from fuzz.targets.go import AS_DOCUMENTED, GO
 from fuzz.targets.go.go_mutator import GoAnswer, GoAsk, GoMutator
@@ -74,9 +75,11 @@ def contract_under(mutator: GoMutator, period_bytes: int, state: int) -> Contrac
             samples_per_allocation="one",
             disabling=("drop",),
             enabling="keeps",
-            new_period="samples" if is_new else "waits",
-            certain_period_bytes=0 if is_new else 1,
-            spent_numbers=mutator.spent_numbers,
+            counting=ProfileRate(
+                new_period="samples" if is_new else "waits",
+                certain_period_bytes=0 if is_new else 1,
+                spent_numbers=mutator.spent_numbers,
+            ),
             estimates="present_probability",
             distances="go_1_19" if mutator.is_wide else "go",
             seeds=(state,),

@@ -22,15 +22,8 @@ import attrs
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of
-from fuzz.protocol.contract import (
-    Buffers,
-    Contract,
-    Layout,
-    Range,
-    SamplingRule,
-    Setting,
-    chosen_settings,
-)
+from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule, Setting, chosen_settings
+from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.collectors import (
     ARRAY,
@@ -113,14 +106,11 @@ def contract_under(
             disabling=("drop",),
             pinning="allowed",
             enabling="keeps",
-            births="reseeds",
-            resting_period_bytes=RESTING_PERIOD_BYTES,
+            counting=buffers,
             distances="hotspot",
-            generators="shared",
             seeds=(chosen["sampler_seed"],) * threads,
             first_bytes=(chosen["first_bytes"],) * threads,
         ),
-        buffers=buffers,
     )
 
 
@@ -379,6 +369,9 @@ class HotspotTarget:
             and layout.cost("string", self._callback_length, False)[0],
             charges="ahead" if self._samplers.charges_ahead else "allocated",
             taken="in order" if self._is_serial else "anywhere",
+            generators="shared",
+            births="reseeds",
+            resting_period_bytes=RESTING_PERIOD_BYTES,
         )
 
     def perform(self, action: Action) -> Observation:

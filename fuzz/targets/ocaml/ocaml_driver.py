@@ -23,6 +23,7 @@ from fuzz.protocol.contract import (
     Setting,
     chosen_settings,
 )
+from fuzz.protocol.counting import Streams
 from fuzz.protocol.observation import Observation
 from fuzz.targets.ocaml.ocaml_command import OCAML
 from fuzz.targets.process.asked_process import AskedProcess
@@ -61,11 +62,10 @@ def contract_under(version: str, minor_heap_words: int, seed: int) -> Contract:
         observes=OBSERVES,
         sampling=SamplingRule(
             period_bytes=PERIODS,
-            unit_bytes=WORD_BYTES,
             crosses="at",
-            streams="places",
-            postponed=("string", "array"),
-            renewed_by=("collections", "callbacks"),
+            counting=Streams(
+                postponed=("string", "array"), renewed_by=("collections", "callbacks")
+            ),
             disabling=("drop",),
             distances="ocaml",
             seeds=(seed,),

@@ -25,7 +25,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import MEMORY, Observation
 from fuzz.protocol.target import FullTarget
-from fuzz.protocol.trace import EarlierTrace
+from fuzz.protocol.trace import VERSION, EarlierTrace
 from fuzz.targets.process.conversation import BrokenConversationError, Conversation, NotStartedError
 
 ERROR_MAX = 200
@@ -102,7 +102,7 @@ class ProcessTarget(FullTarget):
         self._is_batch = False
 
     def _begin_trace(self, configuration: Mapping[str, int]) -> None:
-        header = {"gcfuzz": 1, "target": self.name, "config": dict(configuration)}
+        header = {"gcfuzz": VERSION, "target": self.name, "config": dict(configuration)}
         self._header = lines.to_line(header)
         self._configuration = configuration
         settings = self._default.settings if self._default else ()

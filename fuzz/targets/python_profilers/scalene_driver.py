@@ -19,6 +19,7 @@ import attrs
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.counting import NetBytes
 from fuzz.targets.process.serve import serve
 from fuzz.targets.process.user_programs import said_by
 from fuzz.targets.python_profilers.profiler_target import (
@@ -58,8 +59,7 @@ def contract_as_built(period_bytes: int, version: str) -> Contract:
             surplus="dropped",
             samples_per_allocation="one",
             weights="since",
-            frees="counted",
-            unsampled_bytes=MARK_BYTES,
+            counting=NetBytes(unsampled_bytes=MARK_BYTES),
             initial_period_bytes=period_bytes,
         ),
         settings=SETTINGS,

@@ -14,6 +14,7 @@ import attrs
 from typing_extensions import override
 
 from fuzz.protocol.contract import Contract, Promise, Range, SamplingRule, Setting
+from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
 from gcmodel import Configuration
@@ -62,7 +63,7 @@ class DotnetDocumentTarget(ReferenceTarget):
             super().rule_of(chosen),
             surplus="dropped",
             samples_per_allocation="one",
-            context_bytes=chosen["context_bytes"],
+            counting=Contexts(chosen["context_bytes"]),
             distances="dotnet_document",
             seeds=self._seeds(chosen),
         )
@@ -85,7 +86,10 @@ class DotnetTarget(DotnetDocumentTarget):
     @override
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
         return attrs.evolve(
-            super().rule_of(chosen), enabling="keeps", outside="in_turn", distances="dotnet"
+            super().rule_of(chosen),
+            counting=Contexts(chosen["context_bytes"], outside="in_turn"),
+            enabling="keeps",
+            distances="dotnet",
         )
 
     @override

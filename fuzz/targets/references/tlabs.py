@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Buffers, Contract, Range, SamplingRule, Setting
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
+from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import CARRY_OUT, SETTINGS, ReferenceTarget
 from gcmodel import Configuration, Heap, TlabSizes
@@ -88,12 +89,7 @@ class TlabTarget(ReferenceTarget):
             contract.layout, object_bytes_max=eden_bytes - 1, nonmovable="ignored"
         )
         return attrs.evolve(
-            contract,
-            layout=layout,
-            observes=OBSERVES,
-            pins_max=0,
-            promises=("memory",),
-            buffers=Buffers(charges=self.charges, taken="in order", **_sizes(chosen)),
+            contract, layout=layout, observes=OBSERVES, pins_max=0, promises=("memory",)
         )
 
     @override
@@ -107,7 +103,13 @@ class TlabTarget(ReferenceTarget):
             disabling=("drop",),
             enabling="keeps",
             distances="hotspot",
-            generators="shared",
+            counting=Buffers(
+                charges=self.charges,
+                taken="in order",
+                generators="shared",
+                births="draws",
+                **_sizes(chosen),
+            ),
             seeds=(chosen["sampler_seed"],) * threads,
             first_bytes=(chosen["first_bytes"],) * threads,
         )

@@ -37,6 +37,7 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import MAJOR_STATES
 from fuzz.protocol.target import Target
 from fuzz.run import ProbeReached, Reaching, Run
@@ -402,7 +403,7 @@ def test_what_a_setting_makes_possible_can_be_reached(reference: Target) -> None
         ("object_larger_than_period", {"period_bytes": Range(2**20, 2**21, 8)}),
         ("several_samples_in_nursery", {"periods": (64, 128)}),
         ("several_samples_outside", {"samples_per_allocation": "one"}),
-        ("minor_collection_then_sample", {"outside": "in_turn"}),
+        ("minor_collection_then_sample", {"counting": Contexts(64, outside="in_turn")}),
         ("pinned_while_sampling", {"pinning": "excluded"}),
         ("unpin_while_marking_and_sampling", {"pinning": "excluded"}),
     ],

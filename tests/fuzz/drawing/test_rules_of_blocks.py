@@ -29,6 +29,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, KindLayout, Range
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import Contexts, NetBytes
 
 TRACES = 60
 ACTIONS_EACH = 200
@@ -229,7 +230,10 @@ def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
 def test_sizes_lean_on_each_boundary_with_the_header(
     blocks: Contract, boundary: str, more: int
 ) -> None:
-    rule = {"unsampled_bytes": 1000 * (boundary == "unsampled_bytes")}
+    net = {"distances": "period", "surplus": "dropped", "crosses": "at", "first_bytes": ()}
+    is_net = boundary == "unsampled_bytes"
+    counting = NetBytes(unsampled_bytes=1000)
+    rule = {**net, "samples_per_allocation": "one", "counting": counting} if is_net else {}
     classes = (500, 1000, 2000) if boundary == "size_classes" else ()
     contract = attrs.evolve(
         blocks,
@@ -325,7 +329,7 @@ def collector(contract: Contract) -> Contract:
         surplus="dropped",
         samples_per_allocation="one",
         distances="dotnet_document",
-        context_bytes=64,
+        counting=Contexts(64),
         seeds=(1, 2, 3),
     )
     return attrs.evolve(contract.without({"set_callback"}), sampling=rule)
@@ -376,7 +380,7 @@ def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Co
 def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) -> None:
     kinds = {**collector.layout.kinds, "string": KindLayout(4, 0, 1)}
     layout = attrs.evolve(collector.layout, kinds=kinds, large_object_bytes=1000)
-    rule = attrs.evolve(collector.sampling, context_bytes=1000)
+    rule = attrs.evolve(collector.sampling, counting=Contexts(1000))
     collector = attrs.evolve(collector, layout=layout, sampling=rule)
     situation = Situation(collector, Bench(collector))
     for thread, used_bytes in enumerate((896, 800, 696)):

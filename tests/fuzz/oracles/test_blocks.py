@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
-from fuzz.oracles.distances import distances_of
+from fuzz.oracles.counting.distances import distances_of
 from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
 from fuzz.protocol.actions import (
     Action,
@@ -24,6 +24,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import NetBytes
 from fuzz.protocol.observation import Observation
 
 PERIOD = 100
@@ -439,7 +440,7 @@ NET: dict[str, Any] = {
     "first_bytes": (),
     "counts": "requested",
     "weights": "since",
-    "frees": "counted",
+    "counting": NetBytes(),
 }
 
 
@@ -478,7 +479,7 @@ def test_a_sample_of_what_is_freed_too_early_is_wrong(net: Judge) -> None:
 
 
 def test_a_block_of_the_size_that_is_not_sampled_ends_a_distance(blocks: Contract) -> None:
-    judge = Judge(blocks, **NET, unsampled_bytes=130)
+    judge = Judge(blocks, **{**NET, "counting": NetBytes(unsampled_bytes=130)})
     judge.hear(Malloc(40))
     judge.hear(Malloc(130))
     assert judge.until() == PERIOD

@@ -1,36 +1,55 @@
 """A thread's clock: every rule that a contract can state, byte by byte, and in contexts."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.oracles.clock import UNTOLD, Clock, ExpectedSample, Place, StreamsClock, new_clocks
-from fuzz.oracles.distances import distances_of
-from fuzz.protocol.contract import Range, SamplingRule
+from fuzz.oracles.counting import clocks_of
+from fuzz.oracles.counting.clock import Clock
+from fuzz.oracles.counting.distances import distances_of
+from fuzz.oracles.counting.expected import ALIKE, ExpectedSample, Place, Request
+from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, ProfileRate, Streams
 from fuzz.protocol.observation import Observation
 
 PERIOD = 100
 DRAWS = (128, 169, 145, 81, 22)
 """What System.Random(0) draws for a period of 100 bytes."""
 ONE = {"surplus": "dropped", "samples_per_allocation": "one"}
-CONTEXT = {"context_bytes": 64, "distances": "dotnet_document", **ONE}
+CONTEXT = {"counting": Contexts(64), "distances": "dotnet_document", **ONE}
 
 
 def rule_of(**fields: Any) -> SamplingRule:  # noqa: ANN401 - any of its fields
     return SamplingRule(Range(1, 2**40), **fields)
 
 
+def clocks_by(rule: SamplingRule) -> Sequence[Clock]:
+    layout = Layout({"node": KindLayout(1, 32)}, 2**20, 1, 2**20)
+    return clocks_of(Contract(2**20, layout, (), (), rule))
+
+
 def clock_of(period_bytes: int = PERIOD, **fields: Any) -> Clock:  # noqa: ANN401
-    clock = new_clocks(rule_of(**fields))[0]
+    clock = clocks_by(rule_of(**fields))[0]
     clock.start(period_bytes)
     return clock
 
 
 def offsets(hits: Sequence[ExpectedSample]) -> list[int]:
     return [hit.offset for hit in hits]
+
+
+def allocate(
+    clock: Clock,
+    size_bytes: int,
+    outside: bool,
+    period_bytes: int | None,
+    answer: Observation | None = None,
+) -> Sequence[ExpectedSample]:
+    minors = answer.minors if answer else 0
+    return clock.allocated(Request(size_bytes, outside, "node", minors, period_bytes), answer)
 
 
 # When a sample is due.
@@ -87,7 +106,7 @@ def test_an_allocation_that_takes_one_sample_takes_the_first() -> None:
 def test_distances_that_are_all_alike_are_passed_without_counting_them() -> None:
     clock = clock_of(1)
     hits = clock.count(2**60, 1)
-    assert (len(hits), hits[0], len(hits[:1])) == (2**60 - 1, UNTOLD, 1)
+    assert (len(hits), hits[0], len(hits[:1])) == (2**60 - 1, ALIKE, 1)
 
 
 def test_what_is_taken_back_is_counted_again() -> None:
@@ -102,7 +121,7 @@ def test_what_is_taken_back_is_counted_again() -> None:
 
 @pytest.mark.parametrize("thread", [0, 1])
 def test_each_thread_draws_from_its_own_seed(thread: int) -> None:
-    clock = new_clocks(rule_of(distances="jemalloc", seeds=(5, 6)))[thread]
+    clock = clocks_by(rule_of(distances="jemalloc", seeds=(5, 6)))[thread]
     clock.start(PERIOD)
     assert clock.until_bytes == distances_of("jemalloc", 5 + thread).draw(PERIOD)
 
@@ -116,7 +135,7 @@ def test_the_first_distance_may_be_none_that_is_drawn() -> None:
 
 @pytest.mark.parametrize("thread", [0, 1])
 def test_some_threads_may_draw_their_first_distance(thread: int) -> None:
-    clock = new_clocks(rule_of(distances="jemalloc", seeds=(5, 5), first_bytes=(7, None)))[thread]
+    clock = clocks_by(rule_of(distances="jemalloc", seeds=(5, 5), first_bytes=(7, None)))[thread]
     clock.start(PERIOD)
     assert clock.until_bytes == (7, distances_of("jemalloc", 5).draw(PERIOD))[thread]
 
@@ -142,27 +161,37 @@ def test_the_present_distance_stays_when_the_period_changes() -> None:
 
 
 def test_another_period_may_have_the_next_allocation_sampled() -> None:
-    rule = {"new_period": "samples", "enabling": "keeps", "initial_period_bytes": PERIOD}
+    counting = ProfileRate(new_period="samples")
+    rule = {"counting": counting, "enabling": "keeps", "initial_period_bytes": PERIOD}
     clock = clock_of(PERIOD, distances="go", seeds=(1,), **rule, **ONE)
-    taken = [len(clock.allocate(1, True, period)) for period in (PERIOD, 7, None, None, 7)]
+    taken = [len(allocate(clock, 1, True, period)) for period in (PERIOD, 7, None, None, 7)]
     assert taken == [0, 1, 1, 0, 1]
 
 
 def test_while_a_period_is_certain_each_allocation_is_sampled() -> None:
-    rule = {"certain_period_bytes": 1, "enabling": "keeps", "initial_period_bytes": 10**6}
+    counting = ProfileRate(certain_period_bytes=1)
+    rule = {"counting": counting, "enabling": "keeps", "initial_period_bytes": 10**6}
     clock = clock_of(10**6, distances="go", seeds=(1,), **rule, **ONE)
-    taken = [len(clock.allocate(1, True, period)) for period in (10**6, 1, 1)]
+    taken = [len(allocate(clock, 1, True, period)) for period in (10**6, 1, 1)]
     assert taken == [0, 1, 1]
 
 
 def test_numbers_that_are_spent_are_not_drawn_from() -> None:
-    clock = clock_of(PERIOD, distances="go", seeds=(1,), spent_numbers=2, **ONE)
+    clock = clock_of(
+        PERIOD, distances="go", seeds=(1,), counting=ProfileRate(spent_numbers=2), **ONE
+    )
     clock.count(10**6, PERIOD)
     distances = distances_of("go", 1)
     assert clock.until_bytes == [distances.draw(PERIOD) for _ in range(4)][3]
 
 
-RESEEDED = {"distances": "gperftools", "seeds": (1,), "first_bytes": (10,), "reseeds": (9,), **ONE}
+RESEEDED = {
+    "distances": "gperftools",
+    "seeds": (1,),
+    "first_bytes": (10,),
+    "counting": LazySeeds((9,)),
+    **ONE,
+}
 
 
 def test_when_a_sample_is_due_first_another_generator_decides() -> None:
@@ -179,6 +208,14 @@ def test_the_other_generator_may_decide_against_the_first_sample() -> None:
     clock = clock_of(**RESEEDED)
     assert not clock.count(11, PERIOD)
     assert clock.until_bytes == distance - 11
+
+
+def test_where_an_allocation_takes_all_samples_all_are_of_the_other_generator() -> None:
+    drawn = distances_of("gperftools", 9)
+    assert [drawn.draw(PERIOD) for _ in range(4)] == [25, 210, 4, 93]
+    clock = clock_of(**{**RESEEDED, "surplus": "carried", "samples_per_allocation": "all"})
+    assert offsets(clock.count(300, PERIOD)) == [25, 25 + 210, 25 + 210 + 4]
+    assert clock.until_bytes == 25 + 210 + 4 + 93 - 300
 
 
 def test_only_the_first_sample_that_is_due_is_decided_anew() -> None:
@@ -255,7 +292,7 @@ rules_before_one_byte = st.builds(
 
 @given(rules | rules_before_one_byte, sizes)
 def test_a_clock_agrees_with_looking_at_each_byte(rule: SamplingRule, sizes: list[int]) -> None:
-    clock = new_clocks(rule)[0]
+    clock = clocks_by(rule)[0]
     clock.start(PERIOD)
     assert [offsets(clock.count(size, PERIOD)) for size in sizes] == byte_by_byte(rule, sizes)
 
@@ -263,16 +300,22 @@ def test_a_clock_agrees_with_looking_at_each_byte(rule: SamplingRule, sizes: lis
 # Allocation contexts.
 
 
+def with_room(clock: Clock, room_bytes: int, until_bytes: int) -> Clock:
+    """The clock when an object has left that much of a context, this far from a sample."""
+    size_bytes = max(64 - room_bytes, 1)
+    allocate(clock, size_bytes, False, None, Observation(buffer=size_bytes + room_bytes))
+    clock.until_bytes = until_bytes
+    return clock
+
+
 def context_of(room_bytes: int, until_bytes: int) -> Clock:
     """With that much room, so far from a sample; what is drawn next are DRAWS."""
-    clock = clock_of(first_bytes=(until_bytes,), **CONTEXT)
-    clock.room_bytes = room_bytes
-    return clock
+    return with_room(clock_of(first_bytes=(0,), **CONTEXT), room_bytes, until_bytes)
 
 
 def judged(clock: Clock, size_bytes: int) -> tuple[list[int], int, int]:
     """The offsets of an object's samples, the room, and the bytes until the next sample."""
-    hits = clock.allocate(size_bytes, False, PERIOD)
+    hits = allocate(clock, size_bytes, False, PERIOD)
     return offsets(hits), clock.room_bytes, clock.until_bytes
 
 
@@ -311,15 +354,15 @@ def test_a_new_context_is_as_large_as_an_object_that_is_larger() -> None:
 
 def test_an_object_outside_is_judged_by_a_distance_of_its_own() -> None:
     clock = context_of(40, 24)
-    assert offsets(clock.allocate(DRAWS[0] + 1, True, PERIOD)) == [DRAWS[0]]
-    assert offsets(clock.allocate(DRAWS[1], True, PERIOD)) == []
+    assert offsets(allocate(clock, DRAWS[0] + 1, True, PERIOD)) == [DRAWS[0]]
+    assert offsets(allocate(clock, DRAWS[1], True, PERIOD)) == []
     assert (clock.room_bytes, clock.until_bytes) == (40, 24)
 
 
 def test_while_sampling_is_off_contexts_go_on_and_nothing_is_drawn() -> None:
     clock = context_of(40, 24)
-    assert not clock.allocate(24, False, None)
-    assert not clock.allocate(24, False, None)
+    assert not allocate(clock, 24, False, None)
+    assert not allocate(clock, 24, False, None)
     assert clock.room_bytes == 64 - 24
     clock.start(PERIOD)
     assert clock.until_bytes == DRAWS[0]
@@ -327,18 +370,18 @@ def test_while_sampling_is_off_contexts_go_on_and_nothing_is_drawn() -> None:
 
 # Contexts as .NET 10 ships them; the distances are the same here.
 
-SHIPPED = {**CONTEXT, "enabling": "keeps", "outside": "in_turn"}
+SHIPPED = {**CONTEXT, "counting": Contexts(64, outside="in_turn"), "enabling": "keeps"}
+REPORTED = Contexts(64, sizes="reported", outside="in_turn")
 
 
-def shipped_of(room_bytes: int, until_bytes: int, **fields: str) -> Clock:
-    clock = new_clocks(rule_of(**{**SHIPPED, **fields}))[0]
-    clock.room_bytes, clock.until_bytes = room_bytes, until_bytes
-    return clock
+def shipped_of(room_bytes: int, until_bytes: int, **fields: Any) -> Clock:  # noqa: ANN401
+    clock = clocks_by(rule_of(**{**SHIPPED, **fields}))[0]
+    return with_room(clock, room_bytes, until_bytes)
 
 
 def test_enabling_draws_nothing_and_what_is_left_of_the_context_goes_unsampled() -> None:
     clock = shipped_of(0, 0)
-    assert not clock.allocate(24, False, None)
+    assert not allocate(clock, 24, False, None)
     clock.start(PERIOD)
     assert judged(clock, 40) == ([], 0, 0)
     assert judged(clock, DRAWS[0] + 1) == ([DRAWS[0]], 0, DRAWS[1])
@@ -346,10 +389,10 @@ def test_enabling_draws_nothing_and_what_is_left_of_the_context_goes_unsampled()
 
 def test_what_was_drawn_outlives_sampling_unless_it_is_passed() -> None:
     clock = shipped_of(40, 20)
-    clock.allocate(16, False, None)
+    allocate(clock, 16, False, None)
     assert judged(clock, 8) == ([4], 16, DRAWS[0])
     clock = shipped_of(40, 20)
-    clock.allocate(24, False, None)
+    allocate(clock, 24, False, None)
     assert judged(clock, 16)[0] == []
 
 
@@ -362,33 +405,30 @@ def test_an_object_outside_is_judged_by_what_its_context_had_left(
     until_bytes: int, hits: list[int], drawn: int
 ) -> None:
     clock = shipped_of(40, until_bytes)
-    assert offsets(clock.allocate(40 + DRAWS[0], True, PERIOD)) == hits
+    assert offsets(allocate(clock, 40 + DRAWS[0], True, PERIOD)) == hits
     assert (clock.room_bytes, clock.until_bytes) == (40, DRAWS[drawn - 1])
 
 
 def test_an_object_outside_that_would_have_fit_draws_for_the_context_alone() -> None:
     clock = shipped_of(40, 40)
-    assert not clock.allocate(40, True, PERIOD)
+    assert not allocate(clock, 40, True, PERIOD)
     assert (clock.room_bytes, clock.until_bytes) == (40, DRAWS[0])
 
 
-def test_how_large_a_context_is_may_be_told() -> None:
-    clock = shipped_of(16, 16, contexts="told")
-    clock.hear(Observation(buffer=4096))
-    clock.allocate(24, False, PERIOD)
+def test_how_large_a_context_is_may_be_reported() -> None:
+    clock = shipped_of(16, 16, counting=REPORTED)
+    allocate(clock, 24, False, PERIOD, Observation(buffer=4096))
     assert (clock.room_bytes, clock.place) == (4072, Place("new buffer", 0, 0, None))
-    clock.hear(Observation())
-    clock.allocate(16, False, PERIOD)
+    allocate(clock, 16, False, PERIOD, Observation())
     assert (clock.room_bytes, clock.place) == (4056, Place("buffer", 24, 0, None))
-    clock.hear(Observation(minors=1))
-    clock.allocate(10_000, True, PERIOD)
-    assert (clock.room_bytes, clock.place) == (4056, Place("outside", None, 1, None))
+    allocate(clock, 10_000, True, PERIOD, Observation())
+    assert (clock.room_bytes, clock.place) == (4056, Place("outside", None, 0, None))
 
 
 def test_of_a_context_that_had_ended_before_an_allocation_nothing_was_left() -> None:
-    clock = shipped_of(4096, 8, contexts="told")
-    clock.hear(Observation(ended=True, buffer=8192))
-    assert offsets(clock.allocate(DRAWS[0] + 1, False, PERIOD)) == [DRAWS[0]]
+    clock = shipped_of(4096, 8, counting=REPORTED)
+    answer = Observation(ended=True, buffer=8192)
+    assert offsets(allocate(clock, DRAWS[0] + 1, False, PERIOD, answer)) == [DRAWS[0]]
     assert clock.place == Place("new buffer", 0, 0, None)
 
 
@@ -422,15 +462,15 @@ def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]
 def test_a_clock_in_contexts_agrees_with_looking_at_each_byte(
     sizes: list[int], context_bytes: int
 ) -> None:
-    clock = clock_of(**{**CONTEXT, "context_bytes": context_bytes})
-    found = [offsets(clock.allocate(size, False, PERIOD)) for size in sizes]
+    clock = clock_of(**{**CONTEXT, "counting": Contexts(context_bytes)})
+    found = [offsets(allocate(clock, size, False, PERIOD)) for size in sizes]
     assert found == context_byte_by_byte(sizes, context_bytes)
 
 
 @pytest.mark.parametrize("context_bytes", [32, 64, 1000])
 def test_however_long_contexts_are_an_object_is_sampled_as_often(context_bytes: int) -> None:
-    clock = clock_of(**{**CONTEXT, "context_bytes": context_bytes, "seeds": (1,)})
-    sampled = sum(len(clock.allocate(24, False, PERIOD)) for _ in range(20_000))
+    clock = clock_of(**{**CONTEXT, "counting": Contexts(context_bytes), "seeds": (1,)})
+    sampled = sum(len(allocate(clock, 24, False, PERIOD)) for _ in range(20_000))
     chance = 1 - (1 - 1 / PERIOD) ** 24
     # Five standard deviations.
     assert abs(sampled - 20_000 * chance) < 5 * (20_000 * chance * (1 - chance)) ** 0.5
@@ -441,11 +481,11 @@ def test_however_long_contexts_are_an_object_is_sampled_as_often(context_bytes: 
 
 @pytest.mark.parametrize(("births", "seed"), [("reseeds", 77), ("draws", 5)])
 def test_a_thread_that_begins_draws_and_may_reseed_what_all_draw_from(
-    births: str, seed: int
+    births: Literal["reseeds", "draws"], seed: int
 ) -> None:
-    of_two = {"seeds": (5, 5), "first_bytes": (10, 10), "generators": "shared"}
-    rule = rule_of(distances="hotspot", enabling="keeps", births=births, **of_two, **ONE)
-    old, new = new_clocks(rule)
+    counting = Buffers(64, 64, 16, 8, 8, "allocated", generators="shared", births=births)
+    of_two = {"seeds": (5, 5), "first_bytes": (10, 10), "counting": counting}
+    old, new = clocks_by(rule_of(distances="hotspot", enabling="keeps", **of_two, **ONE))
     new.begin_thread(77, PERIOD)
     drawn = distances_of("hotspot", seed)
     assert new.until_bytes == drawn.draw(PERIOD)
@@ -458,27 +498,22 @@ def test_a_thread_that_begins_draws_and_may_reseed_what_all_draw_from(
 OF_RUNTIME = "string"
 STREAMED = {
     "crosses": "at",
-    "unit_bytes": 8,
-    "streams": "places",
-    "postponed": (OF_RUNTIME,),
-    "renewed_by": ("collections", "callbacks"),
+    "counting": Streams((OF_RUNTIME,), renewed_by=("collections", "callbacks")),
     "distances": "ocaml",
 }
 WORDS = (106, 87, 459, 264, 41, 5)
 """What OCaml draws first for a period of 100 words."""
 
 
-def streamed(**fields: Any) -> StreamsClock:  # noqa: ANN401 - any of the rule's
-    clock = clock_of(8 * PERIOD, **{**STREAMED, **fields})
-    assert isinstance(clock, StreamsClock)
-    return clock
+def streamed(**fields: Any) -> Clock:  # noqa: ANN401 - any of the rule's
+    return clock_of(8 * PERIOD, **{**STREAMED, **fields})
 
 
 def samples(
-    clock: StreamsClock, words: int, kind: str = "node", minors: int = 0, outside: bool = False
+    clock: Clock, words: int, kind: str = "node", minors: int = 0, outside: bool = False
 ) -> tuple[int, float]:
     """How many an object takes, and the words until the next in the nursery."""
-    hits = clock.allocate_of_kind(8 * words, outside, kind, minors, 8 * PERIOD)
+    hits = clock.allocated(Request(8 * words, outside, kind, minors, 8 * PERIOD), None)
     return len(hits), clock.until_bytes / 8
 
 
@@ -510,7 +545,7 @@ def test_behind_the_first_sample_the_other_distance_counts_where_the_runtime_all
 def test_a_collection_begins_the_distance_anew_before_an_object_in_the_nursery() -> None:
     clock = streamed()
     assert samples(clock, WORDS[1], minors=1) == (0, WORDS[2] - WORDS[1])
-    clock.collect(2, 8 * PERIOD)
+    clock.collected(2, 8 * PERIOD)
     assert clock.until_bytes == 8 * WORDS[4]
 
 
@@ -523,10 +558,10 @@ def test_a_collection_comes_after_an_object_outside() -> None:
     [((), WORDS[2]), (("collections",), WORDS[3]), (("callbacks",), WORDS[3])],
 )
 def test_only_what_is_named_begins_the_distance_anew(
-    renewed_by: tuple[str, ...], until: int
+    renewed_by: tuple[Literal["collections", "callbacks"], ...], until: int
 ) -> None:
-    clock = streamed(renewed_by=renewed_by)
-    clock.collect(1, 8 * PERIOD)
+    clock = streamed(counting=Streams((OF_RUNTIME,), renewed_by))
+    clock.collected(1, 8 * PERIOD)
     left = clock.until_bytes // 8
     assert samples(clock, left) == (1, until)
 

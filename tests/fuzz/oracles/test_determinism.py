@@ -17,7 +17,8 @@ from fuzz.protocol.actions import (
     Pin,
     SetCallback,
 )
-from fuzz.protocol.contract import Buffers, Contract
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import Buffers, Contexts
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import Target
 from fuzz.run import run_actions
@@ -123,13 +124,16 @@ def test_an_error_that_comes_only_the_second_time_is_found() -> None:
 
 
 def test_where_buffers_may_be_of_another_size_nothing_is_the_same(contract: Contract) -> None:
-    buffers = Buffers(64, 64, 16, 8, 8, "ahead")
-    in_order = attrs.evolve(contract, buffers=buffers)
-    assert ORACLE.configuration(in_order, {}, [EnableSampling(8)]) == {}
-    anywhere = attrs.evolve(contract, buffers=attrs.evolve(buffers, taken="anywhere"))
-    assert ORACLE.configuration(anywhere, {}, [EnableSampling(8)]) is None
-    told = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, contexts="told"))
-    assert ORACLE.configuration(told, {}, [EnableSampling(8)]) is None
+    in_order = Buffers(64, 64, 16, 8, 8, "ahead")
+    anywhere = attrs.evolve(in_order, taken="anywhere")
+    for counting, configuration in (
+        (in_order, {}),
+        (anywhere, None),
+        (Contexts(64, sizes="reported"), None),
+    ):
+        rule = attrs.evolve(contract.sampling, counting=counting)
+        changed = attrs.evolve(contract, sampling=rule)
+        assert ORACLE.configuration(changed, {}, [EnableSampling(8)]) == configuration
 
 
 def test_collections_that_come_when_they_like_may_draw_of_random_distances(

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from fuzz.oracles.distances import (
+from fuzz.oracles.counting.distances import (
     SEQUENCES,
     V8,
     Ddtrace,
@@ -186,21 +186,26 @@ OCAML_SECOND = (68, 69, 34, 33, 119, 131, 296, 148, 85, 58, 61, 237, 271, 55, 12
 """What memprof.c, compiled, draws for a rate of 1/100, and from its second batch of 64."""
 
 
+def drawn_in_words(distances: Ocaml, count: int) -> list[int]:
+    """The next distances in words of 8 bytes, with a mean of 100."""
+    return [distance // 8 for distance in drawn(distances, 800, count)]
+
+
 def test_ocaml_draws_64_at_once() -> None:
-    distances = drawn(Ocaml(0), 100, 64 + 16)
+    distances = drawn_in_words(Ocaml(0), 64 + 16)
     assert (*distances[:16], *distances[64:]) == OCAML_FIRST + OCAML_SECOND
 
 
 def test_ocaml_forgets_what_is_left_when_sampling_begins() -> None:
     distances = Ocaml(0)
-    assert distances.draw(100) == OCAML_FIRST[0]
+    assert distances.draw(800) == 8 * OCAML_FIRST[0]
     distances.restart()
-    assert drawn(distances, 100, 16) == [*OCAML_SECOND]
+    assert drawn_in_words(distances, 16) == [*OCAML_SECOND]
 
 
-@pytest.mark.parametrize("unit_bytes", [1, 8])
-def test_a_number_that_is_used_for_something_else_draws_no_distance(unit_bytes: int) -> None:
-    every, second = (distances_of("geometric", 7, unit_bytes) for _ in range(2))
+@pytest.mark.parametrize("name", ["geometric", "ocaml"])
+def test_a_number_that_is_used_for_something_else_draws_no_distance(name: str) -> None:
+    every, second = (distances_of(name, 7) for _ in range(2))
     second.skip(1)
     assert drawn(every, PERIOD, 3)[1:] == drawn(second, PERIOD, 2)
 
@@ -212,16 +217,14 @@ def test_of_ddtraces_numbers_two_draw_a_distance() -> None:
 
 
 def test_a_seed_of_ocaml_is_how_many_batches_were_drawn_before() -> None:
-    assert drawn(Ocaml(1), 100, 16) == [*OCAML_SECOND]
+    assert drawn_in_words(Ocaml(1), 16) == [*OCAML_SECOND]
 
 
-def test_distances_may_be_drawn_in_words() -> None:
-    words = distances_of("ocaml", 0, unit_bytes=8)
-    assert drawn(words, 800, 2) == [8 * each for each in OCAML_FIRST[:2]]
-    words.restart()
-    assert words.draw(800) == 8 * OCAML_SECOND[0]
-    words.reseed(0)
-    assert words.draw(800) == 8 * OCAML_FIRST[0]
+def test_ocaml_may_be_reseeded() -> None:
+    distances = Ocaml(1)
+    distances.draw(800)
+    distances.reseed(0)
+    assert distances.draw(800) == 8 * OCAML_FIRST[0]
 
 
 # A period of one byte.
@@ -229,7 +232,7 @@ def test_distances_may_be_drawn_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("name", "distance"),
-    [("jemalloc", 1), ("geometric", 1), ("ocaml", 1), ("tcmalloc", 0), ("dotnet_document", 0)],
+    [("jemalloc", 1), ("geometric", 1), ("tcmalloc", 0), ("dotnet_document", 0)],
 )
 def test_a_period_of_one_byte_samples_each(name: str, distance: int) -> None:
     assert drawn(distances_of(name, 1), 1, 3) == [distance] * 3
@@ -242,10 +245,17 @@ def test_a_period_of_one_byte_draws_nothing(name: str) -> None:
     assert distances.draw(4096) == distances_of(name, 1).draw(4096)
 
 
-@pytest.mark.parametrize("name", ["geometric", "dotnet", "dotnet_document", "gperftools", "ocaml"])
-def test_a_period_of_one_byte_draws_a_number_all_the_same(name: str) -> None:
+def test_a_period_of_one_word_samples_each_of_ocamls() -> None:
+    assert drawn(Ocaml(1), 8, 3) == [8, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("name", "period_bytes"),
+    [("geometric", 1), ("dotnet", 1), ("dotnet_document", 1), ("gperftools", 1), ("ocaml", 8)],
+)
+def test_the_shortest_period_draws_a_number_all_the_same(name: str, period_bytes: int) -> None:
     distances = distances_of(name, 1)
-    distances.draw(1)
+    distances.draw(period_bytes)
     assert distances.draw(4096) == drawn(distances_of(name, 1), 4096, 2)[1]
 
 
@@ -275,7 +285,9 @@ def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_as_many_distances_are_short_as_chance_lets_expect(name: str) -> None:
-    short = sum(distance < PERIOD // 8 for distance in drawn(distances_of(name, 7), PERIOD, DRAWS))
+    period_bytes = 8 * PERIOD if name == "ocaml" else PERIOD
+    drawn_bytes = drawn(distances_of(name, 7), period_bytes, DRAWS)
+    short = sum(distance < period_bytes // 8 for distance in drawn_bytes)
     chance = 1 - math.exp(-1 / 8)
     assert abs(short - DRAWS * chance) < SIGMAS * math.sqrt(DRAWS * chance * (1 - chance))
 

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from fuzz.oracles import Bench, Mismatch
-from fuzz.oracles.distances import V8
+from fuzz.oracles.counting.distances import V8
 from fuzz.protocol.actions import AllocateString, EnableSampling
 from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
@@ -76,4 +76,4 @@ def test_another_weight_is_a_mismatch(weight: int) -> None:
 def test_it_means_nothing_without_the_seed_being_told() -> None:
     assert list(problems_of(CONTRACT)) == []
     [problem] = problems_of(attrs.evolve(CONTRACT, observes=("samples", "weights")))
-    assert problem == "enabling is reseeds, which nobody can judge without seed in observes"
+    assert problem == "enabling is reseeds, which no oracle can judge without seed in observes"

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from fuzz.oracles import Bench
-from fuzz.oracles.distances import distances_of
+from fuzz.oracles.counting.distances import distances_of
 from fuzz.oracles.estimate import IMPROBABLE, EstimateMismatch, EstimateOracle, improbability
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (

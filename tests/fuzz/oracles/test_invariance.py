@@ -27,6 +27,7 @@ from fuzz.protocol.actions import (
     Unpin,
 )
 from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import run_actions
@@ -58,7 +59,7 @@ def test_other_samples_under_a_larger_nursery_are_wrong(
 
 def test_where_a_collection_ends_allocation_contexts_nothing_is_said(contract: Contract) -> None:
     assert ORACLE.configuration(contract, {}, [AllocateNode(0)]) is not None
-    rule = attrs.evolve(contract.sampling, context_bytes=64)
+    rule = attrs.evolve(contract.sampling, counting=Contexts(64))
     in_contexts = attrs.evolve(contract, sampling=rule)
     assert ORACLE.configuration(in_contexts, {}, [AllocateNode(0)]) is None
 

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from fuzz.oracles import Bench
-from fuzz.oracles.distances import Hotspot
-from fuzz.oracles.hotspot import buffer_clocks
+from fuzz.oracles.counting import clocks_of
+from fuzz.oracles.counting.distances import Hotspot
 from fuzz.oracles.places import PlacesMismatch
 from fuzz.oracles.sampling import SamplingMismatch
 from fuzz.protocol.actions import (
@@ -17,8 +17,9 @@ from fuzz.protocol.actions import (
     DisableSampling,
     EnableSampling,
 )
-from fuzz.protocol.contract import Buffers, Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 
 EDEN_BYTES, DESIRED_BYTES, RESERVE_BYTES, WASTE_BYTES = 1024, 128, 16, 32
@@ -50,13 +51,14 @@ def contract_of(
             samples_per_allocation="one",
             disabling=("drop",),
             enabling="keeps",
-            generators="shared",
+            counting=Buffers(
+                *(DESIRED_BYTES, 64, RESERVE_BYTES, WASTE_BYTES, 8, charges),
+                taken=taken,
+                generators="shared",
+            ),
             distances="hotspot",
             seeds=(1,) * threads,
             first_bytes=(first_bytes,) * threads,
-        ),
-        buffers=Buffers(
-            DESIRED_BYTES, 64, RESERVE_BYTES, WASTE_BYTES, 8, charges=charges, taken=taken
         ),
     )
     assert list(problems_of(contract)) == []
@@ -247,13 +249,33 @@ def test_a_sample_too_many_is_wrong() -> None:
         judge(bench, AllocateString(8), at=0, samples=1)
 
 
+@pytest.mark.parametrize(
+    ("period_bytes", "resting_period_bytes", "drawn_for_bytes"),
+    [(None, 0, None), (None, 300, 300), (0, 300, 0), (500, 300, 500)],
+)
+def test_a_birth_draws_for_the_period_that_was_set_last_also_if_it_is_0(
+    period_bytes: int | None, resting_period_bytes: int, drawn_for_bytes: int | None
+) -> None:
+    contract = contract_of(threads=2, first_bytes=77)
+    assert isinstance(contract.sampling.counting, Buffers)
+    buffers = attrs.evolve(
+        contract.sampling.counting, resting_period_bytes=resting_period_bytes, generators="each"
+    )
+    rule = attrs.evolve(contract.sampling, counting=buffers)
+    clock = clocks_of(attrs.evolve(contract, sampling=rule))[1]
+    clock.begin_thread(None, period_bytes)
+    drawn = 77 if drawn_for_bytes is None else Hotspot(1).draw(drawn_for_bytes)
+    assert clock.until_bytes == drawn
+
+
 @pytest.mark.parametrize(("charges", "counted_bytes"), [("ahead", 0), ("allocated", 40)])
 def test_what_a_thread_allocates_by_itself_counts_like_anything_else(
     charges: str, counted_bytes: int
 ) -> None:
     contract = contract_of(charges, threads=2)
-    assert contract.buffers is not None
-    buffers = attrs.evolve(contract.buffers, birth_bytes=40)
-    clock = buffer_clocks(contract, buffers)[1]
+    assert isinstance(contract.sampling.counting, Buffers)
+    buffers = attrs.evolve(contract.sampling.counting, birth_bytes=40)
+    rule = attrs.evolve(contract.sampling, counting=buffers)
+    clock = clocks_of(attrs.evolve(contract, sampling=rule))[1]
     clock.begin_thread(None, 500)
     assert clock.until_bytes == Hotspot(1).draw(500) - counted_bytes

@@ -25,6 +25,7 @@ from fuzz.protocol.actions import (
     SetCallback,
 )
 from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import Run
@@ -388,7 +389,7 @@ IN_CONTEXTS = {
     "surplus": "dropped",
     "samples_per_allocation": "one",
     "distances": "dotnet_document",
-    "context_bytes": 64,
+    "counting": Contexts(64),
     "seeds": (0, 0),
 }
 

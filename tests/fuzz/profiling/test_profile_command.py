@@ -109,7 +109,7 @@ def test_a_script_is_profiled_by_its_functions(script: str, profiled: Profiled) 
 
 def test_a_trace_is_profiled_by_its_rules(profiled: Profiled) -> None:
     lines = [
-        {"gcfuzz": 1, "target": "reference"},
+        {"gcfuzz": 2, "target": "reference"},
         {"do": "enable_sampling", "period_bytes": 8},
         {"do": "allocate_node", "number": 1},
         {"do": "allocate_string", "length": 30},
@@ -125,7 +125,7 @@ def test_a_trace_is_profiled_by_its_rules(profiled: Profiled) -> None:
 
 def test_what_a_trace_allocates_is_followed_until_it_is_freed(profiled: Profiled) -> None:
     lines = [
-        {"gcfuzz": 1, "target": "reference"},
+        {"gcfuzz": 2, "target": "reference"},
         {"do": "enable_sampling", "period_bytes": 8},
         {"do": "allocate_string", "length": 30},
         {"do": "allocate_string", "length": 31},
@@ -146,7 +146,7 @@ def test_what_a_trace_allocates_is_followed_until_it_is_freed(profiled: Profiled
 
 def test_a_trace_can_be_sampled_with_a_period_of_ones_own(profiled: Profiled) -> None:
     lines = [
-        {"gcfuzz": 1, "target": "reference"},
+        {"gcfuzz": 2, "target": "reference"},
         {"do": "allocate_node", "number": 1},
         {"do": "enable_sampling", "period_bytes": 4096},
         {"do": "allocate_node", "number": 2},
@@ -434,10 +434,10 @@ def test_a_profile_does_not_overwrite_what_it_is_made_of(
 
 
 def test_a_trace_that_lies_where_the_recording_would_go_is_not_lost(complaint: Complaint) -> None:
-    Path("find.json.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    Path("find.json.jsonl").write_text('{"gcfuzz": 2, "target": "reference"}\n')
     line = complaint("find.json.jsonl", "-o", "find.json")
     assert "find.json.jsonl: is there already, and the recording would replace it" in line
-    assert Path("find.json.jsonl").read_text().startswith('{"gcfuzz": 1')
+    assert Path("find.json.jsonl").read_text().startswith('{"gcfuzz": 2')
 
 
 def test_a_recording_of_a_killed_run_is_not_lost_to_the_next(
@@ -489,7 +489,7 @@ def test_a_name_that_is_too_long_is_told(script: str, complaint: Complaint) -> N
 
 
 def test_a_trace_is_not_replaced_by_a_recording(script: str, complaint: Complaint) -> None:
-    Path("find.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    Path("find.jsonl").write_text('{"gcfuzz": 2, "target": "reference"}\n')
     line = complaint(script, "-o", "find.jsonl")
     assert "find.jsonl: is there already, and no recording" in line
 
@@ -778,14 +778,14 @@ def test_a_recording_that_outgrows_its_forecast_ends_there_and_can_be_shown(
 
 
 def test_a_trace_that_never_samples_needs_a_period(complaint: Complaint) -> None:
-    trace = '{"gcfuzz": 1, "target": "reference"}\n{"do": "allocate_node", "number": 1}\n'
+    trace = '{"gcfuzz": 2, "target": "reference"}\n{"do": "allocate_node", "number": 1}\n'
     Path("trace.jsonl").write_text(trace)
     line = complaint("trace.jsonl", "-o", "out.json")
     assert "trace.jsonl: never enables sampling; give a --period" in line
 
 
 def test_a_trace_takes_no_seed(complaint: Complaint) -> None:
-    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    Path("trace.jsonl").write_text('{"gcfuzz": 2, "target": "reference"}\n')
     line = complaint("trace.jsonl", "--seed", "3", "--repeat", "2", "-o", "out.json")
     assert "trace.jsonl is a trace, and not a program; leave out --seed, --repeat" in line
 
@@ -851,7 +851,7 @@ def test_a_number_that_is_far_too_large_is_one_line(
 
 def test_a_trace_that_fails_is_not_profiled(complaint: Complaint) -> None:
     lines = [
-        '{"gcfuzz": 1, "target": "reference"}',
+        '{"gcfuzz": 2, "target": "reference"}',
         '{"do": "enable_sampling", "period_bytes": 64}',
         '{"do": "free", "root": 3}',
     ]
@@ -860,19 +860,19 @@ def test_a_trace_that_fails_is_not_profiled(complaint: Complaint) -> None:
 
 
 def test_a_trace_of_blocks_has_no_heap(complaint: Complaint) -> None:
-    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference-jemalloc"}\n')
+    Path("trace.jsonl").write_text('{"gcfuzz": 2, "target": "reference-jemalloc"}\n')
     line = complaint("trace.jsonl", "-o", "out.json")
     assert "trace.jsonl: is of reference-jemalloc, which has no heap" in line
 
 
 def test_a_trace_whose_samples_have_another_weight_is_refused(complaint: Complaint) -> None:
-    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference-dotnet"}\n')
+    Path("trace.jsonl").write_text('{"gcfuzz": 2, "target": "reference-dotnet"}\n')
     line = complaint("trace.jsonl", "--period", "64", "-o", "out.json")
     assert "is of reference-dotnet, which samples an object once however large it is" in line
 
 
 def test_a_find_of_another_collector_has_no_heap(complaint: Complaint) -> None:
-    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "incminimark"}\n')
+    Path("trace.jsonl").write_text('{"gcfuzz": 2, "target": "incminimark"}\n')
     line = complaint("trace.jsonl", "-o", "out.json")
     assert "trace.jsonl: is of incminimark, which has no heap" in line
 

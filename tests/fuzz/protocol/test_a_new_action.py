@@ -145,7 +145,7 @@ def test_it_goes_over_the_wire() -> None:
     line = {"do": NAME, "root": 0, "length": 3, "nonmovable": True, "thread": 1}
     assert action_to_data(action) == line
     assert action_from_data(line) == action
-    lines = ['{"gcfuzz": 1}', '{"do": "allocate_string", "length": 1}']
+    lines = ['{"gcfuzz": 2}', '{"do": "allocate_string", "length": 1}']
     out = io.StringIO()
     serve(NearTarget(), [*lines, json.dumps({"do": NAME, "root": 0, "length": 3})], out)
     contract, _, answer = map(json.loads, out.getvalue().splitlines())

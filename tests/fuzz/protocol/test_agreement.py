@@ -16,7 +16,8 @@ from fuzz.protocol.actions import (
     SetCallback,
 )
 from fuzz.protocol.agreement import BLOCK_FIELDS, RULE_FIELDS, disagreement
-from fuzz.protocol.contract import Buffers, Contract, KindLayout, Prebuilt, SamplingRule
+from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, SamplingRule
+from fuzz.protocol.counting import Contexts
 from fuzz.protocol.trace import VERSION, Header, Trace
 
 OTHER: dict[str, Any] = {
@@ -24,28 +25,13 @@ OTHER: dict[str, Any] = {
     "crosses": "at",
     "surplus": "carried",
     "samples_per_allocation": "all",
-    "context_bytes": 64,
+    "counting": Contexts(64),
     "paused": "counting",
     "distances": "tcmalloc",
-    "contexts": "told",
-    "outside": "in_turn",
-    "unit_bytes": 8,
-    "streams": "places",
-    "postponed": ("block",),
-    "renewed_by": ("collections",),
     "enabling": "keeps",
-    "generators": "shared",
-    "births": "reseeds",
-    "resting_period_bytes": 400,
     "seeds": (1, 2, 4),
     "initial_period_bytes": 200,
     "first_bytes": (50, 60, 71),
-    "reseeds": (4, 5, 6),
-    "frees": "counted",
-    "unsampled_bytes": 112,
-    "new_period": "samples",
-    "certain_period_bytes": 1,
-    "spent_numbers": 16,
 }
 """Another value for each field of the allocator's rule that says when an allocation is sampled."""
 
@@ -146,13 +132,6 @@ def test_what_a_kind_costs_matters_where_there_are_objects_of_it(
     assert problem is not None
     assert f"with {kind} " in problem
     assert disagreement(made_under(contract, Free(0)), changed) is None
-
-
-def test_buffers_matter_where_sampling_is_on(blocks: Contract) -> None:
-    other = attrs.evolve(blocks, buffers=Buffers(64, 64, 16, 8, 8, "ahead"))
-    problem = disagreement(made_under(blocks, Malloc(9)), other)
-    assert problem is not None
-    assert "with buffers " in problem
 
 
 def test_what_is_prebuilt_always_matters(contract: Contract) -> None:

@@ -9,7 +9,6 @@ import pytest
 from fuzz.protocol.contract import (
     NO_SAMPLING,
     AtOnce,
-    Buffers,
     Contract,
     KindLayout,
     Layout,
@@ -20,6 +19,15 @@ from fuzz.protocol.contract import (
     Setting,
 )
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import (
+    ONE_DRAW,
+    Buffers,
+    Contexts,
+    LazySeeds,
+    NetBytes,
+    ProfileRate,
+    Streams,
+)
 from fuzz.protocol.lines import contract_from_data, unstructured
 from fuzz.protocol.target import Target
 
@@ -211,20 +219,18 @@ def test_what_acts_on_blocks_needs_that_kind(contract: Contract) -> None:
 
 
 def test_where_there_are_only_blocks_there_may_be_no_nursery(blocks: Contract) -> None:
-    assert problems_with(blocks, nursery_bytes=-1) == [
-        "nursery_bytes is -1; it must be at least 0",
-        "context_bytes is 0; it must be from 0 to -1",
-    ]
+    problems = problems_with(blocks, nursery_bytes=-1)
+    assert problems == ["nursery_bytes is -1; it must be at least 0"]
 
 
 DRAWN_IN_CONTEXTS = {
     "distances": "dotnet_document",
     "surplus": "dropped",
     "samples_per_allocation": "one",
-    "context_bytes": 64,
+    "counting": Contexts(64),
 }
-BEFORE_ONE_BYTE = "crosses must be beyond, surplus dropped, samples_per_allocation one"
-NOT_IN_CONTEXTS = f"context_bytes means nothing unless distances are drawn: {BEFORE_ONE_BYTE}"
+NOT_IN_CONTEXTS = f"contexts need distances that are drawn: crosses must be beyond, {ONE_DRAW}"
+NOT_PLAIN = "contexts mean nothing unless paused is stopped and weights is none"
 
 
 def without_callbacks(contract: Contract) -> Contract:
@@ -235,10 +241,7 @@ def without_callbacks(contract: Contract) -> Contract:
 
 IN_STREAMS = {
     "distances": "ocaml",
-    "unit_bytes": 8,
-    "streams": "places",
-    "postponed": ("string",),
-    "renewed_by": ("collections", "callbacks"),
+    "counting": Streams(postponed=("string",), renewed_by=("collections", "callbacks")),
 }
 
 
@@ -252,27 +255,26 @@ def test_streams_as_those_of_ocaml_have_no_problem(contract: Contract) -> None:
     assert problems_with(in_streams(contract), sampling=rule) == []
 
 
-ALL_SAMPLES = "streams means nothing unless one thread draws distances, and all samples are taken"
-AT_FIRST = "streams means nothing unless enabling draws, and sampling is off at first"
-WITH_OTHERS = "streams means nothing with context_bytes, buffers, first_bytes or reseeds"
+ALL_SAMPLES = "streams mean nothing unless one thread draws distances, and takes all samples"
+AT_FIRST = "streams mean nothing unless enabling draws the first, and sampling is off before"
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"unit_bytes": 0}, "unit_bytes is 0; it must be at least 1, and divide all period_bytes"),
-        ({"unit_bytes": 3}, "unit_bytes is 3; it must be at least 1, and divide all period_bytes"),
-        ({"streams": "one"}, "postponed and renewed_by mean nothing unless streams is places"),
-        ({"postponed": ("cat",)}, "postponed lists 'cat', which is unknown"),
+        (
+            {"period_bytes": Range(12, 120, 4)},
+            "distances is ocaml: period_bytes must be multiples of 8",
+        ),
+        ({"counting": Streams(("cat",))}, "postponed lists 'cat', which is unknown"),
         ({"distances": "period"}, ALL_SAMPLES),
         ({"seeds": (1, 2)}, ALL_SAMPLES),
         ({"surplus": "dropped", "samples_per_allocation": "one"}, ALL_SAMPLES),
         ({"initial_period_bytes": 64}, AT_FIRST),
-        ({"first_bytes": (8,)}, WITH_OTHERS),
-        ({"reseeds": (8,)}, WITH_OTHERS),
+        ({"first_bytes": (8,)}, AT_FIRST),
         (
             {"paused": "counting"},
-            "streams means nothing with set_callback, or unless paused is stopped",
+            "streams mean nothing with set_callback, or unless paused is stopped",
         ),
     ],
     ids=str,
@@ -290,7 +292,7 @@ def test_streams_that_nobody_could_follow_are_told(
     ("observes", "problem"),
     [
         (("samples", "minors", "offsets"), "limit, offsets and weights mean nothing with streams"),
-        (("minors",), "streams means nothing without samples in observes"),
+        (("minors",), "streams mean nothing without samples in observes"),
     ],
     ids=str,
 )
@@ -304,32 +306,22 @@ def test_streams_need_what_is_observed_of_them(
 def test_contexts_as_those_of_dotnet_have_no_problem(contract: Contract) -> None:
     rule = rule_with(contract, **DRAWN_IN_CONTEXTS, seeds=(1, 2))
     assert problems_with(without_callbacks(contract), sampling=rule) == []
-    shipped = attrs.evolve(rule, distances="dotnet", enabling="keeps", outside="in_turn")
+    shipped = attrs.evolve(rule, distances="dotnet", enabling="keeps")
     assert problems_with(without_callbacks(contract), sampling=shipped) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"context_bytes": -8}, "context_bytes is -8; it must be from 0 to 256"),
-        ({"context_bytes": 264}, "context_bytes is 264; it must be from 0 to 256"),
+        ({"counting": Contexts(0)}, "context_bytes is 0; it must be from 1 to 256"),
+        ({"counting": Contexts(264)}, "context_bytes is 264; it must be from 1 to 256"),
         ({"crosses": "at", "distances": "geometric"}, NOT_IN_CONTEXTS),
         ({"surplus": "carried", "distances": "geometric"}, NOT_IN_CONTEXTS),
         ({"samples_per_allocation": "all", "distances": "geometric"}, NOT_IN_CONTEXTS),
         ({"distances": "period"}, NOT_IN_CONTEXTS),
         ({"distances": "random"}, NOT_IN_CONTEXTS),
-        (
-            {"paused": "counting"},
-            "context_bytes means nothing unless paused is stopped and weights is none",
-        ),
-        (
-            {"weights": "passed"},
-            "context_bytes means nothing unless paused is stopped and weights is none",
-        ),
-        (
-            {"outside": "in_turn", "context_bytes": 0},
-            "contexts and outside mean nothing without context_bytes",
-        ),
+        ({"paused": "counting"}, NOT_PLAIN),
+        ({"weights": "passed"}, NOT_PLAIN),
     ],
     ids=str,
 )
@@ -353,8 +345,8 @@ def test_a_mistake_in_contexts_is_told(
         ),
         ({"seeds": (-1, 0, 0)}, "seeds has -1; a seed must be from 0 to 18446744073709551615"),
         ({"seeds": (2**64, 0, 0)}, "seeds has 18446744073709551616; a seed must be from 0 to"),
-        ({"reseeds": (0, 0, -1)}, "reseeds has -1; a seed must be from 0 to"),
-        ({"reseeds": (1, 2)}, "reseeds has 2 numbers; it must have none, or 3 like seeds"),
+        ({"counting": LazySeeds((0, 0, -1))}, "seeds has -1; a seed must be from 0 to"),
+        ({"counting": LazySeeds((1, 2))}, "lazy_seeds has 2 seeds; it must have 3, like seeds of"),
         ({"first_bytes": (1, 2)}, "first_bytes has 2 numbers; it must have none, or 3 like seeds"),
         ({"first_bytes": (1, None, -1)}, "first_bytes has a number below 0"),
         (
@@ -384,8 +376,16 @@ def test_a_mistake_in_contexts_is_told(
             "weights means nothing where distances is random",
         ),
         ({"weights": "since", "surplus": "carried"}, "weights is since, which means"),
-        ({"frees": "counted"}, "frees is counted: distances must be period, crosses at, surplus"),
-        ({"unsampled_bytes": -1}, "unsampled_bytes is -1; it must be at least 0"),
+        ({"counting": NetBytes()}, "net_bytes need distances that are the period, crosses at, sur"),
+        (
+            {
+                "counting": NetBytes(unsampled_bytes=-1),
+                "distances": "period",
+                "first_bytes": (),
+                "crosses": "at",
+            },
+            "unsampled_bytes is -1; it must be at least 0",
+        ),
         ({"estimates": "weight"}, "estimates is weight, but the rule says nothing of weights"),
         (
             {"estimates": "probability", "distances": "random", "first_bytes": ()},
@@ -404,16 +404,19 @@ def test_a_mistake_in_contexts_is_told(
             },
             "estimates means nothing unless samples_per_allocation is one",
         ),
-        ({"distances": "period"}, "first_bytes and reseeds mean nothing where distances is period"),
+        ({"distances": "period"}, "first_bytes means nothing where distances is period"),
         (
-            {"distances": "unstated", "first_bytes": (), "reseeds": (1, 2, 3)},
-            "first_bytes and reseeds mean nothing where distances is unstated",
+            {"distances": "unstated", "first_bytes": (), "counting": LazySeeds((1, 2, 3))},
+            "lazy_seeds mean nothing where distances is unstated",
         ),
         ({"initial_period_bytes": -5}, "initial_period_bytes is -5; it must be from 1 to"),
-        ({"spent_numbers": 1025}, "spent_numbers is 1025; it must be from 0 to 1024"),
         (
-            {"certain_period_bytes": 1, "samples_per_allocation": "all"},
-            "new_period, certain_period_bytes and spent_numbers mean nothing unless distances are",
+            {"counting": ProfileRate(spent_numbers=1025)},
+            "spent_numbers is 1025; it must be from 0 to 1024",
+        ),
+        (
+            {"counting": ProfileRate(certain_period_bytes=1), "samples_per_allocation": "all"},
+            "profile_rate needs distances that are drawn: surplus must be dropped",
         ),
     ],
     ids=str,
@@ -436,7 +439,9 @@ def test_a_mistake_in_shared_blocks_is_told(blocks: Contract) -> None:
 
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
 def test_a_seed_may_be_any_number_of_64_bits(blocks: Contract, seed: int) -> None:
-    rule = rule_with(blocks, seeds=(seed,) * 3, reseeds=(seed,) * 3, first_bytes=(0, None, 1))
+    rule = rule_with(
+        blocks, seeds=(seed,) * 3, counting=LazySeeds((seed,) * 3), first_bytes=(0, None, 1)
+    )
     assert problems_with(blocks, sampling=rule) == []
 
 
@@ -547,33 +552,45 @@ def test_a_profile_must_be_ruled_and_observed(blocks: Contract) -> None:
 
 
 def test_contexts_of_which_nothing_is_told_are_a_mistake(contract: Contract) -> None:
-    rule = rule_with(contract, **DRAWN_IN_CONTEXTS, contexts="told")
+    rule = rule_with(contract, **{**DRAWN_IN_CONTEXTS, "counting": Contexts(64, sizes="reported")})
     assert problems_with(without_callbacks(contract), sampling=rule) == [
-        f"contexts is told, which means nothing without {field} in observes"
+        f"sizes is reported, which means nothing without {field} in observes"
         for field in ("at", "buffer")
     ]
 
 
-@pytest.mark.parametrize("changes", [{"seeds": (0, 0)}, DRAWN_IN_CONTEXTS], ids=str)
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"seeds": (0, 0)}, "limit means nothing where threads have their own"),
+        (DRAWN_IN_CONTEXTS, "limit and set_callback mean nothing with contexts"),
+    ],
+    ids=str,
+)
 def test_where_there_are_several_places_to_allocate_no_limit_is_observed(
-    contract: Contract, changes: dict[str, Any]
+    contract: Contract, changes: dict[str, Any], problem: str
 ) -> None:
     contract = without_callbacks(contract)
     observes = (*contract.observes, "limit", "free", "top", "sample_point")
     problems = problems_with(contract, observes=observes, sampling=rule_with(contract, **changes))
-    assert problems == ["limit means nothing where threads, or contexts, have their own"]
+    assert problems == [problem]
     assert problems_with(contract, observes=observes) == []
 
 
-@pytest.mark.parametrize("changes", [{"paused": "counting"}, DRAWN_IN_CONTEXTS], ids=str)
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"paused": "counting"}, "set_callback means nothing where pausing goes on counting"),
+        (DRAWN_IN_CONTEXTS, "limit and set_callback mean nothing with contexts"),
+    ],
+    ids=str,
+)
 def test_what_cannot_count_a_callbacks_string_has_no_callbacks(
-    contract: Contract, changes: dict[str, Any]
+    contract: Contract, changes: dict[str, Any], problem: str
 ) -> None:
     observes = (*contract.observes, "samples", "order")
     problems = problems_with(contract, observes=observes, sampling=rule_with(contract, **changes))
-    assert problems == [
-        "set_callback means nothing where pausing goes on counting, or with context_bytes"
-    ]
+    assert problems == [problem]
 
 
 def test_where_sampling_is_on_from_the_start_its_rule_is_judged(blocks: Contract) -> None:
@@ -658,11 +675,10 @@ def test_a_number_that_no_target_could_mean_is_told(contract: Contract, number: 
     assert told == {"nursery_bytes", "object_bytes_max", "minimum", "maximum"}
 
 
-BUFFERS = Buffers(64, 64, 16, 8, 8, "allocated")
+BUFFERS = Buffers(64, 64, 16, 8, 8, "allocated", generators="shared")
 IN_BUFFERS: dict[str, Any] = {
     "observes": ("samples", "minors", "at"),
     "actions": ("allocate_node", "enable_sampling"),
-    "buffers": BUFFERS,
 }
 
 
@@ -678,7 +694,7 @@ def in_buffers(contract: Contract, **rule: Any) -> Contract:  # noqa: ANN401
         "distances": "hotspot",
         "enabling": "keeps",
         "first_bytes": (8,),
-        "generators": "shared",
+        "counting": BUFFERS,
         **rule,
     }
     layout = layout_with(contract, nonmovable="ignored", object_bytes_max=64, large_object_bytes=65)
@@ -696,24 +712,8 @@ def test_a_contract_with_buffers_has_no_problem(contract: Contract) -> None:
         ({"nursery_bytes": 56}, "buffers mean nothing where an object may be larger than the"),
         ({"observes": ("samples", "minors")}, "buffers mean nothing without at in observes"),
         (
-            {"buffers": attrs.evolve(BUFFERS, taken="anywhere")},
-            "buffers mean nothing without buffer in observes",
-        ),
-        (
             {"observes": (*IN_BUFFERS["observes"], "offsets")},
             "limit, offsets and weights mean nothing with buffers",
-        ),
-        (
-            {"observes": (*IN_BUFFERS["observes"], "tlab"), "buffers": None},
-            "tlab means nothing without buffers that are taken in order",
-        ),
-        (
-            {"buffers": attrs.evolve(BUFFERS, taken="anywhere", callback_bytes=24)},
-            "callback_bytes mean nothing where buffers are taken anywhere",
-        ),
-        (
-            {"buffers": attrs.evolve(BUFFERS, waste_bytes=4)},
-            "waste_bytes is 4; it must be a multiple of word_bytes, and at least 0",
         ),
         (
             {"actions": (*IN_BUFFERS["actions"], "set_callback")},
@@ -747,7 +747,23 @@ def test_beside_buffers_no_object_lies_outside_the_nursery(
     [
         ({"samples_per_allocation": "all"}, "buffers mean nothing unless distances are drawn, for"),
         ({"distances": "period", "first_bytes": ()}, "enabling is keeps, but first_bytes does not"),
-        ({"enabling": "draws"}, "buffers mean nothing unless enabling is keeps, paused stopped"),
+        ({"enabling": "draws"}, "buffers mean nothing unless enabling is keeps, and paused stopp"),
+        (
+            {"counting": attrs.evolve(BUFFERS, taken="anywhere")},
+            "buffers mean nothing without buffer in observes",
+        ),
+        (
+            {"counting": attrs.evolve(BUFFERS, taken="anywhere", callback_bytes=24)},
+            "callback_bytes mean nothing where buffers are taken anywhere",
+        ),
+        (
+            {"counting": attrs.evolve(BUFFERS, waste_bytes=4)},
+            "waste_bytes is 4; it must be a multiple of word_bytes, and at least 0",
+        ),
+        (
+            {"counting": attrs.evolve(BUFFERS, births="reseeds")},
+            "births is reseeds, which no oracle can judge without seed in observes",
+        ),
         ({"first_bytes": (None,)}, "enabling is keeps, but first_bytes does not say what"),
         ({"seeds": (1, 2), "first_bytes": (8, 8)}, "generators is shared, but seeds differ"),
     ],
@@ -801,3 +817,8 @@ def test_threads_at_once_need_strings(contract: Contract) -> None:
     changes = {"layout": layout, "prebuilt": ()}
     [told] = problems_with(at_once(contract), **changes)
     assert told == "actions lists run_at_once, but layout has no kind 'string'"
+
+
+def test_what_shows_a_buffer_needs_buffers(contract: Contract) -> None:
+    problems = problems_with(contract, observes=(*contract.observes, "tlab"))
+    assert "tlab means nothing where counting is by bytes" in problems

@@ -100,4 +100,4 @@ def test_a_contract_is_read_as_it_was_written(name: str) -> None:
 @pytest.mark.parametrize("wrong", [5, [1], {"a": "b"}, {"a": True}, None, "text"])
 def test_what_is_not_as_declared_within_a_header_is_a_mistake(wrong: object) -> None:
     with pytest.raises(ValueError, match="config"):
-        header_from_data({"gcfuzz": 1, "target": "reference", "config": wrong})
+        header_from_data({"gcfuzz": 2, "target": "reference", "config": wrong})

@@ -26,6 +26,7 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import LazySeeds
 from fuzz.protocol.lines import action_from_data, action_to_data, to_line
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import (
@@ -41,7 +42,7 @@ from fuzz.protocol.trace import (
     write_to,
 )
 
-HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
+HEADER = '{"gcfuzz": 2, "target": "reference"}\n'
 SOME = Trace(Header(VERSION, "reference"), (AllocateString(17), Free(0)))
 
 actions = st.one_of(
@@ -98,7 +99,7 @@ def test_every_action_has_a_line_that_starts_with_its_name() -> None:
 def test_a_trace_as_text() -> None:
     header = Header(VERSION, "reference", {"nursery_bytes": 512}, seed=7, kills=("a-bug",))
     assert dumps(Trace(header, (AllocateString(17), Write(0, 1, None)))) == (
-        '{"gcfuzz": 1, "target": "reference", "config": {"nursery_bytes": 512}, "seed": 7, '
+        '{"gcfuzz": 2, "target": "reference", "config": {"nursery_bytes": 512}, "seed": 7, '
         '"kills": ["a-bug"]}\n'
         '{"do": "allocate_string", "length": 17}\n'
         '{"do": "write", "root": 0, "field": 1, "value": null}\n'
@@ -114,7 +115,7 @@ def test_arguments_that_have_a_default_may_be_left_out() -> None:
 
 
 def test_a_line_separator_inside_a_string_ends_no_line() -> None:
-    assert loads('{"gcfuzz": 1, "target": "a\u2028b"}\n', "some.jsonl").header.target == "a\u2028b"
+    assert loads('{"gcfuzz": 2, "target": "a\u2028b"}\n', "some.jsonl").header.target == "a\u2028b"
 
 
 # What cannot be read.
@@ -151,13 +152,13 @@ def test_a_second_header_is_bad_input() -> None:
     assert problem_of(HEADER + HEADER).startswith('some.jsonl:2: "do" must name an action')
 
 
-@pytest.mark.parametrize("version", [0, 2, -1, "1", None, [1], {}])
+@pytest.mark.parametrize("version", [0, 3, -1, "1", None, [1], {}])
 def test_an_unknown_version_is_bad_input(version: object) -> None:
     problem = problem_of(to_line({"gcfuzz": version, "target": "reference"}) + "\n")
     assert problem.startswith(f"some.jsonl:1: version {json.dumps(version)} is unknown")
 
 
-@pytest.mark.parametrize("version", ["true", "1.0"])
+@pytest.mark.parametrize("version", ["true", "1.0", "2.0"])
 def test_a_version_that_only_equals_the_known_one_is_bad_input(version: str) -> None:
     problem = problem_of(f'{{"gcfuzz": {version}, "target": "reference"}}\n')
     assert problem.startswith("some.jsonl:1: ")
@@ -231,7 +232,7 @@ def test_an_action_with_wrong_arguments_is_bad_input(line: str) -> None:
     ids=json.dumps,
 )
 def test_a_header_with_wrong_fields_is_bad_input(fields: dict[str, object]) -> None:
-    header = {"gcfuzz": 1, "target": "reference"} | fields
+    header = {"gcfuzz": 2, "target": "reference"} | fields
     assert problem_of(to_line(header) + "\n").startswith("some.jsonl:1: ")
 
 
@@ -247,7 +248,7 @@ def test_a_header_with_wrong_fields_is_bad_input(fields: dict[str, object]) -> N
     ],
 )
 def test_malformed_earlier_traces_are_bad_input(earlier: object, problem: str) -> None:
-    header = {"gcfuzz": 1, "target": "process", "earlier": earlier}
+    header = {"gcfuzz": 2, "target": "process", "earlier": earlier}
     assert problem_of(to_line(header) + "\n").startswith(f"some.jsonl:1: {problem}")
 
 
@@ -258,7 +259,7 @@ def test_a_trace_with_earlier_ones_reads_back_the_same() -> None:
 
 
 def test_a_header_without_a_target_is_bad_input() -> None:
-    assert problem_of('{"gcfuzz": 1}\n').startswith("some.jsonl:1: ")
+    assert problem_of('{"gcfuzz": 2}\n').startswith("some.jsonl:1: ")
 
 
 @pytest.mark.parametrize("depth", [100, 100_000])
@@ -387,7 +388,7 @@ def test_a_recording_of_an_allocator_reads_back_the_same(blocks: Contract) -> No
         paused="counting",
         setting_period="drops",
         first_bytes=(50, None, 70),
-        reseeds=(4, 5, 2**64 - 1),
+        counting=LazySeeds((4, 5, 2**64 - 1)),
         estimates="weight",
     )
     contract = attrs.evolve(blocks, layout=layout, sampling=rule)

@@ -19,7 +19,7 @@ from fuzz.targets import make_target
 from fuzz.targets.references.kin import REFERENCES
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.report import print_handshake
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 COUNTER = Path(__file__).parents[3] / "examples" / "python" / "counter.py"

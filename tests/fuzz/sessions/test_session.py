@@ -464,7 +464,7 @@ def test_a_session_that_cannot_save_its_finds_prints_them_and_is_no_success(star
     (session.folder / "corpus").rmdir()
     assert session.end() == BAD_INPUT
     assert "FAILURE 1: sampling / samples" in session.printed
-    assert '{"gcfuzz": 1, "target": "reference+one-sample-per-object"' in session.printed
+    assert '{"gcfuzz": 2, "target": "reference+one-sample-per-object"' in session.printed
     assert "corpus: not all finds could be saved there" in session.printed
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.protocol.contract import Contract
-from fuzz.targets.dotnet.dotnet_driver import RuntimeTarget
+from fuzz.protocol.counting import Contexts
+from fuzz.targets.dotnet.dotnet_driver import CONTEXT_BYTES, RuntimeTarget
 from fuzz.targets.process.serve import serve_late
 
 MISTAKES: dict[str, tuple[str, dict[str, object]]] = {
     "formula": ("sampling", {"distances": "dotnet_document"}),
-    "outside": ("sampling", {"outside": "apart"}),
+    "outside": ("sampling", {"counting": Contexts(CONTEXT_BYTES, sizes="reported")}),
     "enabling": ("sampling", {"enabling": "draws"}),
     "large objects": ("layout", {"large_object_bytes": 85_008}),
 }

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.protocol.actions import Action, AllocateWeakref
-from fuzz.protocol.contract import Buffers, Contract, Range
+from fuzz.protocol.contract import Contract, Range
+from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
 from fuzz.targets.process.serve import serve
@@ -17,10 +18,8 @@ from fuzz.targets.process.serve import serve
 OF_SAMPLING = {
     "overshoot": {"surplus": "carried"},
     "beyond": {"crosses": "beyond"},
-    "each": {"generators": "each"},
     "exact": {"distances": "gperftools", "period_bytes": Range(1, 2**20)},
     "late": {"first_bytes": (4104,)},
-    "births": {"births": "draws"},
 }
 
 
@@ -42,18 +41,19 @@ class MistakenTarget(HotspotTarget):
         known = {"first_bytes": 4096, "threads": threads}
         contract = super().start({"sampler_seed": configuration.get("sampler_seed", 1), **known})
         changes = OF_SAMPLING.get(self._mistake, {})
-        buffers = contract.buffers
-        assert buffers is not None
-        changes_of_buffers = self.of_buffers(buffers).get(self._mistake, {})
+        buffers = contract.sampling.counting
+        assert isinstance(buffers, Buffers)
+        wrong = attrs.evolve(buffers, **self.of_buffers(buffers).get(self._mistake, {}))
         return attrs.evolve(
             contract,
-            sampling=attrs.evolve(contract.sampling, **changes),
-            buffers=attrs.evolve(buffers, **changes_of_buffers),
+            sampling=attrs.evolve(contract.sampling, counting=wrong, **changes),
             settings=tuple(each for each in contract.settings if not each.of_process),
         )
 
     def of_buffers(self, right: Buffers) -> dict[str, dict[str, object]]:
         return {
+            "each": {"generators": "each"},
+            "births": {"births": "draws"},
             "phantoms": {"charges": "ahead" if right.charges == "allocated" else "allocated"},
             "larger": {"desired_bytes": right.desired_bytes + 8},
         }

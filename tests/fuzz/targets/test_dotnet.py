@@ -25,7 +25,7 @@ import fuzz
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.distances import Dotnet
+from fuzz.oracles.counting.distances import Dotnet
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
@@ -48,6 +48,7 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import Bytes
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Run, replay, run_actions
@@ -321,7 +322,7 @@ def test_the_program_ends_as_the_runtime_does(program: str) -> None:
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=environment) as driver:
         assert driver.stdin is not None
         assert driver.stdout is not None
-        driver.stdin.write(b'{"gcfuzz": 1, "target": "dotnet"}\n')
+        driver.stdin.write(b'{"gcfuzz": 2, "target": "dotnet"}\n')
         driver.stdin.flush()
         assert b"contract" in driver.stdout.readline()
         [runtime] = psutil.Process(driver.pid).children()
@@ -489,7 +490,7 @@ def test_a_long_session_foretells_every_sample(collector: int, target: FullTarge
 def test_of_contexts_nothing_is_documented() -> None:
     as_built = contract_under("", (7, 8))
     promised = contract_as_documented(as_built)
-    assert (promised.sampling.context_bytes, promised.sampling.distances) == (0, "random")
+    assert (promised.sampling.counting, promised.sampling.distances) == (Bytes(), "random")
     assert promised.threads == as_built.threads
     assert not {*promised.observes} & {"outside", "at", "buffer", "offsets"}
 

@@ -144,7 +144,7 @@ def test_what_needs_earlier_traces_is_saved_with_these(
 
 
 TENTH = """\
-{"gcfuzz": 1, "target": "process", "earlier": [%s]}
+{"gcfuzz": 2, "target": "process", "earlier": [%s]}
 {"do": "allocate_string", "length": 7}
 """
 

@@ -18,7 +18,7 @@ import pytest
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.distances import Go, GoWide
+from fuzz.oracles.counting.distances import Go, GoWide
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,
@@ -284,11 +284,14 @@ OTHERWISE = {
 
 def mistaken(right: Contract, key: str) -> Contract:
     """The same contract, wrong in one key."""
-    part = "layout" if key == "shared_bytes" else "sampling"
-    said = getattr(right, part)
-    value = getattr(said, key)
-    wrong = OTHERWISE[value] if isinstance(value, str) else value + 20
-    return attrs.evolve(right, **{part: attrs.evolve(said, **{key: wrong})})
+    rule = right.sampling
+    part = next(each for each in (right.layout, rule, rule.counting) if hasattr(each, key))
+    value = getattr(part, key)
+    wrong = attrs.evolve(part, **{key: OTHERWISE[value] if isinstance(value, str) else value + 20})
+    if part is right.layout:
+        return attrs.evolve(right, layout=wrong)
+    sampling = wrong if part is rule else attrs.evolve(rule, counting=wrong)
+    return attrs.evolve(right, sampling=sampling)
 
 
 @pytest.mark.parametrize("key", MISTAKES)

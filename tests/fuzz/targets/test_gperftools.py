@@ -24,7 +24,7 @@ import fuzz
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.distances import Gperftools
+from fuzz.oracles.counting.distances import Gperftools
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
@@ -38,6 +38,8 @@ from fuzz.protocol.actions import (
     ResumeSampling,
     SetPeriod,
 )
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import LazySeeds
 from fuzz.protocol.observation import Observation
 from fuzz.run import Failure, replay
 from fuzz.targets import TargetOptions, make_target
@@ -386,10 +388,15 @@ def test_the_first_trigger_drops_its_sample(target: StockGperftools) -> None:
     assert (dropped.samples, taken.samples) == (0, 1)
 
 
+def first_seeds(contract: Contract) -> tuple[int, ...]:
+    assert isinstance(contract.sampling.counting, LazySeeds)
+    return contract.sampling.counting.seeds
+
+
 def test_the_first_trigger_begins_anew_from_the_samplers_address(target: StockGperftools) -> None:
     contract = target.start({"fresh_threads": 1, "period_bytes": FAR})
     after(target, 0, Malloc(8))
-    drawn = Gperftools(contract.sampling.reseeds[0]).draw(FAR)
+    drawn = Gperftools(first_seeds(contract)[0]).draw(FAR)
     assert target.samplers[0].bytes_until == drawn - 8
 
 
@@ -504,7 +511,7 @@ def test_samplers_have_the_same_address_whatever_else_their_process_allocates(
     first = make_target(AS_BUILT).start(settings)
     monkeypatch.setenv("PYTHONTRACEMALLOC", "1")
     second = make_target(AS_BUILT).start(settings)
-    assert first.sampling.reseeds == second.sampling.reseeds
+    assert first_seeds(first) == first_seeds(second)
 
 
 def test_a_name_that_is_no_target_ends_the_driver() -> None:

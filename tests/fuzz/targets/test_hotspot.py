@@ -26,7 +26,7 @@ from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
-from fuzz.oracles.distances import Hotspot
+from fuzz.oracles.counting.distances import Hotspot
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
@@ -56,7 +56,8 @@ from fuzz.protocol.actions import (
     Write,
     WriteNumber,
 )
-from fuzz.protocol.contract import Buffers, Contract
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import VERSION, Header, Trace
@@ -240,8 +241,8 @@ def test_the_last_buffer_of_eden_is_smaller_but_not_too_small(
     free_bytes: int, where: str, target: FullTarget
 ) -> None:
     contract = target.start({})
-    assert contract.buffers is not None
-    left_bytes = contract.nursery_bytes - 16 - contract.buffers.desired_bytes - free_bytes
+    taken_bytes = 16 + buffers_of(contract).desired_bytes
+    left_bytes = contract.nursery_bytes - taken_bytes - free_bytes
     outside = [2**17] * (left_bytes // 2**17)
     sizes = (16, *outside, left_bytes % 2**17, NEW_ROOM_BYTES, 16)
     assert places_of(target, *sizes)[-2:] == ["buffer", where]
@@ -315,14 +316,13 @@ def test_what_a_callback_allocates_is_foretold_and_no_sample_of_it_is_told(
     said = [run.step(action) for action in (EnableSampling(16), *[AllocateString(48)] * 60)]
     assert [each.at for each in said[1:3]] == [0, 64 + 80]
     assert {each.samples for each in said} == {0, 1}
-    assert run.contract.buffers is not None
-    assert run.contract.buffers.callback_bytes == 80
+    assert buffers_of(run.contract).callback_bytes == 80
 
 
 def test_threads_draw_from_one_generator(target: FullTarget) -> None:
     contract = target.start({"threads": 3})
     assert len({*contract.sampling.seeds}) == 1
-    assert contract.sampling.generators == "shared"
+    assert buffers_of(contract).generators == "shared"
 
 
 def test_what_follows_from_a_threads_birth_is_foretold(target: FullTarget) -> None:
@@ -397,7 +397,7 @@ def test_a_trace_alone_is_answered_to_its_end(collector: str, java: Path) -> Non
 
 def test_a_process_makes_one_machine(java: Path) -> None:
     words = [sys.executable, "-m", DRIVER, str(java / LIBRARY)]
-    lines = b'{"gcfuzz": 1}\n{"gcfuzz": 1, "config": {"collector": 1}}\n'
+    lines = b'{"gcfuzz": 2}\n{"gcfuzz": 2, "config": {"collector": 1}}\n'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, input=lines, stdout=subprocess.PIPE, check=True, env=environment)
     assert b"this process has made a machine with other flags" in done.stdout.splitlines()[1]
@@ -646,8 +646,8 @@ class Lockstep(FullTarget):
 
 
 def buffers_of(contract: Contract) -> Buffers:
-    assert contract.buffers is not None
-    return contract.buffers
+    assert isinstance(contract.sampling.counting, Buffers)
+    return contract.sampling.counting
 
 
 def as_large(action: Action) -> Action:

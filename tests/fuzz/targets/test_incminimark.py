@@ -152,7 +152,7 @@ def answers(stock_options: TargetOptions) -> Callable[[str], list[dict[str, obje
     return ask
 
 
-HEADER = '{"gcfuzz": 1}\n'
+HEADER = '{"gcfuzz": 2}\n'
 
 
 @pytest.mark.slow

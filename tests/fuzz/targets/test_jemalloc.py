@@ -19,7 +19,7 @@ import heap_v2_reading
 import pytest
 
 import fuzz
-from fuzz.oracles.distances import Jemalloc as Distances
+from fuzz.oracles.counting.distances import Jemalloc as Distances
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (

@@ -17,7 +17,7 @@ import pytest
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.distances import Ocaml
+from fuzz.oracles.counting.distances import Ocaml
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,
@@ -38,6 +38,7 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting import Bytes, Streams
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import run_actions
@@ -133,7 +134,7 @@ def said_of(target: OcamlTarget, actions: Sequence[Action]) -> list[Observation]
 
 def test_a_block_outside_is_sampled_where_the_first_distance_ends(target: OcamlTarget) -> None:
     target.start({"sampler_seed": 3})
-    words = Ocaml(3).draw(1000)
+    words = Ocaml(3).draw(1000 * WORD) // WORD
     said = said_of(target, [EnableSampling(1000 * WORD), AllocateString(words - 4)])
     assert words > 300
     assert [each.samples for each in said] == [0, 0]
@@ -312,12 +313,12 @@ def test_fifty_thousand_actions_are_foretold(target: OcamlTarget) -> None:
 # A mistake in the contract.
 
 MISTAKES: dict[str, dict[str, object]] = {
-    "bytes": {"unit_bytes": 1},
+    "formula": {"distances": "geometric"},
     "crossing": {"crosses": "beyond"},
-    "one stream": {"streams": "one", "postponed": (), "renewed_by": ()},
-    "nothing postponed": {"postponed": ()},
-    "kept by collections": {"renewed_by": ("callbacks",)},
-    "kept by callbacks": {"renewed_by": ("collections",)},
+    "one stream": {"counting": Bytes()},
+    "nothing postponed": {"counting": Streams((), ("collections", "callbacks"))},
+    "kept by collections": {"counting": Streams(("string", "array"), ("callbacks",))},
+    "kept by callbacks": {"counting": Streams(("string", "array"), ("collections",))},
     "once": {"samples_per_allocation": "one"},
     "seed": {"seeds": (9,)},
 }

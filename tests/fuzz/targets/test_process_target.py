@@ -540,7 +540,7 @@ def test_a_program_goes_with_a_replay_that_is_terminated(
     tmp_path: Path, unmeasured: dict[str, str]
 ) -> None:
     trace = tmp_path / "trace.jsonl"
-    trace.write_text('{"gcfuzz": 1, "target": "process"}\n{"do": "collect_full"}\n')
+    trace.write_text('{"gcfuzz": 2, "target": "process"}\n{"do": "collect_full"}\n')
     options = ["--command", shlex.join(command_of("hang")), "--timeout", "2m"]
     replay = subprocess.Popen(
         [sys.executable, "-m", "fuzz", "replay", str(trace), *options], env=unmeasured

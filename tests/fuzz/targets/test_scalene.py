@@ -24,6 +24,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action, Free, Malloc, SetPeriod
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.counting import Bytes, NetBytes
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.python_profilers import mutator, scalene_driver
@@ -42,11 +43,11 @@ from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH = range(2)
 MISTAKES: tuple[Mapping[str, Any], ...] = (
-    {"frees": "ignored"},
+    {"counting": Bytes()},
     {"counts": "requested"},
-    {"crosses": "beyond", "frees": "ignored"},
-    {"unsampled_bytes": BLOCK_BYTES_MAX + HEADER_BYTES},
-    {"unsampled_bytes": MARK_BYTES - 1},
+    {"crosses": "beyond", "counting": Bytes()},
+    {"counting": NetBytes(unsampled_bytes=BLOCK_BYTES_MAX + HEADER_BYTES)},
+    {"counting": NetBytes(unsampled_bytes=MARK_BYTES - 1)},
 )
 CORPUS = Path(__file__).parents[3] / "corpus" / "scalene"
 MARK = MARK_BYTES - HEADER_BYTES

@@ -16,7 +16,7 @@ from fuzz.protocol.target import Target
 from fuzz.targets.__main__ import main
 from fuzz.targets.process.serve import serve
 
-HEADER = '{"gcfuzz": 1, "target": "process", "config": {"nursery_bytes": 512}}'
+HEADER = '{"gcfuzz": 2, "target": "process", "config": {"nursery_bytes": 512}}'
 
 
 def answers(target: Target, *lines: str) -> list[dict[str, object]]:
@@ -31,7 +31,7 @@ def test_a_header_is_answered_with_the_contract(reference: Target) -> None:
 
 
 def test_a_header_may_have_keys_that_mean_nothing_to_a_target(reference: Target) -> None:
-    [answer] = answers(reference, '{"gcfuzz": 1, "found": 7, "whatever": []}')
+    [answer] = answers(reference, '{"gcfuzz": 2, "found": 7, "whatever": []}')
     assert answer.keys() == {"contract"}
 
 
@@ -46,8 +46,8 @@ def test_an_action_is_answered_with_an_observation(reference: Target) -> None:
         ("nonsense", "ValueError: not a line of JSON"),
         ("[]", "ValueError: a line must be a JSON object"),
         ('{"do": "nothing"}', 'ValueError: "do" must name an action'),
-        ('{"gcfuzz": 1, "config": {"nursery_bytes": 7}}', "BadInputError: nursery_bytes is 7"),
-        ('{"gcfuzz": 1, "config": {"nursery_bytes": "7"}}', "ValueError: "),
+        ('{"gcfuzz": 2, "config": {"nursery_bytes": 7}}', "BadInputError: nursery_bytes is 7"),
+        ('{"gcfuzz": 2, "config": {"nursery_bytes": "7"}}', "ValueError: "),
     ],
 )
 def test_a_line_that_means_nothing_is_answered_with_an_error(

@@ -16,7 +16,7 @@ import pytest
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines import random as random_engine
 from fuzz.engines.engine import Slice, slices_of
-from fuzz.oracles import distances
+from fuzz.oracles.counting import distances
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,

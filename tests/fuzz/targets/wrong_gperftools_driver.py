@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.counting import Bytes
 from fuzz.targets.allocators.gperftools_driver import StockGperftools, serve_in_fixed_memory
 
 WRONG_RULES = {
@@ -18,7 +19,7 @@ WRONG_RULES = {
     "paused_counting": {"paused": "counting"},
     "paused_stopped": {"paused": "stopped"},
     "other_seed": {"seeds": (7,)},
-    "never_reseeded": {"reseeds": ()},
+    "never_reseeded": {"counting": Bytes()},
     "no_placeholder": {"first_bytes": ()},
 }
 """What the contract states of sampling, wrongly."""

@@ -26,7 +26,7 @@ from gcmodel.sampling.sample_point import Sampling
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 BUG = "one-sample-per-object"
 PLANTED = ["--target", f"reference+{BUG}"]
-HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
+HEADER = '{"gcfuzz": 2, "target": "reference"}\n'
 ENABLE = '{"do": "enable_sampling", "period_bytes": 8}\n'
 FAILING = HEADER + ENABLE + '{"do": "allocate_node", "number": 0}\n'
 """It fails where BUG is planted."""
@@ -227,7 +227,8 @@ def test_an_empty_folder_has_nothing_to_replay(complaint: Complaint) -> None:
         ("", "broken.jsonl"),
         ("hello\n", "broken.jsonl:1"),
         (ENABLE, "broken.jsonl:1"),
-        ('{"gcfuzz": 2, "target": "reference"}\n', "broken.jsonl:1"),
+        ('{"gcfuzz": 1, "target": "reference"}\n', "broken.jsonl:1"),
+        ('{"gcfuzz": 3, "target": "reference"}\n', "broken.jsonl:1"),
         (HEADER + ENABLE + '{"do": "collect', "broken.jsonl:3"),
         (HEADER + ENABLE + '{"do": "dance"}\n', "broken.jsonl:3"),
         (HEADER + '{"do": "free", "root": 0, "twice": true}\n', "broken.jsonl:2"),

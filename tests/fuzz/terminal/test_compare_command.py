@@ -16,7 +16,7 @@ from fuzz.sessions.session_events import Started
 from fuzz.targets import NO_OPTIONS
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.session_report import SessionReporter
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 RIGHT, WRONG = "reference", "reference+one-sample-per-object"

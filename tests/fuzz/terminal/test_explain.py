@@ -23,7 +23,7 @@ from fuzz.terminal.explain import COLUMNS, WIDTH, explain_step, facts_of
 OF_PLANTED_BUGS = {name: trace for name, trace in shipped_traces().items() if trace.header.kills}
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
-HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
+HEADER = '{"gcfuzz": 2, "target": "reference"}\n'
 CULPRIT = "→"
 DOTNET = "reference-dotnet-document"
 
@@ -149,7 +149,7 @@ def test_the_legend_of_tlabs_names_the_machines_pointers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "trace.jsonl"
-    path.write_text(f'{{"gcfuzz": 1, "target": "{TLAB}"}}\n{NODE}\n')
+    path.write_text(f'{{"gcfuzz": 2, "target": "{TLAB}"}}\n{NODE}\n')
     run_command_line(["explain", str(path)])
     assert "A, allocation_end" in capsys.readouterr().out
 
@@ -205,7 +205,7 @@ def test_the_legend_stands_only_where_there_is_a_nursery_to_draw(
 ) -> None:
     action = BLOCK_SAMPLED if target == "reference-jemalloc" else NODE
     path = tmp_path / "trace.jsonl"
-    path.write_text(f'{{"gcfuzz": 1, "target": "{target}"}}\n{action}\n')
+    path.write_text(f'{{"gcfuzz": 2, "target": "{target}"}}\n{action}\n')
     run_command_line(["explain", str(path)])
     assert ("nursery_free" in capsys.readouterr().out) is drawn
 
@@ -213,7 +213,7 @@ def test_the_legend_stands_only_where_there_is_a_nursery_to_draw(
 # A known bug's trace.
 
 KILLER = (
-    '{"gcfuzz": 1, "target": "reference", "kills": ["disable-before-enable"]}\n'
+    '{"gcfuzz": 2, "target": "reference", "kills": ["disable-before-enable"]}\n'
     '{"do": "disable_sampling"}\n'
 )
 

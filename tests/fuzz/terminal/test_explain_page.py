@@ -30,7 +30,7 @@ from fuzz.terminal.explain_page import Page, make_page, render
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 TOP = 256
-HEADER = '{"gcfuzz": 1, "target": "reference"}\n'
+HEADER = '{"gcfuzz": 2, "target": "reference"}\n'
 ENABLE = '{"do": "enable_sampling", "period_bytes": 128}'
 ENABLE_BEYOND = '{"do": "enable_sampling", "period_bytes": 512}'
 NODE = '{"do": "allocate_node", "number": 7}'

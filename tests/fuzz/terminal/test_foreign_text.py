@@ -69,7 +69,7 @@ def saying(answer: dict[str, Any]) -> str:
 
 def hostile_trace(header: dict[str, Any], actions: str = ACTION) -> str:
     path = f"{HOSTILE}.jsonl"
-    Path(path).write_text(json.dumps({"gcfuzz": 1, "target": "process", **header}) + "\n" + actions)
+    Path(path).write_text(json.dumps({"gcfuzz": 2, "target": "process", **header}) + "\n" + actions)
     return path
 
 
@@ -171,7 +171,7 @@ def test_a_session_shows_hostile_text(shown: Shown) -> None:
     ids=lambda arguments: " ".join(arguments)[:24].split("\x1b")[0],
 )
 def test_a_hostile_argument_is_shown_in_one_line(arguments: list[str], shown: Shown) -> None:
-    Path("trace.jsonl").write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    Path("trace.jsonl").write_text('{"gcfuzz": 2, "target": "reference"}\n')
     printed = shown(BAD_INPUT, *arguments)
     assert printed.count("\n") == 1
     assert ":bug:" in printed
@@ -180,10 +180,10 @@ def test_a_hostile_argument_is_shown_in_one_line(arguments: list[str], shown: Sh
 @pytest.mark.parametrize(
     "trace",
     [
-        json.dumps({"gcfuzz": 1, "target": HOSTILE}) + "\n",
-        json.dumps({"gcfuzz": 1, "target": "reference", HOSTILE: 1}) + "\n",
-        json.dumps({"gcfuzz": 1, "target": "reference", "config": {HOSTILE: 1}}) + "\n",
-        json.dumps({"gcfuzz": 1, "target": "reference"})
+        json.dumps({"gcfuzz": 2, "target": HOSTILE}) + "\n",
+        json.dumps({"gcfuzz": 2, "target": "reference", HOSTILE: 1}) + "\n",
+        json.dumps({"gcfuzz": 2, "target": "reference", "config": {HOSTILE: 1}}) + "\n",
+        json.dumps({"gcfuzz": 2, "target": "reference"})
         + "\n"
         + json.dumps({"do": HOSTILE})
         + "\n",
@@ -197,7 +197,7 @@ def test_a_hostile_trace_is_refused_in_one_line(trace: str, shown: Shown) -> Non
 
 
 def test_a_message_is_no_longer_than_can_be_read(shown: Shown) -> None:
-    Path("trace.jsonl").write_text(json.dumps({"gcfuzz": 1, "target": "x" * 10**6}) + "\n")
+    Path("trace.jsonl").write_text(json.dumps({"gcfuzz": 2, "target": "x" * 10**6}) + "\n")
     printed = shown(BAD_INPUT, "reduce", "trace.jsonl")
     assert len(printed) <= 1001
     assert printed.endswith("and --command takes a program that is none of these\n")

@@ -34,7 +34,7 @@ from fuzz.terminal.report import describe_action
 CLEAN, MISMATCH = 0, 1
 BUG = "one-sample-per-object"
 TRACE = """\
-{"gcfuzz": 1, "target": "reference", "config": {"card_items": 0}}
+{"gcfuzz": 2, "target": "reference", "config": {"card_items": 0}}
 {"do": "enable_sampling", "period_bytes": 8}
 {"do": "allocate_string", "length": 7, "nonmovable": true}
 {"do": "collect_full"}

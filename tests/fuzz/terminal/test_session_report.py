@@ -25,7 +25,7 @@ from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, WORKERS_DIED, Piece, SessionRecord, plan_data
 from fuzz.sessions.session_events import FailureFound, Finished, Progress, Told
 from fuzz.terminal.session_report import SessionReporter
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 PLAN = Plan("reference", "random", 1, 1, Path("corpus"), actions=1)
 COLUMNS = 80

@@ -67,7 +67,7 @@ class Suite:
     def save(self, name: str, action: dict[str, object]) -> None:
         """A trace of one action is there already."""
         self.folder.mkdir()
-        lines = {"gcfuzz": 1, "target": "process"}, action
+        lines = {"gcfuzz": 2, "target": "process"}, action
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (self.folder / f"{name}.jsonl").write_text(text)
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_saved_is_shown(suite: Suite) -> None:
     suite.folder.write_text("no folder")
     problem = suite.problem(planted)
     assert "save these lines to replay it" in problem
-    assert '\n{"gcfuzz": 1, "target": "mine+of+mine"' in problem
+    assert '\n{"gcfuzz": 2, "target": "mine+of+mine"' in problem
 
 
 @pytest.mark.slow

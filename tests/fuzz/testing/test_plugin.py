@@ -40,7 +40,7 @@ def test_a_trace(gcfuzz_corpus):
 """
 PLANTED = SUITE.format("reference+disable-before-enable")
 SEEDED = "--hypothesis-seed=2"
-TRACE = '{"gcfuzz": 1, "target": "mine"}\n{"do": "disable_sampling"}\n'
+TRACE = '{"gcfuzz": 2, "target": "mine"}\n{"do": "disable_sampling"}\n'
 
 Ran = subprocess.CompletedProcess[str]
 

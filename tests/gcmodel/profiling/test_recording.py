@@ -84,7 +84,7 @@ def test_a_recording_is_known_by_its_beginning(path: Path) -> None:
 
 def test_a_trace_is_not_taken_for_one(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
-    trace.write_text('{"gcfuzz": 1, "target": "reference"}\n')
+    trace.write_text('{"gcfuzz": 2, "target": "reference"}\n')
     assert not is_recording(trace)
 
 

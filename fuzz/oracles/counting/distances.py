@@ -57,7 +57,7 @@ BITS_48 = 2**48 - 1
 BITS_32 = 2**32 - 1
 GOLDEN_64 = 0x9E3779B97F4A7C15
 LN_2 = math.log(2)
-TAKES_ONE_NUMBER = 2
+TAKES_ONE_NUMBER = 16
 """A period for which each formula but ddtrace's takes one number of its generator."""
 GPERFTOOLS_PLACEHOLDER_BYTES = 16 << 20
 """Its distance for a period of 0, with which nothing is sampled and nothing drawn."""
@@ -283,8 +283,9 @@ def _stepped(lane: Lane) -> Lane:
 
 
 class Ocaml(Distances):
-    """OCaml's, which draws 64 at once; what is left of them is lost when sampling begins."""
+    """OCaml's, which draws words, and 64 at once; what is left is lost when sampling begins."""
 
+    WORD_BYTES = 8
     _FACTORS = tuple(map(_single, (2.104659476859, -0.720478916626, 0.107132064797)))
     _CONSTANT, _LN_2 = map(_single, (-111.701724334061, 0.6931471805))
 
@@ -302,10 +303,11 @@ class Ocaml(Distances):
             self._batch = [(a + d) & BITS_32 for a, _, _, d in reversed(self._lanes)]
             self._lanes = tuple(map(_stepped, self._lanes))
         number = self._batch.pop()
-        if period_bytes == 1:
-            return 1
-        inverse = _single(1 / math.log1p(-1 / period_bytes))
-        return int(_single(1 + _single(self._log(number) * inverse)))
+        period_words = period_bytes // self.WORD_BYTES
+        if period_words == 1:
+            return self.WORD_BYTES
+        inverse = _single(1 / math.log1p(-1 / period_words))
+        return int(_single(1 + _single(self._log(number) * inverse))) * self.WORD_BYTES
 
     def _log(self, number: int) -> float:
         """Each step is rounded to single precision."""
@@ -315,30 +317,6 @@ class Ocaml(Distances):
         middle = _single(first + _single(x * _single(second + _single(x * third))))
         power = _single(self._CONSTANT + _single(self._LN_2 * (exponent + 126)))
         return _single(_single(x * middle) + power)
-
-
-class InUnits(Distances):
-    """Others, whose unit is so many bytes."""
-
-    def __init__(self, distances: Distances, unit_bytes: int) -> None:
-        self._distances = distances
-        self._unit_bytes = unit_bytes
-
-    @override
-    def draw(self, period_bytes: int) -> int:
-        return self._distances.draw(period_bytes // self._unit_bytes) * self._unit_bytes
-
-    @override
-    def restart(self) -> None:
-        self._distances.restart()
-
-    @override
-    def skip(self, numbers: int) -> None:
-        self._distances.skip(numbers)
-
-    @override
-    def reseed(self, seed: int) -> None:
-        self._distances.reseed(seed)
 
 
 class Go(Distances):
@@ -437,8 +415,7 @@ SEQUENCES: dict[str, Callable[[int], Distances]] = {
 """What is drawn, by the contract's name for it."""
 
 
-def distances_of(name: str, seed: int, unit_bytes: int = 1) -> Distances:
+def distances_of(name: str, seed: int) -> Distances:
     """The sequence of that name; what is not drawn is the period."""
     make = SEQUENCES.get(name)
-    distances = Fixed() if make is None else make(seed)
-    return distances if unit_bytes == 1 else InUnits(distances, unit_bytes)
+    return Fixed() if make is None else make(seed)

@@ -13,13 +13,13 @@ import pytest
 import fuzz
 from fuzz.plain import shell_word
 from fuzz.terminal.cli import run_command_line
-from fuzz.terminal.streams import Screen
+from fuzz.terminal.standard_streams import Screen
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
-PASSING = '{"gcfuzz": 1, "target": "reference"}\n{"do": "allocate_node", "number": 0}\n'
+PASSING = '{"gcfuzz": 2, "target": "reference"}\n{"do": "allocate_node", "number": 0}\n'
 BUG = "one-sample-per-object"
 FAILING = (
-    f'{{"gcfuzz": 1, "target": "reference+{BUG}"}}\n'
+    f'{{"gcfuzz": 2, "target": "reference+{BUG}"}}\n'
     '{"do": "enable_sampling", "period_bytes": 8}\n'
     '{"do": "allocate_node", "number": 0}\n'
 )

@@ -1,0 +1,150 @@
+"""Counting by thread-local allocation buffers, whose end is where the next sample is due.
+
+What is charged ahead (HotSpot 11 to 24) is charged when `end` is put, for bytes that may never be
+allocated, so that a collection, which throws the buffer away, has them counted all the same.
+(OpenJDK, threadHeapSampler.cpp.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+from typing_extensions import override
+
+from fuzz.oracles.counting.bytes import DrawnOnceClock
+from fuzz.oracles.counting.clock import Clock, distances_of_threads
+from fuzz.oracles.counting.distances import Distances
+from fuzz.oracles.counting.eden import Eden, Placed, ThreadBuffer
+from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum
+from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.counting import Buffers
+from fuzz.protocol.observation import Observation
+
+
+class BufferClock(DrawnOnceClock):
+    """A thread's, which allocates in buffers."""
+
+    def __init__(
+        self,
+        rule: SamplingRule,
+        thread: int,
+        distances: Distances,
+        buffers: Buffers,
+        buffer: ThreadBuffer,
+    ) -> None:
+        super().__init__(rule, thread, distances)
+        self._buffers = buffers
+        self._buffer = buffer
+        self._charged_bytes = 0
+        self._is_in_callback = False
+        self._collections_in_callback = 0
+        # What the last allocation was counted as; 0 if its buffer had room for it.
+        self._counted_bytes = 0
+
+    @override
+    def collected(self, minors: int, period_bytes: int | None) -> None:
+        if minors:
+            self._buffer.eden.collect()
+
+    @override
+    def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
+        if seed is not None and self._buffers.births_reseed:
+            self._distances.reseed(seed)
+        resting_bytes = self._buffers.resting_period_bytes or None
+        super().begin_thread(seed, resting_bytes if period_bytes is None else period_bytes)
+        self._charged_bytes = 0
+        if self._buffers.charges == "allocated":
+            self.until_bytes -= self._buffers.birth_bytes
+
+    @override
+    def allocated(self, request: Request, answer: Observation | None) -> Sequence[ExpectedSample]:
+        buffer = self._buffer
+        self._collections_in_callback = self._counted_bytes = 0
+        heard = answer if self._buffers.taken == "anywhere" else None
+        (where, at, collected), hits = self._allocate(
+            request.size_bytes, request.period_bytes, heard
+        )
+        collections = collected + self._collections_in_callback
+        self.place = Place(where, at, collections, buffer.eden.taken_bytes, buffer.pointers)
+        return hits
+
+    @property
+    @override
+    def room_bytes(self) -> int:
+        return self._buffer.allocation_end - self._buffer.top
+
+    def _allocate(
+        self, size_bytes: int, period_bytes: int | None, heard: Observation | None
+    ) -> tuple[Placed, Sequence[ExpectedSample]]:
+        placed, was_slow = self._buffer.place(size_bytes, period_bytes is not None, heard)
+        if self._buffers.charges == "allocated":
+            return placed, self._charge_allocated(size_bytes, period_bytes)
+        if period_bytes is None or not was_slow:
+            return placed, NONE
+        return placed, self._charge_ahead(size_bytes, period_bytes, placed[0] == "outside")
+
+    def _sample(self, counted_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        """Count, and let the callback allocate, unsampled; the sample point is put only then."""
+        hits = self.count(counted_bytes, period_bytes)
+        if self._is_in_callback:
+            return hits
+        self._counted_bytes = counted_bytes
+        if hits and self._buffers.callback_bytes:
+            self._is_in_callback = True
+            placed, _ = self._allocate(self._buffers.callback_bytes, period_bytes, None)
+            self._is_in_callback = False
+            self._collections_in_callback = int(placed[-1])
+        return hits
+
+    def _charge_ahead(
+        self, size_bytes: int, period_bytes: int, is_outside: bool
+    ) -> Sequence[ExpectedSample]:
+        charged_bytes = 0 if is_outside else self._charged_bytes
+        hits = self._sample(charged_bytes + size_bytes, period_bytes)
+        if charged_bytes:
+            self._charged_bytes = 0
+        left_bytes = self._buffer.left_bytes
+        is_sooner = self._buffer.end_at_sample(self.until_bytes)
+        self._charged_bytes += self.until_bytes if is_sooner else left_bytes
+        return hits
+
+    def _charge_allocated(
+        self, size_bytes: int, period_bytes: int | None
+    ) -> Sequence[ExpectedSample]:
+        if period_bytes is None:
+            self.until_bytes -= size_bytes
+            return NONE
+        hits = self._sample(size_bytes, period_bytes)
+        self._buffer.end_at_sample(self.until_bytes)
+        return hits
+
+    @override
+    def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        surplus_bytes = size_bytes - self.until_bytes
+        hits = super()._take(size_bytes, period_bytes)
+        if self._rule.surplus == "carried" and self.until_bytes > surplus_bytes:
+            self.until_bytes -= surplus_bytes
+        return hits
+
+    @override
+    def explained(self, its: Sum) -> Sum:
+        counted_bytes = self._counted_bytes
+        if counted_bytes == its.counted_bytes:
+            return its
+        words = f"{counted_bytes} count with its buffer's"
+        counted = f"{its.counted}, {words if counted_bytes else 'which its buffer has room for'}"
+        return attrs.evolve(its, counted=counted, counted_bytes=counted_bytes, has_more=True)
+
+
+def clocks_of(contract: Contract) -> list[Clock]:
+    """A clock for each thread."""
+    rule, eden = contract.sampling, Eden(contract.nursery_bytes)
+    assert isinstance(rule.counting, Buffers)
+    distances = distances_of_threads(rule)
+    if rule.counting.generators == "shared":
+        distances = distances[:1] * len(distances)
+    return [
+        BufferClock(rule, thread, each, rule.counting, ThreadBuffer(rule.counting, eden))
+        for thread, each in enumerate(distances)
+    ]

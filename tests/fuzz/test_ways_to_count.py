@@ -1,0 +1,158 @@
+"""A way to count is one page: a class with its keys, a clock, a section of the documentation."""
+
+import ast
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+
+import fuzz
+from fuzz.oracles.counting import clocks_of
+from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.counting import WAYS, Bytes, Way
+from fuzz.protocol.lines import structured, unstructured
+
+LINES_MAX = 150
+PACKAGE = Path(str(fuzz.__file__)).parent
+RULES, CLOCKS = PACKAGE / "protocol" / "counting", PACKAGE / "oracles" / "counting"
+PAGE = Path(__file__).parents[2] / "docs" / "sampling-rules.md"
+GENERIC = [
+    *(CLOCKS / name for name in ("__init__.py", "clock.py", "bytes.py", "expected.py")),
+    *(CLOCKS.parent / name for name in ("sampling.py", "sampling_words.py")),
+    *(RULES / name for name in ("__init__.py", "way.py")),
+    PACKAGE / "drawing" / "rules.py",
+    PACKAGE / "drawing" / "probes.py",
+    PACKAGE / "sessions" / "compare.py",
+]
+"""What must not know any way to count but the plain one."""
+OF_THE_SHADOW = {"outside", "callback_bytes"}
+"""The names of keys that an object, or the mutator, has too."""
+
+
+def keys_of(way: type[Way]) -> set[str]:
+    return {field.name for field in attrs.fields(way)}
+
+
+def names_read_in(path: Path) -> set[str]:
+    """The attributes that a module reads."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def section_of(by: str) -> str:
+    [section] = re.findall(
+        rf"^## {by}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    return section
+
+
+@pytest.mark.parametrize("path", GENERIC, ids=lambda path: path.stem)
+def test_no_generic_part_reads_a_key_of_one_way(path: Path) -> None:
+    keys = set().union(*map(keys_of, WAYS.values()))
+    shared = {field.name for field in attrs.fields(SamplingRule)} | OF_THE_SHADOW
+    assert names_read_in(path) & (keys - shared) == set()
+
+
+@pytest.mark.parametrize(
+    "path", [each for each in GENERIC if each != RULES / "__init__.py"], ids=lambda path: path.stem
+)
+def test_no_generic_part_names_one_way(path: Path) -> None:
+    classes = {way.__name__ for way in WAYS.values() if way is not Bytes}
+    names = {
+        node.id
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name)
+    }
+    assert names & classes == set()
+
+
+@pytest.mark.parametrize("folder", [RULES, CLOCKS], ids=["rules", "clocks"])
+def test_each_way_has_a_module_of_its_name(folder: Path) -> None:
+    shared = {"__init__", "way", "clock", "expected", "distances", "eden"}
+    assert {path.stem for path in folder.glob("*.py")} - shared == WAYS.keys()
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_each_module_of_a_way_is_at_most_a_page(by: str) -> None:
+    for folder in (RULES, CLOCKS):
+        assert len((folder / f"{by}.py").read_text().splitlines()) <= LINES_MAX
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_each_way_has_a_section_with_a_row_for_each_of_its_keys(by: str) -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", section_of(by), re.MULTILINE)
+    assert {*rows} == keys_of(WAYS[by])
+    assert len(rows) == len({*rows})
+    assert f"| [`{by}`](#{by}) |" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_a_row_says_which_keys_are_required(by: str) -> None:
+    section = section_of(by)
+    for field in attrs.fields(WAYS[by]):
+        [words] = re.findall(rf"^\| `{field.name}` \| (.*) \|$", section, re.MULTILINE)
+        assert words.startswith("required") == (field.default is attrs.NOTHING), field.name
+
+
+# On the wire.
+
+PLAIN = Contract(
+    nursery_bytes=512,
+    layout=Layout({"string": KindLayout(4, 16, 1)}, 257, 8, 2**16),
+    actions=("allocate_string", "enable_sampling"),
+    observes=("samples",),
+    sampling=SamplingRule(Range(8, 2**20, 8), disabling=("drop",)),
+)
+
+
+def test_a_contract_that_leaves_counting_out_counts_bytes() -> None:
+    data = unstructured(PLAIN)
+    assert "counting" not in data["sampling"]
+    contract = structured(data, Contract)
+    assert contract.sampling.counting == Bytes()
+    assert contract == PLAIN
+    data["sampling"]["counting"] = {"by": "bytes"}
+    assert structured(data, Contract) == PLAIN
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_a_way_keeps_its_keys_on_the_wire(by: str) -> None:
+    values = {"charges": "ahead", "seeds": (7,)}
+    required = {
+        field.name: values.get(field.name, 8)
+        for field in attrs.fields(WAYS[by])
+        if field.default is attrs.NOTHING
+    }
+    way = WAYS[by](**required)
+    rule = attrs.evolve(PLAIN.sampling, counting=way)
+    data = unstructured(attrs.evolve(PLAIN, sampling=rule))
+    assert structured(data, Contract).sampling.counting == way
+
+
+@pytest.mark.parametrize(
+    ("counting", "problem"),
+    [
+        ({"by": "context"}, 'by "context"; did you mean `contexts`?'),
+        ({"by": "moons"}, "it must be by one of bytes, contexts, buffers, streams, net_bytes"),
+        ({}, "it must be by one of bytes"),
+        ({"by": 1}, "it must be by one of bytes"),
+        ("contexts", "must be a JSON object"),
+        ({"by": "contexts"}, "context_bytes is missing"),
+        ({"by": "contexts", "context_bytes": "64"}, "context_bytes"),
+        ({"by": "bytes", "context_bytes": 64}, "the unknown key context_bytes"),
+        ({"by": "net_bytes", "unsampled_byte": 64}, "did you mean `unsampled_bytes`?"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_counting_is_said(counting: object, problem: str) -> None:
+    data = unstructured(PLAIN)
+    data["sampling"]["counting"] = counting
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - looked at below
+        structured(data, Contract)
+    assert problem in str(caught.value)
+    assert "sampling.counting" in str(caught.value)
+
+
+def test_plain_bytes_have_the_plain_clocks() -> None:
+    assert [type(clock).__module__ for clock in clocks_of(PLAIN)] == ["fuzz.oracles.counting.bytes"]
