@@ -6,7 +6,7 @@ It needs the folder `benchmarks` on the path. What is printed means nothing.
 import sys
 from importlib import import_module
 
-LESS = {
+LESS: dict[str, dict[str, object]] = {
     "throughput": {
         "TURNS": 1,
         "ACTIONS": 500,

@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "profiling.md").read_text()
 
 
 def block(language: str, containing: str) -> str:
-    blocks = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
     return next(each for each in blocks if containing in each)
 
 

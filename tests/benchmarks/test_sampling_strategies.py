@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ def twice_as_often_at_even_places(sizes: npt.NDArray[np.int64]) -> npt.NDArray[n
     return np.where(np.arange(len(sizes)) % 2 == 0, 0.2, 0.1)
 
 
-WITH_CHANCE = {
+WITH_CHANCE: dict[str, Any] = {
     "per allocation": per_allocation(10),
     "per byte": per_byte(300),
     "per byte, failed trials": PerByteFailedTrials(300),

@@ -161,7 +161,11 @@ def test_lines_that_were_sent_ahead_are_answered_in_one_write(program: Path) -> 
     # Each write to such a socket is one packet.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lines = f"{HEADER}\n{NODE}\n{NODE}\n".encode()
-    with ours, theirs, subprocess.Popen([program], stdin=subprocess.PIPE, stdout=theirs) as running:
+    with (
+        ours,
+        theirs,
+        subprocess.Popen([program], stdin=subprocess.PIPE, stdout=theirs.fileno()) as running,
+    ):
         assert running.stdin
         running.stdin.write(lines)
         running.stdin.flush()

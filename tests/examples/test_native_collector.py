@@ -35,7 +35,9 @@ Session = Callable[..., tuple[int, list[dict[str, str]]]]
 def session(tmp_path: Path) -> Session:
     """Run a session against a program; returns its exit code and what it found."""
 
-    def run(program: Path, seed: int = 1, engine: str = "random") -> tuple[int, list[object]]:
+    def run(
+        program: Path, seed: int = 1, engine: str = "random"
+    ) -> tuple[int, list[dict[str, str]]]:
         summary, corpus = tmp_path / "summary.json", tmp_path / "corpus"
         target = ["--target", "process", "--command", str(program)]
         plan = ["--actions", str(ACTIONS), "--seed", str(seed), "--engine", engine]

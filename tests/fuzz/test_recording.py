@@ -4,7 +4,9 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -24,7 +26,7 @@ from fuzz.protocol.actions import (
     SetCallback,
     TakeIdentity,
 )
-from fuzz.protocol.contract import Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import Target
@@ -48,7 +50,7 @@ def recording(reference: Target) -> Trace:
     return recorded
 
 
-def with_answer(recording: Trace, number: int, **changes: object) -> Trace:
+def with_answer(recording: Trace, number: int, **changes: Any) -> Trace:
     """The recording with one answer changed."""
     assert recording.recorded is not None
     answers = list(recording.recorded)
@@ -282,7 +284,7 @@ class Listening:
         self._target = make_target("reference")
         self.heard: list[tuple[dict[str, int], list[Action]]] = []
 
-    def start(self, configuration: dict[str, int]) -> object:
+    def start(self, configuration: Mapping[str, int]) -> Contract:
         self.heard.append((dict(configuration), []))
         return self._target.start(configuration)
 

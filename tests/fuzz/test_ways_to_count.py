@@ -3,6 +3,7 @@
 import ast
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -41,6 +42,7 @@ def names_read_in(path: Path) -> set[str]:
 
 
 def section_of(by: str) -> str:
+    section: str
     [section] = re.findall(
         rf"^## {by}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
@@ -124,7 +126,7 @@ def test_a_way_keeps_its_keys_on_the_wire(by: str) -> None:
         for field in attrs.fields(WAYS[by])
         if field.default is attrs.NOTHING
     }
-    way = WAYS[by](**required)
+    way: Any = WAYS[by](**required)
     rule = attrs.evolve(PLAIN.sampling, counting=way)
     data = unstructured(attrs.evolve(PLAIN, sampling=rule))
     assert structured(data, Contract).sampling.counting == way

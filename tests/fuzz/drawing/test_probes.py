@@ -1,6 +1,7 @@
 """Each probe: the fewest actions that reach it, and nearly the same that do not."""
 
 from collections import deque
+from typing import Any
 
 import attrs
 import pytest
@@ -56,7 +57,7 @@ MINOR, STEP = CollectMinor(), CollectStep()
 STRING = AllocateString(0)  # 32 bytes
 LONGEST = AllocateString(223)  # 248 bytes, in a nursery that takes them
 OBSTACLE = [STRING, Pin(0), MINOR]
-PRESSED = [AddMemoryPressure(640)]
+PRESSED: list[Action] = [AddMemoryPressure(640)]
 PINS_ALLOWED = {"pin_while_sampling": 1}
 CONFIGURATIONS = {"collected_again_after_callback": {"large_object_bytes": 256}}
 ALL_OF_REFERENCE = probes_for(make_target("reference").start({}))
@@ -264,10 +265,11 @@ BEFORE: dict[type[Action], list[Action]] = {
 
 def test_each_action_is_counted_in_its_state(reference: Target) -> None:
     for (action, state, is_sampling), probe in IN_EACH_STATE.items():
+        steps = state or 0
         *before, last = BEFORE[action]
         on = [every(MIB)] if is_sampling else []
-        assert count(reference, probe, [*[STEP] * state, *before, *on, last]) == 1, probe
-        assert count(reference, probe, [*[STEP] * (state + 1), *before, *on, last]) == 0, probe
+        assert count(reference, probe, [*[STEP] * steps, *before, *on, last]) == 1, probe
+        assert count(reference, probe, [*[STEP] * (steps + 1), *before, *on, last]) == 0, probe
 
 
 def test_every_time_counts(reference: Target) -> None:
@@ -375,7 +377,7 @@ def test_without_a_field_the_probes_that_look_at_it_cannot_be_reached(reference:
     )
 
 
-def without_settings(contract: Contract, **layout: int) -> Contract:
+def without_settings(contract: Contract, **layout: Any) -> Contract:
     return attrs.evolve(contract, settings=(), layout=attrs.evolve(contract.layout, **layout))
 
 
@@ -410,7 +412,7 @@ def test_what_a_setting_makes_possible_can_be_reached(reference: Target) -> None
     ids=str,
 )
 def test_what_the_rule_excludes_cannot_be_reached(
-    probe: str, rule: dict[str, object], reference: Target
+    probe: str, rule: dict[str, Any], reference: Target
 ) -> None:
     contract = without_settings(reference.start({"pin_while_sampling": 1}))
     sampling = attrs.evolve(contract.sampling, **rule)

@@ -1,7 +1,8 @@
 """What the rules draw: always legal, all kinds, at every edge, and the simplest choice first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Any
 
 import attrs
 import pytest
@@ -75,7 +76,7 @@ class Drawn:
     contract: Contract
     used: int
     until: int
-    period: int
+    period: int | None
     references: int
     pins: int
     size: int
@@ -98,7 +99,7 @@ def drawn_in(run: Run, source: Choices) -> Drawn:
     """What the rules draw without any scenario, in the situation of that run."""
     sampling, shadow = run.bench.sampling, run.bench.shadow
     used, until = sampling.nursery_used_bytes, sampling.bytes_until_sample()
-    rule, subjects = None, []
+    subjects: Sequence[int] = ()
     while not subjects:
         rule = source.pick(menu_of(rules_for(run.contract)))
         subjects = rule.subjects(run.situation)
@@ -150,13 +151,13 @@ def test_every_rule_is_drawn(draws: list[Drawn]) -> None:
 EDGES: dict[str, Callable[[Drawn], bool]] = {
     "just fits": lambda d: not d.outside and d.used + d.size == d.nursery,
     "just does not": lambda d: not d.outside and d.used + d.size == d.nursery + 8,
-    "stops before the sample point": lambda d: bool(d.period) and d.size == d.until - 8,
-    "reaches the sample point": lambda d: bool(d.period) and d.size == d.until,
-    "passes it by a word": lambda d: bool(d.period) and d.size == d.until + 8,
-    "passes it by a byte": lambda d: bool(d.period) and d.size == d.until + 1,
-    "reaches it outside": lambda d: bool(d.period) and d.outside and d.size == d.until,
-    "twice the period": lambda d: bool(d.period) and d.size == 2 * d.period,
-    "beyond twice the period": lambda d: bool(d.period) and d.size > 2 * d.period,
+    "stops before the sample point": lambda d: d.period is not None and d.size == d.until - 8,
+    "reaches the sample point": lambda d: d.period is not None and d.size == d.until,
+    "passes it by a word": lambda d: d.period is not None and d.size == d.until + 8,
+    "passes it by a byte": lambda d: d.period is not None and d.size == d.until + 1,
+    "reaches it outside": lambda d: d.period is not None and d.outside and d.size == d.until,
+    "twice the period": lambda d: d.period is not None and d.size == 2 * d.period,
+    "beyond twice the period": lambda d: d.period is not None and d.size > 2 * d.period,
     "one nursery": lambda d: d.size == d.nursery,
     "several nurseries": lambda d: d.size in (2 * d.nursery, 3 * d.nursery, 4 * d.nursery),
     "just large": lambda d: d.outside and d.size == d.large,
@@ -330,7 +331,7 @@ def illegal_draws(contract: Contract, action: type[Action]) -> list[Action]:
     ids=str,
 )
 def test_drawn_callbacks_are_legal_whatever_the_contract_says(
-    contract: Contract, layout: dict[str, int]
+    contract: Contract, layout: dict[str, Any]
 ) -> None:
     other = attrs.evolve(contract, layout=attrs.evolve(contract.layout, **layout))
     assert illegal_draws(other, SetCallback) == []

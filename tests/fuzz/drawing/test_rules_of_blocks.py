@@ -56,7 +56,7 @@ class Drawn:
         return -1
 
 
-def with_profile(blocks: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+def with_profile(blocks: Contract, **rule: Any) -> Contract:
     """The allocator of conftest, which tells also its profile."""
     contract = attrs.evolve(
         blocks,
@@ -230,9 +230,15 @@ def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
 def test_sizes_lean_on_each_boundary_with_the_header(
     blocks: Contract, boundary: str, more: int
 ) -> None:
-    net = {"distances": "period", "surplus": "dropped", "crosses": "at", "first_bytes": ()}
+    net: dict[str, Any] = {
+        "distances": "period",
+        "surplus": "dropped",
+        "crosses": "at",
+        "first_bytes": (),
+    }
     is_net = boundary == "unsampled_bytes"
     counting = NetBytes(unsampled_bytes=1000)
+    net |= {"distances": "period"}
     rule = {**net, "samples_per_allocation": "one", "counting": counting} if is_net else {}
     classes = (500, 1000, 2000) if boundary == "size_classes" else ()
     contract = attrs.evolve(
@@ -343,7 +349,7 @@ def test_a_story_is_asked_for_its_action_when_the_thread_is_known(collector: Con
     """What it draws leans on that thread's sampler."""
     situation, seen = Situation(collector, Bench(collector)), []
 
-    def story() -> Any:  # noqa: ANN401 - of actions, without end
+    def story() -> Any:
         while True:
             seen.append(situation.thread)
             yield AllocateNode(0)

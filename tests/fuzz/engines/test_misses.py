@@ -82,6 +82,7 @@ def weakrefs_are_cleared_before_the_last_rescan(original: Method, major: MajorCo
 
 
 def what_is_pinned_never_dies(original: Method, weakrefs: Weakrefs, weakref: Object) -> None:
+    assert weakref.target is not None
     if weakref.target.flags & PINNED:
         weakrefs.young.append(weakref)
     else:
@@ -92,6 +93,7 @@ def dead_large_object_is_taken_for_old(
     original: Method, weakrefs: Weakrefs, weakref: Object
 ) -> None:
     target = weakref.target
+    assert target is not None
     if target.place == OUTSIDE and target.flags & YOUNG and not target.flags & VISITED_YOUNG:
         weakrefs.old.append(weakref)
     else:

@@ -49,7 +49,7 @@ def contract_of(**at_once: int) -> Contract:
     return contract
 
 
-def judge(*shares: list[int], is_on: bool = True, minors: int = 0, **at_once: int) -> None:
+def judge(*shares: list[int], is_on: bool = True, minors: int = 0, **at_once: Any) -> None:
     bench = Bench(contract_of(**at_once))
     if is_on:
         bench.judge(EnableSampling(PERIOD), Observation())
@@ -62,7 +62,7 @@ def with_samples(samples: int) -> list[list[int]]:
     return [[read, samples, 40 * samples] for read in READ]
 
 
-def is_right(samples: int, **at_once: int) -> bool:
+def is_right(samples: int, **at_once: Any) -> bool:
     try:
         judge(*with_samples(samples), **at_once)
     except AtOnceMismatch:
@@ -86,7 +86,7 @@ def test_what_chance_allows_is_right() -> None:
     ],
 )
 def test_what_the_contract_leaves_open_is_right(
-    samples: int, promise: dict[str, int], minors: int
+    samples: int, promise: dict[str, Any], minors: int
 ) -> None:
     assert not is_right(samples)
     judge(*with_samples(samples), minors=minors, **promise)
@@ -126,7 +126,7 @@ def test_a_sample_of_an_object_of_another_size_is_found(sampled_bytes: int) -> N
 
 
 @pytest.mark.parametrize("shares", [None, [], [[READ[0], 0, 0]], [[READ[0], 0], [READ[1], 0]]])
-def test_a_share_that_is_missing_is_found(shares: Any) -> None:  # noqa: ANN401
+def test_a_share_that_is_missing_is_found(shares: Any) -> None:
     with pytest.raises(AtOnceMismatch, match="3 numbers for each of 2 threads"):
         Bench(contract_of()).judge(RUN, Observation(shares=shares))
 

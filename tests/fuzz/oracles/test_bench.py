@@ -144,7 +144,7 @@ def test_an_oracle_writes_to_nobody_but_itself(source: Path) -> None:
 # What an oracle must be asked about.
 
 
-def facts_for(oracle: Oracle[Any], bench: Bench) -> Any:  # noqa: ANN401
+def facts_for(oracle: Oracle[Any], bench: Bench) -> Any:
     """What that oracle is handed."""
     return None if oracle.told_by is None else bench.oracles[oracle.told_by].facts
 
@@ -191,7 +191,7 @@ class Hearing:
         self._target = target
         self.runs: list[tuple[Contract, list[Answered]]] = []
 
-    def start(self, configuration: Any) -> Contract:  # noqa: ANN401
+    def start(self, configuration: Any) -> Contract:
         contract = self._target.start(configuration)
         self.runs.append((contract, []))
         return contract
@@ -281,7 +281,8 @@ def test_each_event_of_any_oracle_is_noticed(event: str) -> None:
 
 @pytest.mark.parametrize("state", sorted(frozenset().union(*(each.states for each in ORACLES))))
 def test_each_state_of_any_oracle_is_noticed(state: str) -> None:
-    assert states_of(Observation(**{state: 3})) != states_of(Observation())
+    changed: Any = {state: 3}
+    assert states_of(attrs.evolve(Observation(), **changed)) != states_of(Observation())
 
 
 def test_what_an_oracle_is_told_of_an_action_its_teller_was_asked_about() -> None:

@@ -35,7 +35,7 @@ UNTIL = 50
 class Judge:
     """A sampling oracle over blocks, under the contract with another rule or layout."""
 
-    def __init__(self, contract: Contract, **rule: Any) -> None:  # noqa: ANN401 - any of its fields
+    def __init__(self, contract: Contract, **rule: Any) -> None:
         observes = rule.pop("observes", contract.observes)
         layout = attrs.evolve(contract.layout, **rule.pop("layout", {}))
         rules = attrs.evolve(contract.sampling, **rule)
@@ -44,7 +44,7 @@ class Judge:
         self.shadow = Shadow(contract)
         self.oracle = SamplingOracle(contract, self.shadow)
 
-    def hear(self, action: Action, samples: int = 0, **fields: Any) -> None:  # noqa: ANN401
+    def hear(self, action: Action, samples: int = 0, **fields: Any) -> None:
         observation = Observation(samples, **fields)
         self.shadow.follow(action, 0)
         self.oracle.check(action, observation)
@@ -61,7 +61,7 @@ def judge(blocks: Contract) -> Judge:
     return Judge(blocks)
 
 
-def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> SamplingMismatch:  # noqa: ANN401
+def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> SamplingMismatch:
     with pytest.raises(SamplingMismatch) as raised:
         judge.hear(action, samples, **fields)
     return raised.value
@@ -80,7 +80,7 @@ def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -
     ],
 )
 def test_what_of_a_block_counts(
-    blocks: Contract, counts: str, of_9: int, of_128: int, of_300: int
+    blocks: Contract, counts: Any, of_9: int, of_128: int, of_300: int
 ) -> None:
     rule = attrs.evolve(blocks.sampling, counts=counts)
     found = [bytes_counted(rule, blocks.layout, size) for size in (9, 128, 300)]
@@ -91,7 +91,7 @@ def test_what_of_a_block_counts(
     ("counts", "counted"),
     [("size", 8), ("requested", 0), ("requested_plus_one", 1), ("class_or_requested", 8)],
 )
-def test_what_a_block_of_nothing_counts(blocks: Contract, counts: str, counted: int) -> None:
+def test_what_a_block_of_nothing_counts(blocks: Contract, counts: Any, counted: int) -> None:
     rule = attrs.evolve(blocks.sampling, counts=counts)
     assert bytes_counted(rule, blocks.layout, 0) == counted
 
@@ -421,7 +421,7 @@ def test_another_weight_than_that_of_the_sample_is_wrong(
 @pytest.mark.parametrize("action", [Malloc(9), Free(0)], ids=str)
 @pytest.mark.parametrize("told", [{"offsets": [0]}, {"weights": [1]}], ids=str)
 def test_what_is_told_of_a_sample_that_was_not_taken_is_wrong(
-    telling: Judge, action: Action, told: dict[str, list[int]]
+    telling: Judge, action: Action, told: dict[str, Any]
 ) -> None:
     telling.hear(Malloc(9))
     assert mismatch_of(telling, action, **told).field in told

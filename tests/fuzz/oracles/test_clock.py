@@ -18,11 +18,11 @@ from fuzz.protocol.observation import Observation
 PERIOD = 100
 DRAWS = (128, 169, 145, 81, 22)
 """What System.Random(0) draws for a period of 100 bytes."""
-ONE = {"surplus": "dropped", "samples_per_allocation": "one"}
-CONTEXT = {"counting": Contexts(64), "distances": "dotnet_document", **ONE}
+ONE: dict[str, Any] = {"surplus": "dropped", "samples_per_allocation": "one"}
+CONTEXT: dict[str, Any] = {"counting": Contexts(64), "distances": "dotnet_document", **ONE}
 
 
-def rule_of(**fields: Any) -> SamplingRule:  # noqa: ANN401 - any of its fields
+def rule_of(**fields: Any) -> SamplingRule:
     return SamplingRule(Range(1, 2**40), **fields)
 
 
@@ -31,7 +31,7 @@ def clocks_by(rule: SamplingRule) -> Sequence[Clock]:
     return clocks_of(Contract(2**20, layout, (), (), rule))
 
 
-def clock_of(period_bytes: int = PERIOD, **fields: Any) -> Clock:  # noqa: ANN401
+def clock_of(period_bytes: int = PERIOD, **fields: Any) -> Clock:
     clock = clocks_by(rule_of(**fields))[0]
     clock.start(period_bytes)
     return clock
@@ -57,7 +57,12 @@ def allocate(
 
 @pytest.mark.parametrize(("crosses", "size_bytes"), [("at", 10), ("beyond", 11)])
 def test_an_allocation_of_exactly_so_many_bytes_is_sampled(crosses: str, size_bytes: int) -> None:
-    rule = {"crosses": crosses, "distances": "geometric", "first_bytes": (10,), **ONE}
+    rule: dict[str, Any] = {
+        "crosses": crosses,
+        "distances": "geometric",
+        "first_bytes": (10,),
+        **ONE,
+    }
     assert not clock_of(**rule).count(size_bytes - 1, PERIOD)
     assert len(clock_of(**rule).count(size_bytes, PERIOD)) == 1
 
@@ -81,7 +86,7 @@ def test_what_is_dropped_is_not_counted_for_the_next_sample() -> None:
 
 
 def test_what_is_carried_is_counted_for_the_next_sample() -> None:
-    rule = {"surplus": "carried", "samples_per_allocation": "one"}
+    rule: dict[str, Any] = {"surplus": "carried", "samples_per_allocation": "one"}
     clock = clock_of(distances="geometric", seeds=(3,), first_bytes=(10,), **rule)
     clock.count(50, 10**6)
     assert clock.until_bytes == distances_of("geometric", 3).draw(10**6) - 40
@@ -97,7 +102,7 @@ def test_an_allocation_is_sampled_at_each_distance_that_ends_in_it() -> None:
 def test_an_allocation_that_takes_one_sample_takes_the_first() -> None:
     drawn = distances_of("geometric", 3)
     first, second, third = (drawn.draw(PERIOD) for _ in range(3))
-    rule = {"crosses": "at", "distances": "geometric", "seeds": (3,)}
+    rule: dict[str, Any] = {"crosses": "at", "distances": "geometric", "seeds": (3,)}
     clock = clock_of(samples_per_allocation="one", **rule)
     assert offsets(clock.count(first + second, PERIOD)) == [first - 1]
     assert clock.until_bytes == third
@@ -185,7 +190,7 @@ def test_numbers_that_are_spent_are_not_drawn_from() -> None:
     assert clock.until_bytes == [distances.draw(PERIOD) for _ in range(4)][3]
 
 
-RESEEDED = {
+RESEEDED: dict[str, Any] = {
     "distances": "gperftools",
     "seeds": (1,),
     "first_bytes": (10,),
@@ -374,7 +379,7 @@ SHIPPED = {**CONTEXT, "counting": Contexts(64, outside="in_turn"), "enabling": "
 REPORTED = Contexts(64, sizes="reported", outside="in_turn")
 
 
-def shipped_of(room_bytes: int, until_bytes: int, **fields: Any) -> Clock:  # noqa: ANN401
+def shipped_of(room_bytes: int, until_bytes: int, **fields: Any) -> Clock:
     clock = clocks_by(rule_of(**{**SHIPPED, **fields}))[0]
     return with_room(clock, room_bytes, until_bytes)
 
@@ -505,7 +510,7 @@ WORDS = (106, 87, 459, 264, 41, 5)
 """What OCaml draws first for a period of 100 words."""
 
 
-def streamed(**fields: Any) -> Clock:  # noqa: ANN401 - any of the rule's
+def streamed(**fields: Any) -> Clock:
     return clock_of(8 * PERIOD, **{**STREAMED, **fields})
 
 

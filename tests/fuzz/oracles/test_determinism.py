@@ -67,7 +67,7 @@ def test_equal_observations_agree() -> None:
         *(("sample_point", 8), ("state", 1), ("error", "HeapError: no")),
     ],
 )
-def test_a_field_that_differs_is_named_with_both_answers(field: str, other: Any) -> None:  # noqa: ANN401
+def test_a_field_that_differs_is_named_with_both_answers(field: str, other: Any) -> None:
     changed = attrs.evolve(SEEN, **{field: other})
     with pytest.raises(DeterminismMismatch) as raised:
         ORACLE.check(SEEN, changed)

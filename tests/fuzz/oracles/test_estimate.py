@@ -43,10 +43,12 @@ class Judge:
     def __init__(self, contract: Contract) -> None:
         assert list(problems_of(contract)) == []
         self.bench = Bench(contract)
-        self.sampling = self.bench.oracles[SamplingOracle]
+        sampling = self.bench.oracles[SamplingOracle]
+        assert isinstance(sampling, SamplingOracle)
+        self.sampling = sampling
         self.oracle = self.bench.oracles[EstimateOracle]
 
-    def hear(self, *actions: Action, **fields: Any) -> None:  # noqa: ANN401
+    def hear(self, *actions: Action, **fields: Any) -> None:
         """The target says that of each action."""
         for action in actions:
             observation = Observation(**fields)
@@ -58,7 +60,7 @@ class Judge:
         self.hear(ReadProfile(), profile=[objects, size_bytes])
 
 
-def mismatch_of(judge: Judge, *actions: Action, **fields: Any) -> EstimateMismatch:  # noqa: ANN401
+def mismatch_of(judge: Judge, *actions: Action, **fields: Any) -> EstimateMismatch:
     with pytest.raises(EstimateMismatch) as raised:
         judge.hear(*actions, **fields)
     return raised.value
@@ -67,7 +69,7 @@ def mismatch_of(judge: Judge, *actions: Action, **fields: Any) -> EstimateMismat
 # Profiles.
 
 
-def profiling(blocks: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+def profiling(blocks: Contract, **rule: Any) -> Contract:
     """Blocks of any size, of which each thread's first is sampled."""
     fields: dict[str, Any] = {
         "crosses": "at",
@@ -298,7 +300,7 @@ def test_on_average_weights_stand_for_all_that_was_allocated(blocks: Contract) -
 ONE = {"samples_per_allocation": "one", "surplus": "dropped"}
 
 
-def at_random(contract: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+def at_random(contract: Contract, **rule: Any) -> Contract:
     """The same, with distances of which nothing is stated but that they are unbiased."""
     rules = attrs.evolve(contract.sampling, distances="random", **rule)
     return attrs.evolve(contract, sampling=rules, observes=("samples", "minors", "order"))

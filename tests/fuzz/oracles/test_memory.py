@@ -58,7 +58,7 @@ class Judge:
         self.shadow = Shadow(contract)
         self.oracle = MemoryOracle(contract, self.shadow)
 
-    def hear(self, *actions: Action, minors: int = 0, state: int = SCANNING, **more: Any) -> None:  # noqa: ANN401
+    def hear(self, *actions: Action, minors: int = 0, state: int = SCANNING, **more: Any) -> None:
         for action in actions:
             self.shadow.follow(action, minors)
             self.oracle.check(action, Observation(minors=minors, state=state, **more))
@@ -66,7 +66,7 @@ class Judge:
     def collect(self, memory_used_bytes: int, arena_bytes: int) -> None:
         self.hear(CollectFull(), minors=4, memory=[memory_used_bytes, arena_bytes])
 
-    def mismatch(self, action: Action, **seen: Any) -> tuple[str, object, object]:  # noqa: ANN401
+    def mismatch(self, action: Action, **seen: Any) -> tuple[str, object, object]:
         with pytest.raises(MemoryMismatch) as raised:
             self.hear(action, **seen)
         return raised.value.field, raised.value.expected, raised.value.got

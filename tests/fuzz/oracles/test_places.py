@@ -30,7 +30,7 @@ CHARGES = ("ahead", "allocated")
 
 
 def contract_of(
-    charges: str = "ahead", taken: str = "in order", threads: int = 1, first_bytes: int = NEVER
+    charges: Any = "ahead", taken: Any = "in order", threads: int = 1, first_bytes: int = NEVER
 ) -> Contract:
     told = ("buffer",) if taken == "anywhere" else ()
     contract = Contract(
@@ -65,14 +65,14 @@ def contract_of(
     return contract
 
 
-def judge(bench: Bench, action: Action, **said: Any) -> None:  # noqa: ANN401
+def judge(bench: Bench, action: Action, **said: Any) -> None:
     size = {"size": action.length} if isinstance(action, AllocateString) else {}
     bench.judge(action, Observation(**{**size, **said}))
 
 
 def allocated(bench: Bench, *sizes: int) -> list[tuple[str, int | None]]:
     """Where objects of so many bytes lie, one after another, if nothing is wrong."""
-    places = []
+    places: list[tuple[str, int | None]] = []
     for size_bytes in sizes:
         bench.foresee(AllocateString(size_bytes), minors=0)
         place = bench.sampling.place

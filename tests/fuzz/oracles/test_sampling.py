@@ -38,7 +38,7 @@ LIKE_A_NODE = SetCallback(7)
 class Judge:
     """A sampling oracle over a shadow heap that follows what it is told."""
 
-    def __init__(self, contract: Contract, **rule: Any) -> None:  # noqa: ANN401 - any of its fields
+    def __init__(self, contract: Contract, **rule: Any) -> None:
         rules = attrs.evolve(contract.sampling, **rule)
         observes = ("samples", "size", "outside")
         contract = attrs.evolve(contract, sampling=rules, observes=observes)
@@ -70,7 +70,7 @@ def judge(contract: Contract) -> Judge:
     return Judge(contract)
 
 
-def mismatch_of(judge: Judge, action: Action, **fields: Any) -> SamplingMismatch:  # noqa: ANN401
+def mismatch_of(judge: Judge, action: Action, **fields: Any) -> SamplingMismatch:
     with pytest.raises(SamplingMismatch) as raised:
         judge.hear(action, Observation(**fields))
     return raised.value

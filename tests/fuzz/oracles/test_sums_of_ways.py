@@ -26,7 +26,11 @@ from fuzz.protocol.counting import (
 from fuzz.protocol.observation import Observation
 
 PERIOD = 100
-DRAWN = {"distances": "geometric", "surplus": "dropped", "samples_per_allocation": "one"}
+DRAWN: dict[str, Any] = {
+    "distances": "geometric",
+    "surplus": "dropped",
+    "samples_per_allocation": "one",
+}
 TLABS = Buffers(
     desired_bytes=64,
     least_bytes=8,
@@ -40,7 +44,7 @@ TLABS = Buffers(
 class Counting:
     """A clock, and what it says of an allocation."""
 
-    def __init__(self, way: Way, **rule: Any) -> None:  # noqa: ANN401 - any of its fields
+    def __init__(self, way: Any, **rule: Any) -> None:
         contract = Contract(
             1024,
             Layout({}, 2**40, 8, 2**40),

@@ -51,7 +51,7 @@ LARGE = AllocateString(300)
         ("error", "HeapError: full", "different"),
     ],
 )
-def test_a_heap_that_differs_is_wrong(field: str, other: Any, direction: str) -> None:  # noqa: ANN401
+def test_a_heap_that_differs_is_wrong(field: str, other: Any, direction: str) -> None:
     with pytest.raises(TransparencyMismatch) as raised:
         ORACLE.check(SEEN, attrs.evolve(SEEN, **{field: other}))
     mismatch = raised.value

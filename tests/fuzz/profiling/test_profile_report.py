@@ -123,6 +123,7 @@ def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -
     child.expect("allocate: once without a recorder")
     child.expect(r"\d+% · \d+ s · \d+k? samples of [^\r\n]* recorded")
     child.expect(r"all samples +[\d.]+ MB")
+    assert child.before is not None
     _, _, after_the_last_line = child.before.rpartition(" recorded")
     assert SHOW_CURSOR in after_the_last_line
     assert ERASE_LINE in after_the_last_line

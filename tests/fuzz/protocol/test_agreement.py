@@ -40,11 +40,11 @@ def made_under(contract: Contract, *actions: Action) -> Trace:
     return Trace(Header(VERSION, "reference", contract=contract), actions)
 
 
-def with_rule(contract: Contract, **changes: Any) -> Contract:  # noqa: ANN401
+def with_rule(contract: Contract, **changes: Any) -> Contract:
     return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **changes))
 
 
-def with_layout(contract: Contract, **changes: Any) -> Contract:  # noqa: ANN401
+def with_layout(contract: Contract, **changes: Any) -> Contract:
     return attrs.evolve(contract, layout=attrs.evolve(contract.layout, **changes))
 
 

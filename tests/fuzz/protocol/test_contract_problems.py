@@ -32,15 +32,15 @@ from fuzz.protocol.lines import contract_from_data, unstructured
 from fuzz.protocol.target import Target
 
 
-def problems_with(contract: Contract, **changes: Any) -> list[str]:  # noqa: ANN401
+def problems_with(contract: Contract, **changes: Any) -> list[str]:
     return list(problems_of(attrs.evolve(contract, **changes)))
 
 
-def layout_with(contract: Contract, **changes: Any) -> Layout:  # noqa: ANN401
+def layout_with(contract: Contract, **changes: Any) -> Layout:
     return attrs.evolve(contract.layout, **changes)
 
 
-def rule_with(contract: Contract, **changes: Any) -> SamplingRule:  # noqa: ANN401
+def rule_with(contract: Contract, **changes: Any) -> SamplingRule:
     return attrs.evolve(contract.sampling, **changes)
 
 
@@ -687,7 +687,7 @@ def test_where_a_period_of_0_means_each_allocation_it_is_legal(contract: Contrac
     assert list(problems_of(right)) == []
 
 
-def in_buffers(contract: Contract, **rule: Any) -> Contract:  # noqa: ANN401
+def in_buffers(contract: Contract, **rule: Any) -> Contract:
     sampling = {
         "samples_per_allocation": "one",
         "surplus": "dropped",

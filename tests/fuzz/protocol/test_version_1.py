@@ -27,7 +27,7 @@ from fuzz.targets import make_target
 
 ACTION = '{"do": "allocate_node", "number": 1}\n'
 ANSWER = '{"size": 24}\n'
-SIZES = {
+SIZES: dict[str, Any] = {
     "desired_bytes": 64,
     "least_bytes": 16,
     "reserve_bytes": 8,

@@ -17,7 +17,7 @@ def failure(oracle: str = "heap", **changed: object) -> Data:
 
 
 def record(*failures: Data, target: str = "reference", **changed: object) -> Data:
-    counts = {"traces": 2, "actions": 100, "samples": 7, "minor_collections": 5}
+    counts: Data = {"traces": 2, "actions": 100, "samples": 7, "minor_collections": 5}
     counts["probes"] = {"callback_sampled": 3, "weakref_died": 0}
     return {
         "gcfuzz_session": 1,

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -31,7 +32,7 @@ class Odd(FullTarget):
 
     name = "odd"
 
-    def __init__(self, promises: Mapping[str, object], **answers: object) -> None:
+    def __init__(self, promises: Mapping[str, Any], **answers: Any) -> None:
         self._target = make_target("reference")
         self._promises, self._answers = promises, answers
 

@@ -88,6 +88,7 @@ def reduced_soon(target: Target, attempts: int, *actions: Action, **configuratio
     reducer = Reducer(target, failure, attempts)
     with suppress(Cancelled):
         reducer.reduce()
+    assert isinstance(reducer.failure, Failure)
     return reducer.failure
 
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 
 def say(line: str) -> None:
@@ -22,7 +23,7 @@ def say_bytes(digits: str) -> None:
     sys.stdout.flush()
 
 
-INSTEAD = {
+INSTEAD: dict[str, Any] = {
     "say": say,
     "flood": lambda length: say("x" * int(length)),
     "bytes": say_bytes,
@@ -36,7 +37,7 @@ INSTEAD = {
 
 def main() -> None:
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    corruption: dict = {}
+    corruption: dict[str, Any] = {}
     answers: list[str] = []
     for line in sys.stdin:
         message = json.loads(line)

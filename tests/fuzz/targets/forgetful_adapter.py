@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 MODE = sys.argv[1]
 CONTRACT = {
@@ -29,7 +30,7 @@ CONTRACT = {
 traces, is_collected = 0, False
 for line in sys.stdin:
     message = json.loads(line)
-    answer: dict = {}
+    answer: dict[str, Any] = {}
     match message.get("do"):
         case None:
             traces, is_collected = traces + 1, False

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 CONTRACT = {
     "nursery_bytes": 64,
@@ -26,7 +27,7 @@ CONTRACT = {
     "observes": ["size", "minors"],
 }
 RIGHT = {"minors": 1}
-KEPT = []
+KEPT: list[bytes] = []
 IS_BATCH = sys.argv[-1] == "batch"
 
 
@@ -112,7 +113,7 @@ def say_long_line() -> None:
     say("")
 
 
-MISBEHAVIOURS = {
+MISBEHAVIOURS: dict[str, Any] = {
     "signal": end_by_signal,
     "exit": lambda: end_with(3, "boom"),
     "silent-exit": lambda: end_with(0),
@@ -152,21 +153,22 @@ MISBEHAVIOURS = {
 }
 
 
-def perform(action: dict) -> None:
+def perform(action: dict[str, Any]) -> None:
     match action["do"]:
         case _ if sys.argv[1] == "always-words":
             say("collecting...")
         case "allocate_string":
             say(json.dumps({"size": 8 + action["length"]}))
         case "collect_full" if sys.argv[1] in MISBEHAVIOURS:
-            MISBEHAVIOURS[sys.argv[1]]()
+            misbehave: Any = MISBEHAVIOURS[sys.argv[1]]
+            misbehave()
         case "collect_full":
             say(json.dumps(RIGHT))
         case _:
             say("{}")
 
 
-def begin(header: dict) -> None:
+def begin(header: dict[str, Any]) -> None:
     if header["config"].get("trouble") and sys.argv[1] == "at-start":
         end_by_signal()
     if header["config"].get("trouble") and sys.argv[1] == "refuses-start":
@@ -176,7 +178,7 @@ def begin(header: dict) -> None:
     sys.stdout.flush()
 
 
-def perform_all(batch: list[dict]) -> None:
+def perform_all(batch: list[dict[str, Any]]) -> None:
     for action in batch:
         perform(action)
     sys.stdout.flush()

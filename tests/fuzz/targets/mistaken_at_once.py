@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from fuzz.protocol.actions import RunAtOnce
 from fuzz.protocol.contract import Contract
@@ -43,7 +44,8 @@ class SamplingRarely(AtOnceTarget):
     def start(self, configuration: Mapping[str, int]) -> Contract:
         contract = super().start(configuration)
         set_interval = type(self._machine).set_interval
-        self._machine.set_interval = lambda size: set_interval(self._machine, 2 * size)
+        machine: Any = self._machine
+        machine.set_interval = lambda size: set_interval(machine, 2 * size)
         return contract
 
 

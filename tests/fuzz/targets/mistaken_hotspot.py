@@ -5,6 +5,7 @@ With `held`, the mistake is the target's: whatever a weak reference refers to is
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -15,7 +16,7 @@ from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
 from fuzz.targets.process.serve import serve
 
-OF_SAMPLING = {
+OF_SAMPLING: dict[str, dict[str, Any]] = {
     "overshoot": {"surplus": "carried"},
     "beyond": {"crosses": "beyond"},
     "exact": {"distances": "gperftools", "period_bytes": Range(1, 2**20)},
@@ -50,7 +51,7 @@ class MistakenTarget(HotspotTarget):
             settings=tuple(each for each in contract.settings if not each.of_process),
         )
 
-    def of_buffers(self, right: Buffers) -> dict[str, dict[str, object]]:
+    def of_buffers(self, right: Buffers) -> dict[str, dict[str, Any]]:
         return {
             "each": {"generators": "each"},
             "births": {"births": "draws"},

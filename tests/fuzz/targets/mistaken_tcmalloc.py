@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -9,7 +10,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.targets.allocators.tcmalloc_driver import StockTcmalloc
 from fuzz.targets.process.serve import serve
 
-MISTAKES = {
+MISTAKES: dict[str, dict[str, Any]] = {
     "at": {"crosses": "at"},
     "requested": {"counts": "requested"},
     "moved": {"realloc": "when_moved"},

@@ -7,6 +7,7 @@ or two more than a multiple of EVERY.
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 STARTED, EVERY = Path(sys.argv[1]), int(sys.argv[2])
 CONTRACT = {
@@ -32,7 +33,7 @@ with STARTED.open("a", encoding="utf-8") as started:
 is_wrong = len(STARTED.read_text(encoding="utf-8")) % EVERY == 2
 for line in sys.stdin:
     message = json.loads(line)
-    answer = {"contract": CONTRACT}
+    answer: dict[str, Any] = {"contract": CONTRACT}
     if "do" in message:
         objects, start = message["objects"], message["first"]
         reads = [

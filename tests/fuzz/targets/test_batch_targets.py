@@ -75,7 +75,7 @@ def test_a_target_in_python_learns_at_the_end_what_its_actions_did() -> None:
     target = SimpleNamespace(start=lambda _: contract, perform=perform, settle=settle)
     actions = [to_line(action_to_data(each)) for each in TRACE[:3]]
     out = StringIO()
-    serve_batches(target, ['{"gcfuzz": 2}', *actions], out)  # type: ignore[arg-type]
+    serve_batches(target, ['{"gcfuzz": 2}', *actions], out)
     assert [line[:11] for line in out.getvalue().splitlines()] == ['{"contract"']
-    serve_batches(target, [*actions, "{}"], out)  # type: ignore[arg-type]
+    serve_batches(target, [*actions, "{}"], out)
     assert out.getvalue().splitlines()[1:] == [f'{{"samples": {each}}}' for each in (3, 4, 5)]

@@ -27,14 +27,13 @@ from fuzz.protocol.contract_problems import problems_of
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.python_profilers import mutator, profilers
 from fuzz.targets.python_profilers.ddtrace_driver import (
-    HOW_TO_INSTALL,
     DdtraceTarget,
     contract_as_built,
     contract_as_documented,
     samples_in,
 )
 from fuzz.targets.python_profilers.profiler_target import HEADER_BYTES, Mutator
-from fuzz.targets.python_profilers.profilers import DDTRACE, DDTRACE_AS_DOCUMENTED
+from fuzz.targets.python_profilers.profilers import DDTRACE, DDTRACE_AS_DOCUMENTED, HOW_TO_INSTALL
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH = range(2)

@@ -463,8 +463,8 @@ class Counted(FullTarget):
         self.collections += said.minors
         return said
 
-    announce = property(lambda self: self._target.announce)  # type: ignore[assignment]
-    finish = property(lambda self: self._target.finish)  # type: ignore[assignment]
+    announce = property(lambda self: self._target.announce)
+    finish = property(lambda self: self._target.finish)
 
 
 def test_a_short_session_finds_nothing(target: FullTarget) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import attrs
 import pytest
@@ -285,9 +286,11 @@ OTHERWISE = {
 def mistaken(right: Contract, key: str) -> Contract:
     """The same contract, wrong in one key."""
     rule = right.sampling
-    part = next(each for each in (right.layout, rule, rule.counting) if hasattr(each, key))
-    value = getattr(part, key)
-    wrong = attrs.evolve(part, **{key: OTHERWISE[value] if isinstance(value, str) else value + 20})
+    part: Any = next(each for each in (right.layout, rule, rule.counting) if hasattr(each, key))
+    value: Any = getattr(part, key)
+    wrong: Any = attrs.evolve(
+        part, **{key: OTHERWISE[value] if isinstance(value, str) else value + 20}
+    )
     if part is right.layout:
         return attrs.evolve(right, layout=wrong)
     sampling = wrong if part is rule else attrs.evolve(rule, counting=wrong)

@@ -206,7 +206,7 @@ def test_a_trace_says_the_same_wherever_it_stands(target: FullTarget) -> None:
 def places_of(target: FullTarget, *sizes: int) -> list[str]:
     """Where strings of so many bytes lie, one after another, each found right by all oracles."""
     run = Run(target, {})
-    places = []
+    places: list[str] = []
     for size_bytes in sizes:
         run.step(AllocateString(size_bytes - 16))
         assert run.bench.sampling.place is not None
@@ -254,8 +254,8 @@ def test_a_weak_reference_ends_with_its_object(collector: int, target: FullTarge
     for action in (AllocateNode(1), AllocateWeakref(0), CollectFull()):
         run.step(action)
     assert run.step(ReadWeakref(1)).alive is True
-    for action in (Free(0), CollectFull()):
-        run.step(action)
+    run.step(Free(0))
+    run.step(CollectFull())
     assert run.step(ReadWeakref(0)).alive is False
 
 
@@ -371,7 +371,7 @@ def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
     assert target.perform(AllocateNode(0)).error is None
 
 
-EACH_ACTION: list[Action] = [
+EACH_ACTION: tuple[Action, ...] = (
     *(SetPeriod(64), EnableSampling(64)),
     *(AllocateArray(4), AllocateNode(7), AllocateString(3000, thread=1), AllocateArray(4)),
     *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
@@ -379,7 +379,7 @@ EACH_ACTION: list[Action] = [
     *(EndThread(thread=1), BeginThread(thread=1), AllocateNode(3, thread=1), Free(5)),
     *(AllocateWeakref(0), ReadWeakref(5), Free(5)),
     *(Free(1), AllocateString(500_000), DisableSampling(), AllocateNode(9), CheckHeap()),
-]
+)
 """Read makes one more root."""
 
 
@@ -519,7 +519,7 @@ def test_a_session_foretells_every_sample_and_every_place(target: FullTarget) ->
 
 @pytest.mark.parametrize("setting", [{"pointer_bytes": 8}, {"header_bytes": 16}])
 def test_what_objects_take_is_what_the_machine_was_made_with(
-    setting: Mapping[str, int], target: FullTarget
+    setting: dict[str, int], target: FullTarget
 ) -> None:
     assert counts_of(Settled(target, **AS_USUAL | setting), 200)["samples"]
 
@@ -576,7 +576,12 @@ def test_the_benchmark_foretells_what_each_collector_allocates() -> None:
     folder = folder_of(ALLOCATED)
     if folder is None:
         pytest.skip(HOW[ALLOCATED])
-    words = [sys.executable, REPOSITORY / "benchmarks" / "hotspot_allocations.py", "60", folder]
+    words = [
+        sys.executable,
+        str(REPOSITORY / "benchmarks" / "hotspot_allocations.py"),
+        "60",
+        str(folder),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True, env=environment)
     *rows, total = ([*map(str.strip, row.split("|"))][1:-1] for row in done.stdout.splitlines()[2:])

@@ -39,7 +39,7 @@ class LimitForgotten(Sampling):
 class PendingKept(Sampling):
     """A report says which samples were pending, and forgets to forget them."""
 
-    def report(self, statistics: Any) -> None:  # noqa: ANN401
+    def report(self, statistics: Any) -> None:
         pending = [*self.pending]
         super().report(statistics)
         self.pending += pending

@@ -269,7 +269,7 @@ class Counted(FullTarget):
 
     name = "ocaml"
 
-    def __init__(self, target: OcamlTarget, **mistake: Any) -> None:  # noqa: ANN401
+    def __init__(self, target: OcamlTarget, **mistake: Any) -> None:
         self._target = target
         self._mistake = mistake
         self.actions = self.samples = self.several = self.collections = 0

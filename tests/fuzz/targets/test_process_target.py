@@ -497,7 +497,9 @@ def test_a_program_goes_with_a_worker_that_is_killed(
 ) -> None:
     """Another does the same again, until the time is up."""
     session, adapter = start_hanging_session(tmp_path, unmeasured, misbehaviour)
-    adapter.parent().kill()
+    parent = adapter.parent()
+    assert parent is not None
+    parent.kill()
     assert session.wait() == CLEAN
 
 

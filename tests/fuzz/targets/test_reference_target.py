@@ -38,7 +38,8 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract, Range, problem_of_configuration
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
-from fuzz.targets import STOCK_ALLOCATORS, TargetOptions, make_target
+from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS
 from fuzz.targets.references.collector import ReferenceTarget
 from gcmodel import HeapError, Parts
 from gcmodel.collector.barrier import Barrier

@@ -29,9 +29,8 @@ from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.python_profilers import mutator, scalene_driver
 from fuzz.targets.python_profilers.profiler_target import BLOCK_BYTES_MAX, HEADER_BYTES, Mutator
-from fuzz.targets.python_profilers.profilers import SCALENE, SCALENE_AS_DOCUMENTED
+from fuzz.targets.python_profilers.profilers import HOW_TO_INSTALL, SCALENE, SCALENE_AS_DOCUMENTED
 from fuzz.targets.python_profilers.scalene_driver import (
-    HOW_TO_INSTALL,
     MARK_BYTES,
     SampledMutator,
     ScaleneTarget,

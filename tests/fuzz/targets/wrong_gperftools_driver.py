@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -9,7 +10,7 @@ from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.counting import Bytes
 from fuzz.targets.allocators.gperftools_driver import StockGperftools, serve_in_fixed_memory
 
-WRONG_RULES = {
+WRONG_RULES: dict[str, dict[str, Any]] = {
     "crosses_at": {"crosses": "at"},
     "surplus_carried": {"surplus": "carried"},
     "all_samples": {"samples_per_allocation": "all"},
@@ -23,7 +24,7 @@ WRONG_RULES = {
     "no_placeholder": {"first_bytes": ()},
 }
 """What the contract states of sampling, wrongly."""
-WRONG_LAYOUTS = {"class_left_out": {"size_classes": (8, 16, 48)}}
+WRONG_LAYOUTS: dict[str, dict[str, Any]] = {"class_left_out": {"size_classes": (8, 16, 48)}}
 INTERVAL_LESS_ONE = "interval_less_one"
 """Not the contract is wrong but the library: each thread's first distance is one byte short."""
 MISTAKES = (*WRONG_RULES, *WRONG_LAYOUTS, INTERVAL_LESS_ONE)

@@ -302,7 +302,8 @@ def seen(trace: Trace, walks: list[list[list[int]]], ages: list[list[str]]) -> I
 
 def test_what_became_different_up_to_a_step_makes_up_its_heap() -> None:
     for name, trace in OF_PLANTED_BUGS.items():
-        walks, ages = [], []
+        walks: list[Any] = []
+        ages: list[Any] = []
         page = make_page("a trace", {}, seen(trace, walks, ages))
         for number, (walk, slots) in enumerate(zip(walks, ages, strict=True)):
             heap = heap_at(page, number)
@@ -495,12 +496,12 @@ class Viewer:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 800}
         self._chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
-    def tell(self, function: str) -> Any:  # noqa: ANN401 - whatever it returns
+    def tell(self, function: str) -> Any:
         """What a function of the browser says of the page: its body."""
         return self._chrome.execute_script(function)
 
     def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self._chrome.get_log("browser")]
+        return [entry["message"] for entry in self._chrome.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
 from made_records import failure, record, timing, written
 from selenium.webdriver import Chrome
@@ -27,7 +29,7 @@ from fuzz.terminal.night_plots import COLOURS, PLOTTED, draw_plots, figures_of, 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 ACTIONS = (AllocateNode(7), CollectMinor())
 TWO_HOURS = 7200.0
-HISTORY = ((900.0, 4000.0, 30.0, 0.0), (TWO_HOURS, 90_000.0, 90.0, 2.0))
+HISTORY = ((900.0, 4000, 30, 0), (TWO_HOURS, 90_000, 90, 2))
 
 
 def report(folder: Path, *options: str) -> str:
@@ -57,7 +59,13 @@ BUG = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of sessions that have all that a page may tell, and the page of them."""
     probes = {"often": 2000, "never": 0, "once": 1}
-    counts = {"traces": 2, "actions": 100, "samples": 7, "minor_collections": 5, "probes": probes}
+    counts: dict[str, Any] = {
+        "traces": 2,
+        "actions": 100,
+        "samples": 7,
+        "minor_collections": 5,
+        "probes": probes,
+    }
     here = record(
         failure("heap", trace="heap.jsonl"),
         failure("clock", trace="clock.jsonl"),
@@ -285,7 +293,8 @@ def test_a_plot_has_a_line_of_each_session_s_history() -> None:
     assert [*figures] == [*PLOTTED]
     lines = {name: figure.axes[0].lines for name, figure in figures.items()}
     assert {
-        name: [line.get_xydata().tolist() for line in each] for name, each in lines.items()
+        name: [np.asarray(line.get_xydata()).tolist() for line in each]
+        for name, each in lines.items()
     } == {
         "actions": [[[0, 0], [15, 4000], [120, 90_000]], [[0, 0], [10, 50]]],
         "probes reached": [[[0, 0], [15, 30], [120, 90]], [[0, 0], [10, 3]]],
@@ -391,7 +400,7 @@ class Reader:
         return {*self._chrome.execute_script(script)}
 
     def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self._chrome.get_log("browser")]
+        return [entry["message"] for entry in self._chrome.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture(params=["nights", "folder"])

@@ -54,7 +54,7 @@ class Suite:
 
     folder: Path
 
-    def problem(self, factory: Callable[[], Any], **own: object) -> str:
+    def problem(self, factory: Callable[[], Any], **own: Any) -> str:
         """What it fails with, as unittest tells it; empty if it passes. The same each time."""
         case: Any = machine_for(factory).TestCase
         case.corpus_folder = self.folder

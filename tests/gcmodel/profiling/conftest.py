@@ -77,7 +77,7 @@ def recorded(tmp_path: Path) -> Recorded:
         period_bytes: int,
         max_bytes: int = 10**9,
         time_period_us: int | None = None,
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> Profile:
         header = ProfileHeader.of_now(
             "a program",
