@@ -37,7 +37,7 @@ def test_the_workflow_runs_the_readme_s_tests_on_every_python() -> None:
 
 @pytest.mark.slow
 def test_the_readme_s_failure_report_is_what_its_command_prints(tmp_path: Path) -> None:
-    command = re.search(r"^gcfuzz (run .*stale-limit-after-large)$", README, re.MULTILINE)
+    command = re.search(r"^gcfuzz (run .*forgotten-remembered-entry)$", README, re.MULTILINE)
     report = re.search(r"```text\n(FAILURE 1.*?)```", README, re.DOTALL)
     assert command
     assert report

@@ -1,0 +1,57 @@
+"""Draws docs/pictures/terminal.svg, a real session and its explanation, by rich's own export.
+
+`python benchmarks/terminal_picture.py` runs the commands in an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+COLUMNS = 96
+PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "terminal.svg"
+COMMANDS = (
+    "gcfuzz run -x --actions 20000 --seed 13 --target reference+stale-limit-after-large",
+    "gcfuzz explain gcfuzz-failures/pointers-limit-less-allocate_array-ab0192e5.jsonl",
+)
+OF_LIVE_LINE = " actions/s · ", " tries · "
+"""A terminal overwrites these lines."""
+
+
+def main() -> None:
+    """Run the commands and write the picture."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+    ):
+        console = Console(record=True, width=COLUMNS, file=nowhere)
+        for command in COMMANDS:
+            console.print(f"$ {command}", highlight=False)
+            for line in output_of(command, folder):
+                console.print(line)
+    console.save_svg(str(PICTURE), title="gcfuzz")
+
+
+def output_of(command: str, folder: str) -> list[Text]:
+    """The lines that a command prints, with their colours."""
+    ran = subprocess.run(  # noqa: S603 - one of the commands above
+        [sys.executable, "-m", "fuzz", *shlex.split(command)[1:]],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS)},
+    )
+    lines = map(Text.from_ansi, ran.stdout.splitlines())
+    return [line for line in lines if not any(part in line.plain for part in OF_LIVE_LINE)]
+
+
+if __name__ == "__main__":
+    main()
