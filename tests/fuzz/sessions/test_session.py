@@ -461,7 +461,7 @@ def test_all_workers_search(start: Start) -> None:
 def test_a_session_that_cannot_save_its_finds_prints_them_and_is_no_success(start: Start) -> None:
     session = start("--actions", "20000", "--target", PLANTED)
     session.workers()
-    (session.folder / "corpus").rmdir()
+    (session.folder / "corpus").rename(session.folder / "elsewhere")
     assert session.end() == BAD_INPUT
     assert "FAILURE 1: sampling / samples" in session.printed
     assert '{"gcfuzz": 2, "target": "reference+one-sample-per-object"' in session.printed
