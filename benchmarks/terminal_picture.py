@@ -1,6 +1,7 @@
-"""Draws docs/pictures/terminal.svg, a real session and its explanation, by rich's own export.
+"""Draws a real session and its explanation, by rich's own export.
 
-`python benchmarks/terminal_picture.py` runs the commands in an empty folder.
+`python benchmarks/terminal_picture.py docs/pictures/terminal.svg` runs the commands in an empty
+folder.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from rich.console import Console
 from rich.text import Text
 
 COLUMNS = 96
-PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "terminal.svg"
 COMMANDS = (
     "gcfuzz run -x --actions 20000 --seed 13 --target reference+stale-limit-after-large",
     "gcfuzz explain gcfuzz-failures/pointers-limit-less-allocate_array-ab0192e5.jsonl",
@@ -25,8 +25,8 @@ OF_LIVE_LINE = " actions/s · ", " tries · "
 """A terminal overwrites these lines."""
 
 
-def main() -> None:
-    """Run the commands and write the picture."""
+def main(picture: str) -> None:
+    """Run the commands and write the picture into that file."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
@@ -36,7 +36,7 @@ def main() -> None:
             console.print(f"$ {command}", highlight=False)
             for line in output_of(command, folder):
                 console.print(line)
-    console.save_svg(str(PICTURE), title="gcfuzz")
+    console.save_svg(picture, title="gcfuzz")
 
 
 def output_of(command: str, folder: str) -> list[Text]:
@@ -54,4 +54,4 @@ def output_of(command: str, folder: str) -> list[Text]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

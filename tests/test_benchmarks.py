@@ -11,7 +11,7 @@ import fuzz
 
 HERE = Path(__file__).parent
 BENCHMARKS = HERE.parent / "benchmarks"
-RUN_HERE = {"throughput", "effectiveness", "mutants"}
+RUN_HERE = {"throughput", "effectiveness", "mutants", "terminal_picture"}
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
     "hostile_inputs": "test_hostile_inputs.py",
@@ -71,3 +71,10 @@ def test_mutants_are_found() -> None:
     printed = printed_by(BENCHMARKS / "mutants.py", "--count", "3", "--actions", "5000")
     total = next(line.split() for line in printed.splitlines() if line.startswith("all"))
     assert int(total[1]) == 3 == sum(map(int, total[2:5]))
+
+
+@pytest.mark.slow
+def test_the_picture_of_a_session_shows_its_failure(tmp_path: Path) -> None:
+    picture = tmp_path / "terminal.svg"
+    printed_by(BENCHMARKS / "terminal_picture.py", str(picture))
+    assert "first&#160;wrong&#160;answer" in picture.read_text()

@@ -23,7 +23,8 @@ def _folder() -> Path:
 def page_names() -> list[str]:
     """The pages, such as `protocol`; a finding's name has its folder, `findings/lines-in-step`."""
     folder = _folder()
-    pages = [*folder.glob(f"*{SUFFIX}"), *(folder / "findings").rglob(f"*{SUFFIX}")]
+    pages = {*folder.glob(f"*{SUFFIX}"), *(folder / "findings").rglob(f"*{SUFFIX}")}
+    pages.discard(folder / f"index{SUFFIX}")  # The site's.
     return sorted(str(path.relative_to(folder).with_suffix("")) for path in pages)
 
 
