@@ -22,6 +22,8 @@ from math import ceil
 from multiprocessing import get_context
 from pathlib import Path
 
+from typing_extensions import override
+
 from fuzz.drawing.draw import draw_configuration
 from fuzz.drawing.rules import Choices
 from fuzz.engines.random import PROCESSES, RandomChoices, draw_settled
@@ -82,17 +84,29 @@ def actions_of(choices: Choices, contract: Contract) -> Iterator[Action]:
         yield from repeat(allocation.by(choices.below(contract.threads)), times)
 
 
+class OneMachine(HotspotTarget):
+    """Each trace is carried out by the machine of this process, also one without settings."""
+
+    def __init__(self, library: str, made_with: Mapping[str, int]) -> None:
+        super().__init__(library)
+        self._made_with = made_with
+
+    @override
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return super().start({**configuration, **self._made_with})
+
+
 def play(library: str, made_with: dict[str, int], allocations: int) -> Counter[str]:
     """What came of so many in a machine, which this process makes."""
-    target, counts = HotspotTarget(library), Counter[str]()
-    settings = target.start(made_with).settings
+    target, counts = OneMachine(library, made_with), Counter[str]()
+    settings = target.start({}).settings
     # Of Epsilon's heap there is nothing left then.
     with suppress(*[SystemExit] if COLLECTORS[made_with[COLLECTOR]] == EPSILON else []):
         for number in count():
             if counts["allocations"] >= allocations or counts["wrong"]:
                 break
             choices = RandomChoices(f"{SEED}/{made_with}/{number}")
-            run = Run(target, draw_configuration(settings, choices) | made_with)
+            run = Run(target, draw_configuration(settings, choices))
             try:
                 for action in actions_of(choices, run.contract):
                     run.step(action)
