@@ -11,13 +11,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import attrs
-from attrs.validators import and_, deep_iterable, max_len, min_len
 
 from fuzz.files import read_bytes
 from fuzz.problems import BadInputError
@@ -29,7 +27,7 @@ from fuzz.sessions import record as records
 from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import Find, pages_like
 from fuzz.sessions.merge import merged_record
-from fuzz.sessions.record import Data, SessionRecord, least
+from fuzz.sessions.record import Data, Reported, SessionRecord, Timing, least, only
 from fuzz.targets import TOLD_APART_BY
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -42,35 +40,6 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 looked for if no session had its target, and vanished if one had and did not find it; the night
 after that it is gone."""
 Key: TypeAlias = tuple[str, ...]
-
-
-@attrs.frozen
-class Reported:
-    """A failure, as a record has it."""
-
-    oracle: str
-    field: str
-    action: str
-    direction: str
-    message: str
-    expected: str
-    got: str
-    why: str
-    where: str
-    actions: int
-    reduced_from: int
-    reproduced: bool
-    chunk: int
-    trace: str | None
-    """Its file, relative to the corpus."""
-    change: str = BROKE
-    tries: int = 0
-
-    @property
-    def identity(self) -> Key:
-        """As a failure's own."""
-        kind = self.oracle, self.field, self.action, self.direction
-        return kind if self.change == BROKE else (self.change, *kind)
 
 
 @attrs.frozen
@@ -89,44 +58,6 @@ class Fuzzed:
         if option not in self.options:
             return self.target
         return f"{self.target} {option} {self.options[self.options.index(option) + 1]}"
-
-
-def _is_time(timing: Timing, field: object, text: str) -> None:
-    datetime.fromisoformat(text)
-
-
-@attrs.frozen
-class Timing:
-    """How a session went."""
-
-    started: str = attrs.field(validator=_is_time)
-    """In UTC."""
-    seconds: float
-    workers: int
-    actions: int
-    history: tuple[tuple[float, ...], ...] = attrs.field(
-        validator=deep_iterable(and_(min_len(4), max_len(4)))
-    )
-    """Points of seconds, actions, probes reached and failures."""
-    canaries: int = 0
-    """So many workers found the planted bug that they had to find first."""
-    versions: dict[str, str] = attrs.Factory(dict)
-    """Of what ran, by name, and the commit of the folder that it was begun in."""
-
-    @property
-    def ended(self) -> datetime:
-        """When it was over."""
-        return self._after(self.seconds)
-
-    @property
-    def last_new(self) -> datetime:
-        """When it last reached a probe, or found a failure, for its first time."""
-        *_, (_, _, *latest) = points = ((0.0, 0.0, 0.0, 0.0), *self.history)
-        return self._after(next(seconds for seconds, _, *news in points if news == latest))
-
-    def _after(self, seconds: float) -> datetime:
-        started = datetime.fromisoformat(self.started).replace(tzinfo=UTC)
-        return started + timedelta(seconds=seconds)
 
 
 @attrs.frozen
@@ -237,12 +168,12 @@ class Night:
 
 def fuzzed_by(session: SessionRecord) -> Fuzzed:
     """What a session fuzzed."""
-    return _only(session.plan, Fuzzed)
+    return only(session.plan, Fuzzed)
 
 
 def timing_of(session: SessionRecord) -> list[Timing]:
     """How the sessions of one plan went."""
-    return [_only(each, Timing) for each in session.timing]
+    return [only(each, Timing) for each in session.timing]
 
 
 @attrs.define
@@ -307,18 +238,9 @@ def _take(material: Material, path: Path) -> None:
             material.hunts[wire.to_line(data)] = wire.structured(data, HuntedBugs)
             return
         record = material.records[wire.to_line(data)] = records.read(path)
-        for failure in (*record.failures, *record.beyond):
-            _only(failure, Reported)
         fuzzed_by(record)
-        timing_of(record)
     except ValueError as problem:
         raise BadInputError(f"{path}: is not what this gcfuzz writes: {problem}") from problem
-
-
-def _only(data: Data, kind: type[T]) -> T:
-    """What a class knows of the data. Raises ValueError."""
-    names = [field.name for field in attrs.fields(kind)]
-    return wire.structured({name: data[name] for name in names if name in data}, kind)
 
 
 def read_finds(path: Path) -> tuple[NightFind, ...]:
@@ -361,7 +283,7 @@ def _found(sessions: Iterable[SessionRecord]) -> Iterator[NightFind]:
         )
     for target, of_target in sorted(failures.items()):
         for failure in least(of_target):
-            reported = _only(failure, Reported)
+            reported = only(failure, Reported)
             yield NightFind(target, failure["options"], "new", reported)
 
 

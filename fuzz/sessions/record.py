@@ -34,16 +34,19 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
+from attrs.validators import and_, deep_iterable, max_len, min_len
 
 from fuzz.engines.engine import Tally
 from fuzz.files import read_bytes, write_text
 from fuzz.problems import BadInputError
+from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
 from fuzz.run import BROKE, Failure
 from fuzz.sessions.compare import Difference
@@ -61,6 +64,115 @@ REASONS = TIME, ACTIONS, FAILURES, INTERRUPTED, WORKERS_DIED = (
 COUNTS = [field.name for field in attrs.fields(Tally)]
 WORDS = ("expected", "got", "why", "where")
 Data = dict[str, Any]
+T = TypeVar("T", bound=attrs.AttrsInstance)
+
+
+@attrs.frozen
+class Reported:
+    """A failure, as a record has it."""
+
+    oracle: str
+    field: str
+    action: str
+    direction: str
+    message: str
+    expected: str
+    got: str
+    why: str
+    where: str
+    actions: int
+    reduced_from: int
+    reproduced: bool
+    chunk: int
+    trace: str | None
+    """Its file, relative to the corpus."""
+    change: str = BROKE
+    tries: int = 0
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """As a failure's own."""
+        kind = self.oracle, self.field, self.action, self.direction
+        return kind if self.change == BROKE else (self.change, *kind)
+
+
+def _is_time(timing: Timing, field: object, text: str) -> None:
+    datetime.fromisoformat(text)
+
+
+@attrs.frozen
+class Timing:
+    """How a session went."""
+
+    started: str = attrs.field(validator=_is_time)
+    """In UTC."""
+    seconds: float
+    workers: int
+    actions: int
+    history: tuple[tuple[float, ...], ...] = attrs.field(
+        validator=deep_iterable(and_(min_len(4), max_len(4)))
+    )
+    """Points of seconds, actions, probes reached and failures."""
+    canaries: int = 0
+    """So many workers found the planted bug that they had to find first."""
+    versions: dict[str, str] = attrs.Factory(dict)
+    """Of what ran, by name, and the commit of the folder that it was begun in."""
+
+    @property
+    def ended(self) -> datetime:
+        """When it was over."""
+        return self._after(self.seconds)
+
+    @property
+    def last_new(self) -> datetime:
+        """When it last reached a probe, or found a failure, for its first time."""
+        *_, (_, _, *latest) = points = ((0.0, 0.0, 0.0, 0.0), *self.history)
+        return self._after(next(seconds for seconds, _, *news in points if news == latest))
+
+    def _after(self, seconds: float) -> datetime:
+        started = datetime.fromisoformat(self.started).replace(tzinfo=UTC)
+        return started + timedelta(seconds=seconds)
+
+
+@attrs.frozen(kw_only=True)
+class _Sums:
+    """What chunks add up to, as it is written."""
+
+    traces: int
+    actions: int
+    samples: int
+    minor_collections: int
+    probes: dict[str, int]
+    changes: dict[str, int] = attrs.Factory(dict)
+
+    @property
+    def totals(self) -> SessionTotals:
+        counts = {name: getattr(self, name) for name in COUNTS}
+        return SessionTotals(**counts, probes=Counter(self.probes), changes=Counter(self.changes))
+
+
+@attrs.frozen(kw_only=True)
+class _PieceSums(_Sums):
+    chunks: tuple[int, ...]
+    lost: tuple[int, ...]
+
+    @property
+    def piece(self) -> Piece:
+        """Raises TypeError or ValueError if the chunks are no range."""
+        return Piece(range(*self.chunks), self.totals, self.lost)
+
+
+@attrs.frozen
+class _PlanWords:
+    """What tells one plan from another, as it is written."""
+
+    target: str
+    options: tuple[str, ...]
+    without: tuple[str, ...]
+    before: tuple[str, ...] | None
+    engine: str
+    seed: int
+    budget_actions: int | None
 
 
 @attrs.frozen
@@ -222,7 +334,8 @@ def resumed(plan: Plan, any_seed: bool) -> tuple[Plan, SessionRecord]:
     for path, each in records_in(plan.corpus):
         same = attrs.evolve(plan, seed=each.plan["seed"]) if any_seed else plan
         if each.plan == plan_data(same) and path == path_for(same):
-            found.append((max(one["started"] for one in each.timing), same.seed, same, each))
+            started = max((one["started"] for one in each.timing), default="")
+            found.append((started, same.seed, same, each))
     if not found:
         raise BadInputError(
             f"{plan.corpus / FOLDER}: no such session to resume; leave out --resume"
@@ -255,30 +368,30 @@ def records_in(corpus: Path) -> Iterator[tuple[Path, SessionRecord]]:
 def read(path: Path) -> SessionRecord:
     """Read a record. Raises BadInputError."""
     try:
-        data = json.loads(read_bytes(path))
+        data = wire.as_object(wire.from_line(read_bytes(path)))
         if data["gcfuzz_session"] != VERSION:
             raise BadInputError(f"{path}: a record of another version; this gcfuzz reads {VERSION}")
-        keys = list(data)
-        plan = {key: data[key] for key in keys[1 : keys.index("budget_actions") + 1]}
-        pieces = tuple(
-            Piece(range(*each["chunks"]), _totals(each), tuple(each["lost"]))
-            for each in data["pieces"]
-        )
+        plan = {field.name: data[field.name] for field in attrs.fields(_PlanWords)}
+        wire.structured(plan, _PlanWords)
+        pieces = tuple(wire.structured(each, _PieceSums).piece for each in data["pieces"])
         failures, beyond, timing = (tuple(data[key]) for key in ("failures", "beyond", "timing"))
         for failure in (*failures, *beyond):
-            identity_of(failure)
+            only(failure, Reported)
+        for each in timing:
+            only(each, Timing)
+        probes = only(data, _Sums).probes
         stop_reason = REASONS[REASONS.index(data["stop_reason"])]
-        return SessionRecord(
-            plan, (*data["probes"],), pieces, failures, stop_reason, beyond, timing
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise BadInputError(f"{path}: is no record of a session: {problem}") from problem
+        return SessionRecord(plan, (*probes,), pieces, failures, stop_reason, beyond, timing)
+    except (KeyError, TypeError, ValueError) as problem:
+        what = f"{problem} is missing" if isinstance(problem, KeyError) else problem
+        raise BadInputError(f"{path}: is no record of a session: {what}") from problem
 
 
-def _totals(data: Mapping[str, Any]) -> SessionTotals:
-    probes, changes = (Counter(data.get(name, {})) for name in ("probes", "changes"))
-    counts = {name: data[name] for name in COUNTS}
-    return SessionTotals(**counts, probes=probes, changes=changes)
+def only(data: Data, kind: type[T]) -> T:
+    """What a class knows of the data. Raises ValueError."""
+    data = wire.as_object(data)
+    names = [field.name for field in attrs.fields(kind)]
+    return wire.structured({name: data[name] for name in names if name in data}, kind)
 
 
 def least(failures: Iterable[Data]) -> tuple[Data, ...]:

@@ -29,12 +29,11 @@ from fuzz.sessions.night import (
     Material,
     Night,
     NightFind,
-    Timing,
     by_likely_cause,
     fuzzed_by,
     timing_of,
 )
-from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
+from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.targets import make_target
 from fuzz.terminal.explain_page import Page, fails, make_page, render
 from fuzz.terminal.night_plots import COLOURS, draw_plots, look_of, unit_of

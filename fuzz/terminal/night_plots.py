@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from fuzz.sessions.night import Timing
+from fuzz.sessions.record import Timing
 
 PLOTTED = ("actions", "probes reached", "failures")
 TEXT, LINE, *LINES = (f"#00000{number}" for number in range(1, 8))

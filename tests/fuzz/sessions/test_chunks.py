@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
+from made_records import timing
 
 from fuzz.problems import BadInputError
 from fuzz.sessions import record
@@ -206,8 +207,9 @@ def test_a_program_that_crashes_in_every_tenth_trace_takes_no_worker_along(tmp_p
 def record_of(*chunks: range, seed: int = 1, lost: tuple[int, ...] = ()) -> SessionRecord:
     pieces = [Piece(each, SessionTotals(actions=64 * len(each)), lost) for each in chunks]
     plan = plan_data(attrs.evolve(PLAN, seed=seed))
-    timing = ({"started": f"{chunks}", "chunks": 0},)
-    return SessionRecord(plan, (), tuple(pieces), (), ACTIONS, timing=timing)
+    started = f"2026-11-22T02:00:{chunks[0].start:02}.{sum(map(len, chunks)):06}+00:00"
+    times = (timing(started=started),)
+    return SessionRecord(plan, (), tuple(pieces), (), ACTIONS, timing=times)
 
 
 def spans(*records: SessionRecord) -> list[range]:

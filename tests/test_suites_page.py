@@ -1,0 +1,65 @@
+"""The target in docs/test-suites.md works as its page says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fuzz
+
+CLEAN, MISMATCH = 0, 1
+PAGE = (Path(__file__).parents[1] / "docs" / "test-suites.md").read_text()
+TARGET, SUITE, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "my_collector.py").write_text(TARGET)
+    return tmp_path
+
+
+def ran(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(Path(fuzz.__file__).parents[1]), str(project)])
+    return subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=project,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def test_the_page_s_target_passes_its_check(project: Path) -> None:
+    (command,) = re.findall(r"^gcfuzz (check .*)$", PAGE, re.MULTILINE)
+    assert ran(project, "fuzz", *command.split()).returncode == CLEAN
+
+
+@pytest.mark.parametrize("engine", ["random", "machine"])
+def test_a_session_on_the_page_s_target_is_clean(project: Path, engine: str) -> None:
+    (command,) = re.findall(r"^gcfuzz (run .*) --time 10s$", PAGE, re.MULTILINE)
+    words = *command.split(), "--actions", "500", "--engine", engine
+    assert ran(project, "fuzz", *words).returncode == CLEAN
+
+
+def test_the_comparison_that_the_page_breaks_is_found(project: Path) -> None:
+    broken = TARGET.replace("counted_bytes > self", "counted_bytes >= self")
+    assert broken != TARGET
+    (project / "my_collector.py").write_text(broken)
+    words = ["--target", "my_collector:MyCollector", "--actions", "5000", "--seed", "1", "-x"]
+    found = ran(project, "fuzz", "run", *words)
+    assert found.returncode == MISMATCH, found.stderr
+    assert "FAILURE 1: sampling / samples / allocate_string / more" in found.stdout
+
+
+def test_the_page_s_suite_passes(project: Path) -> None:
+    (project / "test_mine.py").write_text(SUITE)
+    passed = ran(project, "pytest", "-p", "no:cacheprovider", "test_mine.py")
+    assert passed.returncode == CLEAN, passed.stdout
+
+
+def test_the_target_is_about_forty_lines() -> None:
+    assert 30 <= len(TARGET.splitlines()) <= 48
