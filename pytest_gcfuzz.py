@@ -7,9 +7,12 @@ loaded in every run of pytest, also where a project has a folder `fuzz` of its o
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from gcfuzz import hidden_by
 
 if TYPE_CHECKING:
     from fuzz.testing.cases import SavedTrace
@@ -26,7 +29,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gcfuzz-time", metavar="TIME", type=_seconds, help=help_)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Where tests cannot be imported: say if that is since another `fuzz` was found first."""
+    report = yield
+    problem = hidden_by() if report.failed else None
+    if problem is not None:
+        report.sections.append(("gcfuzz", problem))
+    return report
+
+
+def _require_package() -> None:
+    problem = hidden_by()
+    if problem is not None:
+        raise pytest.UsageError(problem)
+
+
 def _seconds(text: str) -> float:
+    _require_package()
     import click
 
     from fuzz.terminal.target_options import duration
@@ -56,6 +76,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def gcfuzz_corpus(request: pytest.FixtureRequest) -> SavedTrace:
     """A trace of the corpus: `gcfuzz_corpus.replay(MyTarget)` fails if it does."""
+    _require_package()
     from fuzz.testing.cases import SavedTrace
 
     return SavedTrace(request.param)

@@ -92,7 +92,11 @@ def _other_value(lines: list[str], rng: random.Random) -> list[str]:
         data = rng.choice(EXTREMES)
     else:
         rng.choice(CHANGES)(parent, key, rng)
-    return [*lines[:at], json.dumps(data), *lines[at + 1 :]]
+    try:
+        line = json.dumps(data)
+    except MemoryError:  # A large value was put into a large one.
+        return lines
+    return [*lines[:at], line, *lines[at + 1 :]]
 
 
 MUTATIONS: tuple[Mutation, ...] = (

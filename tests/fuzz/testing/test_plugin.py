@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 import fuzz
+import gcfuzz
 
 pytestmark = pytest.mark.slow
 
-PASSED, FAILED, USAGE_ERROR = 0, 1, 4
+PASSED, FAILED, INTERRUPTED, USAGE_ERROR = 0, 1, 2, 4
 MISMATCH = 1
 PLUGIN = [] if entry_points(group="pytest11", name="gcfuzz") else ["-p", "pytest_gcfuzz"]
 """Where it is installed pytest loads it by itself."""
@@ -181,3 +182,46 @@ def test_a_project_may_have_a_folder_fuzz_of_its_own(project: Project) -> None:
     project.write("test_mine.py", "from fuzz import __path__\ndef test_mine(): pass\n")
     ran = project.test()
     assert ran.returncode == PASSED, ran.stderr
+
+
+HIDES = "fuzz hides gcfuzz's own package `fuzz`; rename it"
+
+
+@pytest.fixture
+def hiding(project: Project) -> Project:
+    """A project whose own `fuzz` Python finds first."""
+    project.write("fuzz/__init__.py", "")
+    project.write("test_mine.py", PLANTED)
+    return project
+
+
+def test_a_folder_that_hides_the_package_is_named_where_tests_cannot_be_imported(
+    hiding: Project,
+) -> None:
+    ran = hiding.test()
+    assert ran.returncode == INTERRUPTED
+    assert f"{hiding.folder}/{HIDES}" in ran.stdout
+
+
+def test_a_folder_that_hides_the_package_is_named_where_a_session_is_asked_for(
+    hiding: Project,
+) -> None:
+    ran = hiding.test("--gcfuzz-time", "1s")
+    assert ran.returncode == USAGE_ERROR
+    assert f"{hiding.folder}/{HIDES}" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_command_names_a_folder_that_hides_the_package(hiding: Project) -> None:
+    command = "import gcfuzz; gcfuzz.main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", command],
+        cwd=hiding.folder,
+        env={**os.environ, "PYTHONPATH": str(Path(gcfuzz.__file__).parent)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == gcfuzz.BAD_INPUT
+    assert ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith(f"gcfuzz: {hiding.folder}/{HIDES}")
