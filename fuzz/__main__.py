@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import FrameType
 
 INCONCLUSIVE = 3
+AGAIN_SECONDS = 0.01
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -16,6 +17,22 @@ def _leave(number: int, frame: FrameType | None) -> None:
     with suppress(OSError):  # It may be closed.
         os.write(2, b"gcfuzz: interrupted\n")
     os._exit(INCONCLUSIVE)
+
+
+def keep_interrupts() -> None:
+    """An interrupt that comes while Python frees an object would be lost: it comes again."""
+    report = sys.unraisablehook
+
+    def again(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            from threading import Timer
+
+            # Not at once, since what is raised in here is lost too.
+            Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            report(unraisable)
+
+    sys.unraisablehook = again
 
 
 def main() -> None:
@@ -27,6 +44,7 @@ def main() -> None:
     ]
     for number in numbers:
         signal.signal(number, _leave)
+    keep_interrupts()
     from fuzz.terminal.standard_streams import prepare_streams
 
     prepare_streams()

@@ -61,3 +61,29 @@ def test_a_session_of_no_action_shows_nothing(
     budget = ("run", "--time", "0.001ms", "--corpus", str(tmp_path))
     assert run_command_line([*budget]) == INCONCLUSIVE
     assert "the time is up before anything was done" in capsys.readouterr().out
+
+
+LOSES_AN_INTERRUPT = """
+import time
+from fuzz.__main__ import keep_interrupts
+
+class Freed:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+keep_interrupts()
+Freed()
+time.sleep(600)
+"""
+
+
+def test_an_interrupt_that_comes_while_an_object_is_freed_is_not_lost(
+    unmeasured: dict[str, str],
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOSES_AN_INTERRUPT],
+        check=False,
+        stderr=subprocess.DEVNULL,
+        env=unmeasured,
+    )
+    assert ran.returncode == -signal.SIGINT
