@@ -63,3 +63,18 @@ def test_the_page_s_suite_passes(project: Path) -> None:
 
 def test_the_target_is_about_forty_lines() -> None:
     assert 30 <= len(TARGET.splitlines()) <= 48
+
+
+def test_an_assert_that_fails_in_the_page_s_target_is_a_failure_with_its_traceback(
+    project: Path,
+) -> None:
+    line = "        match action:\n"
+    fails = f'        assert not isinstance(action, actions.DisableSampling), "mine"\n{line}'
+    (project / "my_collector.py").write_text(TARGET.replace(line, fails))
+    target = "--target", "my_collector:MyCollector"
+    found = ran(project, "fuzz", "run", *target, "--actions", "5000", "--seed", "1", "-x")
+    assert found.returncode == MISMATCH, found.stderr
+    assert "AssertionError: mine" in found.stdout
+    assert "my_collector.py" in found.stdout
+    (saved,) = (project / "gcfuzz-failures").glob("*.jsonl")
+    assert ran(project, "fuzz", "replay", str(saved), *target).returncode == MISMATCH

@@ -55,6 +55,8 @@ from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.version import __version__
 
 VERSION = 1
+SECONDS_MAX = 10**9
+"""No session takes longer, and none started so late that a date after it has no name."""
 FOLDER = "sessions"
 REASONS = TIME, ACTIONS, FAILURES, INTERRUPTED, WORKERS_DIED = (
     *("time", "actions", "failures"),
@@ -97,7 +99,16 @@ class Reported:
 
 
 def _is_time(timing: Timing, field: object, text: str) -> None:
-    datetime.fromisoformat(text)
+    datetime.fromisoformat(text) + timedelta(seconds=SECONDS_MAX)
+
+
+def _is_duration(timing: Timing, field: object, seconds: float) -> None:
+    if not 0 <= seconds <= SECONDS_MAX:
+        raise ValueError
+
+
+def _begins_with_duration(timing: Timing, field: object, point: tuple[float, ...]) -> None:
+    _is_duration(timing, field, point[0])
 
 
 @attrs.frozen
@@ -106,11 +117,11 @@ class Timing:
 
     started: str = attrs.field(validator=_is_time)
     """In UTC."""
-    seconds: float
+    seconds: float = attrs.field(validator=_is_duration)
     workers: int
     actions: int
     history: tuple[tuple[float, ...], ...] = attrs.field(
-        validator=deep_iterable(and_(min_len(4), max_len(4)))
+        validator=deep_iterable(and_(min_len(4), max_len(4), _begins_with_duration))
     )
     """Points of seconds, actions, probes reached and failures."""
     canaries: int = 0
