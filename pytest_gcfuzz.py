@@ -22,10 +22,10 @@ CORPUS = "gcfuzz_corpus"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What this plugin can be told."""
-    help_ = "the folder where machine_for saves failures, and whose traces are tests"
+    help_ = "the folder where state_machine_for saves failures, and whose traces are tests"
     parser.addini(CORPUS, help_, default="gcfuzz-failures")
     group = parser.getgroup("gcfuzz")
-    help_ = "search so long in each machine_for test, with gcfuzz's random engine: 30s, 10m"
+    help_ = "search so long in each state_machine_for test, with gcfuzz's random engine: 30s, 10m"
     group.addoption("--gcfuzz-time", metavar="TIME", type=_seconds, help=help_)
 
 

@@ -61,7 +61,7 @@ OVERRUN = -1
 SILENCE_SECONDS = 1800.0
 """A batch that takes longer waits for something."""
 CODES = range(4)
-UNFORESEEN = "gcfuzz: this is a bug of gcfuzz itself; please report it"
+UNEXPECTED = "gcfuzz: this is a bug of gcfuzz itself; please report it"
 DRAWN, DRAWN_ACTIONS = 3, 40
 """So many traces are drawn on each of the references, each of so many actions at most."""
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "hostile-inputs.md"
@@ -117,7 +117,7 @@ class Ended:
         """What should not have happened, in a line; None if all is well."""
         said = self.complaint.splitlines()
         if self.code not in CODES:
-            return ([line for line in said if line != UNFORESEEN] or [f"exit code {self.code}"])[-1]
+            return ([line for line in said if line != UNEXPECTED] or [f"exit code {self.code}"])[-1]
         for line in (self.printed + self.complaint).split("\n"):
             if not line.isprintable():
                 return f"printed {line!a}"

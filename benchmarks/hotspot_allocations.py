@@ -87,25 +87,25 @@ def actions_of(choices: Choices, contract: Contract) -> Iterator[Action]:
 class OneMachine(HotspotTarget):
     """Each trace is carried out by the machine of this process, also one without settings."""
 
-    def __init__(self, library: str, made_with: Mapping[str, int]) -> None:
+    def __init__(self, library: str, started_with: Mapping[str, int]) -> None:
         super().__init__(library)
-        self._made_with = made_with
+        self._made_with = started_with
 
     @override
     def start(self, configuration: Mapping[str, int]) -> Contract:
         return super().start({**configuration, **self._made_with})
 
 
-def play(library: str, made_with: dict[str, int], allocations: int) -> Counter[str]:
+def play(library: str, started_with: dict[str, int], allocations: int) -> Counter[str]:
     """What came of so many in a machine, which this process makes."""
-    target, counts = OneMachine(library, made_with), Counter[str]()
+    target, counts = OneMachine(library, started_with), Counter[str]()
     settings = target.start({}).settings
     # Of Epsilon's heap there is nothing left then.
-    with suppress(*[SystemExit] if COLLECTORS[made_with[COLLECTOR]] == EPSILON else []):
+    with suppress(*[SystemExit] if COLLECTORS[started_with[COLLECTOR]] == EPSILON else []):
         for number in count():
             if counts["allocations"] >= allocations or counts["wrong"]:
                 break
-            choices = RandomChoices(f"{SEED}/{made_with}/{number}")
+            choices = RandomChoices(f"{SEED}/{started_with}/{number}")
             run = Run(target, draw_configuration(settings, choices))
             try:
                 for action in actions_of(choices, run.contract):
@@ -137,9 +137,9 @@ def main() -> None:
     total = Counter[str]()
     spawn = get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=1) as processes:
-        for name, made_with in machines.items():
+        for name, started_with in machines.items():
             counts = Counter[str]()
-            for machine in made_with[:draws_used]:
+            for machine in started_with[:draws_used]:
                 share = ceil(of_collector / draws_used)
                 counts.update(processes.submit(play, *machine, share).result())
             total.update(counts)

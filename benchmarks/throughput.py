@@ -26,8 +26,8 @@ from fuzz.drawing.draw import draw_action, draw_configuration, draw_length, menu
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Rule, rules_for
 from fuzz.engines.engine import slices_of
-from fuzz.engines.machine import STEPS, RuleMachine, session_settings
 from fuzz.engines.random import RandomChoices, RandomEngine
+from fuzz.engines.stateful import STEPS, RuleStateMachine, session_settings
 from fuzz.oracles import Bench
 from fuzz.oracles.bench import ORACLES
 from fuzz.oracles.heap import HeapOracle
@@ -200,7 +200,7 @@ def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
                 each.check(action, observation, facts)
 
 
-class CheckedMachine(RuleMachine):
+class CheckedStateMachine(RuleStateMachine):
     """The machine on the reference, counting its actions."""
 
     make_target = staticmethod(lambda: make_target("reference"))
@@ -211,7 +211,7 @@ class CheckedMachine(RuleMachine):
         return super().perform(trace, action)
 
 
-class IdleMachine(CheckedMachine):
+class IdleStateMachine(CheckedStateMachine):
     """The same with a target that does nothing and is asked nothing."""
 
     def perform(self, trace: Run, action: Action) -> Observation:
@@ -220,7 +220,7 @@ class IdleMachine(CheckedMachine):
         return Observation()
 
 
-def run_machine(machine: type[CheckedMachine]) -> None:
+def run_machine(machine: type[CheckedStateMachine]) -> None:
     """A turn of the machine: some examples of every length."""
     machine.actions = 0
     for number, steps in enumerate(STEPS):
@@ -282,16 +282,21 @@ def print_engines(console: Console) -> None:
         lambda: run_random(ACTIONS),
         lambda: run_random(ACTIONS, Listed(heard.said)),
     )
-    idle, machine = best(lambda: run_machine(IdleMachine), lambda: run_machine(CheckedMachine))
+    idle, machine = best(
+        lambda: run_machine(IdleStateMachine), lambda: run_machine(CheckedStateMachine)
+    )
     sessions = (lambda: run_session(1), lambda: run_session(2))
     one, two = best(*sessions, clock=time.perf_counter)
-    idle_speed, machine_speed = IdleMachine.actions / idle, CheckedMachine.actions / machine
+    idle_speed, machine_speed = (
+        IdleStateMachine.actions / idle,
+        CheckedStateMachine.actions / machine,
+    )
     table = Table("what", "actions/s", "against", "actions/s", "ratio", "at least")
     rows = (
         ("random engine", ACTIONS / checked, "bare reference", ACTIONS / bare, "0.4"),
         ("harness alone", ACTIONS / alone, "random engine", ACTIONS / checked, ""),
         ("random engine", ACTIONS / checked, "PyPy's own fuzzer", PYPY_ACTIONS_A_SECOND, ""),
-        ("machine engine", machine_speed, "an idle target", idle_speed, "0.8"),
+        ("stateful engine", machine_speed, "an idle target", idle_speed, "0.8"),
         ("two workers", SESSION_ACTIONS / two, "one worker", SESSION_ACTIONS / one, "1.85"),
     )
     for what, speed, against, other, least in rows:

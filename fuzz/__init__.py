@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from fuzz.engines.machine import SuiteMachine
+    from fuzz.engines.stateful import SuiteStateMachine
     from fuzz.problems import BadInputError
     from fuzz.protocol import actions, counting
     from fuzz.protocol.contract import (
@@ -52,9 +52,9 @@ __all__ = [
     "actions",
     "counting",
     "layout_of_blocks",
-    "machine_for",
     "run_session",
     "serve",
+    "state_machine_for",
 ]
 _HOMES = {
     "BadInputError": "problems",
@@ -75,18 +75,18 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"fuzz.{_HOMES.get(name, 'protocol.contract')}"), name)
 
 
-def machine_for(target_factory: Callable[[], Target]) -> type[SuiteMachine]:
+def state_machine_for(target_factory: Callable[[], Target]) -> type[SuiteStateMachine]:
     """A Hypothesis state machine for your own test suite.
 
     `target_factory` makes a target, one for each example: a class, or a function without
-    arguments. `TestMine = machine_for(MyTarget).TestCase` then runs under pytest, with your
+    arguments. `TestMine = state_machine_for(MyTarget).TestCase` then runs under pytest, with your
     Hypothesis settings and database. What it finds is reduced, saved in `TestMine.corpus_folder`
     and shown with the command that replays it. What is in that folder already is tried first.
     """
     # Hypothesis is imported here and not above, so that nothing else in the package needs it.
     from fuzz.testing import cases
 
-    return cases.machine_for(target_factory)
+    return cases.state_machine_for(target_factory)
 
 
 def run_session(

@@ -13,6 +13,7 @@ from operator import attrgetter
 import attrs
 
 from fuzz.cancellation import checkpoint
+from fuzz.descriptions import describe, describe_error
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Situation
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
@@ -28,7 +29,6 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MEMORY, Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import EarlierTrace, Header, Trace
-from fuzz.words import error_in_words, in_words
 
 RACING_TRIES = 20
 """So often a trace is run until it fails, if threads run at once in it."""
@@ -52,7 +52,7 @@ class Failure:
     """The object that is wrong, and its field, if it is in one; what is expected says the rest."""
     change: str = BROKE
     """What a change of the target did; a target that was compared with none is broken."""
-    made_with: tuple[str, ...] = ()
+    started_with: tuple[str, ...] = ()
     """The options with which the target was started, if it says so."""
     excluded: tuple[str, ...] = ()
     """The fields that no oracle judged in this trace."""
@@ -68,7 +68,7 @@ class Failure:
         """A sentence of a target that failed to answer; empty if it answered, but wrongly."""
         if (self.oracle, self.field) != (HeapMismatch.oracle, "error"):
             return ""
-        return error_in_words(self.got, self.why)
+        return describe_error(self.got, self.why)
 
     @property
     def message(self) -> str:
@@ -148,7 +148,7 @@ class ProbeReached(Exception):  # noqa: N818 - nothing is wrong
         self.trace = trace
 
 
-FORETOLD: list[list[int]] = [[]]
+RIGHT_GRAPH: list[list[int]] = [[]]
 """Stands for a graph that the oracles found right, so that the shadow can say it again. No graph
 has a row without a type."""
 
@@ -198,7 +198,7 @@ class Run:
 
     @property
     def answers(self) -> Iterator[Observation]:
-        """What the target said to each action, FORETOLD for graphs, if that is kept."""
+        """What the target said to each action, RIGHT_GRAPH for graphs, if that is kept."""
         return (Observation(*pickle.loads(each)) for each in self._answers)  # noqa: S301 - ours
 
     @property
@@ -242,7 +242,7 @@ class Run:
 
     def _keep(self, observation: Observation) -> None:
         if observation.graph is not None and observation.graph == self.bench.shadow.graph():
-            observation = observation.saying({"graph": FORETOLD})
+            observation = observation.with_fields({"graph": RIGHT_GRAPH})
         self._answers.append(pickle.dumps(values_of(observation)))
 
     @property
@@ -256,7 +256,7 @@ class Run:
         """What the last step raised, or a second run of all, as data."""
         shadow = mismatch.shadow or self.bench.shadow
         kinds = self.contract.layout.kinds
-        words = in_words(mismatch, self.actions[-1], self.last, shadow, kinds)
+        words = describe(mismatch, self.actions[-1], self.last, shadow, kinds)
         return Failure(
             configuration=self.configuration,
             actions=tuple(self.actions),
@@ -267,7 +267,7 @@ class Run:
             got=words.got,
             why=mismatch.why + self._judged_without,
             where=words.where,
-            made_with=self.contract.made_with,
+            started_with=self.contract.started_with,
             excluded=self.excluded,
             complaint=self._target.complaint,
             earlier=self._earlier,
@@ -299,7 +299,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         instead = oracle.instead(action)
         if instead is None:
             continue
-        if first.graph == FORETOLD:
+        if first.graph == RIGHT_GRAPH:
             first.graph = shadow.graph()
         checkpoint()
         try:
@@ -467,10 +467,10 @@ def _end(run: Run, target: Target) -> None:
 
 def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[str, ...]:
     """The fields of a recording in which the target must agree: what both of them observe."""
-    made_under = trace.header.contract
-    if made_under is None:
+    recorded_contract = trace.header.contract
+    if recorded_contract is None:
         return ()
-    if target == trace.header.target and contract == made_under:
+    if target == trace.header.target and contract == recorded_contract:
         return ALL
     by_chance = any(isinstance(action, SetCallback | BeginThread) for action in trace.actions)
     # Where a context ends depends on when a collection comes.
@@ -478,7 +478,7 @@ def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[s
         contract.sampling.is_stated and not contract.sampling.counting.local_buffers_end_distances
     )
     fields = DETERMINED_WITHOUT_CALLBACKS if is_stated and not by_chance else DETERMINED
-    observed = {"error", *contract.observes} & {"error", *made_under.observes}
+    observed = {"error", *contract.observes} & {"error", *recorded_contract.observes}
     return tuple(field for field in fields if field in observed)
 
 

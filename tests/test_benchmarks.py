@@ -52,7 +52,7 @@ def short(name: str, *words: str) -> str:
 def test_speeds_are_compared() -> None:
     printed = short("throughput")
     for compared in (
-        *("random engine", "harness alone", "PyPy's own", "machine engine", "two workers"),
+        *("random engine", "harness alone", "PyPy's own", "stateful engine", "two workers"),
         *("minor collections an action", "times the first", "live objects", "all"),
     ):
         assert compared in printed

@@ -38,7 +38,7 @@ def test_the_page_s_target_passes_its_check(project: Path) -> None:
     assert ran(project, "fuzz", *command.split()).returncode == CLEAN
 
 
-@pytest.mark.parametrize("engine", ["random", "machine"])
+@pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_a_session_on_the_page_s_target_is_clean(project: Path, engine: str) -> None:
     (command,) = re.findall(r"^gcfuzz (run .*) --time 10s$", PAGE, re.MULTILINE)
     words = *command.split(), "--actions", "500", "--engine", engine

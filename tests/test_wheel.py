@@ -19,7 +19,7 @@ from fuzz.terminal.pages import page_names
 CHECKOUT = Path(__file__).parents[1]
 PASSED, FAILED = 0, 1
 SUITE = """
-from fuzz import machine_for
+from fuzz import state_machine_for
 from fuzz.targets import make_target
 
 
@@ -27,7 +27,7 @@ def my_target():
     return make_target("reference+disable-before-enable")
 
 
-TestMine = machine_for(my_target).TestCase
+TestMine = state_machine_for(my_target).TestCase
 
 
 def test_a_trace(gcfuzz_corpus):
@@ -110,7 +110,8 @@ def test_a_project_may_have_a_folder_fuzz_of_its_own(project: Project) -> None:
     (project.folder / "fuzz").mkdir()
     (project.folder / "fuzz" / "__init__.py").touch()
     (project.folder / "test_mine.py").write_text(
-        "from fuzz import machine_for\ndef test_mine() -> None:\n    assert machine_for\n"
+        "from fuzz import state_machine_for\n"
+        "def test_mine() -> None:\n    assert state_machine_for\n"
     )
     ran = project.test("--import-mode=importlib", "test_mine.py")
     assert ran.returncode == PASSED, ran.stdout

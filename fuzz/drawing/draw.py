@@ -81,22 +81,22 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     None if there is none. A scenario ends when it has told all, and when what comes next in it is
     not legal.
     """
-    if situation.story is None:
+    if situation.scenario is None:
         if choices.below(SCENARIO_SHARE) < SCENARIO_SHARE - 1:
             return None
         scenarios = scenarios_for(situation.contract)
         if not scenarios:
             return None
         begin = choices.pick(scenarios) if situation.has_room() else room_is_made
-        situation.story = begin(situation, choices)
+        situation.scenario = begin(situation, choices)
     elif choices.below(INTERRUPTED_SHARE) == INTERRUPTED_SHARE - 1:
         return None
-    # The thread comes first, since what a story draws leans on that thread's sampler.
+    # The thread comes first, since what a scenario draws leans on that thread's sampler.
     if situation.threads > 1:
         situation.take_turn(choices)
-    action = next_of(situation.story)
+    action = next_of(situation.scenario)
     if action is None or why_illegal(action, situation.contract, situation.bench.shadow):
-        situation.story = None
+        situation.scenario = None
         return None
     return action.by(situation.thread) if situation.thread else action
 

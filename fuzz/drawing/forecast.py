@@ -24,7 +24,7 @@ class Forecast:
         """Go on as if the action had been performed."""
         bench = self.situation.bench
         minors = int(self._collects(action))
-        bench.foresee(action, minors)
+        bench.predict(action, minors)
         if minors:
             self.situation.objects = len(bench.shadow.reachable())
 

@@ -99,7 +99,7 @@ _OF_BLOCKS: _Group = {
     "last_byte_sampled": lambda m: any(
         offset + 1 == m.bench.sampling.counted_bytes for offset in m.bench.sampling.offsets
     ),
-    "due_while_paused": lambda m: m.bench.sampling.unheard > 0,
+    "due_while_paused": lambda m: m.bench.sampling.unrecorded > 0,
     "sampled_by_another_thread": lambda m: m.observation.samples > 0 and m.action.thread > 0,
 }
 # Asked of enabling, of disabling, and of both.

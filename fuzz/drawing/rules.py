@@ -30,7 +30,7 @@ from fuzz.protocol.actions import BOUNDS, NAMES, PRESSURES, Action, SlotOf
 from fuzz.protocol.contract import Contract
 
 T = TypeVar("T")
-Story = Iterator[Action]
+Scenario = Iterator[Action]
 """A scenario that has begun: its actions, each drawn when it is asked for."""
 
 ROOTS_MAX = 8
@@ -87,7 +87,7 @@ class Situation:
     bench: Bench
     objects: int = 0
     """How many objects the last walk found."""
-    story: Story | None = None
+    scenario: Scenario | None = None
     """The scenario that goes on, if any."""
     thread: int = 0
     """Who takes the next action."""

@@ -1,10 +1,10 @@
-"""Scenarios: short stories that have been dangerous to collectors.
+"""Scenarios: sequences of actions that have been dangerous to collectors.
 
-A rule draws one action, and a dozen actions that only matter together are hardly ever drawn one
-after another. A scenario is that dozen, as a generator: each action is drawn from the situation as
-it is by then, some steps are left out by chance, and what the rules draw in between may change the
-story or end it. Invariant: a scenario yields concrete actions like any rule, whether they are legal
-is asked when their turn has come, and nothing here knows how a target works.
+A rule draws one action. A dozen actions that matter only together are rarely drawn in sequence, so
+a scenario is a generator of them. It draws each action from the current situation and leaves out
+some steps at random; actions that the rules draw in between may change the scenario or end it.
+Invariant: a scenario yields concrete actions, as a rule does. Whether an action is legal is checked
+when it is due. No scenario knows how a target works.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fuzz.drawing.rules import (
     OBJECTS_MAX,
     SMALL_BLOCK_BYTES,
     Choices,
+    Scenario,
     Situation,
-    Story,
     edge_length,
     period,
     short_period,
@@ -74,14 +74,14 @@ LARGE_ITEMS = 34
 
 
 class ObjectGoneError(Exception):
-    """The story names an object or a field that is not there, and so it ends."""
+    """The scenario names an object or a field that is not there, and so it ends."""
 
 
 def _newest(situation: Situation) -> ShadowObject:
     """The object in the last slot. Raises ObjectGoneError.
 
-    It is what the story allocated or loaded last, unless a rule has put another on top of it: a
-    story is asked for its next action only when it goes on, and then goes on with that object.
+    It is what the scenario allocated or loaded last, unless a rule has put another on top of it: a
+    scenario is asked for its next action only when it goes on, and then goes on with that object.
     """
     if not situation.roots:
         raise ObjectGoneError
@@ -120,14 +120,14 @@ def _parent(choices: Choices) -> Action:
     return _array(choices) if choices.below(2) else AllocateNode(0)
 
 
-def _pin_perhaps(situation: Situation, choices: Choices, obj: ShadowObject) -> Story:
+def _pin_perhaps(situation: Situation, choices: Choices, obj: ShadowObject) -> Scenario:
     """Pin a string, where any can be pinned."""
     excluded = why_nothing_pinned(situation.contract, situation.bench.shadow)
     if obj.kind == "string" and not excluded and choices.below(3):
         yield Pin(_slot(situation, obj))
 
 
-def _steps(choices: Choices) -> Story:
+def _steps(choices: Choices) -> Scenario:
     """Some steps of a major collection."""
     for _ in range(choices.between(0, STEPS_MAX)):
         yield CollectStep()
@@ -138,18 +138,18 @@ def _collection(situation: Situation) -> Action:
     return CollectMinor() if "collect_minor" in situation.contract.actions else CollectFull()
 
 
-def _ages_perhaps(situation: Situation, choices: Choices) -> Story:
+def _ages_perhaps(situation: Situation, choices: Choices) -> Scenario:
     """What lives is old from here on, or still young."""
     if choices.below(2):
         yield _collection(situation)
 
 
-def _ending(choices: Choices) -> Story:
+def _ending(choices: Choices) -> Scenario:
     """What brings mistakes to light."""
     yield CollectFull() if choices.below(2) else CollectMinor()
 
 
-def reference_is_moved(situation: Situation, choices: Choices) -> Story:
+def reference_is_moved(situation: Situation, choices: Choices) -> Scenario:
     """While marking, a reference is copied from one array to another, and deleted where it was.
 
     The hard case of incremental marking; PyPy's array copy got it wrong (issue 4925).
@@ -171,7 +171,7 @@ def reference_is_moved(situation: Situation, choices: Choices) -> Story:
     yield CollectFull()
 
 
-def reference_is_moved_beside_dirty_card(situation: Situation, choices: Choices) -> Story:
+def reference_is_moved_beside_dirty_card(situation: Situation, choices: Choices) -> Scenario:
     """The same between large arrays, where the source was written elsewhere. (Found with gcfuzz.)
 
     Only what is copied may be clean: whether the destination is looked at again must not depend on
@@ -194,7 +194,7 @@ def reference_is_moved_beside_dirty_card(situation: Situation, choices: Choices)
     yield CollectFull()
 
 
-def prebuilt_object_inherits(situation: Situation, choices: Choices) -> Story:
+def prebuilt_object_inherits(situation: Situation, choices: Choices) -> Scenario:
     """A prebuilt array is all that refers to what was copied into it. (PyPy, commit 345aaf99.)"""
     yield AllocateArray(1 + choices.below(2))
     origin = _newest(situation)
@@ -207,7 +207,7 @@ def prebuilt_object_inherits(situation: Situation, choices: Choices) -> Story:
     yield CollectFull()
 
 
-def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
+def young_item_is_copied(situation: Situation, choices: Choices) -> Scenario:
     """A young item goes from array to array, or within one; each may be old, large or soon dead."""
     if choices.below(3):
         yield EnableSampling(short_period(situation, choices))
@@ -233,7 +233,7 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         # Both from their beginnings, which is how cards can be copied.
         start, to, length = 0, 0, min(len(origin.refs), len(heir.refs))
     else:
-        # What a rule has put in the heir's place may have no items; then the story ends below.
+        # What a rule has put in the heir's place may have no items; then the scenario ends below.
         start, longest = item, min(len(origin.refs) - item, len(heir.refs))
         length = choices.between(1, max(longest, 1))
         to = min(_field(choices, heir), len(heir.refs) - length)
@@ -246,7 +246,7 @@ def young_item_is_copied(situation: Situation, choices: Choices) -> Story:
         yield ReadWeakref(_slot(situation, weakref))
 
 
-def array_of_many_cards_lives(situation: Situation, choices: Choices) -> Story:
+def array_of_many_cards_lives(situation: Situation, choices: Choices) -> Scenario:
     """An array takes another word for its cards, or nearly, and its last item lies on the last.
 
     A card is a bit of a word. (incminimark.)
@@ -264,7 +264,7 @@ def array_of_many_cards_lives(situation: Situation, choices: Choices) -> Story:
     yield from _ending(choices)
 
 
-def pinned_item_is_copied(situation: Situation, choices: Choices) -> Story:
+def pinned_item_is_copied(situation: Situation, choices: Choices) -> Scenario:
     """One old array is known for what is pinned, which goes from it to another. (PyPy's pinning.)
 
     By its flags the first refers to nothing young; the pinned object moves when it is unpinned.
@@ -285,7 +285,7 @@ def pinned_item_is_copied(situation: Situation, choices: Choices) -> Story:
     yield from _ending(choices)
 
 
-def weak_reference_is_read(situation: Situation, choices: Choices) -> Story:
+def weak_reference_is_read(situation: Situation, choices: Choices) -> Scenario:
     """An object that may be pinned dies, and its weak reference is read. (Every collector.)"""
     yield AllocateString(0) if choices.below(2) else _parent(choices)
     obj = _newest(situation)
@@ -298,7 +298,7 @@ def weak_reference_is_read(situation: Situation, choices: Choices) -> Story:
     yield ReadWeakref(_slot(situation, weakref))
 
 
-def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
+def only_holder_is_let_go(situation: Situation, choices: Choices) -> Scenario:
     """What alone refers to an object goes, or was never young, while marking may go on.
 
     Its weak reference says whether it was taken for dead too early, or never: it may be pinned, and
@@ -327,7 +327,7 @@ def only_holder_is_let_go(situation: Situation, choices: Choices) -> Story:
     yield ReadWeakref(_slot(situation, weakref))
 
 
-def old_object_is_written(situation: Situation, choices: Choices) -> Story:
+def old_object_is_written(situation: Situation, choices: Choices) -> Scenario:
     """An old object is all that refers to a young one. (Every generational collector.)"""
     yield _parent(choices)
     parent = _newest(situation)
@@ -340,7 +340,7 @@ def old_object_is_written(situation: Situation, choices: Choices) -> Story:
     yield from _ending(choices)
 
 
-def pinned_object_is_known(situation: Situation, choices: Choices) -> Story:
+def pinned_object_is_known(situation: Situation, choices: Choices) -> Scenario:
     """A pinned object whose identity was taken outlives a major collection. (PyPy 96a224bd.)"""
     yield AllocateString(0)
     obj = _newest(situation)
@@ -352,7 +352,7 @@ def pinned_object_is_known(situation: Situation, choices: Choices) -> Story:
     yield CollectMinor()
 
 
-def pinned_object_is_let_go(situation: Situation, choices: Choices) -> Story:
+def pinned_object_is_let_go(situation: Situation, choices: Choices) -> Scenario:
     """While marking, an object is unpinned that only an old one refers to. (PyPy 4900, 2363.)"""
     yield AllocateNode(0)
     yield AllocateString(0)
@@ -368,7 +368,7 @@ def pinned_object_is_let_go(situation: Situation, choices: Choices) -> Story:
     yield CollectFull()
 
 
-def obstacle_is_left(situation: Situation, choices: Choices) -> Story:
+def obstacle_is_left(situation: Situation, choices: Choices) -> Scenario:
     """Sampling begins while an obstacle stands of what was pinned. (PyPy's sampling fork.)"""
     yield AllocateString(choices.below(ITEMS_MAX))
     obj = _newest(situation)
@@ -380,7 +380,7 @@ def obstacle_is_left(situation: Situation, choices: Choices) -> Story:
         yield AllocateNode(0)
 
 
-def callback_is_in_the_way(situation: Situation, choices: Choices) -> Story:
+def callback_is_in_the_way(situation: Situation, choices: Choices) -> Scenario:
     """A callback leaves too little of the nursery for what it was collected for. (PyPy's fork.)"""
     longest = max(callback_length_max(situation.contract), 0)
     yield SetCallback(max(longest - choices.below(ITEMS_MAX), 0))
@@ -390,7 +390,7 @@ def callback_is_in_the_way(situation: Situation, choices: Choices) -> Story:
     yield SetCallback(None)
 
 
-def pressure_comes(situation: Situation, choices: Choices) -> Story:
+def pressure_comes(situation: Situation, choices: Choices) -> Scenario:
     """A collection is due while sampling is on. (PyPy's fork.)"""
     yield EnableSampling(short_period(situation, choices))
     extra_bytes = situation.contract.nursery_bytes << (2 + choices.below(2))
@@ -398,7 +398,7 @@ def pressure_comes(situation: Situation, choices: Choices) -> Story:
     yield AllocateNode(0)
 
 
-def identity_is_taken(situation: Situation, choices: Choices) -> Story:
+def identity_is_taken(situation: Situation, choices: Choices) -> Scenario:
     """A young object changes after its future place was reserved."""
     yield AllocateNode(0)
     obj = _newest(situation)
@@ -407,7 +407,7 @@ def identity_is_taken(situation: Situation, choices: Choices) -> Story:
     yield from _ending(choices)
 
 
-def process_forks(situation: Situation, choices: Choices) -> Story:
+def process_forks(situation: Situation, choices: Choices) -> Scenario:
     """A process forks while a sample is pending. (PyPy's fork.)"""
     yield EnableSampling(short_period(situation, choices))
     yield AllocateString(edge_length(situation, choices, "string"))
@@ -418,13 +418,13 @@ def process_forks(situation: Situation, choices: Choices) -> Story:
     yield CollectMinor()
 
 
-def sampling_is_off(situation: Situation, choices: Choices) -> Story:
+def sampling_is_off(situation: Situation, choices: Choices) -> Scenario:
     """Sampling ends that may never have begun. (Jung and Bolz-Tereick, section 3.7.)"""
     yield DisableSampling()
     yield AllocateNode(0)
 
 
-def sampling_pauses(situation: Situation, choices: Choices) -> Story:
+def sampling_pauses(situation: Situation, choices: Choices) -> Scenario:
     """Sampling is paused and resumed. (PyPy's fork, rvmprof.)"""
     yield EnableSampling(period(situation, choices))
     if choices.below(2):
@@ -433,14 +433,14 @@ def sampling_pauses(situation: Situation, choices: Choices) -> Story:
     yield ResumeSampling()
 
 
-def old_object_is_sampled(situation: Situation, choices: Choices) -> Story:
+def old_object_is_sampled(situation: Situation, choices: Choices) -> Scenario:
     """An object that is old from the start is sampled, and reported. (PyPy's fork.)"""
     yield EnableSampling(short_period(situation, choices))
     yield AllocateOldString(edge_length(situation, choices, "string"))
     yield CollectMinor()
 
 
-def sample_point_goes_far(situation: Situation, choices: Choices) -> Story:
+def sample_point_goes_far(situation: Situation, choices: Choices) -> Scenario:
     """The sample point comes into the nursery, and leaves it again. (PyPy's fork.)"""
     yield EnableSampling(period(situation, choices))
     for _ in range(2):
@@ -448,7 +448,7 @@ def sample_point_goes_far(situation: Situation, choices: Choices) -> Story:
     yield AllocateNode(0)
 
 
-def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Story:
+def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Scenario:
     """A large and a small object, again and again, take a period together. (AllocationTick.)
 
     Where all distances are alike, the end of each lies in the small object: it is always sampled,
@@ -470,7 +470,7 @@ def kinds_alternate_in_step(situation: Situation, choices: Choices) -> Story:
         yield AllocateNode(0)
 
 
-def blocks_alternate_in_step(situation: Situation, choices: Choices) -> Story:
+def blocks_alternate_in_step(situation: Situation, choices: Choices) -> Scenario:
     """A large and a small block, again and again, take a period together. (Scalene.)
 
     The distance ends in one of them each time, and in which one depends on where it began.
@@ -488,7 +488,7 @@ def blocks_alternate_in_step(situation: Situation, choices: Choices) -> Story:
         yield small
 
 
-def sampling_is_on_for_moments(situation: Situation, choices: Choices) -> Story:
+def sampling_is_on_for_moments(situation: Situation, choices: Choices) -> Scenario:
     """Sampling is on for a moment, again and again, and each thread allocates once. (.NET)
 
     Before that each thread allocates a small object: what it has reserved together with that, up
@@ -508,14 +508,14 @@ def sampling_is_on_for_moments(situation: Situation, choices: Choices) -> Story:
         yield DisableSampling()
 
 
-def _by_each_thread(situation: Situation, action: Action) -> Story:
+def _by_each_thread(situation: Situation, action: Action) -> Scenario:
     """Every thread takes the action, in order."""
     for thread in range(situation.threads):
         situation.thread = thread
         yield action
 
 
-def room_is_made(situation: Situation, choices: Choices) -> Story:
+def room_is_made(situation: Situation, choices: Choices) -> Scenario:
     """Some of what other stories left is let go, where none has room any more.
 
     Objects are counted again where some are collected.
@@ -526,7 +526,7 @@ def room_is_made(situation: Situation, choices: Choices) -> Story:
         yield _collection(situation)
 
 
-SCENARIOS: tuple[Callable[[Situation, Choices], Story], ...] = (
+SCENARIOS: tuple[Callable[[Situation, Choices], Scenario], ...] = (
     old_object_is_written,
     sampling_is_off,
     process_forks,
@@ -564,7 +564,7 @@ OF_BOUNDARIES = (*OF_CHANCE, *[sampling_is_on_for_moments] * MOMENTS_WEIGHT)
 OF_BLOCKS = (blocks_alternate_in_step,)
 
 
-def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices], Story]]:
+def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices], Scenario]]:
     """Those that may show something of a target: of blocks only how they are sampled by chance."""
     if not contract.nursery_bytes:
         return OF_BLOCKS if contract.sampling.distances == "random" else ()
@@ -573,9 +573,9 @@ def scenarios_for(contract: Contract) -> Sequence[Callable[[Situation, Choices],
     return OF_BOUNDARIES if contract.boundary_bytes else OF_CHANCE
 
 
-def next_of(story: Story) -> Action | None:
-    """The next action of a story; None if it is over."""
+def next_of(scenario: Scenario) -> Action | None:
+    """The next action of a scenario; None if it is over."""
     try:
-        return next(story, None)
+        return next(scenario, None)
     except ObjectGoneError:
         return None

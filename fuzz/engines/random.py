@@ -152,4 +152,4 @@ def _draw_from(situation: Situation, length: int, choices: Choices) -> Iterator[
     with suppress(NothingLegalError):
         for _ in range(length):
             yield draw_action(situation, menu, choices)
-    situation.story = None  # It refers to the situation: both would wait to be found as a cycle.
+    situation.scenario = None  # It refers to the situation: both would wait to be found as a cycle.

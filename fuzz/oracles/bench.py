@@ -133,9 +133,9 @@ class Bench:
         if self._survival is not None:
             self.pending = self._survival.pending
 
-    def foresee(self, action: Action, minors: int) -> int:
+    def predict(self, action: Action, minors: int) -> int:
         """Follow an action that no target performed; returns the samples that it should take."""
         self.shadow.follow(action, minors)
-        samples = self._sampling.foresee(action, minors)
+        samples = self._sampling.predict(action, minors)
         self.sampling = self._sampling.facts
         return samples

@@ -59,4 +59,4 @@ def judged_part(observation: Observation, excluded: Collection[str]) -> Observat
     """The observation as if it contained none of the excluded fields."""
     if not excluded:
         return observation
-    return observation.saying({each: getattr(_NOTHING, each) for each in excluded})
+    return observation.with_fields({each: getattr(_NOTHING, each) for each in excluded})

@@ -147,5 +147,5 @@ class RerunOracle(ABC):
         if silence := unpromised(contract):
             if first.graph is None or second.graph is None:
                 silence["graph"] = None
-            first, second = first.saying(silence), second.saying(silence)
+            first, second = first.with_fields(silence), second.with_fields(silence)
         self.check(first, second)

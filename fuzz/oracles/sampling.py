@@ -20,7 +20,7 @@ from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.expected import NONE, Alike, ExpectedSample, Place, Request, Sum, all_of
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling_words import sum_in_words
+from fuzz.oracles.sampling_descriptions import describe_sum
 from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -63,7 +63,7 @@ class SamplingFacts(NamedTuple):
     """Whether sampling ever was on."""
     hits: Sequence[ExpectedSample]
     """The samples of that action."""
-    unheard: int
+    unrecorded: int
     """How many samples were not taken in it because sampling was paused."""
     counted_bytes: int | None
     """What its block counted, None if none was counted."""
@@ -128,7 +128,7 @@ class SamplingOracle(Oracle[None]):
 
     def _forget_last_action(self) -> None:
         self._hits: Sequence[ExpectedSample] = NONE
-        self._unheard = 0
+        self._unrecorded = 0
         self._counted_bytes: int | None = None
         self._beside: ShadowObject | None = None
         self._callback_samples: int | None = 0
@@ -146,7 +146,7 @@ class SamplingOracle(Oracle[None]):
             self._nursery_used_bytes,
             self._was_enabled,
             self._hits,
-            self._unheard,
+            self._unrecorded,
             self._counted_bytes,
             self._beside,
             self._callback_samples,
@@ -187,7 +187,7 @@ class SamplingOracle(Oracle[None]):
         """
         return self._follow(action, observation, observation)
 
-    def foresee(self, action: Action, minors: int) -> int:
+    def predict(self, action: Action, minors: int) -> int:
         """The same for an action that no target performed."""
         return self._follow(action, Observation(minors=minors), None)
 
@@ -254,7 +254,7 @@ class SamplingOracle(Oracle[None]):
             room_bytes=before.room_bytes[action.thread] if self._has_local_buffers else None,
             has_more=bool(callback_bytes),
         )
-        return sum_in_words(self._rule, self._clocks[action.thread].explained(its))
+        return describe_sum(self._rule, self._clocks[action.thread].explained(its))
 
     def _counted(self, action: Action) -> tuple[str, int]:
         """What of an action counts, in words, and in bytes."""
@@ -323,7 +323,7 @@ class SamplingOracle(Oracle[None]):
         if not is_paused:
             return clock.allocated(request, answer)
         if self._is_stated:
-            self._unheard = len(clock.allocated(request, answer))
+            self._unrecorded = len(clock.allocated(request, answer))
         return NONE
 
     def _make_room_after_callback(self, obj: ShadowObject, callback_bytes: int) -> None:
@@ -413,7 +413,7 @@ class SamplingOracle(Oracle[None]):
             clock.start(period_bytes, seed)
 
     def _toggled(self, action: Action, seed: int | None) -> None:
-        """Enabled or disabled; what goes on counting for another period, or unheard, goes on."""
+        """Enabled or disabled; what goes on counting for another period, or unrecorded, goes on."""
         self._last_period_bytes = getattr(action, "period_bytes", self._last_period_bytes)
         goes_on = action.sampling in PAUSING and self._rule.paused != "stopped"
         period_bytes = self._shadow.sampling_bytes

@@ -31,10 +31,10 @@ BLOCK_FIELDS = ("size_classes", "page_bytes", "shared_bytes")
 
 def disagreement(trace: Trace, contract: Contract) -> str | None:
     """How `contract` differs from the one in the trace's header, in a sentence; None if not."""
-    made_under = trace.header.contract
-    if made_under is None:
+    recorded_contract = trace.header.contract
+    if recorded_contract is None:
         return None
-    for name, then, now in _compared(trace, made_under, contract):
+    for name, then, now in _compared(trace, recorded_contract, contract):
         if then != now:
             was, is_now = (json.dumps(unstructured(each)) for each in (then, now))
             return f"the trace was made under a contract with {name} {was}; here it is {is_now}"

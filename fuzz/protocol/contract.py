@@ -379,7 +379,7 @@ class Contract:
     boundary_bytes: tuple[int, ...] = ()
     """Sizes of objects, or of blocks with their headers, at which the target may behave differently
     although the contract promises no difference. Sessions draw them more often."""
-    made_with: tuple[str, ...] = ()
+    started_with: tuple[str, ...] = ()
     """The options with which the target was started, which a find keeps."""
     fresh_process: bool = False
     """Whether each trace is to have a process of its own, since a header does not undo all."""

@@ -41,7 +41,7 @@ class Found:
     engine: str
     reduced_from: int | None = None
     """Actions before reduction; None for a trace that was not reduced."""
-    made_with: tuple[str, ...] = ()
+    started_with: tuple[str, ...] = ()
     """The options with which the target was started, if it says so."""
 
 

@@ -284,7 +284,7 @@ class Cluster:
                 for address, why in client.run(*asked, workers=new, on_error="return").items():
                     if not isinstance(why, OSError):  # That one did not hear it.
                         self.unable[address] = why if why is None else str(why)
-            return [each for each in self._there if self.unable.get(each, "unheard") is None]
+            return [each for each in self._there if self.unable.get(each, "unrecorded") is None]
 
     def submit(self, plan: Plan, task: Task, able: list[str]) -> tuple[Any, Inbox]:
         """Have a task done: its future, and what is told of it before its end."""

@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 from typing_extensions import override
 
+from fuzz.descriptions import describe_value
 from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import reruns
 from fuzz.engines.random import Judge, RandomEngine
@@ -34,7 +35,6 @@ from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_through
 from fuzz.sessions.corpus import Finder
 from fuzz.targets import PROGRAMS, TargetOptions, make_target
-from fuzz.words import value_in_words
 
 COMPARED = tuple(field for field in FIELDS if field != "graph")
 """Both heaps are right; where only one of them is shown, the other collects at another time."""
@@ -231,8 +231,8 @@ def _observable(before: Run, after: Run) -> Iterator[Difference]:
                 oracle=OBSERVABLE,
                 field=field,
                 direction="different",
-                expected=value_in_words(field, getattr(then, field), kinds) or "nothing",
-                got=value_in_words(field, getattr(now, field), kinds) or "nothing",
+                expected=describe_value(field, getattr(then, field), kinds) or "nothing",
+                got=describe_value(field, getattr(now, field), kinds) or "nothing",
                 why=disagreement(Trace(header, actions), after.contract)
                 or "both keep to their contracts",
                 change=OBSERVABLE,

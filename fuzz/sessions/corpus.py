@@ -341,7 +341,9 @@ def try_again(finder: Finder, failure: Failure, seconds: float) -> Attempt:
 
 
 def _trace(finder: Finder, failure: Failure, reduced_from: int | None = None) -> Trace:
-    found = Found(failure.oracle, failure.message, finder.engine, reduced_from, failure.made_with)
+    found = Found(
+        failure.oracle, failure.message, finder.engine, reduced_from, failure.started_with
+    )
     header = Header(
         VERSION,
         finder.target,

@@ -2,7 +2,7 @@
 
 The harness is worth as much as the share of these bugs that it finds. Invariant: a hunt is told
 nothing of the bug but where it is planted, and the same seed gives the same figures (with the
-machine engine, on one installation).
+stateful engine, on one installation).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bug import KnownBug
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
-ACTIONS_MAX = {"random": 20_000, "machine": 50_000}
+ACTIONS_MAX = {"random": 20_000, "stateful": 50_000}
 """The budget of one hunt, by engine."""
 
 

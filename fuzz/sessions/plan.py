@@ -27,7 +27,7 @@ from fuzz.sessions.compare import Before, ComparingEngine, ComparingFinder, Pair
 from fuzz.sessions.corpus import Finder
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
 
-ENGINES = ("random", "machine")
+ENGINES = ("random", "stateful")
 UNLIMITED = 2**62
 TOKEN_BYTES = 6
 FIRST_CHUNK_ACTIONS, CHUNK_ACTIONS = 64, 4096
@@ -78,7 +78,7 @@ class Plan:
     has_canary: bool = False
     """Whether each worker first shows that it finds a bug planted for it."""
     database: str | None = None
-    """Where the machine engine shares its examples. What comes of a chunk depends on it, too."""
+    """Where the stateful engine shares its examples. What comes of a chunk depends on it, too."""
     chunks: range = range(UNLIMITED)
     """The share of this session, as far as the budget goes."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
@@ -153,10 +153,10 @@ def make_engine(
         return ComparingEngine(target, seed, process_seed)
     if name == RandomEngine.name:
         return RandomEngine(target, seed, process_seed)
-    from fuzz.engines.machine import MachineEngine
+    from fuzz.engines.stateful import StatefulEngine
 
     try:
-        return MachineEngine(target, seed, database, process_seed)
+        return StatefulEngine(target, seed, database, process_seed)
     except ImportError as problem:
         raise BadInputError(f"{database} needs redis: pip install 'hypothesis[redis]'") from problem
     except (OSError, ValueError) as problem:

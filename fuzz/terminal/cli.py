@@ -98,7 +98,7 @@ def cli() -> None:
 @click.option(
     "--database",
     metavar="ADDRESS",
-    help="Share examples of --engine machine, in a folder or at redis://host.",
+    help="Share examples of --engine stateful, in a folder or at redis://host.",
 )
 @duration_option("--time", "seconds", help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
@@ -163,7 +163,9 @@ def run(  # noqa: PLR0913 - the options of the command
     if len(given) > 1:
         raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
     if database is not None and engine != "machine":
-        raise BadInputError(f"--engine {engine} has no examples to share; --database wants machine")
+        raise BadInputError(
+            f"--engine {engine} shares no examples; --database needs --engine stateful"
+        )
     choice, earlier = _told_apart(choice, before, after, engine, without)
     target = choice.name_without_trace
     options = attrs.evolve(choice.options, without=without)
@@ -718,7 +720,7 @@ def run_command_line(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", INCONCLUSIVE)
     except Exception as problem:  # noqa: BLE001 - whatever is left
-        code = _unforeseen(problem)
+        code = _unexpected(problem)
     code = code if isinstance(code, int) else CLEAN
     why = lost_output()
     if why is not None and code != HARNESS_BUG:
@@ -741,7 +743,7 @@ def _complain_at_length(message: str) -> int:
     return HARNESS_BUG
 
 
-def _unforeseen(problem: Exception) -> int:
+def _unexpected(problem: Exception) -> int:
     """What no other line foresees: a file, a shortage, or else a bug, which says so.
 
     The system names a file only in an answer to its name.

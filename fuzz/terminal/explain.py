@@ -16,12 +16,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from fuzz.descriptions import UNITS, describe_entries, describe_figures, describe_state, listed
 from fuzz.plain import counted, plain
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.run import Step
 from fuzz.terminal.report import describe_action
-from fuzz.words import UNITS, entries_in_words, figures_in_words, listed, state_in_words
 
 COLUMNS = 80
 INDENT = " " * 6
@@ -87,11 +87,11 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
             yield f"{name} {str(value).lower()}"
     yield from _figures(seen)
     for report in seen.reports:
-        yield entries_in_words(report, contract.layout.kinds)
+        yield describe_entries(report, contract.layout.kinds)
     if seen.graph is not None:
         yield f"{counted(len(seen.graph), 'object')} reachable"
     if seen.state:
-        yield f"major collection {state_in_words(seen.state)}"
+        yield f"major collection {describe_state(seen.state)}"
 
 
 def _events(seen: Observation, contract: Contract) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _figures(seen: Observation) -> Iterator[str]:
     for field in UNITS:
         figures = getattr(seen, field)
         if figures is not None:
-            yield f"{field} of {figures_in_words(field, figures)}"
+            yield f"{field} of {describe_figures(field, figures)}"
 
 
 def _picture(seen: Observation) -> Iterator[str]:

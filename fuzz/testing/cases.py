@@ -20,8 +20,8 @@ from typing_extensions import override
 from fuzz.cancellation import after, cancelled_when
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
-from fuzz.engines.machine import MachineEngine, SuiteMachine, found_by, suite_settings
 from fuzz.engines.random import RandomEngine
+from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, found_by, suite_settings
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -41,27 +41,27 @@ UNKNOWN = "MODULE:TARGET"
 TargetFactory = Callable[[], Target]
 
 
-def machine_for(target_factory: TargetFactory) -> type[SuiteMachine]:
-    """What `fuzz.machine_for` is."""
+def state_machine_for(target_factory: TargetFactory) -> type[SuiteStateMachine]:
+    """What `fuzz.state_machine_for` is."""
 
-    class GCMachine(ReportingMachine):
+    class GCStateMachine(ReportingStateMachine):
         make_target = staticmethod(target_factory)
 
-    return GCMachine
+    return GCStateMachine
 
 
-class ReportingMachine(SuiteMachine):
+class ReportingStateMachine(SuiteStateMachine):
     """A machine whose `TestCase` says what a session says. Each subclass has one of its own."""
 
     def __init_subclass__(cls) -> None:
         own = {"machine": cls, "settings": suite_settings()}
-        cls.TestCase = type(f"{cls.__name__}.TestCase", (MachineTestCase,), own)  # type: ignore[assignment]
+        cls.TestCase = type(f"{cls.__name__}.TestCase", (StateMachineTestCase,), own)  # type: ignore[assignment]
 
 
-class MachineTestCase(unittest.TestCase):
+class StateMachineTestCase(unittest.TestCase):
     """A machine as a test."""
 
-    machine: ClassVar[type[SuiteMachine]]
+    machine: ClassVar[type[SuiteStateMachine]]
     settings: Any
     """Hypothesis's."""
     corpus_folder = FAILURES_FOLDER
@@ -76,7 +76,7 @@ class MachineTestCase(unittest.TestCase):
         _check_start(factory)
         if self.session_seconds is None:
             _try_saved(self.corpus_folder, factory)
-            engine, failures = MachineEngine.name, found_by(self.machine, self.settings)
+            engine, failures = StatefulEngine.name, found_by(self.machine, self.settings)
         else:
             engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
         if failures:
@@ -166,7 +166,7 @@ class SavedTrace:
     path: Path
 
     def replay(self, target_factory: TargetFactory) -> None:
-        """Fails with what is wrong. `target_factory` makes a target, as for `machine_for`."""
+        """Fails with what is wrong. `target_factory` makes a target, as for `state_machine_for`."""
         __tracebackhide__ = True
         trace = traces.read(self.path)
         failure = replay(target_factory(), trace, str(self.path))

@@ -52,7 +52,7 @@ def test_a_session_on_the_collector_is_clean(build: Build, session: Session) -> 
     assert session(build()) == (CLEAN, [])
 
 
-@pytest.mark.parametrize("engine", ["random", "machine"])
+@pytest.mark.parametrize("engine", ["random", "stateful"])
 @pytest.mark.parametrize("seed", [2, 3])
 def test_a_session_on_the_sanitized_collector_is_clean(
     build: Build, session: Session, engine: str, seed: int

@@ -31,8 +31,8 @@ OURS = ("fuzz", "gcmodel")
 HARNESS = {
     "fuzz": "engines problems protocol run targets.process testing",
     "fuzz.__main__": "terminal",
-    "fuzz.run": "cancellation drawing mutator oracles problems protocol words",
-    "fuzz.words": "mutator oracles plain protocol",
+    "fuzz.run": "cancellation drawing mutator oracles problems protocol descriptions",
+    "fuzz.descriptions": "mutator oracles plain protocol",
     "fuzz.cancellation": "",
     "fuzz.files": "problems",
     "fuzz.plain": "",
@@ -61,10 +61,10 @@ HARNESS = {
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "
-    "targets targets.bugs targets.process targets.references version words",
+    "targets targets.bugs targets.process targets.references version descriptions",
     "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol run "
-    "sessions targets targets.bugs targets.references version words",
+    "sessions targets targets.bugs targets.references version descriptions",
     "fuzz.testing": "cancellation drawing engines files problems protocol run sessions targets "
     "terminal",
 }
@@ -241,8 +241,8 @@ def test_what_needs_no_distribution_does_not_load_scipy() -> None:
     assert loaded_by(f"from gcmodel.estimation import {plain}") & {"numpy", "scipy"} == set()
 
 
-def test_only_the_machine_imports_hypothesis() -> None:
-    assert importers_of("hypothesis") == {"fuzz.engines.machine"}
+def test_only_the_stateful_engine_imports_hypothesis() -> None:
+    assert importers_of("hypothesis") == {"fuzz.engines.stateful"}
 
 
 def test_the_oracles_load_neither_gcmodel_nor_hypothesis() -> None:

@@ -26,7 +26,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import FORETOLD, Failure, Run, replay, replay_steps, rerun, run_actions
+from fuzz.run import RIGHT_GRAPH, Failure, Run, replay, replay_steps, rerun, run_actions
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
@@ -296,7 +296,7 @@ def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
 def test_a_run_keeps_what_the_target_said_of_each_action_but_for_graphs(reference: Target) -> None:
     run = Run(reference, {})
     told = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
-    assert [*run.answers] == [told[0], attrs.evolve(told[1], graph=FORETOLD)]
+    assert [*run.answers] == [told[0], attrs.evolve(told[1], graph=RIGHT_GRAPH)]
 
 
 def bytes_held(actions: Sequence[Action], keeps_answers: bool) -> int:

@@ -20,7 +20,7 @@ RULES, CLOCKS = PACKAGE / "protocol" / "counting", PACKAGE / "oracles" / "counti
 PAGE = Path(__file__).parents[2] / "docs" / "sampling-rules.md"
 GENERIC = [
     *(CLOCKS / name for name in ("__init__.py", "clock.py", "bytes.py", "expected.py")),
-    *(CLOCKS.parent / name for name in ("sampling.py", "sampling_words.py")),
+    *(CLOCKS.parent / name for name in ("sampling.py", "sampling_descriptions.py")),
     *(RULES / name for name in ("__init__.py", "way.py")),
     PACKAGE / "drawing" / "rules.py",
     PACKAGE / "drawing" / "probes.py",

@@ -27,7 +27,7 @@ class Clock(ABC):
         self._distances = distances
         self._first_bytes = rule.first_bytes[thread] if rule.first_bytes else None
         # The period for which the present distance was drawn, or counts, and that distance.
-        self._drawn_for_bytes = 0
+        self._distance_period_bytes = 0
         self._distance_bytes = 0
         self._due_at = int(rule.crosses == "beyond")
         self.until_bytes = 0
@@ -53,7 +53,7 @@ class Clock(ABC):
         if seed is not None and self._rule.enabling == "reseeds":
             self._distances.reseed(seed)
         self._distances.restart()
-        self._drawn_for_bytes = period_bytes
+        self._distance_period_bytes = period_bytes
         if self._first_bytes is not None:
             self._begin()
         elif self._rule.enabling != "keeps":
@@ -115,12 +115,12 @@ class Clock(ABC):
         if self._rule.weights == "since":
             return ExpectedSample(offset, self._distance_bytes - until_bytes + size_bytes)
         if self._rule.weights == "whole_objects":
-            objects = -1 / math.expm1(-size_bytes / self._drawn_for_bytes)
+            objects = -1 / math.expm1(-size_bytes / self._distance_period_bytes)
             return ExpectedSample(offset, math.floor(objects + 0.5) * size_bytes)
-        return ExpectedSample(offset, self._drawn_for_bytes + size_bytes - offset - 1)
+        return ExpectedSample(offset, self._distance_period_bytes + size_bytes - offset - 1)
 
     def _draw(self, period_bytes: int) -> None:
-        self._drawn_for_bytes = period_bytes
+        self._distance_period_bytes = period_bytes
         self.until_bytes = self._distance_bytes = self._distances.draw(period_bytes)
 
 

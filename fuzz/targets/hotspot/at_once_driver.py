@@ -99,7 +99,7 @@ class AtOnceTarget(HotspotTarget):
             sampling=attrs.evolve(contract.sampling, distances="unstated"),
             settings=SETTINGS,
             at_once=CHARGED_AHEAD if self._samplers.charges_ahead else ALLOCATED,
-            made_with=self._flags,
+            started_with=self._flags,
         )
 
     @override

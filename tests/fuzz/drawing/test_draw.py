@@ -13,7 +13,7 @@ from fuzz.drawing.draw import (
     draw_length,
     menu_of,
 )
-from fuzz.drawing.rules import OBJECTS_MAX, RULES, Choices, Situation, Story, rules_for
+from fuzz.drawing.rules import OBJECTS_MAX, RULES, Choices, Scenario, Situation, rules_for
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
@@ -59,7 +59,7 @@ def draw_trace(seed: str, *without: str, length: int = ACTIONS_EACH) -> list[Dra
     for _ in range(length):
         action = draw_action(run.situation, menu, source)
         problem = why_illegal(action, contract, run.bench.shadow)
-        drawn.append(Drawn(action, problem, run.situation.story is not None))
+        drawn.append(Drawn(action, problem, run.situation.scenario is not None))
         run.step(action)
     return drawn
 
@@ -70,7 +70,7 @@ def draws() -> list[Drawn]:
     return [each for number in range(TRACES) for each in draw_trace(f"test/{number}")]
 
 
-def without_end() -> Story:
+def without_end() -> Scenario:
     while True:
         yield CollectStep()
 
@@ -167,12 +167,12 @@ def test_where_there_is_neither_room_nor_a_root_nothing_begins(
 ) -> None:
     situation.objects = OBJECTS_MAX
     assert draw_from_scenario(situation, last) is None
-    assert situation.story is None
+    assert situation.scenario is None
 
 
 def test_where_there_is_no_room_a_scenario_goes_on(situation: Situation, simplest: Choices) -> None:
     situation.objects = OBJECTS_MAX
-    situation.story = without_end()
+    situation.scenario = without_end()
     assert draw_from_scenario(situation, simplest) == CollectStep()
 
 
@@ -180,13 +180,13 @@ def test_by_the_simplest_choices_no_scenario_begins(
     situation: Situation, simplest: Choices
 ) -> None:
     draw_from_scenario(situation, simplest)
-    assert situation.story is None
+    assert situation.scenario is None
 
 
 def test_one_action_in_thirty_two_interrupts_a_scenario(
     situation: Situation, same: Callable[[int], Choices]
 ) -> None:
-    situation.story = without_end()
+    situation.scenario = without_end()
     drawn = [draw_from_scenario(situation, same(choice)) for choice in range(SHARES)]
     assert [action is None for action in drawn] == [False] * (SHARES - 1) + [True]
 
@@ -194,61 +194,61 @@ def test_one_action_in_thirty_two_interrupts_a_scenario(
 def test_by_the_simplest_choices_a_scenario_is_not_interrupted(
     situation: Situation, simplest: Choices
 ) -> None:
-    situation.story = without_end()
+    situation.scenario = without_end()
     assert draw_action(situation, RULES, simplest) == CollectStep()
 
 
 def test_an_interruption_is_an_action_by_a_rule(situation: Situation, last: Choices) -> None:
-    situation.story = without_end()
+    situation.scenario = without_end()
     assert draw_action(situation, RULES, last) == CheckHeap()
 
 
 def test_an_interrupted_scenario_goes_on_where_it_was(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
-    situation.story = iter((CollectStep(), CollectFull()))
+    situation.scenario = iter((CollectStep(), CollectFull()))
     sources = (simplest, last, simplest)
     drawn = [draw_from_scenario(situation, source) for source in sources]
     assert drawn == [CollectStep(), None, CollectFull()]
 
 
 def test_a_scenario_that_has_told_all_is_over(situation: Situation, simplest: Choices) -> None:
-    situation.story = iter((CollectStep(),))
+    situation.scenario = iter((CollectStep(),))
     drawn = [draw_from_scenario(situation, simplest) for _ in range(2)]
     assert drawn == [CollectStep(), None]
-    assert situation.story is None
+    assert situation.scenario is None
 
 
 def test_a_scenario_of_which_an_action_is_not_legal_is_over(
     situation: Situation, simplest: Choices
 ) -> None:
-    situation.story = iter((Free(0), CollectStep()))
+    situation.scenario = iter((Free(0), CollectStep()))
     assert draw_from_scenario(situation, simplest) is None
-    assert situation.story is None
+    assert situation.scenario is None
 
 
 def test_where_a_scenario_ends_a_rule_draws(situation: Situation, simplest: Choices) -> None:
-    situation.story = iter(())
+    situation.scenario = iter(())
     assert draw_action(situation, RULES, simplest) == CollectMinor()
 
 
 def test_another_scenario_begins_when_one_is_over(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
-    situation.story = iter(())
+    situation.scenario = iter(())
     draw_action(situation, RULES, simplest)
     draw_action(situation, RULES, last)
-    assert situation.story is not None
+    assert situation.scenario is not None
 
 
 def test_a_scenario_sees_what_a_rule_did_in_between(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
-    def story() -> Iterator[Action]:
+    def scenario() -> Iterator[Action]:
         while True:
             yield AllocateNode(len(situation.roots))
 
-    situation.story = story()
+    situation.scenario = scenario()
     for source in (simplest, last, simplest):
         draw_from_scenario(situation, source)
         situation.bench.shadow.follow(AllocateNode(0), minors=0)

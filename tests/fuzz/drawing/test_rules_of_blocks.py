@@ -349,12 +349,12 @@ def test_a_story_is_asked_for_its_action_when_the_thread_is_known(collector: Con
     """What it draws leans on that thread's sampler."""
     situation, seen = Situation(collector, Bench(collector)), []
 
-    def story() -> Any:
+    def scenario() -> Any:
         while True:
             seen.append(situation.thread)
             yield AllocateNode(0)
 
-    situation.story = story()
+    situation.scenario = scenario()
     source = RandomChoices("threads")
     actions = [draw_from_scenario(situation, source) for _ in range(100)]
     threads = [action.thread for action in actions if action is not None]
@@ -366,7 +366,7 @@ def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Co
     """A small array before, and one that takes what is left up to the boundary of 64 bytes."""
     contract = attrs.evolve(collector, boundary_bytes=(64,))
     situation = Situation(contract, Bench(contract))
-    situation.story = sampling_is_on_for_moments(situation, RandomChoices("moments"))
+    situation.scenario = sampling_is_on_for_moments(situation, RandomChoices("moments"))
     actions: list[Action] = []
     while len(actions) < 9:
         action = draw_from_scenario(situation, RandomChoices("uninterrupted"))
@@ -390,7 +390,7 @@ def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) 
     collector = attrs.evolve(collector, layout=layout, sampling=rule)
     situation = Situation(collector, Bench(collector))
     for thread, used_bytes in enumerate((896, 800, 696)):
-        situation.bench.foresee(AllocateString(used_bytes, thread=thread), minors=0)
+        situation.bench.predict(AllocateString(used_bytes, thread=thread), minors=0)
     drawn = {}
     string = next(rule for rule in RULES if rule.name == "allocate_string")
     for seed in range(DRAWS):

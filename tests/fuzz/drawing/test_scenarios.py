@@ -7,7 +7,7 @@ import pytest
 from typing_extensions import override
 
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
-from fuzz.drawing.rules import OBJECTS_MAX, ROOTS_MAX, Choices, Situation, Story, rules_for
+from fuzz.drawing.rules import OBJECTS_MAX, ROOTS_MAX, Choices, Scenario, Situation, rules_for
 from fuzz.drawing.scenarios import (
     SCENARIOS,
     array_of_many_cards_lives,
@@ -74,7 +74,7 @@ from fuzz.run import Run, rerun
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
 
-Scenario = Callable[[Situation, Choices], Story]
+Scenario = Callable[[Situation, Choices], Scenario]
 Kinds = tuple[type[Action], ...]
 
 SOURCES = 100
@@ -175,18 +175,18 @@ def run_on(target: str, configuration: dict[str, int]) -> Run:
     return Run(make_target(target), configuration)
 
 
-def play_one(run: Run, story: Story) -> bool:
-    """Tell the next of a story; whether it is legal, or the story is over. Raises a Mismatch."""
-    action = next_of(story)
+def play_one(run: Run, scenario: Scenario) -> bool:
+    """Perform the next action; whether it is legal, or the scenario is over. Raises a Mismatch."""
+    action = next_of(scenario)
     if action is None or why_illegal(action, run.situation.contract, run.bench.shadow):
         return False
     run.step(action)
     return True
 
 
-def play(run: Run, story: Story) -> list[Action]:
-    """Tell a story without any interruption, up to what is not legal. Raises a Mismatch."""
-    while play_one(run, story):
+def play(run: Run, scenario: Scenario) -> list[Action]:
+    """Tell a scenario without any interruption, up to what is not legal. Raises a Mismatch."""
+    while play_one(run, scenario):
         pass
     return run.actions
 
@@ -284,13 +284,13 @@ def test_a_scenario_is_over_when_it_would_name_an_object_that_is_gone(
     assert naming
     for step in naming:
         run = run_on("reference", ALL_LEGAL)
-        story = scenario(run.situation, simplest)
+        started = scenario(run.situation, simplest)
         for action in told[:step]:
-            assert next_of(story) == action
+            assert next_of(started) == action
             run.step(action)
         while run.situation.roots:
             run.step(Free(0))
-        assert next_of(story) is None
+        assert next_of(started) is None
 
 
 @each_scenario
@@ -300,8 +300,8 @@ def test_a_scenario_whose_roots_all_go_at_any_time_does_nothing_illegal(
     for step in range(len(ESSENTIAL[scenario])):
         run = run_on("reference", ALL_LEGAL)
         situation = run.situation
-        situation.story = scenario(situation, simplest)
-        while situation.story is not None:
+        situation.scenario = scenario(situation, simplest)
+        while situation.scenario is not None:
             action = draw_from_scenario(situation, simplest)
             if action is not None:
                 assert why_illegal(action, run.contract, run.bench.shadow) is None
@@ -318,8 +318,8 @@ def test_a_young_item_is_copied_between_two_old_arrays_too() -> None:
     told = 0
     for number in range(SOURCES):
         run = run_on("reference", ALL_LEGAL)
-        story = young_item_is_copied(run.situation, RandomChoices(str(number)))
-        while (action := next_of(story)) is not None:
+        scenario = young_item_is_copied(run.situation, RandomChoices(str(number)))
+        while (action := next_of(scenario)) is not None:
             if isinstance(action, CopyArray) and action.source != action.dest:
                 ages = [run.situation.roots[each].age for each in (action.source, action.dest)]
                 told += ages == [Age.OLD, Age.OLD]
@@ -362,24 +362,24 @@ def test_the_slots_of_objects_are_looked_up_when_they_are_named(simplest: Choice
     run = run_on("reference", {})
     for _ in range(3):
         run.step(AllocateNode(0))
-    story = identity_is_taken(run.situation, simplest)
+    scenario = identity_is_taken(run.situation, simplest)
     for _ in range(2):
-        action = next_of(story)
+        action = next_of(scenario)
         assert action is not None
         run.step(action)
         run.step(Free(0))
-    assert next_of(story) == WriteNumber(1, 1)
+    assert next_of(scenario) == WriteNumber(1, 1)
 
 
 def test_what_a_rule_puts_on_top_of_an_object_takes_its_part(simplest: Choices) -> None:
     run = run_on("reference", {})
-    story = identity_is_taken(run.situation, simplest)
+    scenario = identity_is_taken(run.situation, simplest)
     for _ in range(2):
         run.step(AllocateNode(0))
-    next_of(story)
+    next_of(scenario)
     run.step(AllocateNode(0))
     run.step(AllocateArray(0))
-    assert next_of(story) == TakeIdentity(3)
+    assert next_of(scenario) == TakeIdentity(3)
 
 
 @pytest.mark.parametrize(
@@ -454,8 +454,8 @@ def test_whatever_comes_between_its_actions_a_scenario_always_has_a_choice(
     for number in range(SOURCES):
         choices = AmongSome(f"between/{number}")
         run = run_on("reference", ALL_LEGAL)
-        story = scenario(run.situation, choices)
-        while play_one(run, story):
+        started = scenario(run.situation, choices)
+        while play_one(run, started):
             if not choices.below(4):
                 run.step(AllocateString(0))
 

@@ -12,8 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import ROOTS_MAX
 from fuzz.engines.engine import Engine, Slice, rerun_some
-from fuzz.engines.machine import MachineEngine, SuiteMachine, TraceMachine
 from fuzz.engines.random import RandomChoices, RandomEngine
+from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, TraceStateMachine
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.problems import BadInputError
@@ -46,7 +46,7 @@ both_engines = pytest.mark.parametrize(
     "make_engine",
     [
         pytest.param(RandomEngine, id="random"),
-        pytest.param(MachineEngine, id="machine", marks=pytest.mark.slow),
+        pytest.param(StatefulEngine, id="stateful", marks=pytest.mark.slow),
     ],
 )
 
@@ -315,7 +315,7 @@ def comparable(trace: list[Action]) -> list[Action]:
 def test_the_machine_runs_some_traces_once_more_without_sampling() -> None:
     target = Recorder()
     for number in range(4):
-        MachineEngine(target, "7").run_slice(number, NEVER, ProbeCounter())
+        StatefulEngine(target, "7").run_slice(number, NEVER, ProbeCounter())
     assert any(
         comparable(first) == comparable(second)
         for first, second in pairwise(target.traces)
@@ -327,8 +327,8 @@ def test_the_machine_runs_some_traces_once_more_without_sampling() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make_engine", "numbers"),
-    [(RandomEngine, range(0, 32 * FEW, 32)), (MachineEngine, range(3, 4 * FEW, 4))],
-    ids=["random", "machine"],
+    [(RandomEngine, range(0, 32 * FEW, 32)), (StatefulEngine, range(3, 4 * FEW, 4))],
+    ids=["random", "stateful"],
 )
 def test_a_target_that_answers_differently_the_second_time_is_found(
     make_engine: MakeEngine, numbers: Sequence[int]
@@ -340,8 +340,8 @@ def test_a_target_that_answers_differently_the_second_time_is_found(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make_engine", "numbers"),
-    [(RandomEngine, range(0, 1600, 8)), (MachineEngine, range(100))],
-    ids=["random", "machine"],
+    [(RandomEngine, range(0, 1600, 8)), (StatefulEngine, range(100))],
+    ids=["random", "stateful"],
 )
 def test_a_bug_that_only_a_second_run_shows_is_found(
     make_engine: MakeEngine, numbers: Sequence[int]
@@ -352,7 +352,7 @@ def test_a_bug_that_only_a_second_run_shows_is_found(
 
 
 @pytest.mark.parametrize(
-    ("make_engine", "number"), [(RandomEngine, 32), (MachineEngine, 3)], ids=["random", "machine"]
+    ("make_engine", "number"), [(RandomEngine, 32), (StatefulEngine, 3)], ids=["random", "stateful"]
 )
 def test_a_failure_that_a_second_run_shows_is_the_slice_s_only_one(
     make_engine: MakeEngine, number: int
@@ -416,19 +416,19 @@ def test_every_choice_is_made_sometimes() -> None:
     assert {source.below(7) for _ in range(200)} == set(range(7))
 
 
-# The machine engine.
+# The stateful engine.
 
 
 def test_a_slice_of_the_machine_counts_its_traces() -> None:
     target = Recorder()
-    done = MachineEngine(target, "7").run_slice(1, 60, ProbeCounter())
+    done = StatefulEngine(target, "7").run_slice(1, 60, ProbeCounter())
     assert 1 < done.traces <= len(target.configurations)
 
 
 @pytest.mark.slow
 def test_the_machines_traces_grow_with_the_number_of_the_slice() -> None:
     target = make_target("reference")
-    engine = MachineEngine(target, "7")
+    engine = StatefulEngine(target, "7")
     short, long = (engine.run_slice(number, 200, ProbeCounter()) for number in (7, 3))
     assert long.actions / long.traces > 2 * short.actions / short.traces
 
@@ -436,7 +436,7 @@ def test_the_machines_traces_grow_with_the_number_of_the_slice() -> None:
 # The machine and scenarios.
 
 
-def run_machine(machine: type[TraceMachine], *phases: Phase) -> None:
+def run_machine(machine: type[TraceStateMachine], *phases: Phase) -> None:
     """In this process, without a database, and the same each time."""
     run_state_machine_as_test(
         seed(1)(machine),
@@ -456,17 +456,17 @@ def run_machine(machine: type[TraceMachine], *phases: Phase) -> None:
 Watched = tuple[Run, list[bool]]
 
 
-def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceMachine], list[Watched]]:
+def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceStateMachine], list[Watched]]:
     """A machine that fails at such an action, and its traces: for each action, if in a story."""
     traces: list[Watched] = []
 
-    class WatchedMachine(SuiteMachine):
+    class WatchedMachine(SuiteStateMachine):
         make_target = staticmethod(lambda: make_target("reference"))
 
         def perform(self, trace: Run, action: Action) -> Observation:
             if not trace.actions:
                 traces.append((trace, []))
-            traces[-1][1].append(trace.situation.story is not None)
+            traces[-1][1].append(trace.situation.scenario is not None)
             observation = super().perform(trace, action)
             if is_wrong(action):
                 raise HeapMismatch("error", None, "wrong", "the test says so")
@@ -505,7 +505,7 @@ def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(
 
 def test_what_one_engine_found_another_runs_first(tmp_path: Path) -> None:
     def slices(seed: str) -> Iterator[Slice]:
-        engine = make_engine("machine", make_target(BUGGY), seed, str(tmp_path))
+        engine = make_engine("stateful", make_target(BUGGY), seed, str(tmp_path))
         return (engine.run_slice(number, NEVER, ProbeCounter()) for number in range(100))
 
     [found] = next(done.failures for done in slices("7") if done.failures)
@@ -518,6 +518,6 @@ def test_what_one_engine_found_another_runs_first(tmp_path: Path) -> None:
 def test_an_engine_that_shares_examples_and_has_none_draws_as_without(tmp_path: Path) -> None:
     recorders = Recorder(), Recorder()
     for recorder, database in zip(recorders, (None, str(tmp_path)), strict=True):
-        make_engine("machine", recorder, "7", database).run_slice(0, 60, ProbeCounter())
+        make_engine("stateful", recorder, "7", database).run_slice(0, 60, ProbeCounter())
     alone, sharing = recorders
     assert alone.traces == sharing.traces

@@ -119,8 +119,8 @@ def test_facts_cannot_be_changed(contract: Contract) -> None:
 def test_facts_stay_what_they_were(contract: Contract) -> None:
     bench = Bench(contract)
     before = bench.sampling
-    bench.foresee(EnableSampling(40), minors=0)
-    bench.foresee(AllocateNode(0), minors=0)
+    bench.predict(EnableSampling(40), minors=0)
+    bench.predict(AllocateNode(0), minors=0)
     assert (before.period_bytes, before.nursery_used_bytes) == (None, 0)
     assert (bench.sampling.period_bytes, bench.sampling.nursery_used_bytes) == (40, 32)
 

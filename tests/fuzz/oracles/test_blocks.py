@@ -329,7 +329,7 @@ def test_setting_the_period_does_not_enable(judge: Judge) -> None:
 
 
 @pytest.fixture
-def unheard(blocks: Contract) -> Judge:
+def unrecorded(blocks: Contract) -> Judge:
     """Paused, and counting all the same."""
     judge = Judge(blocks, paused="counting")
     judge.malloc(9, size=16)
@@ -337,52 +337,52 @@ def unheard(blocks: Contract) -> Judge:
     return judge
 
 
-def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unheard: Judge) -> None:
-    unheard.malloc(60, size=64)
-    assert (unheard.oracle.facts.unheard, unheard.oracle.facts.hits) == (1, ())
+def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unrecorded: Judge) -> None:
+    unrecorded.malloc(60, size=64)
+    assert (unrecorded.oracle.facts.unrecorded, unrecorded.oracle.facts.hits) == (1, ())
 
 
-def test_a_sample_that_is_said_while_paused_is_wrong(unheard: Judge) -> None:
-    assert mismatch_of(unheard, Malloc(60), samples=1, size=64).why == "sampling was off"
+def test_a_sample_that_is_said_while_paused_is_wrong(unrecorded: Judge) -> None:
+    assert mismatch_of(unrecorded, Malloc(60), samples=1, size=64).why == "sampling was off"
 
 
 def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_another(
-    unheard: Judge,
+    unrecorded: Judge,
 ) -> None:
-    unheard.malloc(60, size=64)
-    assert unheard.until() == distances_of("gperftools", 1).draw(PERIOD)
+    unrecorded.malloc(60, size=64)
+    assert unrecorded.until() == distances_of("gperftools", 1).draw(PERIOD)
 
 
-def test_where_pausing_goes_on_counting_resuming_changes_nothing(unheard: Judge) -> None:
-    unheard.malloc(9, size=16)
-    unheard.hear(ResumeSampling())
-    assert (unheard.oracle.facts.period_bytes, unheard.until()) == (PERIOD, UNTIL - 32)
-    unheard.malloc(30, size=32, samples=1)
+def test_where_pausing_goes_on_counting_resuming_changes_nothing(unrecorded: Judge) -> None:
+    unrecorded.malloc(9, size=16)
+    unrecorded.hear(ResumeSampling())
+    assert (unrecorded.oracle.facts.period_bytes, unrecorded.until()) == (PERIOD, UNTIL - 32)
+    unrecorded.malloc(30, size=32, samples=1)
 
 
-def test_a_period_that_is_set_while_paused_is_drawn_for(unheard: Judge) -> None:
-    unheard.hear(SetPeriod(4000))
-    unheard.malloc(60, size=64)
-    assert unheard.until() == distances_of("gperftools", 1).draw(4000)
-    unheard.hear(ResumeSampling())
-    assert unheard.oracle.facts.period_bytes == 4000
+def test_a_period_that_is_set_while_paused_is_drawn_for(unrecorded: Judge) -> None:
+    unrecorded.hear(SetPeriod(4000))
+    unrecorded.malloc(60, size=64)
+    assert unrecorded.until() == distances_of("gperftools", 1).draw(4000)
+    unrecorded.hear(ResumeSampling())
+    assert unrecorded.oracle.facts.period_bytes == 4000
 
 
-def test_disabling_ends_the_count_that_goes_on(unheard: Judge) -> None:
-    unheard.hear(DisableSampling())
-    unheard.malloc(60, size=64)
-    assert (unheard.oracle.facts.unheard, unheard.until()) == (0, UNTIL - 16)
+def test_disabling_ends_the_count_that_goes_on(unrecorded: Judge) -> None:
+    unrecorded.hear(DisableSampling())
+    unrecorded.malloc(60, size=64)
+    assert (unrecorded.oracle.facts.unrecorded, unrecorded.until()) == (0, UNTIL - 16)
 
 
-def test_enabling_starts_the_count_that_goes_on_anew(unheard: Judge) -> None:
-    unheard.hear(EnableSampling(200))
-    assert unheard.until() == distances_of("gperftools", 1).draw(200)
+def test_enabling_starts_the_count_that_goes_on_anew(unrecorded: Judge) -> None:
+    unrecorded.hear(EnableSampling(200))
+    assert unrecorded.until() == distances_of("gperftools", 1).draw(200)
 
 
 def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) -> None:
     judge.hear(PauseSampling())
     judge.malloc(60, size=64)
-    assert (judge.oracle.facts.unheard, judge.until()) == (0, UNTIL)
+    assert (judge.oracle.facts.unrecorded, judge.until()) == (0, UNTIL)
     judge.hear(ResumeSampling())
     assert judge.until() == distances_of("gperftools", 1).draw(PERIOD)
 

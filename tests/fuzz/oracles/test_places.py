@@ -74,7 +74,7 @@ def allocated(bench: Bench, *sizes: int) -> list[tuple[str, int | None]]:
     """Where objects of so many bytes lie, one after another, if nothing is wrong."""
     places: list[tuple[str, int | None]] = []
     for size_bytes in sizes:
-        bench.foresee(AllocateString(size_bytes), minors=0)
+        bench.predict(AllocateString(size_bytes), minors=0)
         place = bench.sampling.place
         assert place is not None
         places.append((place.where, place.at))
@@ -82,7 +82,7 @@ def allocated(bench: Bench, *sizes: int) -> list[tuple[str, int | None]]:
 
 
 def samples(bench: Bench, *sizes: int) -> list[int]:
-    return [bench.foresee(AllocateString(size_bytes), minors=0) for size_bytes in sizes]
+    return [bench.predict(AllocateString(size_bytes), minors=0) for size_bytes in sizes]
 
 
 # Where objects lie.
@@ -181,16 +181,16 @@ def test_what_ends_at_the_sample_point_fits_so_that_the_next_is_sampled_if_charg
     charges: str, expected: list[int]
 ) -> None:
     bench = Bench(contract_of(charges, first_bytes=40))
-    bench.foresee(ON, minors=0)
+    bench.predict(ON, minors=0)
     assert samples(bench, 24, 8, 8, 8) == expected
 
 
 @pytest.mark.parametrize(("charges", "expected"), [("ahead", [1, 0]), ("allocated", [0, 0])])
 def test_what_a_collection_throws_away_is_charged_ahead(charges: str, expected: list[int]) -> None:
     bench = Bench(contract_of(charges, first_bytes=100))
-    bench.foresee(ON, minors=0)
+    bench.predict(ON, minors=0)
     assert samples(bench, 8) == [0]
-    bench.foresee(CollectFull(), minors=1)
+    bench.predict(CollectFull(), minors=1)
     # Of the 92 bytes that were left all are charged, and 8 more are enough.
     assert samples(bench, 8, 8) == expected
 
@@ -201,15 +201,15 @@ def test_what_is_allocated_while_off_counts_only_where_it_is_no_charge(
 ) -> None:
     bench = Bench(contract_of(charges, first_bytes=64))
     assert samples(bench, 8, 56, 8) == [0, 0, 0]
-    bench.foresee(ON, minors=0)
+    bench.predict(ON, minors=0)
     assert samples(bench, 8) == [expected]
 
 
 def test_disabling_leaves_the_end_at_the_sample_point() -> None:
     bench = Bench(contract_of(first_bytes=64))
-    bench.foresee(ON, minors=0)
+    bench.predict(ON, minors=0)
     allocated(bench, 8)
-    bench.foresee(DisableSampling(), minors=0)
+    bench.predict(DisableSampling(), minors=0)
     # There are 112 bytes, and the sample point is after 56.
     assert allocated(bench, 32, 32) == [("buffer", 8), ("new buffer", DESIRED_BYTES + 8)]
 
@@ -218,18 +218,18 @@ def test_disabling_leaves_the_end_at_the_sample_point() -> None:
 def test_enabling_again_draws_nothing(charges: str) -> None:
     bench = Bench(contract_of(charges, first_bytes=48))
     for _ in range(3):
-        bench.foresee(ON, minors=0)
-        bench.foresee(DisableSampling(), minors=0)
-    bench.foresee(ON, minors=0)
+        bench.predict(ON, minors=0)
+        bench.predict(DisableSampling(), minors=0)
+    bench.predict(ON, minors=0)
     assert samples(bench, 40, 16) == [0, 1]
 
 
 def test_all_threads_draw_from_one_generator() -> None:
     bench = Bench(contract_of("allocated", threads=2, first_bytes=1))
-    bench.foresee(ON, minors=0)
+    bench.predict(ON, minors=0)
     distances = Hotspot(1)
     for thread in (0, 1):
-        assert bench.foresee(AllocateString(8, thread=thread), minors=0) == 1
+        assert bench.predict(AllocateString(8, thread=thread), minors=0) == 1
         assert bench.sampling.until_bytes[thread] == distances.draw(ON.period_bytes)
 
 
@@ -237,14 +237,14 @@ def test_an_overshoot_that_is_carried_shortens_the_next_distance() -> None:
     contract = contract_of("allocated", first_bytes=8)
     rule = attrs.evolve(contract.sampling, surplus="carried")
     bench = Bench(attrs.evolve(contract, sampling=rule))
-    bench.foresee(ON, minors=0)
+    bench.predict(ON, minors=0)
     assert samples(bench, 40) == [1]
     assert bench.sampling.bytes_until_sample() == Hotspot(1).draw(ON.period_bytes) - 32
 
 
 def test_a_sample_too_many_is_wrong() -> None:
     bench = Bench(contract_of())
-    bench.foresee(ON, minors=0)
+    bench.predict(ON, minors=0)
     with pytest.raises(SamplingMismatch):
         judge(bench, AllocateString(8), at=0, samples=1)
 

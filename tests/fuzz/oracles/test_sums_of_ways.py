@@ -10,7 +10,7 @@ from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.expected import ALIKE, Request, Sum
 from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
-from fuzz.oracles.sampling_words import sum_in_words
+from fuzz.oracles.sampling_descriptions import describe_sum
 from fuzz.protocol.actions import AllocateNode, EnableSampling, Free
 from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
 from fuzz.protocol.counting import (
@@ -66,7 +66,7 @@ class Counting:
             outside=outside,
             room_bytes=room_bytes if self.rule.counting.has_local_buffers else None,
         )
-        return sum_in_words(self.rule, self.clock.explained(its))
+        return describe_sum(self.rule, self.clock.explained(its))
 
 
 def left_of(clock: Clock) -> str:

@@ -57,7 +57,7 @@ def failures_of(slices: Sequence[Slice]) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["random", "machine"])
+@pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_a_session_is_clean(engine: str) -> None:
     slices = [*slices_of(make_engine(engine, Whimsical(), "1"), ACTIONS, ProbeCounter())]
     assert failures_of(slices) == set()

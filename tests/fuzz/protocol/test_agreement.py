@@ -36,7 +36,7 @@ OTHER: dict[str, Any] = {
 """Another value for each field of the allocator's rule that says when an allocation is sampled."""
 
 
-def made_under(contract: Contract, *actions: Action) -> Trace:
+def recorded_contract(contract: Contract, *actions: Action) -> Trace:
     return Trace(Header(VERSION, "reference", contract=contract), actions)
 
 
@@ -54,12 +54,12 @@ def test_a_trace_that_says_nothing_of_its_contract_means_the_same(blocks: Contra
 
 
 def test_under_its_own_contract_a_trace_means_the_same(blocks: Contract) -> None:
-    assert disagreement(made_under(blocks, Malloc(9)), blocks) is None
+    assert disagreement(recorded_contract(blocks, Malloc(9)), blocks) is None
 
 
 def test_what_differs_is_told(blocks: Contract) -> None:
     other = with_rule(blocks, counts="requested")
-    assert disagreement(made_under(blocks, Malloc(9)), other) == (
+    assert disagreement(recorded_contract(blocks, Malloc(9)), other) == (
         'the trace was made under a contract with counts "size"; here it is "requested"'
     )
 
@@ -68,7 +68,7 @@ def test_what_differs_is_told(blocks: Contract) -> None:
 def test_where_sampling_is_on_from_the_start_each_part_of_its_rule_matters(
     blocks: Contract, field: str
 ) -> None:
-    problem = disagreement(made_under(blocks), with_rule(blocks, **{field: OTHER[field]}))
+    problem = disagreement(recorded_contract(blocks), with_rule(blocks, **{field: OTHER[field]}))
     assert problem is not None
     assert f"with {field} " in problem
 
@@ -86,15 +86,15 @@ def test_every_part_of_a_rule_matters_or_is_one_of_what_may_be_asked_or_is_said(
 def test_how_blocks_are_resized_matters_where_one_is_and_sampling_or_not(blocks: Contract) -> None:
     off = with_rule(blocks, initial_period_bytes=0)
     other = with_rule(off, realloc="when_moved")
-    problem = disagreement(made_under(off, Malloc(9), Realloc(0, 8)), other)
+    problem = disagreement(recorded_contract(off, Malloc(9), Realloc(0, 8)), other)
     assert problem is not None
     assert "with realloc " in problem
-    assert disagreement(made_under(off, Malloc(9)), other) is None
+    assert disagreement(recorded_contract(off, Malloc(9)), other) is None
 
 
 def test_where_sampling_is_on_from_the_start_only_here_it_matters(blocks: Contract) -> None:
     off = with_rule(blocks, initial_period_bytes=0)
-    problem = disagreement(made_under(off, Malloc(9)), blocks)
+    problem = disagreement(recorded_contract(off, Malloc(9)), blocks)
     assert problem is not None
     assert "initial_period_bytes 0; here it is 100" in problem
 
@@ -103,8 +103,8 @@ def test_where_sampling_is_on_from_the_start_only_here_it_matters(blocks: Contra
 def test_where_sampling_is_never_on_its_rule_does_not_matter(blocks: Contract, field: str) -> None:
     off = with_rule(blocks, initial_period_bytes=0)
     other = with_rule(off, **{field: OTHER[field]})
-    assert disagreement(made_under(off, Malloc(9)), other) is None
-    assert disagreement(made_under(off, EnableSampling(8)), other) is not None
+    assert disagreement(recorded_contract(off, Malloc(9)), other) is None
+    assert disagreement(recorded_contract(off, EnableSampling(8)), other) is not None
 
 
 @pytest.mark.parametrize(("field", "other"), [*zip(BLOCK_FIELDS, [(8, 16), 4096, 8], strict=True)])
@@ -112,10 +112,10 @@ def test_the_room_of_blocks_matters_where_there_are_some(
     blocks: Contract, field: str, other: object
 ) -> None:
     changed = with_layout(blocks, **{field: other})
-    problem = disagreement(made_under(blocks, Malloc(9), Free(0)), changed)
+    problem = disagreement(recorded_contract(blocks, Malloc(9), Free(0)), changed)
     assert problem is not None
     assert f"with {field} " in problem
-    assert disagreement(made_under(blocks), changed) is None
+    assert disagreement(recorded_contract(blocks), changed) is None
 
 
 @pytest.mark.parametrize(
@@ -128,18 +128,23 @@ def test_what_a_kind_costs_matters_where_there_are_objects_of_it(
 ) -> None:
     kinds = {**contract.layout.kinds, kind: KindLayout(4, 8, 1)}
     changed = with_layout(contract, kinds=kinds)
-    problem = disagreement(made_under(contract, action), changed)
+    problem = disagreement(recorded_contract(contract, action), changed)
     assert problem is not None
     assert f"with {kind} " in problem
-    assert disagreement(made_under(contract, Free(0)), changed) is None
+    assert disagreement(recorded_contract(contract, Free(0)), changed) is None
 
 
 def test_what_is_prebuilt_always_matters(contract: Contract) -> None:
-    assert disagreement(made_under(contract), attrs.evolve(contract, prebuilt=())) is not None
+    assert (
+        disagreement(recorded_contract(contract), attrs.evolve(contract, prebuilt=())) is not None
+    )
     changed = attrs.evolve(contract, prebuilt=(Prebuilt("node"), Prebuilt("array", 5)))
-    assert disagreement(made_under(contract), changed) is not None
+    assert disagreement(recorded_contract(contract), changed) is not None
 
 
 def test_the_size_of_the_nursery_does_not_matter(contract: Contract) -> None:
     changed = attrs.evolve(contract, nursery_bytes=512)
-    assert disagreement(made_under(contract, AllocateNode(1), EnableSampling(8)), changed) is None
+    assert (
+        disagreement(recorded_contract(contract, AllocateNode(1), EnableSampling(8)), changed)
+        is None
+    )

@@ -335,7 +335,7 @@ def test_a_digest_is_of_the_content() -> None:
 
 
 def test_how_a_trace_was_found_makes_no_other_digest() -> None:
-    header = attrs.evolve(SOME.header, found=Found("heap", "some message", "machine", 99))
+    header = attrs.evolve(SOME.header, found=Found("heap", "some message", "stateful", 99))
     assert digest_of(attrs.evolve(SOME, header=header)) == digest_of(SOME)
 
 

@@ -294,7 +294,7 @@ def complaint(
         ("run --chunks 5:5", "write 0:5120"),
         ("run --part 17/16", "write 3/16"),
         ("run --part 0/16", "write 3/16"),
-        ("run --database here", "--engine random has no examples to share"),
+        ("run --database here", "--engine random shares no examples"),
         ("run --resume --actions 5", "no such session to resume"),
         ("merge nowhere -o out", "nowhere: there is no such folder"),
         ("merge . -o .", "has something in it"),

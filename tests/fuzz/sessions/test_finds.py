@@ -87,7 +87,7 @@ def test_a_stem_with_a_dot_keeps_it(finder: Finder, trace: Trace) -> None:
 def test_a_published_trace_that_is_there_stays_as_it_is(finder: Finder, trace: Trace) -> None:
     final = publish(finder.save(trace, STEM))
     before = final.read_bytes()
-    header = attrs.evolve(trace.header, found=Found("heap", "some message", "machine", 99))
+    header = attrs.evolve(trace.header, found=Found("heap", "some message", "stateful", 99))
     assert publish(finder.save(attrs.evolve(trace, header=header), STEM)) == final
     assert final.read_bytes() == before
 

@@ -58,7 +58,7 @@ def test_one_that_comes_back_once_in_twenty_times_keeps_what_was_seen(started: P
     assert found.path is not None
     told = traces.read(found.path).header.found
     assert told is not None
-    assert told.made_with == ("--racing",)
+    assert told.started_with == ("--racing",)
     assert told.message.startswith("at-once: read: expected 0, got -1 (thread 0 makes 1 nodes")
 
 

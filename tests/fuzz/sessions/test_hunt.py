@@ -115,7 +115,7 @@ def test_two_ways_to_print_are_bad_input(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.slow
 def test_no_worker_outlives_a_killed_hunt() -> None:
-    command = [sys.executable, "-m", "fuzz", "bugs", "--engine", "machine", "--workers", "2"]
+    command = [sys.executable, "-m", "fuzz", "bugs", "--engine", "stateful", "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     parent = psutil.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     while len(workers := parent.children()) < 3:  # Two, and the one that tracks resources.
@@ -168,4 +168,4 @@ def test_no_find_is_reduced_below_what_is_said_to_be_the_shortest(
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", KNOWN_BUGS)
 def test_the_machine_engine_finds_it(bug: str) -> None:
-    assert hunt(bug, "machine", 1).actions is not None
+    assert hunt(bug, "stateful", 1).actions is not None

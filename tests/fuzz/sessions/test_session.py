@@ -128,8 +128,8 @@ def test_a_failure_is_listed_once(found: Result) -> None:
     [
         pytest.param("random", 1, 1000, marks=pytest.mark.slow),
         pytest.param("random", 2, 3000, marks=pytest.mark.slow),
-        pytest.param("machine", 1, 400, marks=pytest.mark.slow),
-        pytest.param("machine", 2, 400, marks=pytest.mark.slow),
+        pytest.param("stateful", 1, 400, marks=pytest.mark.slow),
+        pytest.param("stateful", 2, 400, marks=pytest.mark.slow),
     ],
 )
 def test_a_session_of_actions_is_reproducible(
@@ -145,7 +145,7 @@ def test_a_session_of_actions_is_reproducible(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "workers", "target"),
-    [("random", 2, "reference"), ("random", 2, ORDERS[0]), ("machine", 1, ORDERS[0])],
+    [("random", 2, "reference"), ("random", 2, ORDERS[0]), ("stateful", 1, ORDERS[0])],
 )
 def test_fifty_thousand_actions_are_reproducible(
     engine: str, workers: int, target: str, tmp_path: Path
@@ -158,7 +158,7 @@ def test_fifty_thousand_actions_are_reproducible(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "actions"), [("random", "1000"), ("machine", "200")])
+@pytest.mark.parametrize(("engine", "actions"), [("random", "1000"), ("stateful", "200")])
 def test_different_seeds_differ(engine: str, actions: str, tmp_path: Path) -> None:
     options = ("--engine", engine, "--actions", actions)
     one, two = (run(tmp_path / seed, *options, "--seed", seed).summary for seed in ("1", "2"))
@@ -190,7 +190,7 @@ def test_a_budget_of_time_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_budget_of_time_is_kept_by_the_machine(tmp_path: Path) -> None:
-    result = run(tmp_path, "--time", "1s", "--engine", "machine")
+    result = run(tmp_path, "--time", "1s", "--engine", "stateful")
     assert result.summary["stop_reason"] == "time"
 
 
@@ -230,7 +230,7 @@ def test_a_session_with_a_find_exits_with_1(found: Result) -> None:
 @pytest.mark.parametrize("target", ORDERS)
 @pytest.mark.parametrize(
     ("engine", "actions"),
-    [("random", "20000"), pytest.param("machine", "5000", marks=pytest.mark.slow)],
+    [("random", "20000"), pytest.param("stateful", "5000", marks=pytest.mark.slow)],
 )
 def test_two_bugs_planted_at_once_are_both_reported(
     target: str, engine: str, actions: str, tmp_path: Path
@@ -379,8 +379,8 @@ def start(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Start]:
     [
         (signal.SIGINT, "random"),
         (signal.SIGTERM, "random"),
-        (signal.SIGINT, "machine"),
-        (signal.SIGTERM, "machine"),
+        (signal.SIGINT, "stateful"),
+        (signal.SIGTERM, "stateful"),
     ],
 )
 def test_a_signal_ends_a_session_early(number: signal.Signals, engine: str, start: Start) -> None:

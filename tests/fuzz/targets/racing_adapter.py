@@ -24,7 +24,7 @@ CONTRACT = {
     "actions": ["run_at_once"],
     "observes": ["shares"],
     "sampling": {"period_bytes": {"minimum": 1, "maximum": 8}, "seeds": [0, 0]},
-    "made_with": ["--racing"],
+    "started_with": ["--racing"],
     "fresh_process": True,
 }
 

@@ -9,8 +9,8 @@ import pytest
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Engine
-from fuzz.engines.machine import MachineEngine
 from fuzz.engines.random import RandomEngine
+from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.actions import AllocateString, CollectFull, Free
 from fuzz.protocol.lines import action_to_data, to_line
 from fuzz.protocol.observation import Observation
@@ -51,9 +51,9 @@ def test_of_a_trace_that_is_answered_as_a_whole_the_right_action_is_blamed(
 
 
 @pytest.mark.parametrize(
-    "engine", [RandomEngine, pytest.param(MachineEngine, marks=pytest.mark.slow)]
+    "engine", [RandomEngine, pytest.param(StatefulEngine, marks=pytest.mark.slow)]
 )
-def test_either_engine_drives_a_batch_target(engine: type[RandomEngine | MachineEngine]) -> None:
+def test_either_engine_drives_a_batch_target(engine: type[RandomEngine | StatefulEngine]) -> None:
     driven: Engine = engine(batch_target(), "7")
     done = driven.run_slice(0, 40, ProbeCounter())
     assert done.actions

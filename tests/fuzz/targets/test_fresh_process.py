@@ -212,6 +212,6 @@ def test_a_process_is_remembered_with_its_newest_traces(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["random", "machine"])
+@pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_with_the_option_there_are_no_earlier_traces(session: Session, engine: str) -> None:
     assert session("later", "--fresh-process", "--engine", engine) == CLEAN

@@ -450,7 +450,7 @@ def run(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "actions"), [("random", "100000"), ("machine", "30000")])
+@pytest.mark.parametrize(("engine", "actions"), [("random", "100000"), ("stateful", "30000")])
 def test_every_sample_is_foretold_under_what_is_built(run: Run, engine: str, actions: str) -> None:
     assert run("--target", AS_BUILT, "--engine", engine, "--actions", actions) == CLEAN
 

@@ -600,7 +600,7 @@ def test_where_nothing_is_collected_another_machine_takes_over_in_time(target: F
 
 @pytest.mark.slow
 def test_sessions_of_the_machine_engine_find_nothing(java: Path, tmp_path: Path) -> None:
-    words = ["--engine", "machine", "--seed", "1", "--actions", "2000", "--corpus", str(tmp_path)]
+    words = ["--engine", "stateful", "--seed", "1", "--actions", "2000", "--corpus", str(tmp_path)]
     assert run_command_line(["run", "--target", "hotspot", "--java", str(java), *words]) == CLEAN
 
 

@@ -126,7 +126,7 @@ def test_each_thread_has_what_it_made_and_none_is_sampled_while_sampling_is_off(
 
 
 def test_a_find_keeps_what_the_machine_was_made_with(target: FullTarget) -> None:
-    assert "-XX:+UseSerialGC" in target.start({}).made_with
+    assert "-XX:+UseSerialGC" in target.start({}).started_with
 
 
 @pytest.mark.slow

@@ -433,7 +433,7 @@ def test_an_illegal_configuration_is_bad_input(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("engine", "seed", "actions"), [("random", "1", "100000"), ("machine", "2", "20000")]
+    ("engine", "seed", "actions"), [("random", "1", "100000"), ("stateful", "2", "20000")]
 )
 @pytest.mark.usefixtures("_library")
 def test_a_session_foretells_every_sample(

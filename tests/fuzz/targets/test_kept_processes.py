@@ -50,7 +50,7 @@ def test_beyond_so_many_the_oldest_is_ended(
     assert len({*psutil.Process().children()} - before) == 3
 
 
-@pytest.mark.parametrize("engine", ["random", pytest.param("machine", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["random", pytest.param("stateful", marks=pytest.mark.slow)])
 def test_chunks_have_processes_in_common(engine: str, target: FullTarget, tmp_path: Path) -> None:
     """Each trace of the adapter's is a failure, with what its process has settled."""
     plan = Plan("process", engine, 1, 1, tmp_path)

@@ -39,7 +39,7 @@ from fuzz.run import Failure, Run, run_actions
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
-Story = tuple[dict[str, int], list[Action]]
+Scenario = tuple[dict[str, int], list[Action]]
 
 NODE, STRING = AllocateNode(0), AllocateString(0)  # 32 bytes each
 ARRAY = AllocateArray(1)
@@ -76,7 +76,7 @@ LONG_STRING = AllocateString(767)
 EACH_BYTE = {"period_bytes": 1}
 SAMPLED_BY_8 = {"period_bytes": 8, "sampler_seed": 1}
 
-TRIGGERS: dict[str, Story] = {
+TRIGGERS: dict[str, Scenario] = {
     "disable-before-enable": ({}, [OFF]),
     "one-sample-per-object": ({}, [EVERY_8, NODE]),
     "stale-limit-after-large": (
@@ -167,7 +167,7 @@ TRIGGERS: dict[str, Story] = {
     "zero-draw-stops-sampling": ({"sampler_seed": SEED_OF_LONG}, [Malloc(MIB - 1)]),
     "rate-one-samples-nothing": (EACH_BYTE, [Malloc(0)]),
 }
-NEAR_MISSES: dict[str, Story] = {
+NEAR_MISSES: dict[str, Scenario] = {
     # What was enabled before may be disabled.
     "disable-before-enable": ({}, [EVERY_8, OFF, OFF]),
     # The object passes one sample point only.
@@ -319,12 +319,12 @@ NEAR_MISSES: dict[str, Story] = {
 }
 
 
-def failure_of(target: str, story: Story) -> Failure | None:
+def failure_of(target: str, story: Scenario) -> Failure | None:
     configuration, actions = story
     return run_actions(make_target(target), configuration, actions, RERUN_ORACLES.values())
 
 
-def failures_of(stories: Mapping[str, Story], *, planted: bool = True) -> dict[str, Failure]:
+def failures_of(stories: Mapping[str, Scenario], *, planted: bool = True) -> dict[str, Failure]:
     """How each story fails, if it does, with its bug planted or on the bug's host as it is."""
     failures = {
         name: failure_of(bug.target if planted else bug.host, stories[name])

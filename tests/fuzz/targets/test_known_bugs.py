@@ -34,7 +34,7 @@ def test_each_bug_says_where_it_happened() -> None:
 
 RUNS = [
     *[(bug, "random", "20000") for bug in KNOWN_BUGS],
-    *[(bug, "machine", "20000") for bug in ONE_AN_ORACLE],
+    *[(bug, "stateful", "20000") for bug in ONE_AN_ORACLE],
 ]
 
 

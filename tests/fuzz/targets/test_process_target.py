@@ -204,7 +204,7 @@ def adapter_that_breaks_from_its_start(tmp_path: Path) -> Callable[[int], tuple[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["random", "machine"])
+@pytest.mark.parametrize("engine", ["random", "stateful"])
 @pytest.mark.parametrize("start", [2, 3])
 def test_a_program_that_breaks_at_a_later_start_is_a_find(
     adapter_that_breaks_from_its_start: Callable[[int], tuple[str, ...]],
@@ -412,7 +412,7 @@ def test_an_action_that_was_not_announced_is_performed_all_the_same(
     ("engine", "misbehaviour"),
     [
         *[("random", each) for each in ("signal", "sanitizer", "words", "refusal", "lie")],
-        *[("machine", each) for each in ("exit", "lie")],
+        *[("stateful", each) for each in ("exit", "lie")],
     ],
 )
 def test_a_session_reduces_what_a_program_does_wrong_to_one_action(

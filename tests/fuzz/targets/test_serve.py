@@ -71,7 +71,7 @@ class Allocator:
         return self._contract
 
     def perform(self, action: Action) -> Observation:
-        told = Observation(self._bench.foresee(action, minors=0))
+        told = Observation(self._bench.predict(action, minors=0))
         if isinstance(action, Malloc | Calloc | Realloc):
             root = action.root if isinstance(action, Realloc) else -1
             told.size = self._bench.shadow.roots[root].size_bytes

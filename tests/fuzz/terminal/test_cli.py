@@ -120,7 +120,7 @@ def test_two_budgets_are_bad_input(complaint: Complaint) -> None:
 def test_an_unknown_engine_is_told_the_known_ones(complaint: Complaint) -> None:
     printed = complaint("run", "--engine", "steam")
     assert "random" in printed
-    assert "machine" in printed
+    assert "stateful" in printed
 
 
 @pytest.mark.parametrize(
@@ -362,11 +362,11 @@ def test_reducing_saves_beside_the_file() -> None:
 def test_reducing_once_more_says_what_it_was_reduced_from_at_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = '"found": {"oracle": "o", "message": "m", "engine": "machine", "reduced_from": 390}'
+    found = '"found": {"oracle": "o", "message": "m", "engine": "stateful", "reduced_from": 390}'
     padded = FAILING + '{"do": "collect_full"}\n'
     Path("padded.jsonl").write_text(padded.replace("}\n", f", {found}}}\n", 1))
     assert run_command_line(["reduce", "padded.jsonl", *PLANTED, "--corpus", "out"]) == MISMATCH
-    assert "by the machine engine, reduced from 390 actions" in capsys.readouterr().out
+    assert "by the stateful engine, reduced from 390 actions" in capsys.readouterr().out
     (saved,) = Path("out").iterdir()
     assert '"reduced_from": 390' in saved.read_text()
 

@@ -195,7 +195,7 @@ def test_one_of_the_two_is_not_enough(alone: str, complaint: Complaint) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--engine machine", "--engine machine"),
+        ("--engine stateful", "--engine stateful"),
         ("--target reference", "without --target they name two targets"),
         ("--command a", "stand for --command"),
         ("--target incminimark --source a", "stand for --source"),

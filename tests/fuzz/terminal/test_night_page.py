@@ -83,7 +83,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]:
         trace = Trace(Header(VERSION, target), actions)
         traces.write_to(trace, folder / f"{name}.jsonl")
-    (folder / "bugs.json").write_text(json.dumps({"engine": "machine", "seeds": 20, "bugs": [BUG]}))
+    (folder / "bugs.json").write_text(
+        json.dumps({"engine": "stateful", "seeds": 20, "bugs": [BUG]})
+    )
     report(folder)
     return folder
 

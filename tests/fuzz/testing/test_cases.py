@@ -1,4 +1,4 @@
-"""`machine_for` as unittest runs it, in this process."""
+"""`state_machine_for` as unittest runs it, in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.database import InMemoryExampleDatabase
 
-from fuzz import machine_for
+from fuzz import state_machine_for
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import CollectMinor
 from fuzz.protocol.observation import Observation
@@ -56,7 +56,7 @@ class Suite:
 
     def problem(self, factory: Callable[[], Any], **own: Any) -> str:
         """What it fails with, as unittest tells it; empty if it passes. The same each time."""
-        case: Any = machine_for(factory).TestCase
+        case: Any = state_machine_for(factory).TestCase
         case.corpus_folder = self.folder
         case.settings = settings(case.settings, **{"derandomize": True, "database": None} | own)
         result = unittest.TestResult()
@@ -165,7 +165,7 @@ def test_an_exception_of_the_target_is_told_with_its_place_and_the_trace(suite: 
 
 
 def test_a_subclass_of_the_machine_has_a_test_case_of_its_own() -> None:
-    class Mine(machine_for(planted)):  # type: ignore[misc]
+    class Mine(state_machine_for(planted)):  # type: ignore[misc]
         make_target = staticmethod(lambda: make_target("reference"))
 
     assert Mine.TestCase.machine is Mine

@@ -1,4 +1,4 @@
-"""The pytest plugin, and `machine_for` under pytest, in a project and a process of its own."""
+"""The pytest plugin, and `state_machine_for`, in a project and a process of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISMATCH = 1
 PLUGIN = [] if entry_points(group="pytest11", name="gcfuzz") else ["-p", "pytest_gcfuzz"]
 """Where it is installed pytest loads it by itself."""
 SUITE = """
-from fuzz import machine_for
+from fuzz import state_machine_for
 from fuzz.targets import make_target
 
 
@@ -32,7 +32,7 @@ def my_target():
     return target
 
 
-TestMine = machine_for(my_target).TestCase
+TestMine = state_machine_for(my_target).TestCase
 """
 REPLAYING = """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fuzz.descriptions import Words, describe
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Mismatch
 from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING, HeapMismatch
@@ -26,7 +27,6 @@ from fuzz.protocol.observation import Observation, Report
 from fuzz.run import Failure
 from fuzz.targets import make_target
 from fuzz.terminal.report import describe_failure
-from fuzz.words import Words, in_words
 
 NODE, ARRAY, STRING = 1, 3, 4
 PREBUILT = [[NODE, 0], [ARRAY, 4]]
@@ -44,7 +44,7 @@ def said(
     for action in actions:
         shadow.follow(action, 0)
     seen = Observation(graph=graph)
-    return in_words(mismatch, actions[-1], seen, shadow, contract.layout.kinds)
+    return describe(mismatch, actions[-1], seen, shadow, contract.layout.kinds)
 
 
 def said_of_walks(

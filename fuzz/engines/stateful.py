@@ -1,9 +1,9 @@
-"""The machine engine: a Hypothesis RuleBasedStateMachine over the same rules and scenarios.
+"""The stateful engine: a Hypothesis RuleBasedStateMachine over the same rules and scenarios.
 
-In a user's own test suite a `SuiteMachine` runs with that suite's settings and database. In a
-session `MachineEngine` runs a `RuleMachine` in slices with derived seeds and every setting written
-out, since a profile that Hypothesis loads by itself (in CI it is derandomised) would make every
-slice the same. With a database the first slice of an engine's begins with what was saved there.
+In a user's test suite, a `SuiteStateMachine` runs with that suite's settings and database. In a
+session, `StatefulEngine` runs a `RuleStateMachine` in slices. Each slice has its own seed, and the
+engine sets every Hypothesis setting explicitly: Hypothesis loads a derandomised profile in CI,
+which would make all slices equal. With a database, the first slice starts with the saved examples.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _choices(draw: st.DrawFn) -> HypothesisChoices:
     return HypothesisChoices(draw)
 
 
-class TraceMachine(RuleBasedStateMachine):
+class TraceStateMachine(RuleBasedStateMachine):
     """A machine that steps a `Run`. A subclass says on which target, and what its rules are."""
 
     make_target: Callable[[], Target]
@@ -100,7 +100,7 @@ class TraceMachine(RuleBasedStateMachine):
         return trace.step(action)
 
 
-class SuiteMachine(TraceMachine):
+class SuiteStateMachine(TraceStateMachine):
     """A machine for a test suite. It has one rule, which draws as the random engine does.
 
     Hypothesis would tell in its statistics of each rule that it had tried in vain.
@@ -155,7 +155,7 @@ def suite_settings() -> settings:
     )
 
 
-def found_by(machine: type[SuiteMachine], own: settings) -> list[Failure]:
+def found_by(machine: type[SuiteStateMachine], own: settings) -> list[Failure]:
     """Run a machine as a test; what fails, one of each kind that Hypothesis tells apart."""
     try:
         run_state_machine_as_test(machine, settings=own)
@@ -176,7 +176,7 @@ def _leaves(problem: BaseException) -> Iterator[BaseException]:
         yield problem
 
 
-class RuleMachine(TraceMachine):
+class RuleStateMachine(TraceStateMachine):
     """A machine with a rule for each rule, made below: what a session runs."""
 
     def allows(self, each: Rule) -> bool:
@@ -201,7 +201,7 @@ class RuleMachine(TraceMachine):
 def _step_of(each: Rule) -> Callable[..., None]:
     """The machine's method for one rule."""
 
-    def step(self: RuleMachine) -> None:
+    def step(self: RuleStateMachine) -> None:
         self.take_step(each)
 
     step.__name__ = each.name
@@ -210,13 +210,13 @@ def _step_of(each: Rule) -> Callable[..., None]:
 
 
 for _each in RULES:
-    setattr(RuleMachine, _each.name, _step_of(_each))
+    setattr(RuleStateMachine, _each.name, _step_of(_each))
 
 
-class MachineEngine(Engine):
+class StatefulEngine(Engine):
     """A slice is a few examples of one length, from a seed of its own."""
 
-    name = "machine"
+    name = "stateful"
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ def _database_at(address: str, target: str) -> ExampleDatabase:
     return RedisExampleDatabase(server, key_prefix=f"gcfuzz:{target}:".encode())
 
 
-def _run(machine: type[SessionMachine], own: settings) -> None:
+def _run(machine: type[SessionStateMachine], own: settings) -> None:
     """Run a slice's machine, which keeps what it finds."""
     try:
         run_state_machine_as_test(machine, settings=own)
@@ -299,7 +299,7 @@ def session_settings(steps: int) -> settings:
     )
 
 
-class SessionMachine(RuleMachine):
+class SessionStateMachine(RuleStateMachine):
     """A machine that counts into `done`, and does nothing once its actions are used up.
 
     After a failure Hypothesis runs the example once more: that run must be the same, and is not
@@ -350,17 +350,17 @@ class SessionMachine(RuleMachine):
             raise
 
 
-def _session_machine(target: FullTarget) -> type[SessionMachine]:
+def _session_machine(target: FullTarget) -> type[SessionStateMachine]:
     """A class of its own for one slice of a session."""
 
-    class SliceMachine(SessionMachine):
+    class SliceStateMachine(SessionStateMachine):
         make_target = staticmethod(lambda: target)
 
     if "free" not in target.default_contract().actions:
         # Such a trace may fill its roots for ever. No other machine has that rule: one that is
         # never allowed, and simpler than all others, would be in the way of drawing.
-        SliceMachine.do_nothing = _do_nothing()
-    return SliceMachine
+        SliceStateMachine.do_nothing = _do_nothing()
+    return SliceStateMachine
 
 
 def _do_nothing() -> Callable[..., None]:

@@ -58,7 +58,7 @@ class Words:
     got: str
 
 
-def in_words(
+def describe(
     mismatch: Mismatch, action: Action, seen: Observation, shadow: Shadow, kinds: Kinds
 ) -> Words:
     """What `seen`, the answer to `action`, is found wrong for; the shadow has followed it."""
@@ -72,7 +72,7 @@ def in_words(
             return Words(where, *(_root(value, shadow) for value in values))
         if field in {"value", "alive", "identity"}:
             return Words(where, *(f"{field} {_text(value)}" for value in values))
-    return Words("", *(value_in_words(field, value, kinds) for value in values))
+    return Words("", *(describe_value(field, value, kinds) for value in values))
 
 
 def _root(slot: object, shadow: Shadow) -> str:
@@ -88,7 +88,7 @@ def _text(value: object) -> str:
     return cut(value if isinstance(value, str) else json.dumps(unstructured(value)))
 
 
-def error_in_words(error: str, when: str) -> str:
+def describe_error(error: str, when: str) -> str:
     """What a target did instead of answering; `when` says during what.
 
     `error` is `KIND: what happened`. What follows a semicolon in `when` ends the sentence.
@@ -120,7 +120,7 @@ def error_in_words(error: str, when: str) -> str:
     return f"{words}; {more}" if more else words
 
 
-def value_in_words(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401 - any field's
+def describe_value(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401 - any field's
     """What a field of an observation says."""
     words = _text(value)
     match value:
@@ -129,11 +129,11 @@ def value_in_words(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401
         case [Report(), *_]:
             words = "; ".join(_report(each, kinds) for each in value)
         case int() if field in STATES:
-            words = state_in_words(value)
+            words = describe_state(value)
         case [*_] if field in STATES:
-            words = " or ".join(map(state_in_words, value))
+            words = " or ".join(map(describe_state, value))
         case [_, _] if field in UNITS:
-            words = figures_in_words(field, value)
+            words = describe_figures(field, value)
         case [kind, place, fate] if field == "entry":
             words = f"{kind if isinstance(kind, str) else f'type {kind}'} {place}, {fate}"
         case [*_] if field in {"offsets", "weights"}:
@@ -146,22 +146,22 @@ def listed(numbers: Iterable[object]) -> str:
     return " and ".join(map(str, numbers))
 
 
-def state_in_words(state: int) -> str:
+def describe_state(state: int) -> str:
     """A major collection's state."""
     return MAJOR_STATES[state] if state in range(len(MAJOR_STATES)) else f"in state {state}"
 
 
-def figures_in_words(field: str, figures: Sequence[int]) -> str:
+def describe_figures(field: str, figures: Sequence[int]) -> str:
     """What an observation counts, each with its unit."""
     return listed(counted(*each) for each in zip(figures, UNITS[field], strict=False))
 
 
 def _report(report: Report, kinds: Kinds) -> str:
-    memory = figures_in_words("memory", (report.memory_used_bytes, report.arena_bytes))
-    return f"{entries_in_words(report, kinds)}, {memory}, {state_in_words(report.major_state)}"
+    memory = describe_figures("memory", (report.memory_used_bytes, report.arena_bytes))
+    return f"{describe_entries(report, kinds)}, {memory}, {describe_state(report.major_state)}"
 
 
-def entries_in_words(report: Report, kinds: Kinds) -> str:
+def describe_entries(report: Report, kinds: Kinds) -> str:
     """What a report says of the objects that were sampled."""
     names = _names_of(kinds)
     return "reported " + (listed(_entry(entry, names) for entry in report.entries) or "nothing")

@@ -13,7 +13,7 @@ OFFSETS_MAX = 4
 """At most this many expected samples are listed by their byte."""
 
 
-def sum_in_words(rule: SamplingRule, its: Sum) -> str:
+def describe_sum(rule: SamplingRule, its: Sum) -> str:
     """The bytes before, the bytes of the allocation, the period, and the samples of that."""
     is_drawn = rule.distances != "period"
     period = f"the period is {its.period_bytes}" + (" on average" if is_drawn else "")
