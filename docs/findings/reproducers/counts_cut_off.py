@@ -1,4 +1,4 @@
-"""ddtrace cuts off how many blocks a sample stands for, so of each count up to a half is lost."""
+"""ddtrace truncates how many blocks a sample stands for, so up to half of a count is lost."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Scalene samples by a counter alone, so of two lines that take turns it may see only one."""
+"""Scalene samples by a counter alone, so it may attribute two alternating lines to one."""
 
 import json
 import subprocess

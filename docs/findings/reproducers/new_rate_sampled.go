@@ -1,5 +1,5 @@
-// Profiling is switched on and off a thousand times, and each time a block of 16 bytes is allocated:
-// while it is on, a sample is due each 512 KiB on average, and while it is off, none.
+// Switches the profile on and off 1,000 times and allocates a block of 16 bytes after each change.
+// While it is on, a sample is expected every 512 KiB on average; while it is off, none.
 package main
 
 import (

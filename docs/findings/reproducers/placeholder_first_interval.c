@@ -1,4 +1,4 @@
-/* The main thread takes no sample before 16 MiB, whatever TCMALLOC_SAMPLE_PARAMETER says. */
+/* The main thread takes no sample before 16 MiB, regardless of TCMALLOC_SAMPLE_PARAMETER. */
 #include <stdio.h>
 #include <stdlib.h>
 

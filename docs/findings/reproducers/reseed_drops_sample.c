@@ -1,4 +1,4 @@
-/* A thread's first sample is drawn for a second time, and mostly lost. */
+/* A thread's first sampling distance is drawn twice, and the first sample is usually lost. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void *allocate_a_period(void *unused) {
     void *volatile block;
     for (long bytes = 0; bytes < period_bytes; bytes += 256) block = malloc(256);
     (void)block;
-    pthread_barrier_wait(&all_have_allocated); /* Threads side by side have seeds of their own. */
+    pthread_barrier_wait(&all_have_allocated); /* Threads that run at the same time have different seeds. */
     return unused;
 }
 

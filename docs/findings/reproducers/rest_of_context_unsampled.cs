@@ -2,7 +2,7 @@
 //
 // DOTNET_GCgen0size=4000000 dotnet run rest_of_context_unsampled.cs
 //
-// Exit code 1 while it does. (64 MiB, so that nothing is collected but when it is asked for.)
+// The exit code is 1 while that is so. Generation 0 has 64 MiB, so .NET collects only on request.
 using System;
 using System.Diagnostics.Tracing;
 using System.Runtime.InteropServices;
@@ -20,10 +20,10 @@ class Samples : EventListener
         EnableEvents(runtime, EventLevel.Informational, AllocationSampling);
     }
 
-    // How many there are since the last time.
+    // The number of events since the last call.
     public int Take()
     {
-        Thread.Sleep(500);  // They come from another thread.
+        Thread.Sleep(500);  // Events arrive on another thread.
         return Interlocked.Exchange(ref count, 0);
     }
 
@@ -42,7 +42,7 @@ class Samples : EventListener
 
 class Program
 {
-    // A context has 8 KiB, so that there is room for an empty array and for one of these.
+    // A context has 8 KiB: room for an empty array and for one of these.
     const int Length = 8000, Threads = 160;
     public const int ObjectBytes = 24 + Length;
     const double MeanBytes = 100 * 1024;
@@ -72,7 +72,7 @@ class Program
 
     static void EachThreadBeginsAContext()
     {
-        GC.Collect();  // This ends all of them.
+        GC.Collect();  // This ends all contexts.
         EachThreadAllocates(0);
     }
 
@@ -80,7 +80,7 @@ class Program
 
     static void Say(string when, int expected, int got)
     {
-        puts("contexts begun " + when + " enabling: expected " + expected.ToString()
+        puts("contexts started " + when + " enabling: expected " + expected.ToString()
             + " samples, got " + got.ToString());
     }
 

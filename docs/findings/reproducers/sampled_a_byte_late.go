@@ -1,5 +1,5 @@
-// Two million blocks of 16 bytes, profiled with a mean of 16 bytes: as many should be sampled as
-// chance has it, and the profile should stand for all.
+// Allocates two million blocks of 16 bytes with a mean sampling distance of 16 bytes, and compares the
+// number of samples with the expected number.
 package main
 
 import (
@@ -20,7 +20,7 @@ func allocate() []byte { return make([]byte, size) }
 func main() {
 	debug.SetGCPercent(-1)
 	runtime.MemProfileRate = size
-	kept = make([]byte, 32<<20) // So much ends the distance that was drawn for another rate.
+	kept = make([]byte, 32<<20) // Ends the distance that was drawn for the old rate.
 	for i := 0; i < blocks; i++ {
 		kept = allocate()
 	}

@@ -1,4 +1,4 @@
-// Two sites allocate as many small blocks, with every block to be profiled: the profile has one.
+// Two sites allocate equally many small blocks while every block is profiled; the profile has one site.
 package main
 
 import (

@@ -1,4 +1,4 @@
-"""ddtrace gives a sample all bytes since the last one: small blocks beside large ones drown."""
+"""ddtrace weighs a sample with all bytes since the last one: small blocks are underreported."""
 
 import os
 import sys

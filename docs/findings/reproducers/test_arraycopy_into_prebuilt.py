@@ -1,4 +1,4 @@
-"""What is copied from an array with clean cards into a prebuilt array is freed."""
+"""An object copied from an array with clean cards into a prebuilt array is freed."""
 from rpython.memory.gc.test.test_direct import BaseDirectGCTest, S, VAR
 from rpython.rtyper.lltypesystem import llmemory, lltype
 

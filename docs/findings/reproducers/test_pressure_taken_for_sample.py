@@ -1,4 +1,4 @@
-"""Memory pressure is taken for a sample, and collects nothing."""
+"""Memory pressure causes a sample instead of a collection."""
 from rpython.memory.gc.test.test_direct import BaseDirectGCTest, S
 from rpython.rtyper.lltypesystem import llmemory
 

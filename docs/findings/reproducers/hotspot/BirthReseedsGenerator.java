@@ -1,7 +1,7 @@
 import java.util.HashMap;
 import java.util.Map;
 
-/** Each thread's birth sets the generator of all threads to an address. */
+/** Starting a thread sets the generator of all threads to an address. */
 class BirthReseedsGenerator {
     static final int GAPS = 1000;
 

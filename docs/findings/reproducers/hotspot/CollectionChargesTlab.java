@@ -1,4 +1,4 @@
-/** A collection charges the sampler with the TLAB's bytes that nobody has allocated. */
+/** A collection charges the sampler with the TLAB's unused bytes. */
 class CollectionChargesTlab {
     public static void main(String[] arguments) {
         int times = Integer.parseInt(arguments[0]);

@@ -1,4 +1,4 @@
-/** What was allocated while sampling was off is charged once it is on. */
+/** Bytes allocated while sampling is off are charged when it is on again. */
 class CountsWhileOff {
     static final int TIMES = 100, LARGE = 4 << 20;
 

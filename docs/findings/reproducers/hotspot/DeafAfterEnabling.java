@@ -1,4 +1,4 @@
-/** Enabled again, the sampler hears nothing before the TLAB is full. */
+/** After it is enabled again, the sampler takes no sample until the TLAB is full. */
 class DeafAfterEnabling {
     static final int TIMES = 60;
 

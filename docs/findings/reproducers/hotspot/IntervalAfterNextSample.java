@@ -1,4 +1,4 @@
-/** A new interval counts from the next sample on. */
+/** A new interval applies after the next sample. */
 class IntervalAfterNextSample {
     static final int TIMES = 20;
 

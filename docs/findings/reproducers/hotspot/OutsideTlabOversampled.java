@@ -1,4 +1,4 @@
-/** With objects that are large beside the TLAB too much is sampled (JDK-8356372). */
+/** Objects that are large compared with the TLAB are sampled too often (JDK-8356372). */
 class OutsideTlabOversampled {
     static final int COUNT = 400_000;
 

@@ -22,7 +22,7 @@ class RacingGenerator {
         return (long) (Math.min(log2 - 26, 0) * -Math.log(2) * INTERVAL + 1);
     }
 
-    /** Whether the draws from this one on are the gaps, which are in objects of 16 bytes. */
+    /** Whether the draws from this one on give the gaps, counted in objects of 16 bytes. */
     static boolean matches(long state, int[] gaps) {
         for (int gap : gaps) {
             long over = 16L * gap - distance(state);
@@ -32,7 +32,7 @@ class RacingGenerator {
         return true;
     }
 
-    /** Gaps that no other thread draws between, in a new TLAB, which is larger than they are together. */
+    /** Gaps without draws of other threads, in a new TLAB that is larger than all of them. */
     static int[] gaps() {
         int[] gaps = new int[GAPS];
         Sampler.interval(INTERVAL);
@@ -45,18 +45,18 @@ class RacingGenerator {
         return gaps;
     }
 
-    /** The draw of the first of these gaps. The youngest thread drew its own before. */
+    /** The draw of the first of these gaps. The youngest thread drew before. */
     static long drawOf(int[] gaps) {
         double top = Math.exp(-16.0 * gaps[0] / INTERVAL) * (1 << 26);
         for (long i = 0; i < 1L << 29; i++) {
-            long state = i % 64 << 26 | i / 64 << 3;  // Where malloc's arenas begin comes first.
+            long state = i % 64 << 26 | i / 64 << 3;  // Tries the starts of malloc's arenas first.
             for (long j = 0; j <= drawn; j++) state = next(state);
             if (Math.abs((state >>> 22) - top) < 0.01 * top + 2 && matches(state, gaps)) return state;
         }
         throw new AssertionError("no seed gives these gaps");
     }
 
-    /** Each object, 32 bytes, is more than a distance can be at interval 1, and so is a draw. */
+    /** At interval 1 each object of 32 bytes is longer than any distance, so each one draws. */
     static void draw(int count) {
         Sampler.untilSampled();
         for (int i = 0; i < count; i++) Sampler.sink = new byte[16];

@@ -1,4 +1,4 @@
-/** What sampler.c offers, and what the reproducers share. */
+/** The functions of sampler.c, and what the reproducers share. */
 final class Sampler {
     static final int INTERVAL = 512 << 10;  // JVMTI's default
     static volatile Object sink;
@@ -7,13 +7,13 @@ final class Sampler {
     static native void enable();
     static native void disable();
 
-    /** How many allocations of this thread were sampled so far. */
+    /** The number of sampled allocations of this thread. */
     static native long samples();
 
-    /** The same of all threads. */
+    /** The number of sampled allocations of all threads. */
     static native long samplesOfAll();
 
-    /** Allocates 16 bytes at a time until one is sampled, and says how many it were. */
+    /** Allocates 16 bytes at a time until one is sampled, and returns their number. */
     static int untilSampled() {
         long before = samples();
         for (int count = 1;; count++) {

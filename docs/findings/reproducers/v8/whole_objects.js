@@ -1,5 +1,5 @@
-// Strings no two of which are of the same size, as files and messages are: how much of them does
-// V8's sampling heap profiler report, with its own period of 32 KiB? Needs Node alone.
+// Allocates strings of different sizes, as files and messages have, and prints which share of their
+// bytes V8's sampling heap profiler reports with its default interval of 32 KiB. Needs only Node.
 "use strict";
 const inspector = require("node:inspector");
 
