@@ -47,7 +47,7 @@ NEVER = 2**62
 """One choice in this many: never."""
 SEEDS = 15
 """With fewer seeds chance makes more difference than most ideas do."""
-WIDTH = 100
+WIDTH = 110
 
 # What replaces an idea that is switched off: a uniform choice.
 
