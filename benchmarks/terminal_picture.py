@@ -4,10 +4,9 @@ r"""Draws the picture of a terminal in README.md: a real session, and its explan
 
 It runs the commands in an empty folder, and exports their output with rich.
 
-docs/pictures/explain.png shows a trace of PyPy's sampling fork, whose checkout is FORK:
+docs/pictures/explain.png is a screenshot of the failure in README.md, saved by its command:
 
-    gcfuzz explain corpus/incminimark/stale-limit-after-large-pointers-d09b7bcd.jsonl \
-        --source FORK --html explain.html
+    gcfuzz explain failures/heap-error-DanglingReferenceError-*.jsonl --html explain.html
     chromium --headless --hide-scrollbars --force-device-scale-factor=1.1 \
         --window-size=1100,780 --screenshot=docs/pictures/explain.png explain.html
     pngquant --force --ext .png docs/pictures/explain.png
