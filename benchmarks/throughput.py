@@ -1,6 +1,6 @@
 """The speed of sessions, as ratios within one run: `python benchmarks/throughput.py`.
 
-A speed depends on the machine, a ratio of two speeds hardly does. The ratios compare checking with
+A speed depends on the machine, a ratio of two speeds much less. The ratios compare checking with
 collecting, the stateful engine with an idle target, two workers with one, the end of a long trace
 with its start, and a large heap with a small one. The two sides of a ratio take turns. Each figure
 is the best of several turns, in processor time; two workers are measured by the clock.
