@@ -1,11 +1,12 @@
-"""What finds bugs, and how soon: `python benchmarks/effectiveness.py [--seeds N]`.
+"""How many actions gcfuzz needs to find the known bugs, with and without each of its ideas.
 
-Every known bug of the reference (not of its kin, whose heaps PyPy's fuzzer does not know) is
-planted alone, and in one run given to gcfuzz's random engine, to PyPy's own fuzzer, to plain state
-machines without gcfuzz's ideas, and to gcfuzz with each of its ideas switched off in turn. What
-counts is the number of actions until the first failure, of at most 20,000, which does not depend on
-the machine, and beside it the processor's seconds until then: an idea that makes actions dear must
-be worth them. What an idea is worth shows in how much later the bugs are found without it.
+    python benchmarks/effectiveness.py [--seeds N]
+
+Each known bug of the target `reference` is planted alone. Three strategies look for it: gcfuzz's
+random engine, the same engine with one idea switched off, and plain state machines without any of
+these ideas. The result is the number of actions until the first failure, 20,000 at most. It is the
+same on every machine. The processor seconds are printed too, since an idea may make each action
+slower. An idea is worth something if the bugs are found later without it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from unittest.mock import patch
 
 import attrs
 import click
-from pypy_random import run_example
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -32,26 +32,24 @@ from fuzz.drawing import draw as drawing
 from fuzz.drawing import rules, scenarios
 from fuzz.drawing.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Choices, Situation
 from fuzz.drawing.scenarios import ObjectGoneError
-from fuzz.engines.random import RandomChoices
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import Action, CopyArray
 from fuzz.protocol.contract import Setting
 from fuzz.sessions.hunt import ACTIONS_MAX as HUNT_ACTIONS_MAX
 from fuzz.sessions.hunt import hunt
 from fuzz.sessions.worker import prepare_worker
-from fuzz.targets import REFERENCE, make_target
+from fuzz.targets import REFERENCE
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 BUGS = [bug.id for bug in KNOWN_BUGS.values() if bug.host == REFERENCE]
 ACTIONS_MAX = HUNT_ACTIONS_MAX["random"]
 NEVER = 2**62
-"""A share of one choice in so many, which is none."""
+"""One choice in this many: never."""
 SEEDS = 15
-"""What chance does to fewer is more than what most ideas do."""
-WIDTH = 100
+"""With fewer seeds chance makes more difference than most ideas do."""
+WIDTH = 110
 
-# What stands for an idea of gcfuzz's where that is switched off: the choice of somebody who does
-# not know where bugs live.
+# What replaces an idea that is switched off: a uniform choice.
 
 
 def uniform_bytes(situation: Situation, source: Choices) -> int:
@@ -119,25 +117,25 @@ RULES_WITH_ANY_COPY = tuple(
     attrs.evolve(rule, draw=any_copy) if rule.action is CopyArray else rule for rule in RULES
 )
 
-# Nothing in the product is there to be switched off, so it is done here, by putting something else
-# in place of a module's function or constant. A name that is no longer there is an error.
+# The product has no switches. A benchmark replaces a module's function or constant instead. A name
+# that does not exist is an error.
 
 Switch = tuple[ModuleType, str, object]
 
 IDEAS: dict[str, tuple[Switch, ...]] = {
-    # Short stories of actions that only matter together.
+    # Short sequences of actions that only matter together.
     "scenarios": ((drawing, "draw_from_scenario", lambda situation, source: None),),
-    # What just fits into the nursery or reaches the sample point, and what just does not.
+    # Sizes that just fit into the nursery or just reach the sample point, and one more.
     "sizes at edges": ((rules, "_edge_bytes", uniform_bytes),),
-    # As much as the nursery has left, some nurseries, and short ones.
+    # The bytes left in the nursery, a few nurseries, and short periods.
     "periods at edges": tuple(
         (module, name, uniform_period)
         for module in (rules, scenarios)
         for name in ("period", "short_period")
     ),
-    # It is chosen more often than others, being young.
+    # It is young, so it is chosen more often than others.
     "the newest root": ((rules, "_recent", any_slot),),
-    # The last item of an array, items that are not null, references to what is pinned.
+    # The last item of an array, items that are not null, references to pinned objects.
     "items worth it": (
         (rules, "LAST_ITEM_SHARE", NEVER),
         (rules, "_value", any_value),
@@ -146,12 +144,12 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
     ),
     # Some rules are drawn more often than others.
     "weights": ((random_engine, "menu_of", list),),
-    # Each trace has one of its own; the others are left to the defaults.
+    # Each trace draws its own configuration. Without it, all have the defaults.
     "configurations": ((random_engine, "draw_configuration", lambda settings, source: {}),),
-    # Some traces are run once more, changed: transparency, invariance, determinism.
+    # Some traces run a second time, changed: transparency, invariance, determinism.
     "reruns": ((random_engine, "rerun_some", lambda target, run, number: None),),
 }
-"""Each with what switches it off."""
+"""Each idea, and what switches it off."""
 
 PLAIN = (
     *IDEAS["scenarios"],
@@ -161,15 +159,15 @@ PLAIN = (
     *IDEAS["items worth it"],
     *IDEAS["weights"],
 )
-"""What makes a plain state machine of gcfuzz, which still has all rules and oracles."""
+"""Makes gcfuzz a plain state machine, with all of its rules and oracles."""
 
 
 @attrs.frozen
 class Strategy:
-    """A way to look for bugs: who hunts, and what is switched off for that."""
+    """A way to look for bugs."""
 
     hunt: Callable[[str, int], int | None]
-    """From a bug and a seed to the number of actions, None if it is not found."""
+    """Returns the number of actions for a bug and a seed; None if the bug is not found."""
     switched_off: tuple[Switch, ...] = ()
 
 
@@ -179,28 +177,13 @@ def hunt_with_gcfuzz(bug: str, seed: int) -> int | None:
 
 
 def hunt_with_other_seeds(bug: str, seed: int) -> int | None:
-    """The same once more: what differs is chance."""
+    """The same with other seeds. The difference shows what is chance."""
     return hunt_with_gcfuzz(bug, -seed)
-
-
-def hunt_with_pypy(bug: str, seed: int) -> int | None:
-    """One example of PyPy's test after another."""
-    target = make_target(KNOWN_BUGS[bug].target)
-    actions = number = 0
-    while actions < ACTIONS_MAX:
-        source = RandomChoices(f"{seed}/{number}")
-        done, is_found = run_example(target, source, ACTIONS_MAX - actions)
-        actions += done
-        number += 1
-        if is_found:
-            return actions
-    return None
 
 
 GCFUZZ = "gcfuzz"
 COMPARED = {
     GCFUZZ: Strategy(hunt_with_gcfuzz),
-    "PyPy's": Strategy(hunt_with_pypy),
     "plain": Strategy(
         hunt_with_gcfuzz, (*PLAIN, (random_engine, "draw_configuration", uniform_configuration))
     ),
@@ -215,14 +198,15 @@ STRATEGIES = COMPARED | WITHOUT
 
 @attrs.frozen
 class Search:
-    """After how many actions a bug was found, None if it was not, and what that took."""
+    """One search: the actions until the bug was found, and the processor seconds."""
 
     actions: int | None
+    """None if the bug was not found."""
     seconds: float
 
 
 def search(strategy_name: str, bug: str, seed: int) -> Search:
-    """In a worker: look for the bug with that strategy."""
+    """Look for the bug with that strategy, in a worker."""
     strategy = STRATEGIES[strategy_name]
     with ExitStack() as switches:
         for module, name, instead in strategy.switched_off:
@@ -233,12 +217,12 @@ def search(strategy_name: str, bug: str, seed: int) -> Search:
 
 
 Found = dict[str, list[Search]]
-"""Of one strategy: each bug with the searches for it, one a seed."""
+"""The searches of one strategy for each bug, one per seed."""
 
 
-def search_all(seeds: int) -> dict[str, Found]:
-    """What each strategy finds, by all cores."""
-    found: dict[str, Found] = {name: {bug: [] for bug in BUGS} for name in STRATEGIES}
+def search_all(bugs: Sequence[str], seeds: int) -> dict[str, Found]:
+    """Run all searches, on all cores."""
+    found: dict[str, Found] = {name: {bug: [] for bug in bugs} for name in STRATEGIES}
     with ProcessPoolExecutor(
         mp_context=multiprocessing.get_context("spawn"),
         max_workers=os.cpu_count(),
@@ -247,7 +231,7 @@ def search_all(seeds: int) -> dict[str, Found]:
         pending = {
             pool.submit(search, strategy, bug, seed): found[strategy][bug]
             for strategy in STRATEGIES
-            for bug in BUGS
+            for bug in bugs
             for seed in range(1, seeds + 1)
         }
         console = Console(stderr=True)
@@ -260,22 +244,22 @@ def search_all(seeds: int) -> dict[str, Found]:
 
 
 def counted(searches: Iterable[Search]) -> list[int]:
-    """What is not found counts as if it were found with the last action."""
+    """The actions of each search. A bug that is not found counts with all of them."""
     return [ACTIONS_MAX if each.actions is None else each.actions for each in searches]
 
 
 def missed(searches: Iterable[Search]) -> int:
-    """How many of the seeds did not find it."""
+    """The number of searches that did not find the bug."""
     return sum(each.actions is None for each in searches)
 
 
 def is_mostly_found(searches: Sequence[Search]) -> bool:
-    """Whether more than half of the seeds found it."""
+    """Whether more than half of the searches found the bug."""
     return 2 * missed(searches) < len(searches)
 
 
 def cell(searches: Sequence[Search]) -> str:
-    """The median, and how many seeds found the bug unless all did."""
+    """The median, and the number of seeds that found the bug unless all did."""
     median = f"{statistics.median(counted(searches)):,.0f}" if is_mostly_found(searches) else "-"
     found = len(searches) - missed(searches)
     partly = f"({found} of {len(searches)}) " if 0 < found < len(searches) else ""
@@ -283,10 +267,7 @@ def cell(searches: Sequence[Search]) -> str:
 
 
 def figures(found: Found) -> list[str]:
-    """How many bugs most seeds found; of the actions, the median of medians, and the mean.
-
-    And the processor's seconds until all bugs are found, one after another.
-    """
+    """The values of FIGURES: bugs found, median and mean of the actions, processor seconds."""
     actions = [counted(searches) for searches in found.values()]
     medians = [statistics.median(each) for each in actions]
     return [
@@ -298,7 +279,7 @@ def figures(found: Found) -> list[str]:
 
 
 def times_slower(found: Found, reference: Found) -> dict[str, float]:
-    """For each bug, how many times the reference's actions it takes, on average."""
+    """For each bug, the mean number of actions, divided by that of `reference`."""
     return {
         bug: statistics.mean(counted(searches)) / statistics.mean(counted(reference[bug]))
         for bug, searches in found.items()
@@ -309,7 +290,7 @@ FIGURES = ("found", "median", "mean", "processor s")
 
 
 def table_of(*columns: str) -> Table:
-    """A table whose first column is text, and the rest numbers."""
+    """A table with a column of text, and columns of numbers after it."""
     table = Table(columns[0])
     for column in columns[1:]:
         table.add_column(column, justify="right")
@@ -317,9 +298,9 @@ def table_of(*columns: str) -> Table:
 
 
 def print_bugs(console: Console, found: dict[str, Found]) -> None:
-    """After how many actions the strategies find each bug."""
+    """Print the actions until each strategy finds each bug."""
     table = table_of("median of actions until found", *COMPARED)
-    for bug in BUGS:
+    for bug in found[GCFUZZ]:
         table.add_row(bug, *[cell(found[name][bug]) for name in COMPARED])
     table.add_section()
     columns = [figures(found[name]) for name in COMPARED]
@@ -329,7 +310,7 @@ def print_bugs(console: Console, found: dict[str, Found]) -> None:
 
 
 def print_ideas(console: Console, found: dict[str, Found]) -> None:
-    """What each idea is worth."""
+    """Print how much later the bugs are found without each idea."""
     table = table_of("gcfuzz without", *FIGURES, "slower")
     table.add_column("slowest of all")
     table.add_row("(nothing)", *figures(found[GCFUZZ]), "1.0")
@@ -343,13 +324,14 @@ def print_ideas(console: Console, found: dict[str, Found]) -> None:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--seeds", type=click.IntRange(min=1), default=SEEDS, show_default=True)
-def main(seeds: int) -> None:
-    """Print after how many actions planted bugs are found, by whom, and thanks to which ideas."""
-    found = search_all(seeds)
+@click.option("--bug", "bugs", type=click.Choice(BUGS), multiple=True, help="Only this one.")
+def main(seeds: int, bugs: Sequence[str]) -> None:
+    """Print how many actions each strategy needs to find the known bugs."""
+    found = search_all(bugs or BUGS, seeds)
     console = Console(width=WIDTH, highlight=False)
     console.print(
-        f"{len(BUGS)} bugs, {seeds} seeds, at most {ACTIONS_MAX:,} actions; what is not "
-        "found counts as so many"
+        f"{len(found[GCFUZZ])} bugs, {seeds} seeds, at most {ACTIONS_MAX:,} actions; "
+        f"a bug that is not found counts {ACTIONS_MAX:,}"
     )
     print_bugs(console, found)
     print_ideas(console, found)

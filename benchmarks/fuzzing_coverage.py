@@ -1,13 +1,13 @@
-"""What fuzzing alone reaches of the references: their branches, measured by coverage.py.
+"""Measures which branches of gcmodel fuzzing reaches.
 
     python benchmarks/fuzzing_coverage.py [ACTIONS]
 
-The estimators, the history of blocks that they are made for, and profiles with their programs are
-no part of what is fuzzed: no action of a session leads there. The invariants are another mode, and
-a heap without a bug has no dangling reference.
+Left out is what no action of a session calls: the estimators, the history of blocks, profiles and
+their programs, the invariants (another mode), and the search for a dangling reference (a correct
+heap has none).
 
-Every session begins with planted bugs, which reach what a correct heap must not. The engine is
-therefore run without the session around it, in a process of its own.
+A session starts with planted bugs. They reach branches that a correct heap must not reach, so this
+program runs the engine without a session, in a process of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import gcmodel
 
 ACTIONS = 250_000
-"""On `reference`; on each of its kin two of twenty-five of these."""
+"""For `reference`. Each other reference gets 2/25 of this."""
 SETTINGS = """
 [run]
 branch = true
@@ -55,7 +55,7 @@ for name in REFERENCES:
 
 
 def measure(folder: Path, actions: int = ACTIONS) -> dict[str, Any]:
-    """Coverage by so many actions, as coverage.py has it in JSON; its data stays in `folder`."""
+    """Coverage by that many actions: the JSON of coverage.py, whose data stays in `folder`."""
     (folder / "settings").write_text(SETTINGS)
     (folder / "search.py").write_text(SEARCH)
     coverage(folder, folder, "run", "search.py", str(actions))
@@ -65,18 +65,18 @@ def measure(folder: Path, actions: int = ACTIONS) -> dict[str, Any]:
     return data
 
 
-def coverage(folder: Path, here: Path, command: str, *words: str) -> None:
-    """Run a command of coverage.py on what is in `folder`. It names files as seen from `here`."""
+def coverage(folder: Path, here: Path, command: str, *options: str) -> None:
+    """Run a command of coverage.py on the data in `folder`. File names are relative to `here`."""
     places = f"--rcfile={folder / 'settings'}", f"--data-file={folder / '.coverage'}"
-    arguments = [sys.executable, "-m", "coverage", command, *places, *words]
+    arguments = [sys.executable, "-m", "coverage", command, *places, *options]
     subprocess.run(arguments, cwd=here, check=True)  # noqa: S603 - ours
 
 
 def main(actions: int = ACTIONS) -> None:
-    """Print what is reached, and what is not."""
+    """Print which branches are reached, and which are not."""
     with tempfile.TemporaryDirectory() as name:
         measure(Path(name), actions)
-        print(f"What fuzzing alone reaches of gcmodel, in {actions:,} actions:", flush=True)
+        print(f"Branches of gcmodel that {actions:,} actions reach:", flush=True)
         installed = Path(gcmodel.__file__).parents[1]
         coverage(Path(name), installed, "report", "--show-missing")
 

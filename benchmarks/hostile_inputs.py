@@ -1,12 +1,11 @@
-"""The project's own input fuzzer: mutated files and answers, to which every command has an answer.
+"""Fuzzes the inputs of gcfuzz's own commands.
 
-    python benchmarks/hostile_inputs.py --inputs 200000
+    python benchmarks/hostile_inputs.py --inputs 20000
 
-It mutates the corpus and other traces, recordings of them, profiles, contracts, the answers of a
-program, the records of sessions, parts of sessions that are merged, and the figures of a night.
-Each command must end with an exit code from 0 to 3, print nothing that a terminal obeys, and say in
-one line what it cannot use, within a minute of processor time and 1.5 GB of address space. A number
-always makes the same input: `--first N --inputs 1 --keep FOLDER` leaves one to be looked at.
+It mutates the files and answers of KINDS, and runs a command on each. The command must exit with a
+code from 0 to 3, print no control characters, and explain in one line what is wrong with its input.
+It has one minute of processor time and 1.5 GB of address space. A number always makes the same
+input: `--first N --inputs 1 --keep FOLDER` keeps its files.
 """
 
 from __future__ import annotations
@@ -52,18 +51,18 @@ from fuzz.terminal.cli import run_command_line
 
 SEED = 14
 BATCH = 1000
-"""So many inputs have a process together, so that nothing is paid for each."""
+"""This number of inputs share a process, since starting one costs more than an input."""
 ADDRESS_SPACE_BYTES = 3 * 2**29
 PROCESSOR_SECONDS = 60.0
-"""What takes longer has no end, however slow or busy the machine is."""
+"""An input that takes longer counts as a hang, even on a slow machine."""
 OVERRUN = -1
-"""Instead of its exit code."""
+"""The exit code of an input that takes too long."""
 SILENCE_SECONDS = 1800.0
-"""A batch that takes longer waits for something."""
+"""A batch that takes longer hangs."""
 CODES = range(4)
 UNEXPECTED = "gcfuzz: this is a bug of gcfuzz itself; please report it"
 DRAWN, DRAWN_ACTIONS = 3, 40
-"""So many traces are drawn on each of the references, each of so many actions at most."""
+"""For each reference: this number of traces, with at most this number of actions each."""
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "hostile-inputs.md"
 OF_TRACES = (
     *["replay {}", "explain {}", "explain {} --html out.html", "record {} -o out.jsonl"] * 2,
@@ -77,24 +76,24 @@ OF_PARTS = ("merge part-1 {} -o out", "merge {} part-1 -o out", "report {} -o pa
 OF_NIGHTS = ("report whole -o page.html --before {}",)
 KINDS = (
     *("traces", "traces", "recordings", "profiles", "contracts", "answers") * 2,
-    *("sessions", "parts", "nights"),  # Their commands take most of the time.
+    *("sessions", "parts", "nights"),  # Less often, since their commands are slow.
 )
 OF_CONTRACTS = (*OF_ANSWERS, "probes --actions 20")
 
 
 class OverrunError(BaseException):
-    """An input has taken more processor time than any may."""
+    """An input has taken too much processor time."""
 
 
 @attrs.frozen
 class Material:
-    """What is mutated, each as lines."""
+    """The files that are mutated, each as lines."""
 
     traces: list[list[str]]
     recordings: list[list[str]]
     profiles: list[list[str]]
     answers: list[tuple[list[str], list[str]]]
-    """A trace for a program, and what the program answers."""
+    """A trace for a program, and the answers of the program."""
     sessions: list[list[str]]
     """A session's record, in one line."""
     parts: list[list[str]]
@@ -105,7 +104,7 @@ class Material:
 
 @attrs.frozen
 class Ended:
-    """How a command ended, and what it said on its two streams."""
+    """A command's exit code, standard output and standard error."""
 
     command: str
     code: int
@@ -114,29 +113,32 @@ class Ended:
 
     @property
     def problem(self) -> str | None:
-        """What should not have happened, in a line; None if all is well."""
-        said = self.complaint.splitlines()
+        """What is wrong, in one line; None if the command is right."""
+        errors = self.complaint.splitlines()
         if self.code not in CODES:
-            return ([line for line in said if line != UNEXPECTED] or [f"exit code {self.code}"])[-1]
+            return ([line for line in errors if line != UNEXPECTED] or [f"exit code {self.code}"])[
+                -1
+            ]
         for line in (self.printed + self.complaint).split("\n"):
             if not line.isprintable():
                 return f"printed {line!a}"
-        return next((f"said {line}" for line in said if not line.startswith("gcfuzz: ")), None)
+        return next((f"printed {line}" for line in errors if not line.startswith("gcfuzz: ")), None)
 
 
 @attrs.frozen
 class Outcome:
-    """What came of inputs: how often which exit code by what was mutated, and the problems."""
+    """The results of inputs."""
 
     codes: Counter[tuple[str, int]]
+    """How often each kind of input led to each exit code."""
     problems: list[tuple[int, Ended]]
     memory_kilobytes: int
 
 
-class Keeping:
-    """A target that keeps what it was started with, and what it was asked."""
+class Spy:
+    """A target that keeps its configuration and its actions."""
 
-    name = "keeping"
+    name = "spy"
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -153,7 +155,7 @@ class Keeping:
 
 
 def material() -> Material:
-    """The corpus, and what is made of it."""
+    """The corpus, drawn traces, and the other files that commands make of them."""
     made = Material([], [], [], [], *session_files())
     for trace in [*shipped_traces().values(), *drawn_traces()]:
         made.traces.append(traces.dumps(trace).splitlines())
@@ -170,7 +172,7 @@ def material() -> Material:
 
 
 def session_files() -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
-    """The records of a session and of a part of it, and the figures of a night."""
+    """The records of a session and of one of its parts, and the figures of a report."""
     for part in (1, 2):
         command = "run --target reference+sample-on-equality --actions 1000 --seed 5"
         run(f"{command} --part {part}/2 --corpus part-{part}")
@@ -190,23 +192,23 @@ def _compact(path: Path) -> str:
 def drawn_traces() -> Iterator[traces.Trace]:
     """Traces that the random engine draws, longer than those of the corpus."""
     for name in REFERENCES:
-        target = Keeping(make_target(name))
+        target = Spy(make_target(name))
         engine = RandomEngine(target, "material")
-        for number in range(1, 2 * DRAWN, 2):  # Those of even numbers may be run once more.
+        for number in range(1, 2 * DRAWN, 2):  # A trace with an even number may run twice.
             engine.run_slice(number, DRAWN_ACTIONS, ProbeCounter())
             header = traces.Header(traces.VERSION, name, target.configuration)
             yield traces.Trace(header, tuple(target.actions))
 
 
 def _answers(recording: traces.Trace) -> list[str]:
-    """What a program says that answers like the recording, up to the header at the end."""
+    """The answers of a program that repeats the recording, to the header at the end too."""
     contract = to_line({"contract": unstructured(recording.header.contract)})
     observations = recording.recorded or ()
     return [contract, *(to_line(unstructured(each)) for each in observations), contract]
 
 
 def run_input(made: Material, number: int) -> tuple[str, Ended]:
-    """Make an input and run a command on it; returns what was mutated, and how that ended."""
+    """Make an input and run a command on it; returns the kind of input and the result."""
     rng = random.Random(f"{SEED}/{number}")  # noqa: S311 - reproducible, not secret
     kind = rng.choice(KINDS)
     if kind in {"contracts", "answers"}:
@@ -233,7 +235,7 @@ def run_input(made: Material, number: int) -> tuple[str, Ended]:
 
 
 def _of_record(made: Material, kind: str, rng: random.Random) -> str:
-    """A folder with a record that is mutated, and a command on it."""
+    """Make a folder with a mutated record; returns a command on it."""
     folder = Path("session")
     for each in (folder, Path("out")):
         shutil.rmtree(each, ignore_errors=True)
@@ -256,7 +258,7 @@ def run(command: str) -> Ended:
 
 
 def run_batch(numbers: Sequence[int], folder: Path | None = None) -> Outcome:
-    """Run inputs in this process, which may take so much memory and no more."""
+    """Run inputs in this process, with limited memory."""
     outcome = Outcome(Counter(), [], 0)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     signal.signal(signal.SIGVTALRM, _overrun)
@@ -279,7 +281,7 @@ def _overrun(number: int, frame: object) -> None:
 
 @contextlib.contextmanager
 def _working_in(folder: Path | None) -> Iterator[None]:
-    """A folder to work in, which is removed unless it is wanted."""
+    """Work in `folder`, or in a temporary one."""
     with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(folder or temporary):
         yield
 
@@ -300,7 +302,7 @@ def run_all(first: int, inputs: int, workers: int) -> Outcome:
 
 
 def described(outcome: Outcome, seconds: float) -> str:
-    """The figures, and what should not have happened."""
+    """The table of exit codes, and a line with the totals."""
     kinds = sorted({kind for kind, _ in outcome.codes})
     codes = sorted({code for _, code in outcome.codes})
     rows = [["mutated", *(f"exit {code}" for code in codes)]]
@@ -315,20 +317,19 @@ def described(outcome: Outcome, seconds: float) -> str:
 
 
 def page(figures: str) -> str:
-    """The page that shows them."""
+    """The page docs/evidence/hostile-inputs.md."""
     today = datetime.now(UTC).date()
     version = platform.python_version()
     command = shlex.join(["python", "benchmarks/hostile_inputs.py", *sys.argv[1:]])
     return f"""# Hostile inputs
 
 {today}, CPython {version}, {os.cpu_count()} cores. `{command}`
-mutates the corpus and traces that the random engine drew, recordings of them, profiles, contracts,
-the answers of a program, the records of sessions, parts of sessions that are merged, and the
-figures of a night, and runs a command on each: replay, explain, record, reduce, profile, probes,
-merge or report. A problem would be an exit code that is none of 0 (clean), 1 (a mismatch), 2 (bad
-input) and 3 (inconclusive), a message of several lines, something printed that a terminal obeys,
-more than a minute of processor time, or more than {ADDRESS_SPACE_BYTES / 2**30:.1f} GB of address
-space.
+mutates files and answers, and runs a command on each: replay, explain, record, reduce, profile,
+probes, merge or report. Each of these is a problem:
+
+- an exit code other than 0 (clean), 1 (a mismatch), 2 (bad input) and 3 (inconclusive),
+- an error message of several lines, or a control character in the output,
+- more than a minute of processor time, or {ADDRESS_SPACE_BYTES / 2**30:.1f} GB of address space.
 
 ```text
 {figures}
@@ -337,12 +338,12 @@ space.
 
 
 def main() -> None:
-    """Run the inputs, print what came of it, and fail if anything did that should not."""
+    """Run the inputs and print the results. Exits with 1 if there is a problem."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=5000)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first input")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, help="a folder for what the last input is made of")
+    parser.add_argument("--keep", type=Path, help="keep the files of the last input in this folder")
     parser.add_argument("--page", action="store_true", help=f"write {PAGE.name} with the figures")
     given = parser.parse_args()
     began = time.monotonic()

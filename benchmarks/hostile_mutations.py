@@ -1,6 +1,6 @@
-"""Mutations of lines of JSON, from those that nobody could read to those that nobody would notice.
+"""Mutations of lines of JSON, from unreadable bytes to a number that is off by one.
 
-Everything comes from the generator that is passed, so that an input can be made again.
+All randomness comes from the generator that is passed, so each input can be made again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mutation = Callable[[list[str], random.Random], list[str]]
 
 
 def mutated(lines: list[str], rng: random.Random) -> bytes:
-    """The lines as a file, after one mutation or a few."""
+    """The lines as a file, after one to five mutations."""
     for _ in range(rng.choice((1, 1, 1, 1, 2, 5))):
         lines = rng.choice(MUTATIONS)(lines, rng) or lines
     content = "".join(line + "\n" for line in lines).encode(errors="surrogatepass")
@@ -37,7 +37,7 @@ BYTES_SHARE = 0.1
 
 
 def _other_bytes(content: bytes, rng: random.Random) -> bytes:
-    """Bits flipped, bytes put in, or the end cut off."""
+    """Flip bits, insert bytes, or cut off the end."""
     changed = bytearray(content)
     at = rng.randrange(len(changed) + 1)
     match rng.randrange(3):
@@ -73,19 +73,19 @@ def _other_line(lines: list[str], rng: random.Random) -> list[str]:
     return [*lines[:at], rng.choice(WHOLE_LINES), *lines[at + rng.randrange(2) :]]
 
 
-def _twice_said(lines: list[str], rng: random.Random) -> list[str]:
-    """A key that stands there twice."""
+def _double_key(lines: list[str], rng: random.Random) -> list[str]:
+    """Repeat the first key of a line."""
     at = rng.randrange(len(lines))
     first = lines[at].partition(",")[0]
     return [*lines[:at], lines[at].replace(first, f"{first}, {first[1:]}", 1), *lines[at + 1 :]]
 
 
 def _other_value(lines: list[str], rng: random.Random) -> list[str]:
-    """One value, key or item in one line is another, or gone, or new."""
+    """Change, remove or add one value, key or item in one line."""
     at = rng.randrange(len(lines))
     try:
         data = json.loads(lines[at])
-    except (ValueError, RecursionError):  # It was mutated before.
+    except (ValueError, RecursionError):  # An earlier mutation broke this line.
         return lines
     parent, key = _place_in(data, rng)
     if parent is None:
@@ -94,19 +94,19 @@ def _other_value(lines: list[str], rng: random.Random) -> list[str]:
         rng.choice(CHANGES)(parent, key, rng)
     try:
         line = json.dumps(data)
-    except MemoryError:  # A large value was put into a large one.
+    except MemoryError:  # A large value is inside a large one.
         return lines
     return [*lines[:at], line, *lines[at + 1 :]]
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    *(_drop, _duplicate, _swap, _other_line, _twice_said),
+    *(_drop, _duplicate, _swap, _other_line, _double_key),
     *[_other_value] * 20,
 )
 
 
 def _place_in(data: Any, rng: random.Random) -> tuple[Any, Any]:  # noqa: ANN401 - JSON
-    """A container in the data and a key of it; None if there is none."""
+    """A container in the data and one of its keys; None if there is no container."""
     parent, key, deeper = None, None, data
     while isinstance(deeper, dict | list) and deeper:
         parent = deeper

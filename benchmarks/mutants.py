@@ -1,13 +1,12 @@
-"""How sharp the harness is: which mutants of gcmodel it finds, as `gcfuzz bugs` hunts known bugs.
+"""Measures which mutants of gcmodel the harness finds.
 
     python benchmarks/mutants.py --count 100 --seed 1
 
-Each mutant (`mutations` says of what kinds there are) has a process of its own, in which the random
-engine fuzzes the references that use its module, with the seed of a first hunt, until something
-fails or the budget is used up; an action that hangs, and an answer that an oracle cannot read, fail
-too. A survivor is a miss unless `mutants_equivalent.toml` has an argument that it breaks no
-promise. An entry there that is found, or whose mutant there is not any more, is an error.
-`--only NAME` says how that one is found.
+`mutations` makes the mutants. Each has a process of its own, in which the random engine fuzzes the
+references that use the mutated module, with one seed, until something fails or the budget is used
+up. An action that hangs fails too, and so does an answer that an oracle cannot read. A mutant that
+survives is a miss, unless `mutants_equivalent.toml` gives the reason why it breaks no promise. It
+is an error if a mutant listed there is found, or does not exist. `--only NAME` runs one mutant.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ TARGETS = {
 ACTIONS = 60_000
 ENGINE_SEED = "1"
 HANG_SECONDS = 2.0
-"""An action that takes so much of the processor's time has no end."""
+"""An action that takes more processor time than this hangs."""
 ADDRESS_SPACE_BYTES = 3 * 2**29
 NOTHING, CRASH, ERROR, HANG = "nothing", "a crash", "a named error", "a hang"
 EXCEPTION = "an exception elsewhere"
@@ -71,19 +70,20 @@ PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "mutants.md"
 
 @attrs.frozen
 class Outcome:
-    """Which oracle found a mutant, or what else did, after how many actions."""
+    """The result for one mutant."""
 
     mutant: str
     found_by: str
+    """The oracle that failed, or one of the constants above."""
     actions: int = 0
     message: str = ""
 
 
 def fuzz(mutant: str, actions: int) -> Outcome:
-    """Fuzz a mutant in this process, which has not imported gcmodel yet; "" is gcmodel as it is.
+    """Fuzz a mutant in this process, which must not have imported gcmodel. "" is no mutant.
 
-    The budget is shared evenly between the targets. An action that hangs ends the process by
-    SIGPROF. Raises KeyError if there is no such mutant.
+    The targets share the budget evenly. An action that hangs ends the process with SIGPROF. Raises
+    KeyError if the mutant does not exist.
     """
     targets = sorted({target for targets in TARGETS.values() for target in targets})
     if mutant:
@@ -112,7 +112,7 @@ def _action_begins() -> None:
 
 
 def fuzz_apart(mutant: str, actions: int) -> Outcome:
-    """The same in a process of its own."""
+    """Fuzz a mutant in a process of its own."""
     ran = subprocess.run(  # noqa: S603 - this program
         [sys.executable, __file__, "--only", mutant, "--actions", str(actions)],
         check=False,
@@ -125,13 +125,13 @@ def fuzz_apart(mutant: str, actions: int) -> Outcome:
 
 
 def equivalents() -> tuple[str, ...]:
-    """How the names begin of the mutants that break no promise; in the file stands why."""
+    """The first parts of the names of mutants that break no promise."""
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
     return tuple(f"{module} {change}" for module in entries for change in entries[module])
 
 
 def figures(outcomes: Sequence[Outcome], equivalent: tuple[str, ...]) -> str:
-    """How many were found, by module, and by what."""
+    """The table of mutants found, by module, and a line of what found them."""
     rows = ["module                    mutants  found  equivalent  missed  share found"]
     for module in (*TARGETS, "all"):
         of_it = [each for each in outcomes if module in {each.mutant.partition(" ")[0], "all"}]
@@ -146,7 +146,7 @@ def figures(outcomes: Sequence[Outcome], equivalent: tuple[str, ...]) -> str:
 
 
 def page(figures: str, misses: Sequence[str], actions: int) -> str:
-    """The page that shows them."""
+    """The page docs/evidence/mutants.md."""
     command = shlex.join(["python", "benchmarks/mutants.py", *sys.argv[1:]])
     git = ["git", "describe", "--always", "--dirty"]
     commit = subprocess.check_output(git, cwd=PAGE.parent, text=True).strip()  # noqa: S603
@@ -154,9 +154,9 @@ def page(figures: str, misses: Sequence[str], actions: int) -> str:
     return f"""# Which mutants of the reference are found
 
 {datetime.now(UTC).date()}, CPython {platform.python_version()}, commit {commit}. `{command}`
-changes one part of one statement of the reference at a time, and fuzzes what comes of it with one
-seed until something fails, for at most {actions:,} actions. `benchmarks/mutants_equivalent.toml`
-says of the equivalent ones why they break no promise; what is found is a share of the others.
+changes one part of one statement of the reference, and fuzzes the result with one seed until
+something fails, for at most {actions:,} actions. An equivalent mutant breaks no promise;
+`benchmarks/mutants_equivalent.toml` has the reasons. The share found is that of the others.
 
 ```text
 {figures}
@@ -164,23 +164,25 @@ says of the equivalent ones why they break no promise; what is found is a share 
 
 ## Missed
 
-In brackets stands what was written, and what stands there instead.
+The brackets contain the original code and its replacement.
 
 {missed or "None."}
 """
 
 
 @click.command()
-@click.option("--count", type=click.IntRange(min=1), help="So many of all, drawn at random.")
-@click.option("--seed", type=int, default=1, show_default=True, help="What these depend on.")
+@click.option(
+    "--count", type=click.IntRange(min=1), help="Fuzz this number of mutants, drawn at random."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The seed of that draw.")
 @click.option("--actions", type=click.IntRange(min=1), default=ACTIONS, show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), default=os.cpu_count(), show_default=True)
 @click.option("--page", "writes_page", is_flag=True, help=f"Write {PAGE.name} with the figures.")
-@click.option("--only", help="Say how this one is found, and nothing else.")
+@click.option("--only", help="Print the result of this mutant as JSON.")
 def main(  # noqa: PLR0913 - each is an option
     count: int | None, seed: int, actions: int, workers: int, writes_page: bool, only: str | None
 ) -> None:
-    """Fuzz mutants of gcmodel, and list the survivors."""
+    """Fuzz mutants of gcmodel, and list those that survive."""
     if only is not None:
         print(json.dumps(attrs.asdict(fuzz(only, actions))))
         return
@@ -188,9 +190,9 @@ def main(  # noqa: PLR0913 - each is an option
     equivalent = equivalents()
     rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
     sample = names if count is None else rng.sample(names, min(count, len(names)))
-    as_it_is = fuzz_apart("", actions)
-    if as_it_is.found_by != NOTHING:
-        raise click.ClickException(f"gcmodel as it is fails: {as_it_is.message}")
+    unchanged = fuzz_apart("", actions)
+    if unchanged.found_by != NOTHING:
+        raise click.ClickException(f"gcmodel fails without a mutation: {unchanged.message}")
     outcomes, misses = [], []
     gone = [each for each in equivalent if not any(name.startswith(each) for name in names)]
     wrong = [f"there is no such mutant: {each}" for each in gone]

@@ -1,13 +1,13 @@
-"""Mutations of gcmodel: what could stand in place of a part of a statement, one change at a time.
+"""Mutations of gcmodel: each changes one part of one statement.
 
-A mutant has a name that edits elsewhere leave alone: its module, its function, the line that is
-changed with the change in brackets, and which of several that read the same it is. Not mutated are
-annotations, decorators, and what only refuses misuse (`raise`, `assert`, and an `if` with nothing
-but a `raise`), which no session commits.
+A mutant's name consists of its module, its function, the changed line with the change in brackets,
+and a number if there are several of that name. So an edit elsewhere does not rename it.
+Annotations, decorators and checks against misuse (`raise`, `assert`, an `if` with only a `raise`)
+are not mutated, since no session misuses gcmodel.
 
-It does not stand on mutmut or Cosmic Ray. Neither leaves out a statement or an operand, both are
-made to run tests, mutmut's mutations are no interface of its own, and four fifths of Cosmic
-Ray's swap an operator for every other one.
+Why not mutmut or Cosmic Ray: neither leaves out a statement or an operand, and both are made to run
+tests. The mutations of mutmut are not a public interface. Four fifths of Cosmic Ray's mutations
+replace an operator by every other operator.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NotIn In, Add Sub, Sub Add, Mult FloorDiv, FloorDiv Mult, Div Mult, Mod FloorDiv
 LShift RShift, RShift LShift, BitAnd BitOr, BitOr BitAnd, BitXor BitOr, And Or, Or And
 """
 OPERATORS = {first: others for first, *others in map(str.split, SWAPPED.split(","))}
-"""For each operator those that take its place."""
+"""The replacements of each operator."""
 ARGUMENTS_MAX = 2
-"""A function of so many arguments may be left out around one of them: `min(a, b)`, `rounded(a)`."""
+"""A call with at most this many arguments may be replaced by one of them: `min(a, b)` by `a`."""
 WORDS = re.compile(r"\w+|\s+|[][(){}:,]|[^][(){}:,\w\s]+")
 UNMUTATED_FIELDS = {"annotation", "returns", "decorator_list"}
 SCOPES = ast.FunctionDef | ast.ClassDef
@@ -54,7 +54,7 @@ def _other_constants(node: ast.Constant) -> Nodes:
 
 
 def _fewer_arguments(node: ast.Call) -> Nodes:
-    """An argument alone, without the call around it, or the call without a named argument."""
+    """One argument instead of the call, or the call without one named argument."""
     if isinstance(node.func, ast.Name) and not node.keywords and len(node.args) <= ARGUMENTS_MAX:
         yield from (each for each in node.args if not isinstance(each, ast.Starred))
     for left_out in node.keywords:
@@ -64,7 +64,7 @@ def _fewer_arguments(node: ast.Call) -> Nodes:
 
 
 def _left_out(node: ast.stmt) -> Nodes:
-    """Nothing, instead of a statement that leaves no name without a value."""
+    """Nothing, if no name is left without a value."""
     is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     names = isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) for to in node.targets)
     returns = isinstance(node, ast.Return) and node.value is not None
@@ -73,17 +73,17 @@ def _left_out(node: ast.stmt) -> Nodes:
 
 
 def _negated(_: ast.AST, test: ast.expr) -> Nodes:
-    if not isinstance(test, ast.Compare | ast.UnaryOp):  # These have an opposite already.
+    if not isinstance(test, ast.Compare | ast.UnaryOp):  # Another mutation negates these.
         yield ast.UnaryOp(ast.Not(), test)
 
 
 def _irrelevant(connection: ast.BoolOp, _: ast.expr) -> Nodes:
-    """An operand that leaves the decision to the others."""
+    """A constant with which the other operands decide."""
     yield ast.Constant(isinstance(connection.op, ast.And))
 
 
 def _none(_: ast.AST, value: ast.expr) -> Nodes:
-    if not isinstance(value, ast.Constant | ast.IfExp):  # These are mutated already.
+    if not isinstance(value, ast.Constant | ast.IfExp):  # Other mutations change these.
         yield ast.Constant(None)
 
 
@@ -98,7 +98,7 @@ OF_TYPES: tuple[tuple[Any, Callable[[Any], Nodes]], ...] = (
     (ast.IfExp, lambda node: iter([node.body, node.orelse])),
     (LEFT_OUT, _left_out),
 )
-"""What may stand in place of a node of that type."""
+"""The replacements of a node, by its type."""
 IN_FIELDS: tuple[tuple[Any, str, Callable[[Any, Any], Nodes]], ...] = (
     (ast.If | ast.While | ast.IfExp, "test", _negated),
     (ast.comprehension, "ifs", _negated),
@@ -106,11 +106,11 @@ IN_FIELDS: tuple[tuple[Any, str, Callable[[Any, Any], Nodes]], ...] = (
     (ast.For, "iter", lambda _, iterated: iter([ast.Tuple([], ast.Load())])),
     (ast.Return, "value", _none),
 )
-"""What may stand in place of a node in that field of another; it is told of both."""
+"""The replacements of a node, by the type of its parent and the field in it."""
 
 
 def mutants_of(module: str) -> Iterator[tuple[str, ast.Module]]:
-    """Each mutant of a module of gcmodel by its name; the tree is it until the next is made."""
+    """Each mutant of a module, by its name. The tree changes when the next one is made."""
     tree = ast.parse(_source(module).read_bytes())
     times: Counter[str] = Counter()
     for function, statement, holder, key, after in _changes(tree, "", tree):
@@ -126,7 +126,7 @@ def mutants_of(module: str) -> Iterator[tuple[str, ast.Module]]:
 def _changes(
     node: ast.AST, function: str, statement: ast.AST
 ) -> Iterator[tuple[str, ast.AST, Any, Any, ast.AST]]:
-    """Below a node: the function and statement, the list or dict and its key, and what to put."""
+    """The changes below a node: function, statement, list or dict, key in it, replacement."""
     for field, held in ast.iter_fields(node):
         if field in UNMUTATED_FIELDS:
             continue
@@ -145,7 +145,7 @@ def _changes(
 
 
 def _refuses(node: ast.AST) -> bool:
-    """Whether all that it does is to refuse misuse."""
+    """Whether the node only checks for misuse."""
     only = node.body[0] if isinstance(node, ast.If) and len(node.body) == 1 else node
     return isinstance(only, ast.Raise | ast.Assert)
 
@@ -160,7 +160,7 @@ def _instead(parent: ast.AST, field: str, node: ast.AST) -> Nodes:
 
 
 def _difference(before: str, after: str) -> str:
-    """The first line that differs, with its words that do in brackets."""
+    """The first line that differs, with the words that differ in brackets."""
     lines = zip(before.splitlines(), after.splitlines(), strict=True)
     old, new = next(map(WORDS.findall, pair) for pair in lines if pair[0] != pair[1])
     start = _beginning(old, new)
@@ -170,12 +170,12 @@ def _difference(before: str, after: str) -> str:
 
 
 def _beginning(these: Sequence[str], those: Sequence[str]) -> int:
-    """How many words the two begin with alike."""
+    """The number of words at the start that are equal."""
     return len([*takewhile(lambda pair: pair[0] == pair[1], zip(these, those, strict=False))])
 
 
 def _source(module: str) -> Path:
-    """Where the source of a module of gcmodel is; nothing is imported for that."""
+    """The source of a module of gcmodel, found without importing it."""
     spec = find_spec("gcmodel")
     assert spec is not None
     assert spec.origin is not None
@@ -183,9 +183,9 @@ def _source(module: str) -> Path:
 
 
 def install(name: str) -> None:
-    """From here on the mutant of that name is imported in place of its module.
+    """Import the mutant of that name instead of its module from now on.
 
-    Raises KeyError if there is none.
+    Raises KeyError if there is no such mutant.
     """
     module = name.partition(" ")[0]
     for each, tree in mutants_of(module):
@@ -196,7 +196,7 @@ def install(name: str) -> None:
 
 
 class _MutantLoader(SourceFileLoader):
-    """Finds one module, and loads a tree in place of its source."""
+    """Finds one module, and loads a tree instead of its source."""
 
     def __init__(self, fullname: str, path: Path, tree: ast.Module) -> None:
         super().__init__(fullname, str(path))

@@ -1,7 +1,15 @@
-"""Draws a real session and its explanation, by rich's own export.
+r"""Draws the picture of a terminal in README.md: a real session, and its explanation.
 
-`python benchmarks/terminal_picture.py docs/pictures/terminal.svg` runs the commands in an empty
-folder.
+    python benchmarks/terminal_picture.py docs/pictures/terminal.svg
+
+It runs the commands in an empty folder, and exports their output with rich.
+
+docs/pictures/explain.png is a screenshot of the failure in README.md, saved by its command:
+
+    gcfuzz explain failures/heap-error-DanglingReferenceError-*.jsonl --html explain.html
+    chromium --headless --hide-scrollbars --force-device-scale-factor=1.1 \
+        --window-size=1100,780 --screenshot=docs/pictures/explain.png explain.html
+    pngquant --force --ext .png docs/pictures/explain.png
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ COMMANDS = (
     "gcfuzz explain gcfuzz-failures/pointers-limit-less-allocate_array-ab0192e5.jsonl",
 )
 OF_LIVE_LINE = " actions/s · ", " tries · "
-"""A terminal overwrites these lines."""
+"""Parts of lines that a terminal overwrites."""
 
 
 def main(picture: str) -> None:

@@ -1,9 +1,9 @@
-"""How fast sessions are, as ratios within one run: `python benchmarks/throughput.py`.
+"""The speed of sessions, as ratios within one run: `python benchmarks/throughput.py`.
 
-Figures of one machine say little; a ratio of two of them, taken in turns in one run, says whether
-checking is cheap against collecting, Hypothesis against the target, two workers against one, the
-end of a long trace against its beginning, a large heap against a small one. Each figure is the best
-of several turns, in processor time; workers side by side are measured by the clock.
+A speed depends on the machine, a ratio of two speeds much less. The ratios compare checking with
+collecting, the stateful engine with an idle target, two workers with one, the end of a long trace
+with its start, and a large heap with a small one. The two sides of a ratio take turns. Each figure
+is the best of several turns, in processor time; two workers are measured by the clock.
 """
 
 from __future__ import annotations
@@ -61,14 +61,12 @@ LONG_TRACES = 30
 PART = 1_000
 LIVE_OBJECTS = (24, 100, 560)
 ROUNDS = 50
-PYPY_ACTIONS_A_SECOND = 82
-"""What PyPy's own fuzzer makes on two such cores. (docs/evidence/throughput.md)"""
 
 Trace = tuple[dict[str, int], list[Action]]
 
 
 def drawn_traces(actions: int) -> list[Trace]:
-    """What the random engine draws for the reference, as concrete actions."""
+    """The traces that the random engine draws for the reference."""
     target = make_target("reference")
     settings, traces, left, number = target.start({}).settings, [], actions, 0
     while left > 0:
@@ -87,14 +85,14 @@ Clock = Callable[[], float]
 
 
 def seconds(work: Callable[[], object], clock: Clock = time.process_time) -> float:
-    """What one turn of `work` takes."""
+    """The seconds that one turn of `work` takes."""
     started = clock()
     work()
     return clock() - started
 
 
 def best(*works: Callable[[], object], clock: Clock = time.process_time) -> list[float]:
-    """The best turn of each of `works`, which take turns."""
+    """The best turn of each work. The works take turns."""
     turns = [[seconds(work, clock) for work in works] for _ in range(TURNS)]
     return [min(times) for times in zip(*turns, strict=True)]
 
@@ -107,13 +105,13 @@ HEAP_METHODS = {
     "check_heap": "walk",
     "fork": "after_fork",
 }
-"""Where an action is not called like the heap's method."""
+"""The heap's method for an action, if its name is another one."""
 
 Call = tuple[str, tuple[object, ...]]
 
 
 def arguments_of(action: Action) -> tuple[object, ...]:
-    """What the heap's method is called with; the reference has one thread, which nobody names."""
+    """The arguments of the heap's method. The reference has one thread, which is left out."""
     return attrs.astuple(action, filter=lambda field, _: field.name != "thread")
 
 
@@ -139,11 +137,11 @@ def run_bare(calls: list[tuple[Configuration, list[Call]]]) -> None:
             getattr(heap, method)(*arguments)
 
 
-# What the others run.
+# The other sides of the ratios.
 
 
 def run_random(actions: int, target: Target | None = None) -> int:
-    """The random engine, all checks on; returns how many minor collections there were."""
+    """Run the random engine with all checks; returns the number of minor collections."""
     engine = RandomEngine(target or make_target("reference"), "benchmark")
     minors = 0
     for done in slices_of(engine, actions, ProbeCounter()):
@@ -152,31 +150,31 @@ def run_random(actions: int, target: Target | None = None) -> int:
     return minors
 
 
-class Heard(Target):
-    """The reference, whose answers are kept."""
+class Recording(Target):
+    """The reference; keeps its answers."""
 
     name = "reference"
 
     def __init__(self) -> None:
         self._target = make_target("reference")
-        self.said: list[Contract | Observation] = []
+        self.answers: list[Contract | Observation] = []
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        self.said.append(contract := self._target.start(configuration))
+        self.answers.append(contract := self._target.start(configuration))
         return contract
 
     def perform(self, action: Action) -> Observation:
-        self.said.append(observation := self._target.perform(action))
+        self.answers.append(observation := self._target.perform(action))
         return observation
 
 
-class Listed(Target):
-    """A target that costs nothing: it says what another said to the same."""
+class Replaying(Target):
+    """A target that costs nothing: it returns recorded answers."""
 
     name = "reference"
 
-    def __init__(self, said: Iterable[Any]) -> None:
-        self._next = iter(said).__next__
+    def __init__(self, answers: Iterable[Any]) -> None:
+        self._next = iter(answers).__next__
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         return self._next()  # type: ignore[no-any-return]
@@ -201,7 +199,7 @@ def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
 
 
 class CheckedStateMachine(RuleStateMachine):
-    """The machine on the reference, counting its actions."""
+    """The state machine on the reference; it counts its actions."""
 
     make_target = staticmethod(lambda: make_target("reference"))
     actions = 0
@@ -212,16 +210,16 @@ class CheckedStateMachine(RuleStateMachine):
 
 
 class IdleStateMachine(CheckedStateMachine):
-    """The same with a target that does nothing and is asked nothing."""
+    """The same without a target and without oracles."""
 
     def perform(self, trace: Run, action: Action) -> Observation:
         type(self).actions += 1
-        trace.bench.shadow.follow(action, minors=0)  # The rules look at it.
+        trace.bench.shadow.follow(action, minors=0)  # The rules read the shadow.
         return Observation()
 
 
 def run_machine(machine: type[CheckedStateMachine]) -> None:
-    """A turn of the machine: some examples of every length."""
+    """One turn of the state machine: some examples of each length."""
     machine.actions = 0
     for number, steps in enumerate(STEPS):
         run_state_machine_as_test(seed(number)(machine), settings=session_settings(steps))
@@ -235,7 +233,7 @@ def run_session(workers: int) -> None:
 
 
 def cost_over_length() -> float:
-    """The cost of the last actions of long traces, in terms of the first ones."""
+    """The cost of the last actions of long traces, divided by that of the first ones."""
     target, first, last = make_target("reference"), 0.0, 0.0
     settings = target.start({}).settings
     for number in range(LONG_TRACES):
@@ -255,7 +253,7 @@ def cost_over_length() -> float:
 
 
 def cost_with(live_objects: int) -> float:
-    """Processor seconds of an action where so many objects are alive, in a heap of its own."""
+    """The processor seconds of an action in a heap with that many live objects."""
     run = Run(make_target("reference"), {"nursery_bytes": 4096, "large_object_bytes": 4096})
     run.step(AllocateArray(live_objects))
     for item in range(live_objects):
@@ -274,13 +272,13 @@ def cost_with(live_objects: int) -> float:
 
 
 def print_engines(console: Console) -> None:
-    """The engines' speeds and what they are measured against."""
-    calls, heard = heap_calls(drawn_traces(ACTIONS)), Heard()
-    minors = run_random(ACTIONS, heard)
+    """Print the speeds of the engines and of what they are compared with."""
+    calls, recording = heap_calls(drawn_traces(ACTIONS)), Recording()
+    minors = run_random(ACTIONS, recording)
     bare, checked, alone = best(
         lambda: run_bare(calls),
         lambda: run_random(ACTIONS),
-        lambda: run_random(ACTIONS, Listed(heard.said)),
+        lambda: run_random(ACTIONS, Replaying(recording.answers)),
     )
     idle, machine = best(
         lambda: run_machine(IdleStateMachine), lambda: run_machine(CheckedStateMachine)
@@ -295,7 +293,6 @@ def print_engines(console: Console) -> None:
     rows = (
         ("random engine", ACTIONS / checked, "bare reference", ACTIONS / bare, "0.4"),
         ("harness alone", ACTIONS / alone, "random engine", ACTIONS / checked, ""),
-        ("random engine", ACTIONS / checked, "PyPy's own fuzzer", PYPY_ACTIONS_A_SECOND, ""),
         ("stateful engine", machine_speed, "an idle target", idle_speed, "0.8"),
         ("two workers", SESSION_ACTIONS / two, "one worker", SESSION_ACTIONS / one, "1.85"),
     )
@@ -308,7 +305,7 @@ def print_engines(console: Console) -> None:
 
 
 def print_growth(console: Console) -> None:
-    """What an action costs where more is alive."""
+    """Print what an action costs with more live objects."""
     table = Table("live objects", "µs an action", "against the fewest")
     costs = [cost_with(objects) for objects in LIVE_OBJECTS]
     for objects, cost in zip(LIVE_OBJECTS, costs, strict=True):
@@ -317,7 +314,7 @@ def print_growth(console: Console) -> None:
 
 
 def print_length(console: Console) -> None:
-    """Whether long traces grow slow."""
+    """Print whether long traces become slower."""
     console.print(
         f"the last {PART:,} actions of a {LONG_TRACE:,}-action trace cost "
         f"{cost_over_length():.2f} times the first (at most 1.25)"
@@ -325,7 +322,7 @@ def print_length(console: Console) -> None:
 
 
 def print_oracles(console: Console) -> None:
-    """What each oracle adds to the cost of an action. Two need the sampling oracle's count."""
+    """Print what each oracle adds to an action. Two need the count of the sampling oracle."""
     traces = drawn_traces(ACTIONS)
     sets: dict[str, tuple[type, ...]] = {
         "none": (),

@@ -1,6 +1,6 @@
-"""What fuzzing alone reaches of the references: nearly every branch, and the others have reasons.
+"""Fuzzing reaches nearly every branch of the references.
 
-Whatever a session cannot reach is listed in unreached_branches.toml with the reason why.
+unreached_branches.toml lists the others, each with its reason.
 """
 
 import tomllib
@@ -11,19 +11,19 @@ import pytest
 from fuzzing_coverage import measure
 
 ERRORS = ("raise ", "self._alive(obj)  # It raises the error.")
-"""How the lines begin that raise an error, or prepare it."""
+"""The starts of lines that raise an error, or prepare it."""
 HERE = Path(__file__).parent
 Branch = tuple[str, str, str]
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Coverage of gcmodel by a session of the random engine, as coverage.py has it in JSON."""
+    """Coverage of gcmodel by the random engine: the JSON of coverage.py."""
     return measure(tmp_path_factory.mktemp("coverage"))
 
 
 def unreached(measured: dict[str, Any]) -> set[Branch]:
-    """The branches that the session did not take, by the text of their lines."""
+    """The branches that the engine did not take, by the text of their lines."""
     branches = set()
     for name, data in measured["files"].items():
         lines = Path(name).read_text().splitlines()
@@ -34,19 +34,19 @@ def unreached(measured: dict[str, Any]) -> set[Branch]:
 
 
 def is_error(branch: Branch) -> bool:
-    """Whether it leads to an error, which a correct heap never raises over a legal action."""
+    """Whether it leads to an error, which no legal action raises in a correct heap."""
     return branch[2].startswith(ERRORS)
 
 
 def listed() -> set[Branch]:
-    """The branches in the list, each of which must have a reason."""
+    """The branches in the list. Each must have a reason."""
     entries = tomllib.loads((HERE / "unreached_branches.toml").read_text())["branch"]
     assert all(entry["reason"] for entry in entries)
     return {(entry["file"], entry["from"], entry["to"]) for entry in entries}
 
 
 @pytest.mark.slow
-def test_fuzzing_reaches_at_least_99_percent_of_the_branches_that_raise_no_error(
+def test_fuzzing_reaches_99_percent_of_the_branches_that_raise_no_error(
     measured: dict[str, Any],
 ) -> None:
     totals = measured["totals"]

@@ -1,4 +1,4 @@
-"""The project's own input fuzzer: whatever is in a file, every command has an answer."""
+"""Hostile inputs: every command answers any file, and the fuzzer of inputs finds bugs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import fuzz.run
 def break_(*_): raise RuntimeError("broken")
 fuzz.run.replay = break_
 """
-"""What a Python does first in which replaying a trace is a bug of gcfuzz."""
+"""Breaks replaying in a Python process that imports this first."""
 
 
-def fuzz_inputs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def fuzz_inputs(*options: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the fuzzer, by a Python that finds modules in `folder` too."""
     folders = [Path(fuzz.__file__).parents[1], *([folder] if folder else [])]
     path = os.pathsep.join(map(str, folders))
     return subprocess.run(
-        [sys.executable, str(FUZZER), *words],
+        [sys.executable, str(FUZZER), *options],
         check=False,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The README's commands are those that CI runs."""
+"""CI runs the README's commands, and the failure report there is real."""
 
 import os
 import re

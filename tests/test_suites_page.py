@@ -1,4 +1,4 @@
-"""The target in docs/test-suites.md works as its page says."""
+"""The target and the suite in docs/test-suites.md work."""
 
 import os
 import re
@@ -21,10 +21,10 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ran(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def ran(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(fuzz.__file__).parents[1]), str(project)])
     return subprocess.run(
-        [sys.executable, "-m", *words],
+        [sys.executable, "-m", *arguments],
         cwd=project,
         check=False,
         capture_output=True,
@@ -41,16 +41,16 @@ def test_the_page_s_target_passes_its_check(project: Path) -> None:
 @pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_a_session_on_the_page_s_target_is_clean(project: Path, engine: str) -> None:
     (command,) = re.findall(r"^gcfuzz (run .*) --time 10s$", PAGE, re.MULTILINE)
-    words = *command.split(), "--actions", "500", "--engine", engine
-    assert ran(project, "fuzz", *words).returncode == CLEAN
+    options = "--actions", "500", "--engine", engine
+    assert ran(project, "fuzz", *command.split(), *options).returncode == CLEAN
 
 
-def test_the_comparison_that_the_page_breaks_is_found(project: Path) -> None:
+def test_the_mistake_that_the_page_suggests_is_found(project: Path) -> None:
     broken = TARGET.replace("counted_bytes > self", "counted_bytes >= self")
     assert broken != TARGET
     (project / "my_collector.py").write_text(broken)
-    words = ["--target", "my_collector:MyCollector", "--actions", "5000", "--seed", "1", "-x"]
-    found = ran(project, "fuzz", "run", *words)
+    options = ["--target", "my_collector:MyCollector", "--actions", "5000", "--seed", "1", "-x"]
+    found = ran(project, "fuzz", "run", *options)
     assert found.returncode == MISMATCH, found.stderr
     assert "FAILURE 1: sampling / samples / allocate_string / more" in found.stdout
 
@@ -65,9 +65,7 @@ def test_the_target_is_about_forty_lines() -> None:
     assert 30 <= len(TARGET.splitlines()) <= 48
 
 
-def test_an_assert_that_fails_in_the_page_s_target_is_a_failure_with_its_traceback(
-    project: Path,
-) -> None:
+def test_an_assert_that_fails_in_the_target_is_a_failure_with_its_traceback(project: Path) -> None:
     line = "        match action:\n"
     fails = f'        assert not isinstance(action, actions.DisableSampling), "mine"\n{line}'
     (project / "my_collector.py").write_text(TARGET.replace(line, fails))

@@ -1,4 +1,4 @@
-"""In tox the packages under test come from the built wheel, with the corpus inside."""
+"""In tox the tested packages come from the built wheel, which contains the corpus and the docs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_wheel_ships_the_corpus() -> None:
     assert contents_of(Path(fuzz.__file__).parent / "corpus") == contents_of(CHECKOUT / "corpus")
 
 
-def test_the_wheel_ships_every_page_that_help_shows() -> None:
+def test_the_wheel_ships_each_page_of_help() -> None:
     shipped = contents_of(Path(fuzz.__file__).parent / "docs")
     ours = contents_of(CHECKOUT / "docs")
     assert {path.stem for path in (CHECKOUT / "docs").glob("*.md")} - {"index"} <= {*page_names()}
@@ -72,18 +72,18 @@ def test_the_wheel_ships_every_page_that_help_shows() -> None:
 
 
 @pytest.mark.parametrize("package", [fuzz, gcmodel], ids=["fuzz", "gcmodel"])
-def test_the_packages_say_that_they_are_typed(package: ModuleType) -> None:
+def test_the_packages_are_marked_as_typed(package: ModuleType) -> None:
     assert (Path(str(package.__file__)).parent / "py.typed").is_file()
 
 
 @attrs.frozen
 class Project:
-    """A folder outside of the checkout, with the installed wheel and nothing else."""
+    """A folder outside of the checkout, where only the installed wheel is importable."""
 
     folder: Path
 
     def test(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run its tests by the command that is installed."""
+        """Run its tests with the installed pytest."""
         command = [
             str(Path(sys.executable).with_name("pytest")),
             "-p",
@@ -96,7 +96,7 @@ class Project:
         )
 
     def failures(self, *options: str) -> list[str]:
-        """What JUnit's report of its tests says of those that fail."""
+        """The messages of its failing tests, from the JUnit report."""
         assert self.test("--junitxml=junit.xml", *options).returncode == FAILED
         return [str(each.text) for each in ET.parse(self.folder / "junit.xml").iter("failure")]
 
@@ -106,7 +106,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_a_project_may_have_a_folder_fuzz_of_its_own(project: Project) -> None:
+def test_a_project_may_have_its_own_folder_fuzz(project: Project) -> None:
     (project.folder / "fuzz").mkdir()
     (project.folder / "fuzz" / "__init__.py").touch()
     (project.folder / "test_mine.py").write_text(
@@ -124,7 +124,7 @@ def test_pytest_has_the_plugin(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_the_plugin_finds_saves_and_replays_in_a_project_of_its_own(project: Project) -> None:
+def test_the_plugin_finds_saves_and_replays_in_another_project(project: Project) -> None:
     (project.folder / "test_mine.py").write_text(SUITE)
     [found] = project.failures("--gcfuzz-time=20s")
     assert "FAILURE 1: pointers / limit / " in found

@@ -162,7 +162,7 @@ def run(  # noqa: PLR0913 - the options of the command
     given = [name for name, value in budgets.items() if value is not None]
     if len(given) > 1:
         raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
-    if database is not None and engine != "machine":
+    if database is not None and engine != "stateful":
         raise BadInputError(
             f"--engine {engine} shares no examples; --database needs --engine stateful"
         )

@@ -60,7 +60,7 @@ class Reader:
 
 @pytest.fixture
 def reader(need: Callable[..., None], tmp_path: Path) -> Reader:
-    need("gcc", "make", "valgrind")
+    need("gcc", "make")
     ignored = shutil.ignore_patterns("build")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
     # The command of this very installation, also where none is on the path.

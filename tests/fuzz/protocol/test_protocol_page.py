@@ -1,11 +1,15 @@
-"""The table of actions in docs/protocol.md is what their classes declare; the rest is true."""
+"""The tables of docs/protocol.md are what the classes declare, and its examples are real."""
 
 import json
 import re
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
-from types import SimpleNamespace
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import attrs
 import pytest
 
 from fuzz.protocol.actions import (
@@ -22,6 +26,15 @@ from fuzz.protocol.actions import (
     ReadWeakref,
     Write,
 )
+from fuzz.protocol.contract import (
+    AtOnce,
+    Contract,
+    Distances,
+    Layout,
+    OldSpace,
+    SamplingRule,
+    Setting,
+)
 from fuzz.protocol.lines import (
     action_from_data,
     contract_from_data,
@@ -30,22 +43,109 @@ from fuzz.protocol.lines import (
 )
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
+from fuzz.protocol.trace import Header
 from fuzz.run import run_actions
 
-PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+RULES_PAGE = (ROOT / "docs" / "sampling-rules.md").read_text(encoding="utf-8")
+COUNTER = ROOT / "examples" / "python" / "counter.py"
+COLUMNS = "| key | type | meaning | default |"
+FOR_FILES = {each.name for each in attrs.fields(Header)} - {"gcfuzz", "target", "config"}
+"""The keys of a header that no program gets."""
+
+
+def tables_of(page: str) -> list[list[list[str]]]:
+    """The cells of each table of keys."""
+    _, *parts = page.split(f"{COLUMNS}\n|---|---|---|---|\n")
+    return [
+        [line.strip("| ").split(" | ") for line in part.partition("\n\n")[0].splitlines()]
+        for part in parts
+    ]
+
+
+def type_named(annotation: Any) -> str:
+    """How a table names the type of a field."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is UnionType and NoneType in arguments:
+        [other] = (each for each in arguments if each is not NoneType)
+        return f"{type_named(other)} or null"
+    if annotation == Distances:
+        return "string"  # Another table lists them.
+    if origin is Literal:
+        return ", ".join(f'`"{each}"`' for each in arguments)
+    if origin in (tuple, list):
+        item, *rest = type_named(arguments[0]).split(" ", 1)
+        return " ".join(["list of", item if "`" in item else f"{item}s", *rest])
+    return {int: "integer", str: "string", bool: "boolean"}.get(annotation, "object")
+
+
+def default_named(field: Any) -> str | None:
+    """How a table names the default of a field; None if the default is an object."""
+    default = field.default
+    if default is attrs.NOTHING:
+        return "required"
+    if attrs.has(type(default)) and not isinstance(default, attrs.Factory):
+        return None
+    if isinstance(default, attrs.Factory):
+        default = default.factory()
+    text = json.dumps(default)
+    return text if isinstance(default, int | None) else f"`{text}`"
+
+
+def check_table(table: list[list[str]], of: type, left_out: Collection[str] = ()) -> None:
+    """A row may have several fields. Each field of the class must be in one row."""
+    hints = get_type_hints(of)
+    rows = {key: row for row in table for key in re.findall(r"`(\w+)`", row[0])}
+    fields = {field.name: field for field in attrs.fields(of) if field.name not in left_out}
+    assert rows.keys() == fields.keys()
+    for name, field in fields.items():
+        _, kind, meaning, default = rows[name]
+        assert kind == type_named(hints[name]), name
+        assert meaning, name
+        assert default_named(field) in (default, None), name
+
+
+@pytest.mark.parametrize(
+    ("index", "of"),
+    [
+        *((1, Contract), (2, Layout), (3, Setting), (4, OldSpace), (5, AtOnce)),
+        *((6, Action), (7, Observation)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_table_of_the_page_has_the_fields_of_a_class(index: int, of: type) -> None:
+    table = tables_of(PAGE)[index]
+    if of is Action:
+        assert table.pop(0)[0] == "`do`"  # Its class is its name.
+    check_table(table, of)
+
+
+def test_the_first_table_has_the_keys_of_a_header_that_a_program_gets() -> None:
+    check_table(tables_of(PAGE)[0], Header, FOR_FILES)
+
+
+def test_the_page_of_sampling_rules_has_the_keys_of_all_rules() -> None:
+    [table] = tables_of(RULES_PAGE)
+    check_table(table, SamplingRule)
+
+
+def test_the_page_of_sampling_rules_has_a_row_for_each_way_to_draw_distances() -> None:
+    section = RULES_PAGE.partition("\n## Distances\n")[2].partition("\n## ")[0]
+    assert {*re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)} == {*get_args(Distances)}
 
 
 def test_the_page_has_a_row_for_each_action_as_it_is_declared(
     row_of: Callable[[type[Action]], str],
 ) -> None:
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    lines = PAGE.splitlines()
     start = lines.index("| line | what to do | observed |")
     table = lines[start + 2 : lines.index("", start)]
     assert table == [row_of(action) for action in ACTIONS.values()]
 
 
 def test_the_page_s_graph_is_what_the_reference_answers(reference: Target) -> None:
-    shown = re.search(r'"collect_minor"}\nprogram   (.*)', PAGE.read_text(encoding="utf-8"))
+    shown = re.search(r'"collect_minor"}\nprogram   (.*)', PAGE)
     assert shown
     reference.start({})
     for action in (AllocateNode(7), AllocateArray(2), Write(1, 0, 0)):
@@ -81,30 +181,27 @@ def test_what_is_false_or_0_or_an_empty_graph_may_not_be_left_out(
     assert run_actions(reference, nothing_prebuilt, actions) is None
 
 
-SESSION = re.search(r"```text\n(gcfuzz .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+def lines_of_session(side: str) -> list[str]:
+    session = re.search(r"```text\n(gcfuzz .*?)```", PAGE, re.DOTALL)
+    assert session
+    return re.findall(rf"^{side} +(.*)$", session[1], re.MULTILINE)
 
 
-def said_in_session(by: str) -> list[dict[str, object]]:
-    assert SESSION
-    return [json.loads(line) for line in re.findall(rf"^{by} +(.*)$", SESSION[1], re.MULTILINE)]
-
-
-def test_the_page_s_contract_is_complete_and_the_same_in_several_lines() -> None:
-    answer, *_ = said_in_session("program")
-    shown = re.search(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert shown
-    assert answer == {"contract": json.loads(shown[1])}
+def test_the_page_s_session_is_what_the_counter_answers() -> None:
+    sent = "".join(f"{line}\n" for line in lines_of_session("gcfuzz"))
+    ran = subprocess.run(
+        [sys.executable, str(COUNTER)], input=sent, check=True, capture_output=True, text=True
+    )
+    assert ran.stdout.splitlines() == lines_of_session("program")
 
 
 def test_the_page_s_session_is_right() -> None:
-    header, *lines_sent = said_in_session("gcfuzz")
-    promise, *answers = said_in_session("program")
+    header, *sent = map(json.loads, lines_of_session("gcfuzz"))
+    promise, *answers = map(json.loads, lines_of_session("program"))
     contract = contract_from_data(promise["contract"])
-    seen = iter([observation_from_data(answer) for answer in answers])
+    seen = iter(map(observation_from_data, answers))
     canned = SimpleNamespace(
         name="canned", start=lambda configuration: contract, perform=lambda action: next(seen)
     )
-    actions = [action_from_data(line) for line in lines_sent]
-    assert header["config"] == {"nursery_bytes": contract.nursery_bytes}
-    assert run_actions(canned, {"nursery_bytes": 512}, actions) is None
+    assert run_actions(canned, header["config"], [*map(action_from_data, sent)]) is None
     assert next(seen, None) is None

@@ -32,7 +32,7 @@ BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
 PLANTED = f"reference+{BUG}"
 ORDERS = (f"reference+{BUG}+{OTHER_BUG}", f"reference+{OTHER_BUG}+{BUG}")
 SHORT = ("--actions", "3000", "--seed", "5")
-SEARCHING_SECONDS = {"random": 0.8, "machine": 5.0}
+SEARCHING_SECONDS = {"random": 0.8, "stateful": 5.0}
 """A worker that has used so much processor time is past its start. Hypothesis takes long."""
 
 # Each starts processes and waits for them.

@@ -572,25 +572,6 @@ def test_a_change_that_is_none_makes_nothing_observable(java: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_benchmark_foretells_what_each_collector_allocates() -> None:
-    folder = folder_of(ALLOCATED)
-    if folder is None:
-        pytest.skip(HOW[ALLOCATED])
-    words = [
-        sys.executable,
-        str(REPOSITORY / "benchmarks" / "hotspot_allocations.py"),
-        "60",
-        str(folder),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True, env=environment)
-    *rows, total = ([*map(str.strip, row.split("|"))][1:-1] for row in done.stdout.splitlines()[2:])
-    assert {name.rpartition(", ")[2] for name, *_ in rows} <= {*COLLECTORS}
-    assert [int(row[2]) >= 10 for row in rows] == [True] * len(rows)
-    assert (total[0], total[-1]) == ("in all", "0")
-
-
-@pytest.mark.slow
 def test_where_nothing_is_collected_another_machine_takes_over_in_time(target: FullTarget) -> None:
     """A trace takes an eighth of what Epsilon has."""
     trace = [each for _ in range(256) for each in (AllocateString(2**18 - 16), Free(0))]

@@ -1,15 +1,20 @@
 """Estimates by type: their sums and bounds, and how often these hold what was really allocated."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
-from exact_heap import ExactHeap
 from scipy.stats import binom, gamma
+from typing_extensions import override
 
+from gcmodel.collector.heap import Heap
+from gcmodel.memory.layout import Kind
+from gcmodel.profiling.cost import cost_of
 from gcmodel.profiling.estimates import CONFIDENCE, Bounds, Estimate, estimates
 from gcmodel.profiling.profile import Profile, ProfileHeader, ProfileSample
 from gcmodel.profiling.recording import RecordingWriter, read
@@ -122,9 +127,23 @@ def recorded(program: Program, path: Path, period_bytes: int, seed: int) -> Prof
     return read(path)
 
 
+class CountingHeap(Heap):
+    def __init__(self) -> None:
+        super().__init__(PROFILED)
+        self.bytes_by_type: Counter[str] = Counter()
+
+    @override
+    def _allocate(self, kind: Kind, *arguments: Any) -> tuple[int, int | None]:
+        placed = super()._allocate(kind, *arguments)
+        self.bytes_by_type[kind.name.lower()] += placed[0]
+        return placed
+
+
 def true_bytes_by_type(program: Program) -> dict[str, int]:
-    heap = ExactHeap(PROFILED)
+    """Every byte that the program allocates is counted, and none is sampled."""
+    heap = CountingHeap()
     program(heap)
+    assert heap.bytes_by_type.total() == cost_of(program).allocated_bytes
     return heap.bytes_by_type
 
 
