@@ -181,5 +181,5 @@ def test_a_root_that_was_not_updated_is_found(heap: Heap) -> None:
     heap.collect_minor()
     heap.roots.append(moved_away)
     heap.allocate_node(2)  # Where nothing is young, a collection looks for nothing young.
-    with pytest.raises(DanglingReferenceError, match="the minor collection met"):
+    with pytest.raises(DanglingReferenceError, match="the minor collection found"):
         heap.collect_minor()

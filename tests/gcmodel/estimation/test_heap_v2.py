@@ -80,7 +80,7 @@ def test_a_stack_that_is_none_of_addresses_is_refused(site: Site) -> None:
 
 @pytest.mark.parametrize("frame", [0x1, "", " ", "two\nlines", "a--b"])
 def test_a_name_that_jeprof_cannot_read_is_refused(frame: str | int) -> None:
-    with pytest.raises(ValueError, match="no name that jeprof can read"):
+    with pytest.raises(ValueError, match="not a name that jeprof can read"):
         write_with_names({("main", frame): DumpedStack(live=Totals(1, 8))}, PERIOD)
 
 

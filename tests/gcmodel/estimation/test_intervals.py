@@ -254,5 +254,5 @@ def test_a_quantile_of_nothing_is_refused(
     ],
 )
 def test_a_span_outside_its_ranges_is_refused(figures: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(figures))} is"):
+    with pytest.raises(ValueError, match=next(iter(figures))):
         Span(**{"samples": 1, "remaining_bytes": 1, "period_bytes": 10, **figures})

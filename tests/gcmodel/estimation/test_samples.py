@@ -22,7 +22,7 @@ from gcmodel.estimation.samples import Sample
 def test_a_figure_outside_its_range_is_refused(
     make_sample: Callable[..., Sample], figures: dict[str, float]
 ) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(figures))} is"):
+    with pytest.raises(ValueError, match=next(iter(figures))):
         make_sample(**figures)
 
 

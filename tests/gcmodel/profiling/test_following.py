@@ -14,7 +14,7 @@ from gcmodel.memory.objects import OUTSIDE, Object
 from gcmodel.profiling.estimates import estimates, peak_estimate
 from gcmodel.profiling.firefox import processed
 from gcmodel.profiling.pprof import KINDS
-from gcmodel.profiling.profile import LIFETIMES, NO_END, Fate, Profile, ProfileSample
+from gcmodel.profiling.profile import LIFETIMES, NOT_FREED, Fate, Profile, ProfileSample
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.profiling.recording import RecordingWriter, read
 from gcmodel.profiling.sampled_run import PROFILED
@@ -150,7 +150,7 @@ def test_lifetimes_live_and_peak_have_bounds_that_hold(recorded: Recorded) -> No
         exact, profile = counted_and_recorded(recorded, 1024, configuration)
         truth = Counter({"peak": exact.peak_bytes})
         for lived, size_bytes in exact.by_lifetime.items():
-            truth[NO_END if lived is None else LIFETIMES[lived.bit_length()]] += size_bytes
+            truth[NOT_FREED if lived is None else LIFETIMES[lived.bit_length()]] += size_bytes
         found = estimates(profile, ((each.lifetime, each) for each in profile.samples), keys=truth)
         for name, estimate in {**found, "peak": peak_estimate(profile)}.items():
             assert estimate.bounds is not None
@@ -199,5 +199,5 @@ def test_a_recording_in_which_something_else_is_freed_is_refused(
     with RecordingWriter(tmp_path / "recording", profile.header, 10**6) as writer:
         for each in [*told, '["report", 1, [4, 5]]', line]:
             writer.line(each)
-    with pytest.raises(ValueError, match="is of no object that survived and may live"):
+    with pytest.raises(ValueError, match="did not survive, or is freed already"):
         read(tmp_path / "recording")
