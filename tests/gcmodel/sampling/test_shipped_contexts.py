@@ -1,4 +1,4 @@
-"""Allocation contexts as .NET 10 ships them, where they differ from its design document."""
+"""Allocation contexts as in .NET 10, where they differ from its design document."""
 
 from random import Random
 
