@@ -13,11 +13,7 @@ from gcmodel.estimation.checks import check_above, check_at_least, check_open_un
 
 
 def cdf(failed_trials: int, samples: int, period_bytes: float) -> float:
-    """The probability that at most `failed_trials` trials fail before `samples` succeed.
-
-    Raises ValueError for fewer than 0 failed trials, fewer than one sample, or a period that is
-    not above one byte.
-    """
+    """The probability that at most `failed_trials` trials fail before `samples` succeed."""
     check_at_least("failed_trials", failed_trials, 0)
     check_at_least("samples", samples, 1)
     check_above("period_bytes", period_bytes, 1)
@@ -30,10 +26,7 @@ def cdf(failed_trials: int, samples: int, period_bytes: float) -> float:
 
 
 def failed_trials_below(quantile: float, samples: int, period_bytes: float) -> int:
-    """The largest number of failed trials whose approximate CDF is below `quantile`, or 0.
-
-    Raises ValueError for a quantile outside 0 to 1, and as `cdf` does.
-    """
+    """The largest number of failed trials whose approximate CDF is below `quantile`, or 0."""
     check_open_unit("quantile", quantile)
     above = 1
     while cdf(above, samples, period_bytes) < quantile:

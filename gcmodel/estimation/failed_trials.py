@@ -16,10 +16,7 @@ from gcmodel.estimation.unbiased import Totals, chance_per_byte
 
 
 def remaining_bytes(sample: Sample) -> int:
-    """The hit byte and the counted bytes behind it, `u` in the document.
-
-    Raises ValueError for a sample without an offset.
-    """
+    """The hit byte and the counted bytes behind it, `u` in the document."""
     if sample.offset_bytes is None:
         raise ValueError("the sample has no offset_bytes; use an estimator by chance")
     return sample.counted_bytes - sample.offset_bytes
@@ -41,7 +38,6 @@ def variance_bytes2(counted_bytes: int, period_bytes: float) -> float:
 
     Each trial has the variance q/p and there are `(1 - q^bytes)/p` trials, so it is `q (1 -
     q^bytes)/p^2`, with p = 1/period and q = 1 - p: `q/p` for a single byte and at most `q/p^2`.
-    Raises ValueError for a size below 0 or a period below 1.
     """
     check_at_least("period_bytes", period_bytes, 1)
     return (period_bytes - 1) * period_bytes * chance_per_byte(counted_bytes, period_bytes)

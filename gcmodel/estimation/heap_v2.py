@@ -44,8 +44,7 @@ class DumpedStack:
 def write(stacks: Mapping[Site, DumpedStack], period_bytes: int, mapped_libraries: str) -> str:
     """The dump of stacks of addresses; jeprof finds names in the program and its libraries.
 
-    `mapped_libraries` is the text of the process's `/proc/self/maps`. Raises ValueError for a
-    period below one byte and for a stack without frames, or with names.
+    `mapped_libraries` is the text of the process's `/proc/self/maps`.
     """
     check_at_least("period_bytes", period_bytes, 1)
     live = sum((stack.live for stack in stacks.values()), Totals())
@@ -64,8 +63,7 @@ def write_with_names(stacks: Mapping[Site, DumpedStack], period_bytes: int) -> s
     """The dump of stacks of names, which contains them: `jeprof FILE` needs no program.
 
     Each name has a made-up address, the same in every dump, since `jeprof --base` subtracts by
-    address. Raises ValueError for a period below one byte, a stack without frames, and a name that
-    jeprof cannot read: not a text, or with a line end or `--`.
+    address. jeprof cannot read a name with a line end or `--`.
     """
     addresses = made_up_addresses(_readable(frame) for site in stacks for frame in site)
     symbols = [

@@ -30,10 +30,7 @@ class Interval:
 
 @attrs.frozen(kw_only=True)
 class Span:
-    """What is known of the bytes allocated between two moments, on one thread or on several.
-
-    Raises ValueError for a figure outside its range.
-    """
+    """What is known of the bytes allocated between two moments, on one thread or on several."""
 
     samples: int = attrs.field(validator=ge(0))
     remaining_bytes: int = attrs.field(validator=ge(0))
@@ -52,10 +49,7 @@ def span_of(
     unaligned_start: bool = True,
     unaligned_end: bool = True,
 ) -> Span:
-    """One thread's span, from its samples or from those of one type, site or size.
-
-    Raises ValueError for a sample of another period, or one without an offset.
-    """
+    """One thread's span, from its samples or from those of one type, site or size."""
     if any(sample.period_bytes != period_bytes for sample in samples):
         raise ValueError(f"not all samples have a period of {period_bytes} bytes")
     return Span(
@@ -71,8 +65,6 @@ def failed_trials_below(quantile: float, samples: int, period_bytes: float) -> i
     """The largest number of failed trials, before that many samples, with a CDF below `quantile`.
 
     It is 0 if there is none, or no sample. The document's table has these for 0.025 and 0.975.
-    Raises ValueError for a quantile outside 0 to 1, fewer than 0 samples, or a period that is not
-    above one byte.
     """
     check_open_unit("quantile", quantile)
     check_at_least("samples", samples, 0)
@@ -88,7 +80,7 @@ def interval(span: Span, confidence: float) -> Interval:
     A thread whose span does not start after a sample lowers the lower bound as if it had one sample
     fewer. One whose span does not end with a sample raises the upper bound as if it had one more.
     The document does not define `u` for these. The bytes behind the hits were allocated within the
-    span, so both bounds keep them. Raises ValueError for a confidence outside 0 to 1.
+    span, so both bounds keep them.
     """
     check_open_unit("confidence", confidence)
     tail = (1 - confidence) / 2
@@ -108,7 +100,7 @@ def pooled(spans: Sequence[Span]) -> Span:
     """All threads' spans as one, whose interval is narrower than the sum of theirs.
 
     Trials are independent, so the failed trials of several threads add up to those of one thread
-    with all their samples. Raises ValueError for no spans, or for different periods.
+    with all their samples.
     """
     periods = {span.period_bytes for span in spans}
     if len(periods) != 1:

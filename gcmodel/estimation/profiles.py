@@ -21,10 +21,7 @@ from gcmodel.estimation.unbiased import Totals, totals_by
 
 @attrs.frozen(kw_only=True)
 class SampledObject:
-    """A sampled allocation, and its deallocation. Times are nanoseconds of any clock.
-
-    Raises ValueError when it is freed before it is allocated.
-    """
+    """A sampled allocation, and its deallocation. Times are nanoseconds of any clock."""
 
     sample: Sample
     allocated_at_ns: int
@@ -54,10 +51,7 @@ class Lifetime:
 
 @attrs.frozen
 class ProxySpan:
-    """The span of a sampled small object's proxy, when the profile is made.
-
-    Raises ValueError unless at least one of its objects is live, the proxy, and at most all.
-    """
+    """The span of a sampled small object's proxy, which is live, when the profile is made."""
 
     capacity_objects: int
     live_objects: int

@@ -13,7 +13,7 @@ Site = tuple[str | int, ...]
 
 @attrs.frozen(kw_only=True)
 class Sample:
-    """A sampled allocation. Raises ValueError for a figure outside its range."""
+    """A sampled allocation."""
 
     type: str
     site: Site

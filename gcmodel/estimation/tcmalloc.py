@@ -17,8 +17,7 @@ from gcmodel.estimation.unbiased import Totals
 def weight_bytes(bytes_until_sample: int, period_bytes: int) -> int:
     """The weight of an allocation that takes the counter below zero: `T - (counter + 1)`.
 
-    T is the period when the distance was drawn. Raises ValueError for a counter of 0 or more, when
-    nothing is sampled, and for a period below one byte.
+    T is the period when the distance was drawn.
     """
     check_at_least("period_bytes", period_bytes, 1)
     if bytes_until_sample >= 0:
@@ -27,10 +26,7 @@ def weight_bytes(bytes_until_sample: int, period_bytes: int) -> int:
 
 
 def bytes_represented(weight: float, allocated_bytes: int, requested_bytes: int) -> int:
-    """The allocated bytes that a sample stands for: `a/(r + 1) W`, rounded.
-
-    Raises ValueError for a weight or a request below 0, or an allocation below one byte.
-    """
+    """The allocated bytes that a sample stands for: `a/(r + 1) W`, rounded."""
     check_at_least("weight", weight, 0)
     check_at_least("allocated_bytes", allocated_bytes, 1)
     check_at_least("requested_bytes", requested_bytes, 0)

@@ -53,10 +53,7 @@ def totals_by(
 
 
 def by_chance(chance: Chance) -> Estimator:
-    """The estimator that divides by each allocation's chance of being sampled.
-
-    It raises ValueError for a chance that is not above 0 and at most 1.
-    """
+    """The estimator that divides by each allocation's chance of being sampled."""
 
     def estimate(sample: Sample) -> Totals:
         divisor = _checked(chance(sample))
@@ -66,10 +63,7 @@ def by_chance(chance: Chance) -> Estimator:
 
 
 def chance_per_byte(counted_bytes: int, period_bytes: float) -> float:
-    """The probability that one or more of the bytes are hit: `1 - (1 - 1/period)^bytes`.
-
-    Raises ValueError for fewer than 0 bytes, or a period below one byte.
-    """
+    """The probability that one or more of the bytes are hit: `1 - (1 - 1/period)^bytes`."""
     check_at_least("counted_bytes", counted_bytes, 0)
     check_at_least("period_bytes", period_bytes, 1)
     if period_bytes == 1:
@@ -86,8 +80,7 @@ def variance_bytes2(size_bytes: int, chance: float) -> float:
     """What one allocation adds to the variance of the estimated bytes: `size^2 (1 - c)/c`.
 
     Allocations must be sampled independently. With a chance c per byte these add up to `bytes
-    (period - 1)` at most. (Nasarre and Falk.) Raises ValueError for a negative size, or a chance
-    that is not above 0 and at most 1.
+    (period - 1)` at most. (Nasarre and Falk.)
     """
     check_at_least("size_bytes", size_bytes, 0)
     return size_bytes**2 * (1 - _checked(chance)) / chance

@@ -20,7 +20,6 @@ and neither draws when sampling is enabled. Nothing is pinned, and no new object
 (OpenJDK, memAllocator.cpp, threadLocalAllocBuffer.cpp, threadHeapSampler.cpp.)
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
@@ -136,9 +135,9 @@ class TlabSampling(Sampler):
     def filled(self) -> None:
         """The thread has a new TLAB."""
 
-    @abstractmethod
     def notify(self, size_bytes: int, placed: Placed) -> int:
         """The thread has allocated an object. Sample it 0 or 1 times, and return that."""
+        raise NotImplementedError
 
     def _sampled(self, is_due: bool) -> int:
         if is_due:

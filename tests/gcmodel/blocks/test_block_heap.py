@@ -11,7 +11,7 @@ from gcmodel import ConfigurationError, DanglingReferenceError, DoubleFreeError
 from gcmodel.blocks.block_heap import GPERFTOOLS, JEMALLOC, TCMALLOC, Block, BlockHeap, BlockParts
 
 NEVER = 2**40
-"""A period so long that nothing is sampled here."""
+"""A period with which nothing is sampled here."""
 EACH = [JEMALLOC, TCMALLOC, GPERFTOOLS]
 
 
@@ -108,7 +108,7 @@ def test_an_illegal_period_or_no_thread_is_refused(heap: BlockHeap, period_bytes
 
 
 @pytest.mark.parametrize("parts", EACH)
-def test_what_another_thread_allocates_makes_no_difference(parts: BlockParts) -> None:
+def test_another_thread_s_allocations_make_no_difference(parts: BlockParts) -> None:
     alone, beside = make_heap(parts, 512), make_heap(parts, 512)
     taken: list[list[int]] = [[], []]
     for _ in range(200):

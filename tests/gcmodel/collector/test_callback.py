@@ -130,7 +130,7 @@ def test_the_second_minor_collection_calls_nothing_back(wide: Heap) -> None:
     assert [obj.kind for obj in wide.nursery.memory.values()] == [Kind.NODE]
 
 
-def test_the_second_minor_collection_is_no_step_of_the_major_one(wide: Heap) -> None:
+def test_the_second_minor_collection_is_not_a_step_of_the_major_one(wide: Heap) -> None:
     wide.collect_step()
     allocate_dead_nodes(wide, 8)
     wide.set_callback(FILLS_THE_NURSERY)

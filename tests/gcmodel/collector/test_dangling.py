@@ -89,7 +89,7 @@ def test_an_object_of_a_weak_reference(heap: Heap) -> None:
         heap.is_weakref_alive(1)
 
 
-def test_what_a_minor_collection_meets_in_a_dead_object(heap: Heap) -> None:
+def test_a_reference_in_a_dead_object_that_a_minor_collection_finds(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.allocate_node(2)
     gone = heap.roots.pop()
@@ -104,7 +104,7 @@ def test_what_a_minor_collection_meets_in_a_dead_object(heap: Heap) -> None:
     )
 
 
-def test_what_a_major_collection_meets(heap: Heap) -> None:
+def test_a_reference_that_marking_finds(heap: Heap) -> None:
     heap.allocate_node(1)
     moved_away = heap.roots[0]
     heap.collect_minor()

@@ -223,7 +223,7 @@ def test_every_access_to_an_object_that_is_gone_is_an_error(
         access(dangling)
 
 
-def test_the_error_says_whether_the_object_was_moved_or_freed(
+def test_the_error_names_whether_the_object_was_moved_or_freed(
     dangling: Heap, request: pytest.FixtureRequest
 ) -> None:
     what_happened = request.node.callspec.params["dangling"]

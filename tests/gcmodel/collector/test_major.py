@@ -76,7 +76,9 @@ def test_a_full_collection_in_the_middle_of_a_cycle_frees_what_that_cycle_missed
     assert heap.memory_used_bytes() == 0
 
 
-def test_what_dies_after_the_roots_were_scanned_is_freed_by_the_next_cycle(heap: Heap) -> None:
+def test_an_object_that_dies_after_the_roots_were_scanned_is_freed_by_the_next_cycle(
+    heap: Heap,
+) -> None:
     heap.allocate_node(1)
     heap.collect_step()
     heap.free(0)

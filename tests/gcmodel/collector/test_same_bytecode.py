@@ -58,7 +58,7 @@ def test_a_counter_beside_the_limit_costs_more_opcodes(measured: dict[str, Any])
     assert len(measured["counting"]["opcodes"]) > len(measured["enabled"]["opcodes"])
 
 
-def test_what_the_counter_costs_is_spent_in_the_nursery(measured: dict[str, Any]) -> None:
+def test_the_counter_s_opcodes_are_in_the_nursery(measured: dict[str, Any]) -> None:
     outside_nursery = {
         name: [opcode for opcode in each["opcodes"] if opcode[0] != "allocate"]
         for name, each in measured.items()

@@ -12,7 +12,7 @@ PERIOD = 100_000
 
 
 def worst(samples: int) -> float:
-    """The largest error of the CDF over 4,000 numbers of failures, wherever it is not almost 1."""
+    """The largest error of the CDF over 4,000 numbers of failures."""
     failures = np.unique(np.geomspace(1, 20 * samples * PERIOD, 4000).astype(np.int64)).tolist()
     exact = nbinom.cdf(failures, samples, 1 / PERIOD)
     close = [camp_paulson.cdf(each, samples, PERIOD) for each in failures]

@@ -21,7 +21,7 @@ def outcomes(make_sample: MakeSample, size_bytes: int, period: int) -> list[tupl
     ]
 
 
-def test_the_remaining_bytes_begin_with_the_one_that_was_hit(make_sample: MakeSample) -> None:
+def test_the_remaining_bytes_start_with_the_one_that_was_hit(make_sample: MakeSample) -> None:
     assert [remaining_bytes(make_sample(24, offset_bytes=hit)) for hit in (0, 23)] == [24, 1]
 
 

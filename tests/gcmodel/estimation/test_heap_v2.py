@@ -79,7 +79,7 @@ def test_a_period_below_one_byte_is_refused() -> None:
         write({}, 0, "")
 
 
-def test_a_name_has_the_same_address_whatever_else_there_is() -> None:
+def test_a_name_has_the_same_address_among_any_others() -> None:
     names = [f"function {number}" for number in range(1000)]
     alone = [made_up_addresses([name])[name] for name in names]
     assert made_up_addresses(reversed(names)) == dict(zip(names, alone, strict=True))

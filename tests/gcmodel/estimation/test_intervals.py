@@ -65,7 +65,7 @@ def test_more_confidence_needs_a_wider_interval() -> None:
     assert wide.low_bytes < narrow.low_bytes < narrow.high_bytes < wide.high_bytes
 
 
-def test_where_the_first_trial_may_well_succeed_the_bound_is_zero() -> None:
+def test_the_bound_is_zero_if_the_first_trial_may_well_succeed() -> None:
     assert failed_trials_below(0.4, 1, 2) == 0
 
 
@@ -137,7 +137,7 @@ def test_only_spans_of_one_period_can_be_pooled(periods: list[float]) -> None:
 
 
 def failed_until(samples: int, source: random.Random, period_bytes: int) -> int:
-    """How many trials fail in objects of 48 and 700 bytes until so many are sampled.
+    """How many trials fail in objects of 48 and 700 bytes until that many are sampled.
 
     That is all that is allocated but for the bytes behind the hits, where no trial is made.
     """

@@ -62,7 +62,7 @@ def test_an_allocation_profile_has_what_is_allocated_between_start_and_stop(
     assert found == ({("f",): Totals(100, 800)} if is_in else {})
 
 
-def test_a_lifetime_profile_says_where_a_life_began_and_ended(make_object: MakeObject) -> None:
+def test_a_lifetime_profile_has_where_a_life_started_and_ended(make_object: MakeObject) -> None:
     assert lifetime([make_object(120, 150)], START, STOP) == [
         Lifetime(("f",), ("g",), 30, Totals(100, 800))
     ]

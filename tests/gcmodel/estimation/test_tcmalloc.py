@@ -23,7 +23,7 @@ def test_the_byte_that_is_hit_weighs_a_period() -> None:
 
 
 @pytest.mark.parametrize(("counter", "period"), [(0, PERIOD), (5, PERIOD), (-1, 0)])
-def test_what_is_not_a_sample_has_no_weight(counter: int, period: int) -> None:
+def test_an_allocation_that_is_not_sampled_has_no_weight(counter: int, period: int) -> None:
     with pytest.raises(ValueError, match=r"(bytes_until_sample|period_bytes) is"):
         weight_bytes(counter, period)
 

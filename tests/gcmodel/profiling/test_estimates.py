@@ -111,7 +111,7 @@ def types_held(profile: Profile, truth: dict[str, int]) -> list[bool]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("period_bytes", [64, 256, 1024, 4096, 16_384])
-def test_what_gcbench_allocates_lies_within_the_bounds(tmp_path: Path, period_bytes: int) -> None:
+def test_the_bytes_of_gcbench_lie_within_the_bounds(tmp_path: Path, period_bytes: int) -> None:
     """One seed leaves nothing to chance; the next test has many."""
     program = partial(gcbench.run, size=GCBENCH_SIZE)
     path, configuration = tmp_path / "recording", at_random(1)

@@ -55,7 +55,7 @@ def contexts_of(heap: Heap) -> list[Context]:
 
 
 def allocate(heap: Heap, thread: int = 0, count: int = 1) -> str:
-    """The events of `count` nodes that nobody keeps."""
+    """The events of `count` nodes that are dropped at once."""
     heap.nursery.thread = thread
     for number in range(count):
         heap.allocate_node(number)
@@ -97,7 +97,7 @@ def test_a_full_nursery_is_collected_and_every_thread_loses_its_context(heap: He
     assert contexts_of(heap) == [Context(32, 128, 128), Context()]
 
 
-def test_what_threads_keep_survives_the_collection(heap: Heap) -> None:
+def test_the_objects_of_all_threads_survive_the_collection(heap: Heap) -> None:
     for number in range(40):
         heap.nursery.thread = number % 2
         heap.allocate_node(number)
@@ -213,7 +213,7 @@ def test_an_object_outside_is_judged_by_a_distance_of_its_own() -> None:
     assert contexts_of(heap)[0].combined_limit == 32 + drawn[0]
 
 
-def test_what_another_thread_allocates_makes_no_difference(heap: Heap) -> None:
+def test_another_thread_s_allocations_make_no_difference(heap: Heap) -> None:
     alone = make_heap()
     taken = []
     for each, threads in ((alone, (0,)), (heap, (1, 0))):

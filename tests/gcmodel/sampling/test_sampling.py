@@ -335,7 +335,7 @@ def test_each_kind_is_reported_under_its_number_and_the_newest_first(heap: Heap)
     assert kinds == [Kind.STRING, Kind.NODE, Kind.WEAKREF, Kind.ARRAY]
 
 
-def test_a_report_says_the_memory_used_with_dead_objects_outside_still_in_it(heap: Heap) -> None:
+def test_a_report_has_the_memory_used_with_dead_objects_outside_still_in_it(heap: Heap) -> None:
     heap.allocate_string(100 - 25)
     heap.free(0)
     sample_the_next_node(heap)
@@ -346,7 +346,7 @@ def test_a_report_says_the_memory_used_with_dead_objects_outside_still_in_it(hea
 
 
 @pytest.mark.parametrize(("paged_arenas", "arena_bytes"), [(True, 512), (False, 0)])
-def test_a_report_says_the_bytes_of_all_arenas(paged_arenas: bool, arena_bytes: int) -> None:
+def test_a_report_has_the_bytes_of_all_arenas(paged_arenas: bool, arena_bytes: int) -> None:
     heap = Heap(Configuration(paged_arenas=paged_arenas))
     sample_the_next_node(heap)
     heap.allocate_node(1)
@@ -355,7 +355,7 @@ def test_a_report_says_the_bytes_of_all_arenas(paged_arenas: bool, arena_bytes: 
 
 
 @pytest.mark.parametrize("major_state", [0, 1, 2, 3])
-def test_a_report_says_the_state_of_the_major_collection(heap: Heap, major_state: int) -> None:
+def test_a_report_has_the_state_of_the_major_collection(heap: Heap, major_state: int) -> None:
     for _ in range(major_state):
         heap.collect_step()
     sample_the_next_node(heap)

@@ -43,7 +43,7 @@ def test_the_object_that_a_scope_keeps_is_the_one_root_above_those_from_before(
     assert (slot, numbers(heap)) == (1, [1, number])
 
 
-def test_what_an_inner_scope_keeps_belongs_to_the_outer_one(heap: Heap) -> None:
+def test_the_object_that_an_inner_scope_keeps_belongs_to_the_outer_one(heap: Heap) -> None:
     with Scope(heap):
         with Scope(heap) as inner:
             heap.allocate_node(1)
