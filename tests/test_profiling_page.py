@@ -1,4 +1,4 @@
-"""The page on profiles: its script is run by its command, and prints what it says."""
+"""The page on profiles: its command prints the page's output for the page's script."""
 
 import os
 import re
@@ -22,11 +22,11 @@ def block(language: str, containing: str) -> str:
 
 
 @pytest.mark.slow
-def test_its_script_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_command_prints_the_page_s_output(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(block("python", "def main(heap)"))
-    _, *words = shlex.split(block("sh", "server.py"))
+    _, *arguments = shlex.split(block("sh", "server.py"))
     ran = subprocess.run(
-        [sys.executable, "-m", "fuzz", *words],
+        [sys.executable, "-m", "fuzz", *arguments],
         cwd=tmp_path,
         check=True,
         capture_output=True,
@@ -37,5 +37,5 @@ def test_its_script_prints_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*WORKLOADS, *FORMATS])
-def test_it_names_every_workload_and_every_format(name: str) -> None:
+def test_the_page_names_every_workload_and_every_format(name: str) -> None:
     assert f"`{name}`" in PAGE
