@@ -1,8 +1,8 @@
-"""gcmodel: what a correct sampling garbage collector does, as executable specification.
+"""gcmodel: an executable specification of a correct sampling garbage collector.
 
-A generational, moving, incremental collector after PyPy's incminimark, with the allocation
-sampling of Jung and Bolz-Tereick folded into the nursery's limit check. It is written to be read;
-`heap` composes it and is the mutator's view. It knows nothing of the harness that tests with it.
+The collector is generational, moving and incremental, after PyPy's incminimark. It samples
+allocations in the nursery's limit check, as Jung and Bolz-Tereick describe. `Heap` is the mutator's
+view. Nothing here imports the test harness.
 """
 
 from gcmodel.collector.heap import Heap, Parts
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 CONTEXTS = Parts(nursery=ContextNursery, allocation=ContextAllocation, sampling=ContextSampling)
-"""The parts of a heap whose threads allocate in contexts, by the design document of .NET's."""
+"""Allocation contexts, as in the design document of .NET's sampler."""
 SHIPPED_CONTEXTS = Parts(
     nursery=ContextNursery, allocation=ShippedAllocation, sampling=ShippedSampling
 )
-"""The same as .NET 10 ships it."""
+"""Allocation contexts, as in .NET 10."""
 TLABS = Parts(nursery=TlabNursery, allocation=TlabAllocation, sampling=CountingAllocated)
-"""Of one whose threads have TLABs, as in HotSpot 25."""
+"""Thread-local allocation buffers, as in HotSpot 25."""
 TLABS_CHARGED_AHEAD = Parts(nursery=TlabNursery, allocation=TlabAllocation, sampling=ChargingAhead)
-"""And as in HotSpot 11 to 24."""
+"""Thread-local allocation buffers, as in HotSpot 11 to 24."""

@@ -1,12 +1,11 @@
-"""An allocator without a collector: blocks that the mutator asks for, resizes and frees itself.
+"""An allocator without a collector: the mutator allocates, resizes and frees blocks itself.
 
-Several threads take turns, each with a sampler of its own and a cache of small blocks. Invariants:
-no two living blocks share an address; whatever is asked for counts once, with the sampler of the
-thread that asks; a block that was freed can be neither freed nor resized again, which is a named
-error, whoever has its address by then.
+Threads take turns. Each has a sampler and a cache of small blocks. Invariants: no two living blocks
+overlap; requested bytes count once, with the sampler of the requesting thread; freeing or resizing
+a freed block is a named error, even if its address is in use again.
 
-Which system it is, by its size classes, sampler and profile, is said by its `BlockParts`. A sampled
-block is none of the cache's, and has the room of its class all the same.
+`BlockParts` defines which system it is: its size classes, sampler and profile. A sampled block does
+not come from the cache, but has the room of its class.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from gcmodel.memory.errors import ConfigurationError, DanglingReferenceError, Do
 
 @attrs.define(eq=False)
 class Block:
-    """A block. `class_bytes` is what the thread's cache knows it by, None for one of its own."""
+    """A block. `class_bytes` is its class in the thread's cache, None if it is not from there."""
 
     address: int
     usable_bytes: int
@@ -46,10 +45,9 @@ class Block:
 
 
 class ThreadCache:
-    """A thread's free blocks of each size class, those given back last in use first.
+    """A thread's free blocks of each size class, last in, first out.
 
-    An address is handed out again only after it was given back. Nothing is counted here: the
-    sampler counts a block once, whether the cache had one or had to be filled.
+    It counts nothing: the sampler counts a block once, whether the cache had one or had to fetch.
     """
 
     FILL_COUNT = 4
@@ -58,7 +56,7 @@ class ThreadCache:
     def __init__(
         self, new_address: Callable[[int], int], spans: dict[int, tuple[int, ...]]
     ) -> None:
-        """`spans`, which all threads' caches share, has the addresses fetched with each."""
+        """All threads share `spans`: for each address, the addresses fetched with it."""
         self._new_address = new_address
         self._spans = spans
         self._free: defaultdict[int, list[int]] = defaultdict(list)
@@ -69,11 +67,11 @@ class ThreadCache:
         return self._free[class_bytes].pop()
 
     def has(self, class_bytes: int) -> bool:
-        """Whether a block of that class can be taken without the slow path."""
+        """Whether a block of that class is available without the slow path."""
         return bool(self._free[class_bytes])
 
     def _fill(self, class_bytes: int) -> None:
-        """The slow path: fetch free blocks of that class."""
+        """Fetch free blocks of that class, on the slow path."""
         fetched = tuple(self._new_address(class_bytes) for _ in range(self.FILL_COUNT))
         self._spans.update(dict.fromkeys(fetched, fetched))
         self._free[class_bytes].extend(reversed(fetched))
@@ -83,9 +81,9 @@ class ThreadCache:
 
 
 class BlockHeap:
-    """An allocator. `thread` is the mutator's thread that does whatever is asked next.
+    """An allocator. `thread` is the thread that makes the next call.
 
-    `hits` are the samples taken so far; the listener clears the list.
+    `hits` has the samples taken since the listener last cleared it.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class BlockHeap:
     ) -> None:
         """Sample one byte in `period_bytes` (1 or more; a power of two for jemalloc).
 
-        There are as many threads as seeds. Raises ConfigurationError for what is out of range.
+        Each thread has one seed. Raises ConfigurationError for an argument out of range.
         """
         _check_period(period_bytes)
         if not sampler_seeds:
@@ -110,17 +108,17 @@ class BlockHeap:
         self._next_address = 0
 
     def malloc(self, requested_bytes: int) -> Block:
-        """A block with room for `requested_bytes`, 0 or more."""
+        """Allocate a block with room for `requested_bytes`, 0 or more."""
         counted_bytes = self._sizes.counted_bytes(requested_bytes)
         hit = self._samplers[self.thread].count(counted_bytes)
         return self._place(requested_bytes, counted_bytes, hit)
 
     def calloc(self, count: int, size_bytes: int) -> Block:
-        """A block of zeros with room for `count` times `size_bytes`."""
+        """Allocate a block of zeros with room for `count` times `size_bytes`."""
         return self.malloc(count * size_bytes)
 
     def realloc(self, block: Block, requested_bytes: int) -> Block:
-        """The block with room for `requested_bytes`, 1 or more; `block` itself, or one instead.
+        """Resize a block to `requested_bytes`, 1 or more; return it, or a new one.
 
         Raises DanglingReferenceError if it was freed.
         """
@@ -136,7 +134,7 @@ class BlockHeap:
         return resized
 
     def free(self, block: Block) -> None:
-        """Take the block back. Raises DoubleFreeError if it was freed before."""
+        """Free a block. Raises DoubleFreeError if it was freed before."""
         if block.is_freed:
             raise DoubleFreeError("a block is freed that was freed before")
         block.is_freed = True
@@ -147,16 +145,16 @@ class BlockHeap:
             self._caches[self.thread].give(block.class_bytes, block.address)
 
     def proxy_of(self, block: Block) -> Block | None:
-        """Another block of the class, which counts nothing; None if the block is not small."""
+        """Another block of the class, which counts nothing, or None if the block is not small."""
         return self._take(block.usable_bytes) if self._is_small(block.usable_bytes) else None
 
     def span_of(self, block: Block) -> tuple[int, int]:
-        """Of a block of the cache: how many lie where it does, and how many of them are in use."""
+        """How many blocks the span of a cached block has, and how many of them are in use."""
         span = self._spans[block.address]
         return len(span), len(self._in_use.intersection(span))
 
     def set_period(self, period_bytes: int) -> None:
-        """Distances are drawn for `period_bytes` from here on; those that are under way stay.
+        """Draw the next distances for `period_bytes`. The current ones stay.
 
         Raises ConfigurationError unless it is 1 or more.
         """
@@ -167,17 +165,17 @@ class BlockHeap:
             self._profile.drop()
 
     def pause_sampling(self) -> None:
-        """Samplers count and draw as ever, but nothing is sampled. (jemalloc's prof.active.)"""
+        """Sample nothing, but continue to count and draw. (jemalloc's prof.active.)"""
         for sampler in self._samplers:
             sampler.is_paused = True
 
     def resume_sampling(self) -> None:
-        """Blocks are sampled again. Harmless if sampling was not paused."""
+        """Sample blocks again."""
         for sampler in self._samplers:
             sampler.is_paused = False
 
     def profile(self) -> tuple[int, int]:
-        """The objects and the bytes that the samples of what is alive stand for."""
+        """The objects and the bytes that the samples of living blocks stand for."""
         return self._profile.read()
 
     def _place(self, requested_bytes: int, counted_bytes: int, hit: BlockSample | None) -> Block:
@@ -192,7 +190,6 @@ class BlockHeap:
         return self._take(usable_bytes)
 
     def _take(self, class_bytes: int) -> Block:
-        """A block of that class, of the thread's cache."""
         address = self._caches[self.thread].take(class_bytes)
         self._in_use.add(address)
         return Block(address, class_bytes, class_bytes, None)
@@ -201,7 +198,7 @@ class BlockHeap:
         return usable_bytes <= self._sizes.SMALL_BYTES_MAX
 
     def _new_address(self, size_bytes: int) -> int:
-        """Where `size_bytes` are free that never were in use."""
+        """The address of `size_bytes` that were never in use."""
         address = self._next_address
         self._next_address += size_bytes
         return address
@@ -220,7 +217,7 @@ class BlockParts:
     sampler: type[BlockSampler]
     profile: type[LivingSamples]
     setting_period_drops: bool = False
-    """Whether the samples taken are forgotten when the period is set (jemalloc's prof.reset)."""
+    """Setting the period drops all samples (jemalloc's prof.reset)."""
     heap: type[BlockHeap] = BlockHeap
 
 

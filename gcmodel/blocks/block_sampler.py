@@ -1,10 +1,8 @@
 """When an allocator samples a block: one counter a thread, and a distance to the next sample.
 
-Invariant: each thread counts for itself, and whatever it counts is counted once. After a sample the
-bytes beyond it are dropped, and a fresh distance begins behind the block.
+Invariant: each thread counts its own bytes, and counts them once. After a sample the bytes beyond
+it are dropped, and a new distance starts behind the block.
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
@@ -16,10 +14,10 @@ from gcmodel.sampling.distances import Distances, Gperftools, Jemalloc, Tcmalloc
 
 @attrs.frozen
 class BlockSample:
-    """A block is sampled.
+    """A sample of a block.
 
-    `weight_bytes` is how many allocated bytes the sample stands for, where the sampler says so.
-    `period_bytes` is the mean distance of now, or with a weight the one that it was made with.
+    `weight_bytes` is how many allocated bytes it stands for, if the sampler computes that. Then
+    `period_bytes` is the mean distance when its distance was drawn, and otherwise the current one.
     """
 
     period_bytes: int
@@ -27,7 +25,7 @@ class BlockSample:
 
 
 class BlockSampler(ABC):
-    """One thread's. While `is_paused` it counts and draws, and samples nothing."""
+    """One thread's sampler. While `is_paused` it counts and draws, and samples nothing."""
 
     def __init__(self, seed: int, period_bytes: int) -> None:
         self.period_bytes = period_bytes
@@ -36,18 +34,18 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def count(self, counted_bytes: int) -> BlockSample | None:
-        """A block counts so many bytes; how it is sampled, or None if it is not."""
+        """Count a block, and return its sample if it is sampled."""
 
     def count_resized(self, counted_bytes: int) -> BlockSample | None:
-        """The same for a block that is resized: it counts like a new one."""
+        """Count a block that is resized, by default like a new one."""
         return self.count(counted_bytes)
 
 
 class JemallocSampler(BlockSampler):
-    """Sampled when as many bytes as the wait were allocated since the last event.
+    """Samples when the bytes allocated since the last event reach the wait.
 
-    The bytes are those of `thread.allocated`, which other events share. (jemalloc 5.3.0,
-    thread_event.h and prof.h.)
+    Other events share `thread.allocated`, the count of bytes. (jemalloc 5.3.0, thread_event.h and
+    prof.h.)
     """
 
     def __init__(self, seed: int, period_bytes: int) -> None:
@@ -58,7 +56,7 @@ class JemallocSampler(BlockSampler):
         self.wait_bytes = self.draw()
 
     def draw(self) -> int:
-        """A fresh wait, for the period of now."""
+        """Draw a wait for the current period."""
         return self._distances.draw(self.period_bytes)
 
     def count(self, counted_bytes: int) -> BlockSample | None:
@@ -68,18 +66,18 @@ class JemallocSampler(BlockSampler):
         return self.fire()
 
     def fire(self) -> BlockSample | None:
-        """The wait is over."""
+        """End the wait, and start the next one."""
         self.last_event_bytes = self.allocated_bytes
         self.wait_bytes = self.draw()
         return None if self.is_paused else BlockSample(self.period_bytes)
 
 
 class GperftoolsSampler(BlockSampler):
-    """Sampled when a block counts more than the bytes that are left until the next sample.
+    """Samples a block that counts more than the bytes left until the next sample.
 
-    As it was meant: from the first block on, whatever its thread. As it was built, a thread's
-    generator begins anew at its first sample, and the main thread's first distance is 16 MiB.
-    Nothing is said of what a sample stands for. (gperftools 2.10, sampler.h.)
+    This is the intended rule. In the implementation, a thread's generator is seeded again at its
+    first sample, and the main thread's first distance is 16 MiB. Samples have no weight.
+    (gperftools 2.10, sampler.h.)
     """
 
     DISTANCES: type[Gperftools] = Gperftools
@@ -92,7 +90,7 @@ class GperftoolsSampler(BlockSampler):
         self.pick()
 
     def pick(self) -> None:
-        """A fresh distance begins."""
+        """Start a new distance."""
         self.picked_period_bytes = self.period_bytes
         self.left_bytes = self.distances.draw(self.period_bytes)
 
@@ -105,14 +103,14 @@ class GperftoolsSampler(BlockSampler):
         return hit
 
     def hit(self) -> BlockSample:
-        """A sample is due, `-left_bytes` bytes before the end of what was counted."""
+        """The sample that is due, `-left_bytes` bytes before the end of the counted bytes."""
         return BlockSample(self.period_bytes)
 
 
 class TcmallocSampler(GperftoolsSampler):
-    """A sample stands for the period, and what of its block lies beyond the byte that was drawn.
+    """Samples stand for the period and the bytes of the block beyond the drawn byte.
 
-    The period is the one with which the distance was drawn. (google/tcmalloc,
+    The period is the one for which the distance was drawn. (google/tcmalloc,
     Sampler::RecordAllocationSlow.)
     """
 

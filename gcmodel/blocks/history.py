@@ -1,16 +1,12 @@
-"""What became of an allocator's sampled blocks: what TCMalloc's profiles are made of.
+"""The history of an allocator's sampled blocks, from which TCMalloc's profiles are made.
 
-A history stands between a mutator and its allocator, and notes of each sampled block where and when
-it was allocated and freed. Invariant: it takes no part in what is sampled; the allocator counts and
-draws as it would without.
+It wraps an allocator, and records where and when each sampled block was allocated and freed.
+Invariant: it does not change what is sampled.
 
-For each sampled block that is small the allocator is asked for a proxy, a second block of the class
-that counts nothing and lies among the others, since the sampled one has pages of its own. How many
-blocks of the proxy's span are alive says how fragmented that place is. (TCMalloc, How sampling in
-TCMalloc works.)
+A sampled small block has pages of its own. So a history also allocates a proxy for it, another
+block of its class that counts nothing and lies among the others. The share of living blocks in the
+proxy's span shows the fragmentation there. (TCMalloc, How sampling in TCMalloc works.)
 """
-
-from __future__ import annotations
 
 import attrs
 
@@ -25,23 +21,22 @@ from gcmodel.estimation.unbiased import Totals
 class BlockHistory:
     """The sampled blocks of an allocator whose samples have weights.
 
-    Times are nanoseconds of any clock, and the caller's.
+    The caller passes the times, in nanoseconds of any clock.
     """
 
     def __init__(self, heap: BlockHeap) -> None:
         self._heap = heap
         self._objects: list[SampledObject] = []
-        # Of a living block that is sampled: its place among the objects, and its proxy if it has
-        # one.
+        # For each living sampled block its index among the objects, and its proxy if it has one.
         self._alive: dict[Block, tuple[int, Block | None]] = {}
 
     @property
     def objects(self) -> tuple[SampledObject, ...]:
-        """All that was sampled, in the order in which it was allocated."""
+        """All sampled objects, in the order of their allocation."""
         return tuple(self._objects)
 
     def malloc(self, requested_bytes: int, kind: str, site: Site, at_ns: int) -> Block:
-        """A block with room for `requested_bytes`, 0 or more, for an object of that kind."""
+        """Allocate a block with room for `requested_bytes`, 0 or more."""
         block = self._heap.malloc(requested_bytes)
         if block.sample is not None:
             sample = _sample_of(block.sample, kind, site)
@@ -50,7 +45,7 @@ class BlockHistory:
         return block
 
     def free(self, block: Block, site: Site, at_ns: int) -> None:
-        """Take the block back, and its proxy. Raises DoubleFreeError."""
+        """Free the block and its proxy. Raises DoubleFreeError."""
         self._heap.free(block)
         if block in self._alive:
             number, proxy = self._alive.pop(block)
@@ -61,18 +56,18 @@ class BlockHistory:
                 self._heap.free(proxy)
 
     def fragmentation(self) -> dict[Site, Totals]:
-        """The free blocks that each site's living ones keep from being given back, as of now."""
+        """The free blocks that each site's living blocks currently keep in their spans."""
         return profiles.fragmentation(
-            (self._objects[number].sample, self._span_of(proxy))
+            (
+                self._objects[number].sample,
+                None if proxy is None else ProxySpan(*self._heap.span_of(proxy)),
+            )
             for number, proxy in self._alive.values()
         )
 
-    def _span_of(self, proxy: Block | None) -> ProxySpan | None:
-        return None if proxy is None else ProxySpan(*self._heap.span_of(proxy))
-
 
 def _sample_of(sampled: SampledBlock, kind: str, site: Site) -> Sample:
-    """Which byte was drawn follows from the weight: the period, and the bytes after that one."""
+    """Compute the drawn byte: the weight is the period plus the bytes behind that byte."""
     period_bytes, weight_bytes = sampled.hit.period_bytes, sampled.hit.weight_bytes
     assert weight_bytes is not None
     return Sample(

@@ -1,11 +1,9 @@
-"""What the samples of living blocks stand for: how many objects, and how many bytes.
+"""Estimates of living blocks from their samples: how many objects, and how many bytes.
 
-Invariant: each sample is unbiased by itself, and only then added: what was summed over blocks of
-several sizes cannot be unbiased any more. (jemalloc, PROFILING_INTERNALS.md, "Aggregation must be
-done after unbiasing samples".)
+Invariant: each sample is unbiased by itself and then added, because a sum over blocks of several
+sizes cannot be unbiased. (jemalloc, PROFILING_INTERNALS.md, "Aggregation must be done after
+unbiasing samples".)
 """
-
-from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
@@ -18,7 +16,7 @@ from gcmodel.estimation import jemalloc, tcmalloc
 
 @attrs.frozen(eq=False)
 class SampledBlock:
-    """A block when it was sampled. `usable_bytes` is what it has room for when it is not."""
+    """A block when it was sampled. `usable_bytes` is its room if it were not sampled."""
 
     hit: BlockSample
     requested_bytes: int
@@ -27,12 +25,12 @@ class SampledBlock:
 
 
 def chance(counted_bytes: int, period_bytes: int) -> float:
-    """The probability that a block is sampled, if the bytes sampled are a Poisson process."""
+    """The probability that a block is sampled, if the sampled bytes are a Poisson process."""
     return -math.expm1(-counted_bytes / period_bytes)
 
 
 class LivingSamples(ABC):
-    """The samples of the blocks that are alive, the oldest first."""
+    """The samples of the living blocks, the oldest first."""
 
     def __init__(self) -> None:
         self._alive: dict[SampledBlock, None] = {}
@@ -41,7 +39,7 @@ class LivingSamples(ABC):
         self._alive[sample] = None
 
     def remove(self, sample: SampledBlock) -> None:
-        """A block that was sampled is freed. Harmless if its sample was dropped."""
+        """Remove the sample of a freed block, unless it was dropped."""
         self._alive.pop(sample, None)
 
     def drop(self) -> None:
@@ -58,7 +56,7 @@ class LivingSamples(ABC):
 
 
 class JemallocLivingSamples(LivingSamples):
-    """Objects are counted in eighths. (jemalloc 5.3.0, prof_unbias_map_init.)"""
+    """Counts objects in eighths. (jemalloc 5.3.0, prof_unbias_map_init.)"""
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         figures = sample.counted_bytes, sample.hit.period_bytes
@@ -67,7 +65,7 @@ class JemallocLivingSamples(LivingSamples):
 
 
 class GperftoolsLivingSamples(LivingSamples):
-    """What counts is what is unbiased. (As it was meant; pprof has the requested bytes instead.)"""
+    """Unbiases the counted bytes, as intended. (pprof unbiases the requested bytes.)"""
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         probability = chance(sample.counted_bytes, sample.hit.period_bytes)

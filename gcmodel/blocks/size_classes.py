@@ -1,10 +1,7 @@
-"""What a block occupies, and what of it counts, in each allocator.
+"""The bytes that a block occupies, and the bytes that the sampler counts, in each allocator.
 
-Invariant: a block has room for at least what was asked for, and one for 0 bytes has room too.
-Nothing here remembers anything.
+Invariant: a block has room for the requested bytes, and a block of 0 bytes has room too.
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
@@ -15,30 +12,29 @@ def rounded_up(size_bytes: int, multiple_bytes: int) -> int:
 
 
 class Sizes(ABC):
-    """An allocator's size classes, and what they mean for its sampler."""
+    """An allocator's size classes, and how its sampler counts them."""
 
     SMALL_BYTES_MAX: int
     """The largest class that a thread's cache holds."""
 
     @abstractmethod
     def usable_bytes(self, requested_bytes: int) -> int:
-        """What a block has room for, whether it is sampled or not."""
+        """The room of a block, sampled or not."""
 
     def counted_bytes(self, requested_bytes: int) -> int:
-        """What the sampler counts for it: as it is here, all of its class."""
+        """The bytes that the sampler counts. By default, the whole class."""
         return self.usable_bytes(requested_bytes)
 
     def resizing_bytes(self, usable_bytes: int, requested_bytes: int) -> int | None:
-        """What is asked for when a block with room for `usable_bytes` is resized.
+        """The bytes to request when a block is resized, or None to keep it without counting it.
 
-        None if it stays as it is, and nothing counts. As it is here, every resized block counts
-        like a new one, also one that stays in its place.
+        By default every resized block counts like a new one, even if it stays in place.
         """
         return requested_bytes
 
 
 class JemallocSizes(Sizes):
-    """Four classes for each doubling, and the usable size counts. (jemalloc 5.3.0, sz.h.)"""
+    """Four classes for each doubling; the usable size counts. (jemalloc 5.3.0, sz.h.)"""
 
     SMALL_BYTES_MAX = 14336
     TINY_BYTES = 8
@@ -57,8 +53,8 @@ class GperftoolsSizes(Sizes):
     """Eight classes for each doubling, whole pages above them. (gperftools 2.10, SizeMap.)
 
     The classes are those of AlignmentForSize: 8, multiples of 16 up to 128, then of an eighth of
-    the power of two below, or of a page if that is less, up to 256 KiB. Where two of these waste
-    equally little of their pages, gperftools merges them, which is not done here.
+    the power of two below, or of a page if that is less, up to 256 KiB. gperftools also merges two
+    classes if both waste equally little of their pages, which is not modelled.
     """
 
     SMALL_BYTES_MAX = 256 * 1024
@@ -76,15 +72,15 @@ class GperftoolsSizes(Sizes):
         return rounded_up(requested_bytes, step_bytes)
 
     def counted_bytes(self, requested_bytes: int) -> int:
-        """The class; a block that is larger than all classes counts as it was asked for."""
+        """The class, or the requested bytes of a block larger than all classes."""
         if requested_bytes > self.SMALL_BYTES_MAX:
             return requested_bytes
         return self.usable_bytes(requested_bytes)
 
     def resizing_bytes(self, usable_bytes: int, requested_bytes: int) -> int | None:
-        """A block stays if it would not grow, nor lose more than half. (do_realloc_with_callback.)
+        """Keep a block that does not grow or lose more than half. (do_realloc_with_callback.)
 
-        One that grows grows by a quarter at least, so that growing step by step is not slow.
+        A block that grows, grows by a quarter at least, so that growing step by step is not slow.
         """
         if usable_bytes // 2 <= requested_bytes <= usable_bytes:
             return None
@@ -94,10 +90,10 @@ class GperftoolsSizes(Sizes):
 
 
 class TcmallocSizes(GperftoolsSizes):
-    """What was asked for counts, and one byte more. (google/tcmalloc, docs/sampling.md.)
+    """The requested bytes count, and one more. (google/tcmalloc, docs/sampling.md.)
 
-    So a block of 0 bytes may be sampled too. Its own classes are generated, and change from version
-    to version; what samples stand for holds for any, and those of gperftools stand in for them.
+    So a block of 0 bytes may be sampled too. TCMalloc generates its classes, and they change from
+    version to version. Those of gperftools replace them here, since any classes would do.
     """
 
     def counted_bytes(self, requested_bytes: int) -> int:

@@ -1,12 +1,10 @@
-"""Where small old objects live: size-class pages in arenas, or a plain list.
+"""The space of small old objects: size-class pages in arenas, or a plain list.
 
-Both are swept in steps: `prepare_sweep` sets aside all that exists, `sweep` frees what the major
-collection did not visit, some pages at a time. What is allocated meanwhile goes to pages that are
-not being swept, so a sweep never meets an object younger than its marking.
-Rules and order are those of PyPy's minimarkpage.py (and of minimarktest.py for the plain list).
+Both are swept in steps: `prepare_sweep` sets all objects aside, and `sweep` frees those that the
+major collection did not visit, some pages at a time. Objects allocated meanwhile go to other pages,
+so a sweep never meets an object younger than its marking. Rules and order are those of PyPy's
+minimarkpage.py, and of minimarktest.py for the plain list.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
@@ -18,7 +16,7 @@ from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.objects import VISITED, Object
 
 PAGE_HEADER_BYTES = 32
-# The arena's start is not on a page boundary, so one page of it is lost.
+# An arena does not start on a page boundary, so one page of it is lost.
 PAGES_LOST_PER_ARENA = 1
 PAGES_PER_ARENA = ARENA_BYTES // PAGE_BYTES
 USABLE_PAGES = PAGES_PER_ARENA - PAGES_LOST_PER_ARENA
@@ -27,12 +25,12 @@ BLOCKS_PER_PAGE = {
     for block_bytes in range(WORD_BYTES, SMALL_OBJECT_BYTES + 1, WORD_BYTES)
 }
 PAGES_PER_LISTED_OBJECT = 0.1
-"""What sweeping one object of the plain list costs of a step's limit, in binary fractions as in
-minimarktest.py: ten of them do not quite make a page, so that a step of one page sweeps eleven."""
+"""The cost of sweeping one object of the plain list. As in minimarktest.py it is not exact in
+binary: ten of them are slightly less than one page, so a step of one page sweeps eleven."""
 
 
 def survives_sweep(obj: Object, collection: str) -> bool:
-    """Free `obj` if the major collection did not visit it; otherwise make it white again."""
+    """Free `obj` if the major collection did not visit it; if it did, make it white again."""
     if obj.flags & VISITED:
         obj.flags &= ~VISITED
         return True
@@ -43,8 +41,8 @@ def survives_sweep(obj: Object, collection: str) -> bool:
 class ListedObjects:
     """The plain list, swept from its end.
 
-    `used_bytes` are those of all objects in it, recounted during the sweep (in pages, of dead ones
-    too that are not swept yet). `arena_bytes` are those of all arenas, of which it has none.
+    A sweep counts `used_bytes` again from 0, while that of pages includes dead objects that are not
+    swept yet. There are no arenas, so `arena_bytes` is always 0.
     """
 
     def __init__(self) -> None:
@@ -55,26 +53,26 @@ class ListedObjects:
         self._sweeping = ""
 
     def add(self, obj: Object) -> None:
-        """Give `obj`, of at most SMALL_OBJECT_BYTES, a place."""
+        """Add an object of at most SMALL_OBJECT_BYTES."""
         self._objects.append(obj)
         self.used_bytes += obj.size_bytes
 
     def objects(self) -> Iterable[Object]:
-        """All objects in it that no sweep has yet to judge."""
+        """All objects that no sweep in progress has set aside."""
         return self._objects
 
     def unswept(self) -> Iterable[Object]:
-        """All objects in it that the sweep in progress has yet to judge."""
+        """All objects that the sweep in progress has not reached."""
         return self._to_sweep
 
     def prepare_sweep(self, collection: str) -> None:
-        """All objects now in it are to be swept, by the major collection of that name."""
+        """Let the major collection of that name sweep all objects."""
         self._sweeping = collection
         self._to_sweep, self._objects = self._objects, []
         self.used_bytes = 0
 
     def sweep(self, pages: int) -> bool:
-        """Sweep about as many pages; True when no more is to be swept."""
+        """Sweep about that many pages; return whether nothing is left to sweep."""
         left = float(pages)
         while self._to_sweep:
             obj = self._to_sweep.pop()
@@ -88,7 +86,7 @@ class ListedObjects:
 
 @attrs.define(eq=False)
 class Arena:
-    """A run of pages. Pages that were handed out and came back are counted in `free_pages`."""
+    """A run of pages. `free_pages` counts pages that were used and are free again."""
 
     untouched_pages: int = USABLE_PAGES
     free_pages: int = 0
@@ -110,8 +108,8 @@ def _page_lists() -> dict[int, list[Page]]:
 class PagedArenas:
     """Pages of one block size each. A page is full, partial or free; free pages change size.
 
-    For each block size: `_partial` and `_full` pages, the one used next at the end of the list.
-    `_unswept` are the pages that the sweep in progress has not reached, the next one last.
+    `_partial` and `_full` have the pages of each block size, the one to be used next last.
+    `_unswept` has the pages that the sweep in progress has not reached, the next one last.
     """
 
     def __init__(self) -> None:
@@ -122,7 +120,7 @@ class PagedArenas:
         self._unswept: list[Page] = []
         self._sweeping = ""
         self._current: Arena | None = None
-        # _resting[n] holds the arenas with n free pages, as far as the last rehash knew.
+        # _resting[n] has the arenas that had n free pages at the last rehash.
         self._resting: list[list[Arena]] = [[] for _ in range(PAGES_PER_ARENA)]
         self._has_pages_back = False
 
@@ -149,7 +147,7 @@ class PagedArenas:
         return Page(arena, block_bytes)
 
     def _next_arena(self) -> Arena:
-        """The arena with the fewest free pages, so that the others may become empty."""
+        """Take the arena with the fewest free pages, so that the others may become empty."""
         for rehash in (False, True):
             if rehash:
                 self._rehash()
@@ -160,10 +158,10 @@ class PagedArenas:
         return Arena()
 
     def _rehash(self) -> None:
-        """Sort the resting arenas by their free pages anew, and give back the empty ones.
+        """Sort the resting arenas by their free pages again, and give back the empty ones.
 
-        Each list is turned round thereby. If no page came back since the last time, that is all: a
-        heap that only grows asks for that at each new arena.
+        This reverses each list. If no page became free since the last time, nothing else changes.
+        That case must be fast, since a growing heap rehashes for each new arena.
         """
         if not self._has_pages_back:
             for arenas in self._resting:
@@ -187,7 +185,7 @@ class PagedArenas:
 
     def prepare_sweep(self, collection: str) -> None:
         self._sweeping = collection
-        # The largest are swept first, and those on full pages before those on partial ones.
+        # Large blocks are swept first, and full pages before partial ones.
         by_size = zip(self._partial.values(), self._full.values(), strict=True)
         self._unswept = [page for pages in by_size for page in chain(*pages)]
         self._partial, self._full = _page_lists(), _page_lists()

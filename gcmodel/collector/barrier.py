@@ -1,18 +1,16 @@
-"""The write barrier: how the collector learns that an old object may now refer to a young one.
+"""The write barrier, which records old objects that may refer to a young one.
 
-Invariant, between any two actions: an old object that refers to a young one is in `remembered`,
-or is an array in `dirty_arrays` whose card for that item is dirty, or is one of the parents of a
-pinned object (see pinning). While the major collection is marking, the barrier also makes black
-objects gray again: whatever was written since they were visited is in those two lists, and the
-next minor collection queues it for rescanning.
+Invariant, between any two actions: an old object that refers to a young one is in `remembered`, or
+is an array in `dirty_arrays` whose card for that item is dirty, or is a parent of a pinned object
+(see pinning). While the major collection marks, the barrier also makes black objects gray again:
+each object written since it was visited is in one of the two lists, and the next minor collection
+queues it for rescanning.
 
     flags of an old object                 a write into it
     TRACK_YOUNG                            -> remembered, flag cleared
     TRACK_YOUNG, cards (a large array)     -> one card dirty, in dirty_arrays (CARDS_SET)
     none (remembered already)              -> nothing to do: all of it will be traced
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 
@@ -23,7 +21,7 @@ CARDS_IN_BYTE = 8
 
 
 class Barrier:
-    """The remembered set, the dirty cards, and the prebuilt objects that are roots."""
+    """The remembered set, the arrays with dirty cards, and the prebuilt objects that are roots."""
 
     def __init__(self, configuration: Configuration, is_marking: Callable[[], bool]) -> None:
         self.remembered: list[Object] = []
@@ -33,7 +31,7 @@ class Barrier:
         self._is_marking = is_marking
 
     def before_write(self, obj: Object, index: int) -> None:
-        """To call before `obj.refs[index]` is written."""
+        """Must be called before `obj.refs[index]` is written."""
         if obj.flags & TRACK_YOUNG:
             if obj.cards is None:
                 self.remember(obj)
@@ -41,17 +39,17 @@ class Barrier:
                 self.mark_card(obj, index // self._card_items)
 
     def remember(self, obj: Object) -> None:
-        """All of `obj` is to be traced by the next minor collection."""
+        """Let the next minor collection trace all of `obj`."""
         self.remembered.append(obj)
         obj.flags &= ~TRACK_YOUNG
         if obj.flags & NO_HEAP_REFERENCES:
             self.make_root(obj)
 
     def mark_card(self, array: Object, card: int) -> None:
-        """One card of `array` is to be traced by the next minor collection.
+        """Let the next minor collection trace one card of `array`.
 
-        A young array's cards are marked too but put it in no list: if it survives, the minor
-        collection that makes it old looks at them.
+        A young array's cards are marked too, but it is in no list. If it survives, the minor
+        collection that makes it old traces them.
         """
         assert array.cards is not None
         if card not in array.cards:
@@ -66,32 +64,32 @@ class Barrier:
     def before_copy(
         self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
     ) -> None:
-        """To call before `length` items are copied between arrays, or within one.
+        """Must be called before `length` items are copied between arrays, or within one.
 
-        It may remember more than is young, never less. Until 2024 PyPy's version relied on the
-        source's flags also while marking, and so lost objects (PyPy issue 4925).
+        It may remember too much, never too little. Until 2024 PyPy relied on the source's flags
+        while marking too, and so lost objects (PyPy issue 4925).
         """
         if not dest.flags & TRACK_YOUNG:
             return
         if source.cards is not None:
             self._before_copy_of_cards(source, dest, source_start, dest_start, length)
-        # While marking, the source's flags say nothing: a black destination must become gray.
+        # While marking, a black destination must become gray, whatever the source's flags are.
         elif not source.flags & TRACK_YOUNG or self._is_marking():
             self.remember(dest)
         elif dest.flags & NO_HEAP_REFERENCES and not source.flags & NO_HEAP_REFERENCES:
             self.make_root(dest)
 
     def make_root(self, prebuilt: Object) -> None:
-        """A prebuilt object refers to the heap from here on. (PyPy, commit 345aaf99.)"""
+        """Make a prebuilt object a root, as it may now refer to the heap. (PyPy, 345aaf99.)"""
         prebuilt.flags &= ~NO_HEAP_REFERENCES
         self.prebuilt_roots.append(prebuilt)
 
     def _before_copy_of_cards(
         self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
     ) -> None:
-        """The same, for a source with cards: young references lie on its dirty cards only.
+        """Handle a source with cards, whose young references are on its dirty cards only.
 
-        These are copied in whole bytes, so with some that lie beyond what is copied.
+        Cards are copied in whole bytes, so some of them may lie beyond the copied items.
         """
         assert source.cards is not None
         # A source without dirty cards has nothing that could be copied to the wrong card.
@@ -103,8 +101,8 @@ class Barrier:
         copied = {card for card in source.cards if card // CARDS_IN_BYTE * byte_items < length}
         dest.cards |= copied
         if copied or self._is_marking():
-            self._list_dirty(dest)  # Also without dirty cards a black array becomes gray by it.
+            self._list_dirty(dest)  # While marking this makes a black array gray again.
 
     def forget_young(self) -> None:
-        """Young objects outside the nursery are not old: if they survive they are traced anyway."""
+        """Forget young objects outside the nursery: they are traced anyway if they survive."""
         self.remembered = [obj for obj in self.remembered if not obj.flags & YOUNG]

@@ -1,8 +1,7 @@
-"""What is said of a reference to an object that is gone: where it stands, and who lost the object.
+"""The message of an error about a dangling reference: its slot, and the collection that broke it.
 
-It is looked for when somebody meets the reference, so that a heap that is right pays nothing for
-it. Collections are counted from the heap's beginning on, the first being number 1; of minor ones,
-those that emptied the nursery, not those where nothing was new.
+Both are searched for when the error is raised, so a correct heap pays nothing for them. Collections
+are numbered from 1. Minor collections that found nothing new to do are not counted.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ from gcmodel.memory.objects import FREED, Object
 if TYPE_CHECKING:
     from gcmodel.collector.heap import Heap
 
-NOWHERE = "an object that nobody can reach"
+NOWHERE = "an unreachable object"
 
 
 def dangling_reference(heap: Heap, gone: Object, found: str) -> DanglingReferenceError:
-    """The error for a reference to `gone`; `found` says who found it."""
-    what = f"{found} {gone!r}, which was {_fate(gone)}; it stands in {_slot(heap, gone)}"
+    """Return the error for a reference to `gone`; `found` is the start of its message."""
+    what = f"{found} {gone!r}, which was {_fate(gone)}; it is in {_slot(heap, gone)}"
     return DanglingReferenceError(what)
 
 
 def _fate(gone: Object) -> str:
-    """What became of the object, and in which collection."""
     if gone.place == FREED:
         return f"freed by {gone.freed_by}"
     # A filling of the nursery ends with the minor collection after it.
@@ -35,16 +33,16 @@ def _fate(gone: Object) -> str:
 
 
 def _slot(heap: Heap, gone: Object) -> str:
-    """The first slot with the reference that a walk finds, by the way that leads there."""
+    """Find the first slot with the reference, breadth first; return the path to it."""
     queue = [(f"root {slot}", root) for slot, root in enumerate(heap.roots)]
     queue += [(f"prebuilt object {index}", obj) for index, obj in enumerate(heap.prebuilt)]
     seen = set()
-    for way, obj in queue:  # It grows.
+    for path, obj in queue:  # The loop appends to it.
         if obj is gone:
-            return way
+            return path
         if obj not in seen:
             seen.add(obj)
-            queue += [(f"{way}, {step}", ref) for step, ref in _references(obj)]
+            queue += [(f"{path}, {step}", ref) for step, ref in _references(obj)]
     return NOWHERE
 
 

@@ -1,12 +1,10 @@
 """The collector, composed of its parts, as a mutator sees it.
 
-The mutator names objects by root slot: the roots are a list to which every allocation, and every
-read of a reference, appends. Invariant: whatever is reachable from the roots or from a prebuilt
-object is alive, and an access to an object that is not is a DanglingReferenceError. Slots, fields
-and lengths are the mutator's business: they must be in range, and are not checked again here.
+The mutator names objects by root slot. Every allocation, and every read of a reference, appends to
+the list of roots. Invariant: everything reachable from a root or a prebuilt object is alive. An
+access to an object that is gone raises DanglingReferenceError. Slots, fields and lengths must be in
+range; the heap does not check them.
 """
-
-from __future__ import annotations
 
 from itertools import compress
 
@@ -42,7 +40,7 @@ from gcmodel.sampling.slow_path import Allocation
 
 @attrs.frozen
 class Parts:
-    """The classes of which a heap is composed. A subclass changes one rule and keeps the rest."""
+    """The classes of which a heap is composed. A subclass of one changes a single rule."""
 
     nursery: type[Nursery] = Nursery
     allocation: type[Allocation] = Allocation
@@ -57,7 +55,7 @@ class Parts:
 
 
 class Heap:
-    """A heap under one configuration, which tells `events` what it does."""
+    """A heap under one configuration, which reports to `events`."""
 
     def __init__(
         self, configuration: Configuration, parts: Parts = Parts(), events: Events | None = None
@@ -84,7 +82,7 @@ class Heap:
         self.prebuilt = self._make_prebuilt()
 
     def _make_prebuilt(self) -> list[Object]:
-        """Immortal objects, nodes first. They refer to nothing yet."""
+        """Immortal objects without references, nodes first."""
         length = PREBUILT_ARRAY_LENGTH
         node = Kind.NODE, NODE_BYTES, 0, NODE_REFERENCES
         array = Kind.ARRAY, array_bytes(length), length, length
@@ -96,8 +94,8 @@ class Heap:
             prebuilt[-1].flags = NO_HEAP_REFERENCES | TRACK_YOUNG
         return prebuilt
 
-    # Allocation. Each appends a root and returns the bytes that the sampler counts for it and its
-    # address in the nursery, None if it lies outside.
+    # Allocation. Each method appends a root. It returns the bytes that the sampler counts, and the
+    # offset in the nursery, or None if the object lies outside.
 
     def allocate_node(self, number: int, nonmovable: bool = False) -> tuple[int, int | None]:
         """A node with an integer and two null references."""
@@ -145,15 +143,15 @@ class Heap:
         return obj, address
 
     def set_callback(self, length: int | None) -> None:
-        """After each collection that an allocation causes, a callback allocates a string.
+        """Set the callback that runs after each collection caused by an allocation.
 
-        It has `length` characters, fits in the nursery, and is dropped at once; without a length
-        there is no callback any more. (PyPy runs finalizers there.)
+        It allocates a string of `length` characters, which fits in the nursery, and drops it. None
+        removes the callback. (PyPy runs finalizers there.)
         """
         self.callback_length = length
 
     def progress_and_call_back(self, extra_bytes: int) -> None:
-        """An allocation causes a collection, after which the callback runs; see SlowPathHeap."""
+        """Collect because of an allocation, then run the callback; see SlowPathHeap."""
         self.major.progress(extra_bytes)
         length = self.callback_length
         if length is not None:
@@ -178,10 +176,7 @@ class Heap:
         return obj
 
     def read(self, root: int, field: int) -> Object | None:
-        """The reference in a field of a node (0 or 1) or an item of an array.
-
-        Unless it is null it is appended to the roots.
-        """
+        """Read a field of a node (0 or 1) or an item of an array; append it unless it is null."""
         value = self._object(root).refs[field]
         if value is not None:
             self.roots.append(self._alive(value))
@@ -209,7 +204,7 @@ class Heap:
         source, dest = self._object(source_root), self._object(dest_root)
         for parent in self.pinning.parents:
             if parent.flags & TRACK_YOUNG:
-                # The barrier looks at the source's flags, which say nothing of pinned objects.
+                # The barrier relies on the source's flags, which ignore pinned objects.
                 self.barrier.remember(parent)
         self.barrier.before_copy(source, dest, source_start, dest_start, length)
         items = source.refs[source_start : source_start + length]
@@ -221,48 +216,48 @@ class Heap:
         return target is not None and self._alive(target) is target
 
     def pin(self, root: int) -> None:
-        """No collection moves the object in slot `root`; see Pinning.pin."""
+        """Pin the object in slot `root`; see Pinning.pin."""
         obj = self._object(root)
         if self.sampling.period_bytes and not self.configuration.pin_while_sampling:
             raise PinningError("sampling is on, and excludes pinning")
         self.pinning.pin(obj)
 
     def unpin(self, root: int) -> None:
-        """The next minor collection moves the object in slot `root`; see Pinning.unpin."""
+        """Unpin the object in slot `root`; see Pinning.unpin."""
         self.pinning.unpin(self._object(root))
 
     def identity(self, root: int) -> int:
-        """A number that no other object has, the same for ever."""
+        """A number that no other object ever has, and that the object always keeps."""
         return self.identities.identity(self._object(root))
 
-    # Collections, as PyPy names them: gc.collect(-1), (0), a step, (2).
+    # Collections. PyPy names them gc.collect(-1), gc.collect(0), gc.collect_step(), gc.collect(2).
 
     def collect_minor(self) -> None:
-        """A minor collection only."""
+        """Run a minor collection only."""
         self.minor.collect()
 
     def collect_progress(self) -> None:
-        """What a full nursery causes: a minor collection, and steps of a major one if due."""
+        """Collect as for a full nursery: a minor collection, and major steps if they are due."""
         self.major.progress(0)
 
     def collect_step(self) -> None:
-        """A minor collection and exactly one step of the major one."""
+        """Run a minor collection and exactly one step of the major one."""
         self.minor.collect()
         self.major.step(0)
 
     def collect_full(self) -> None:
-        """A full collection: whatever is unreachable is freed."""
+        """Free everything that is unreachable."""
         self.major.collect()
 
     def add_memory_pressure(self, extra_bytes: int) -> None:
-        """So many bytes outside the heap depend on objects in it, which are worth collecting."""
+        """Count bytes outside the heap that depend on it, so that it collects sooner."""
         if self.major.pressure(extra_bytes):
             self.nursery.make_collection_due()
 
     # Sampling.
 
     def enable_sampling(self, period_bytes: int) -> None:
-        """Sample every `period_bytes` from here on; see Sampling.enable."""
+        """Sample every `period_bytes` from now on; see Sampler.enable."""
         self._check_unpinned()
         self.sampling.enable(period_bytes)
 
@@ -271,7 +266,7 @@ class Heap:
         self.sampling.pause()
 
     def resume_sampling(self) -> None:
-        """Enable sampling again with the period that was paused; see Sampling.resume."""
+        """Enable sampling with the paused period; see Sampler.resume."""
         self._check_unpinned()
         self.sampling.resume()
 
@@ -282,35 +277,35 @@ class Heap:
             )
 
     def after_fork(self) -> None:
-        """The process is a forked child from here on, which is not sampled."""
+        """Continue as a forked child process, which is not sampled."""
         self.sampling.after_fork()
 
     def disable_sampling(self, report: bool) -> None:
-        """Stop sampling. Pending samples are reported by a minor collection, or dropped."""
+        """Stop sampling. A minor collection reports the pending samples, or they are dropped."""
         if report:
             self.minor.collect()
         self.sampling.disable()
 
-    # For the parts and for those who look at the heap from outside.
+    # For the parts, and for inspecting the heap from outside.
 
     def is_major_due(self, extra_bytes: int) -> bool:
-        """Whether so many bytes more would start a major collection."""
+        """Whether `extra_bytes` more would start a major collection."""
         return self.major.threshold_reached(extra_bytes)
 
     def place_outside(self, obj: Object, is_young: bool) -> None:
-        """Give a new object its place outside the nursery."""
+        """Place a new object outside the nursery."""
         add = self.large_objects.add_young if is_young else self.large_objects.add_old
         add(obj)
 
     def place_old(self, obj: Object) -> None:
-        """Give an object that leaves the nursery its place, by its size."""
+        """Place an object that leaves the nursery, by its size."""
         if obj.size_bytes <= SMALL_OBJECT_BYTES:
             self.arenas.add(obj)
         else:
             self.large_objects.add_old(obj)
 
     def memory_used_bytes(self) -> int:
-        """Bytes of all objects outside the nursery, dead ones not yet freed included."""
+        """The bytes of all objects outside the nursery, including dead ones not yet freed."""
         return self.arenas.used_bytes + self.large_objects.used_bytes
 
     def statistics(self) -> tuple[int, int, int]:
@@ -318,11 +313,11 @@ class Heap:
         return self.memory_used_bytes(), self.arenas.arena_bytes, self.major.state
 
     def walk(self) -> list[list[int]]:
-        """The graph of all that is reachable, checked: what the mutator could find by reading.
+        """Check and return the graph of all reachable objects.
 
-        A row an object, in the order of discovery (roots, prebuilt objects, then breadth first):
-        its kind, its number, and for each reference that is not null the field and the row of
-        the object found there.
+        It has one row for each object, in the order of discovery (roots, prebuilt objects, then
+        breadth first): its kind, its number, and for each reference that is not null the field and
+        the row of the object found there.
         """
         found = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers = {obj: number for number, obj in enumerate(found)}

@@ -1,11 +1,9 @@
 """Identities that survive moving.
 
-An object's identity belongs to its place in the old space. Asking for that of an object still in
-the nursery reserves its future place at once, a *shadow*; if the object survives it moves there,
-and if it dies the shadow is garbage for the next major collection.
+An object's identity belongs to its place in the old space. Taking the identity of an object in the
+nursery reserves its future place, a *shadow*. If the object survives it moves there. If it dies,
+the shadow is garbage for the next major collection.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
@@ -13,7 +11,7 @@ from gcmodel.memory.objects import HAS_SHADOW, OUTSIDE, VISITED, Object
 
 
 class Identities:
-    """The shadows, and the numbers given so far. A number is never given twice."""
+    """The shadows, and the last number given. No number is given twice."""
 
     def __init__(self, place_old: Callable[[Object], None]) -> None:
         self._place_old = place_old
@@ -21,7 +19,7 @@ class Identities:
         self._given = 0
 
     def identity(self, obj: Object) -> int:
-        """The identity of `obj`, from 1 up."""
+        """Return the identity of `obj`, from 1 up."""
         owner = obj if obj.place == OUTSIDE else self._shadow(obj)
         if not owner.identity:
             self._given += 1
@@ -36,7 +34,7 @@ class Identities:
         return self._shadows[obj]
 
     def move_to_shadow(self, obj: Object) -> Object:
-        """Fill the reserved place with the object's contents."""
+        """Move the contents of `obj` to its shadow, and return that."""
         shadow = self._shadows[obj]
         shadow.number = obj.number
         shadow.refs = obj.refs
@@ -44,10 +42,10 @@ class Identities:
         return shadow
 
     def after_minor_collection(self, pinned: Mapping[int, Object], is_marking: bool) -> None:
-        """Only pinned objects still have shadows; all others are places now.
+        """Keep the shadows of pinned objects only; all others are used, or garbage.
 
-        The major collection does not visit what lies in the nursery. A shadow that it must not free
-        is therefore marked here, while it marks: not earlier, or it would stay marked into the next
+        The major collection does not visit objects in the nursery. So while it marks, a shadow that
+        it must not free is marked here. Marked any earlier, it would stay marked into the next
         cycle. (PyPy, commit 96a224bd.)
         """
         shadows, self._shadows = self._shadows, {}

@@ -1,13 +1,11 @@
-"""What the parts of the collector promise each other between any two actions, as code.
+"""The invariants between the parts of the collector, checked between any two actions.
 
-Each invariant stands in the docstring of the part that keeps it. Here it is a function of the heap
-that says in which places it is broken, which costs as much as walking the heap: a mode for tests.
+Each is described in the docstring of the part that maintains it. Here it is a function that yields
+the places where it is broken. A check costs as much as walking the heap, so it is a mode for tests.
 
-A *doomed* object is one that the major collection has found dead and not swept yet. Nobody reaches
-it, and nobody keeps it right: no invariant speaks of what it refers to.
+A *doomed* object is dead, and not yet swept by the major collection. No invariant holds for what
+it refers to.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -32,7 +30,7 @@ from gcmodel.sampling.tlab import TlabNursery
 
 
 def check_invariants(heap: Heap) -> None:
-    """Raise InvariantError, which names the invariant, if one is broken. Changes nothing."""
+    """Raise InvariantError with the name of the first invariant that is broken."""
     for name, problems in INVARIANTS.items():
         for problem in problems(heap):
             raise InvariantError(f"{name}: {problem}")
@@ -42,12 +40,8 @@ def _unswept(heap: Heap) -> list[Object]:
     return [*heap.arenas.unswept(), *heap.large_objects.to_sweep]
 
 
-def _doomed(heap: Heap) -> set[Object]:
-    return {obj for obj in _unswept(heap) if not obj.flags & VISITED}
-
-
 def _old(heap: Heap) -> list[Object]:
-    """Every old object, prebuilt ones included, but for the doomed."""
+    """Every old object, including prebuilt ones, except doomed ones."""
     kept = [obj for obj in _unswept(heap) if obj.flags & VISITED]
     return [*heap.prebuilt, *heap.arenas.objects(), *heap.large_objects.old, *kept]
 
@@ -57,7 +51,7 @@ def _is_young(heap: Heap, obj: Object) -> bool:
 
 
 def _pointers(heap: Heap) -> Iterator[str]:
-    """See nursery and sample_point: the order of the pointers, and what the limit is."""
+    """See nursery and sample_point: the order of the pointers, and the limit."""
     nursery, sampling = heap.nursery, heap.sampling
     start, free, limit = nursery.nursery_start, nursery.nursery_free, nursery.nursery_limit
     top = nursery.nursery_top
@@ -73,7 +67,7 @@ def _pointers(heap: Heap) -> Iterator[str]:
 
 
 def _contexts(heap: Heap) -> Iterator[str]:
-    """See contexts: the same for the block of each thread."""
+    """See contexts: the same for each thread's context."""
     if isinstance(heap.nursery, ContextNursery):
         stops = heap.sampling.period_bytes or isinstance(heap.sampling, ShippedSampling)
         for thread, context in enumerate(heap.nursery.contexts):
@@ -93,15 +87,15 @@ def _tlabs(heap: Heap) -> Iterator[str]:
 
 
 def _pending(heap: Heap) -> Iterator[str]:
-    """See sampler: what is pending is there for the next minor collection to judge."""
+    """See sampler: each pending object exists until the next minor collection."""
     memory = heap.nursery.memory
     for sampled in heap.sampling.pending:
         if not (sampled in memory if isinstance(sampled, int) else sampled.place == OUTSIDE):
-            yield f"a sample is pending of {sampled!r}, which is gone"
+            yield f"a sample of {sampled!r} is pending, which is gone"
 
 
 def _pins(heap: Heap) -> Iterator[str]:
-    """See pinning and nursery: how many are pinned, and the rooms between those that were kept."""
+    """See pinning and nursery: the number of pinned objects, and the rooms between them."""
     nursery, pinning = heap.nursery, heap.pinning
     pinned = sum(bool(obj.flags & PINNED) for obj in nursery.memory.values())
     if pinned != pinning.count:
@@ -116,7 +110,7 @@ def _pins(heap: Heap) -> Iterator[str]:
 
 
 def _spaces(heap: Heap) -> Iterator[str]:
-    """See arenas and large_objects: each object is in one space, which knows its bytes."""
+    """See arenas and large_objects: each object is in one space, which counts its bytes."""
     arenas, large = heap.arenas, heap.large_objects
     arena_objects, unswept = list(arenas.objects()), list(arenas.unswept())
     large_objects = [*large.young, *large.old, *large.to_sweep]
@@ -142,7 +136,7 @@ def _miscount(space: str, counted_bytes: int, used_bytes: int) -> Iterator[str]:
 
 
 def _remembered(heap: Heap) -> Iterator[str]:
-    """See barrier and pinning: the minor collection is told of old objects that refer to young."""
+    """See barrier and pinning: the minor collection visits old objects that refer to young ones."""
     barrier = heap.barrier
     remembered = set(barrier.remembered)
     visited_whole = remembered | heap.pinning.parents.keys()
@@ -152,7 +146,7 @@ def _remembered(heap: Heap) -> Iterator[str]:
         if obj not in visited_whole:
             young = [i for i, ref in enumerate(obj.refs) if ref and _is_young(heap, ref)]
             if obj.refs and not obj.flags & TRACK_YOUNG:
-                yield f"{obj!r} is not remembered, and the barrier takes it for remembered"
+                yield f"{obj!r} is not remembered, and has the flags of a remembered object"
             if young and obj.cards is None:
                 yield f"{obj!r} refers to a young object and is not remembered"
         if obj.target and _is_young(heap, obj.target) and obj not in heap.weakrefs.young:
@@ -160,18 +154,18 @@ def _remembered(heap: Heap) -> Iterator[str]:
 
 
 def _cards(heap: Heap) -> Iterator[str]:
-    """See barrier: what is young in a large array lies on its dirty cards, and it is listed.
+    """See barrier: young objects in a large array are on its dirty cards, and it is listed.
 
-    A young array is in no list, and one that is remembered or a parent is visited whole.
+    A young array is in no list. A remembered one and a parent are visited whole.
     """
     listed, items = set(heap.barrier.dirty_arrays), heap.configuration.card_items
     for array in (*_old(heap), *heap.large_objects.young):
         if array.cards is None:
             continue
         if not array.flags & YOUNG and (array in listed) != bool(array.flags & CARDS_SET):
-            yield f"{array!r} is not listed as its flags say"
+            yield f"{array!r} is not listed as its flags require"
         if array.cards and not array.flags & CARDS_SET:
-            yield f"{array!r} has dirty cards and says that it has none"
+            yield f"{array!r} has dirty cards without the flag for them"
         young = {i // items for i, ref in enumerate(array.refs) if ref and _is_young(heap, ref)}
         is_visited_whole = not array.flags & TRACK_YOUNG or array in heap.pinning.parents
         if not young <= array.cards and not is_visited_whole:
@@ -179,7 +173,7 @@ def _cards(heap: Heap) -> Iterator[str]:
 
 
 def _colours(heap: Heap) -> Iterator[str]:
-    """See major: no black object refers to a white one, but those that will be gray again.
+    """See major: a black object refers to a white one only if it will become gray again.
 
     Outside of a cycle nothing is black.
     """
@@ -188,7 +182,7 @@ def _colours(heap: Heap) -> Iterator[str]:
         black = [*heap.arenas.objects(), *heap.large_objects.old]
         yield from (f"{obj!r} is black before marking" for obj in black if obj.flags & VISITED)
         return
-    # What is prebuilt may be written for the first time after the roots: it is visited at the end.
+    # A prebuilt object first written after the roots were scanned is visited when marking ends.
     gray = {*major.to_trace, *major.to_rescan, *barrier.prebuilt_roots}
     will_be_gray = {*barrier.remembered, *barrier.dirty_arrays}
     for obj in _old(heap):
@@ -202,10 +196,10 @@ def _is_white(obj: Object) -> bool:
 
 
 def _references(heap: Heap) -> Iterator[str]:
-    """See heap: nothing that is kept refers to what was moved, or freed, or is doomed."""
-    doomed, filling = _doomed(heap), heap.nursery.filling
-    targets = (obj.target for obj in _old(heap) if obj.target is not None)
-    for ref in chain(heap.roots, targets, *(obj.refs for obj in _old(heap))):
+    """See heap: no object that is kept refers to one that was moved or freed, or is doomed."""
+    doomed = {obj for obj in _unswept(heap) if not obj.flags & VISITED}
+    old, filling = _old(heap), heap.nursery.filling
+    for ref in chain(heap.roots, (obj.target for obj in old), *(obj.refs for obj in old)):
         if ref is not None and (ref.place not in (OUTSIDE, filling) or ref in doomed):
             yield f"a reference leads to {ref!r}, which is dead or was moved"
 
@@ -222,4 +216,4 @@ INVARIANTS: dict[str, Callable[[Heap], Iterator[str]]] = {
     "tri-colour": _colours,
     "references": _references,
 }
-"""Each by the name under which it is reported. What the others lead to, if broken, comes last."""
+"""The invariants by name. If one is broken, a later one may be broken as a consequence."""

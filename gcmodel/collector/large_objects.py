@@ -1,11 +1,9 @@
 """Objects outside the nursery and the arenas, each with memory of its own.
 
-Here lie objects too large for the nursery, objects asked to be non-movable, and nursery objects
-too large for an arena that survived. Those allocated here are *young* until the next minor
-collection, which frees or keeps them in place; a major collection sweeps the old ones.
+These are objects too large for the nursery, non-movable objects, and survivors too large for an
+arena. Those allocated here are *young* until the next minor collection, which frees them or keeps
+them in place. A major collection sweeps the old ones.
 """
-
-from __future__ import annotations
 
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.layout import WORD_BYTES
@@ -15,7 +13,7 @@ CARD_BITS_PER_WORD = 64
 
 
 class LargeObjects:
-    """The space outside. `used_bytes` counts young, old and dead but unswept objects alike."""
+    """The space outside. `used_bytes` includes dead objects that are not swept yet."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.used_bytes = 0
@@ -26,25 +24,25 @@ class LargeObjects:
         self._card_items = configuration.card_items
 
     def add_young(self, obj: Object) -> None:
-        """`obj` was just allocated outside the nursery."""
+        """Add an object that was just allocated."""
         obj.flags |= YOUNG
         self.young.append(obj)
         self.used_bytes += self.memory_bytes(obj)
 
     def add_old(self, obj: Object) -> None:
-        """`obj` was moved here from the nursery."""
+        """Add an object that moves here from the nursery."""
         self.old.append(obj)
         self.used_bytes += obj.size_bytes
 
     def free_young(self, collection: str) -> None:
-        """Free the young objects that the minor collection did not visit; the others are old."""
+        """Free the young objects that the minor collection did not visit. The others become old."""
         for obj in self.young:
             obj.flags &= ~YOUNG
             self._keep_if(obj, VISITED_YOUNG, collection)
         self.young = []
 
     def prepare_sweep(self, collection: str) -> None:
-        """All old objects are to be swept, by the major collection of that name."""
+        """Let the major collection of that name sweep all old objects."""
         self._sweeping = collection
         self.to_sweep, self.old = self.old, []
 
@@ -62,7 +60,7 @@ class LargeObjects:
             obj.free(collection)
 
     def memory_bytes(self, obj: Object) -> int:
-        """The object's bytes and those of its card marks, one bit a card, in whole words."""
+        """The bytes of the object and its card marks, which take one bit a card, in whole words."""
         if obj.cards is None:
             return obj.size_bytes
         items_per_word = CARD_BITS_PER_WORD * self._card_items

@@ -5,9 +5,9 @@
     gray        turn black  are freed                may start
 
 Tri-colour invariant, right after a minor collection while marking: a black (VISITED) object never
-refers to a white one that is not gray, that is, in `to_trace` or `to_rescan`. The barrier turns
-black objects that are written gray again (incremental update), by way of the minor collection
-that precedes every step. There are no finalizers: FINALIZING takes one step.
+refers to a white one that is not gray, that is, in `to_trace` or `to_rescan`. The barrier makes
+black objects that are written gray again (incremental update), in the minor collection that
+precedes every step. There are no finalizers: FINALIZING takes one step.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class MajorCollection:
         self._heap = heap
         self._nursery_bytes = heap.configuration.nursery_bytes
         self.state = SCANNING
-        self.begun = 0  # how many, this one included
+        self.started = 0  # the number of cycles so far, including this one
         self.to_trace: list[Object] = []
         self.to_rescan: list[Object] = []
-        # The step keeps pace with the mutator: bytes that became old, and how many may.
+        # Steps keep pace with the mutator: the bytes that became old, and their limit.
         self.made_old_bytes = 0
         self.made_old_limit_bytes = 0
         self._heap_bytes_min = MAJOR_FACTOR * self._nursery_bytes
@@ -65,47 +65,47 @@ class MajorCollection:
         self.threshold_bytes = self._heap_bytes_min
 
     def is_marking(self) -> bool:
-        """Whether black objects exist that the mutator could make refer to white ones."""
+        """Whether it marks, so that the mutator could make a black object refer to a white one."""
         return self.state is MARKING
 
     def threshold_reached(self, extra_bytes: int) -> bool:
-        """Whether `extra_bytes` more would exceed what starts the next major collection."""
+        """Whether `extra_bytes` more would start the next major collection."""
         return self.threshold_bytes - self._heap.memory_used_bytes() < extra_bytes
 
     def rescan(self, obj: Object) -> None:
-        """`obj` may refer to white objects: it is gray."""
+        """Make `obj` gray, as it may refer to white objects."""
         obj.flags &= ~VISITED
         self.to_rescan.append(obj)
 
     def rescan_black(self, written: list[Object]) -> None:
-        """Of the objects written since the last minor collection, the black ones are gray."""
+        """Make the black objects among those written since the last minor collection gray."""
         for obj in written:
             if obj.flags & VISITED:
                 self.rescan(obj)
 
     def collect(self) -> None:
-        """A full collection: the cycle in progress to its end, then a whole one."""
+        """A full collection: finish the cycle in progress, then run a whole one."""
         self.step_until(SCANNING)
         self.step_until(MARKING)
         self.step_until(SCANNING)
 
     def pressure(self, extra_bytes: int) -> bool:
-        """So many bytes outside the heap depend on it; whether a collection is due at once.
+        """Count bytes outside the heap that depend on it; return whether a collection is due.
 
-        (PyPy's raw_malloc_memory_pressure, with the few bytes more that it counts for each call.)
+        (PyPy's raw_malloc_memory_pressure, which counts a few bytes more for each call.)
         """
         self.threshold_bytes -= extra_bytes + PRESSURE_EXTRA_BYTES
         return self.threshold_bytes < 0
 
     def step_until(self, state: State) -> None:
-        """A minor collection and a step, until that state is reached. No mutator runs meanwhile."""
+        """Run minor collections and steps until that state. The mutator does not run meanwhile."""
         is_anything_new = True
         while self.state is not state:
             self._heap.minor.collect(is_anything_new)
             is_anything_new = self.step(0)
 
     def progress(self, extra_bytes: int) -> None:
-        """A minor collection, and past the threshold as many steps as keep pace.
+        """A minor collection, and past the threshold enough steps to keep pace with the mutator.
 
         `extra_bytes` are about to be allocated outside the nursery.
         """
@@ -120,7 +120,7 @@ class MajorCollection:
             self.step(extra_bytes)
 
     def step(self, reserve_bytes: int) -> bool:
-        """One step; whether it has led to another phase. A minor collection comes before it."""
+        """One step, after a minor collection; return whether it entered another phase."""
         phase, events = self.state, self._heap.events
         events.major_step(phase)
         self.made_old_limit_bytes += self._nursery_bytes // 2
@@ -136,7 +136,7 @@ class MajorCollection:
         return self.state is not phase
 
     def _scan_roots(self) -> None:
-        self.begun += 1
+        self.started += 1
         self.made_old_bytes = 0
         self.made_old_limit_bytes = self._nursery_bytes // 2
         self.to_trace = list(self._heap.barrier.prebuilt_roots)
@@ -147,7 +147,8 @@ class MajorCollection:
         budget_bytes = MARKING_NURSERIES_PER_STEP * self._nursery_bytes
         left_bytes = self._visit(budget_bytes, self._heap.configuration.single_step_marking)
         if left_bytes >= budget_bytes // 2 and self.to_rescan:
-            # Little is left: rescan all at once, so that marking ends however the mutator writes.
+            # Little is left. Rescan all of it at once, so that marking ends however much the
+            # mutator writes.
             self.to_trace, self.to_rescan = self.to_rescan, []
             self._visit()
         if not self.to_trace and not self.to_rescan:
@@ -159,19 +160,19 @@ class MajorCollection:
         self._visit()
         self._heap.weakrefs.after_marking()
         self._heap.pinning.after_marking()
-        name = f"major collection {self.begun}"
+        name = f"major collection {self.started}"
         self._heap.arenas.prepare_sweep(name)
         self._heap.large_objects.prepare_sweep(name)
         self.state = SWEEPING
 
     def _visit(self, budget_bytes: float = math.inf, is_single_step: bool = False) -> float:
-        """Blacken gray objects, the last first; returns what is left of the budget, or 0."""
+        """Blacken gray objects, the last first; return the rest of the budget, or 0."""
         while self.to_trace:
             obj = self.to_trace.pop()
             if obj.place != OUTSIDE:
-                raise dangling_reference(self._heap, obj, "the major collection met a reference to")
+                raise dangling_reference(self._heap, obj, "marking found a reference to")
             if not obj.flags & (VISITED | NO_HEAP_REFERENCES):
-                # The barrier will see the next write: the minor collection has set TRACK_YOUNG.
+                # The minor collection has set TRACK_YOUNG, so the barrier handles the next write.
                 obj.flags |= VISITED
                 budget_bytes -= obj.size_bytes
                 if any(obj.refs):
@@ -181,10 +182,10 @@ class MajorCollection:
         return budget_bytes
 
     def _make_gray(self, refs: Sequence[Object | None]) -> None:
-        """What `refs` lead to is to be visited, except for pinned objects.
+        """Queue the objects of `refs`, but not pinned ones, which are the only ones in the nursery.
 
-        These have no references, and only minor collections free them. One that is unpinned, or
-        dies, before it is visited would not be there any more. Nothing else is in the nursery now.
+        Pinned objects have no references, and only minor collections free them. One could be
+        unpinned or die before it is visited.
         """
         filling = self._heap.nursery.filling
         self.to_trace.extend([ref for ref in refs if ref is not None and ref.place != filling])

@@ -1,8 +1,8 @@
-"""The minor collection: what survives of the nursery moves out, everything else is dead.
+"""The minor collection: it moves the survivors out of the nursery, and everything else is dead.
 
-A young object survives exactly when it is reachable from the roots or from an old object. The
-old objects that can refer to a young one are those that the barrier knows; survivors that have
-references join them, so the trace ends when the barrier's lists are empty.
+A young object survives exactly when it is reachable from the roots or from an old object. Old
+objects that can refer to a young one are in the barrier's lists. Survivors with references join
+them, so the trace ends when these lists are empty.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ KINDS_WITH_REFERENCES = (Kind.NODE, Kind.ARRAY)
 
 
 class MinorCollection:
-    """`surviving_bytes` is what the last one moved out of the nursery."""
+    """`surviving_bytes` is how much the last one moved out of the nursery."""
 
     def __init__(self, heap: Heap) -> None:
         self._heap = heap
         self.surviving_bytes = 0
 
     def collect(self, is_anything_new: bool = True) -> None:
-        """Empty the nursery. Each of the parts needs what those before it have done.
+        """Empty the nursery. The order of the steps matters.
 
-        If the mutator has not run since the last one, and the major collection has not come to
-        another phase, nothing is new: what that one left in the nursery is what survives.
+        Nothing is new if neither the mutator has run nor the major collection has entered another
+        phase since the last one.
         """
         heap = self._heap
         heap.events.minor_collection()
@@ -55,42 +55,38 @@ class MinorCollection:
             else:
                 self._rescan_roots()  # Nothing moves, but while marking one may be white.
                 heap.sampling.report(heap.statistics)
-            heap.nursery.empty(heap.pinning.kept)  # Nobody asks for the rest of it any more.
+            heap.nursery.empty(heap.pinning.kept)
             heap.sampling.after_minor_collection()  # `nursery_free` is back, the limit is the top.
         heap.events.minor_collection_ended(*heap.statistics())
 
     def _prepare(self) -> list[Object]:
-        """Nothing has moved; the barrier's lists are as the mutator left them.
-
-        Returns the parents of what was pinned, which are to be visited.
-        """
+        """Prepare the parts before anything moves; return the parents of pinned objects."""
         heap = self._heap
         heap.barrier.forget_young()
         parents = heap.pinning.before_minor_collection()
         if heap.major.is_marking():
-            # The trace empties the list, and moves the objects by which losing a pin is known.
+            # Before the trace, which empties the list and moves the objects that lost their pin.
             heap.major.rescan_black(heap.barrier.remembered)
             heap.major.rescan_black(heap.pinning.losing_a_pin(parents))
         return parents
 
     def _drag_out_all(self, parents: list[Object]) -> None:
-        """The major collection knows its gray objects: what moves out from here on is white."""
         self._drag_out_roots()
         for parent in parents:
             self._drag_out_range(parent.refs, 0, len(parent.refs), parent)
-        self._drag_out_from_old()  # The last: survivors join the barrier's lists.
+        self._drag_out_from_old()  # Last, because survivors join the barrier's lists.
 
     def _conclude(self) -> None:
-        """Survivors are known, by `forwarded_to` or VISITED_YOUNG, and none of the dead is freed.
+        """Finish the parts when the survivors are known, by `forwarded_to` or VISITED_YOUNG.
 
-        Who asks whether an object survived comes before who takes that flag from it.
+        The first two read VISITED_YOUNG, which pinning clears on pinned objects and large_objects
+        on those outside.
         """
         heap = self._heap
         heap.weakrefs.after_minor_collection()
         heap.sampling.report(heap.statistics)
-        heap.pinning.after_minor_collection()  # It takes the flag from pinned objects,
+        heap.pinning.after_minor_collection()
         heap.identities.after_minor_collection(heap.pinning.kept, heap.major.is_marking())
-        # And this from those outside.
         heap.large_objects.free_young(f"minor collection {heap.nursery.filling + 1}")
         heap.major.made_old_bytes += self.surviving_bytes
 
@@ -100,7 +96,7 @@ class MinorCollection:
         self._rescan_roots()
 
     def _rescan_roots(self) -> None:
-        """Roots have no barrier: while marking, one not yet visited may have come since."""
+        """While marking, rescan unvisited roots: roots have no barrier, so they may be new."""
         heap = self._heap
         if heap.major.is_marking():
             unvisited = [obj for obj in heap.roots if not obj.flags & (VISITED | PINNED)]
@@ -119,7 +115,7 @@ class MinorCollection:
     def _drag_out_cards(self, array: Object) -> None:
         assert array.cards is not None
         array.flags &= ~CARDS_SET
-        # An array that is remembered too will be traced whole.
+        # An array that is also remembered is traced whole.
         if array.flags & TRACK_YOUNG:
             for card in sorted(array.cards):
                 self._drag_out_card(array, card)
@@ -135,19 +131,19 @@ class MinorCollection:
     def _drag_out_range(
         self, refs: list[Object] | list[Object | None], start: int, stop: int, parent: Object | None
     ) -> None:
-        """Drag out what these references of `parent`, or the roots, lead to."""
+        """Drag out the objects of these references of `parent`, or of the roots."""
         for index in range(start, stop):
             obj = refs[index]
             if obj is not None and (obj.place != OUTSIDE or obj.flags & YOUNG):
                 refs[index] = self._drag_out(obj, parent)
 
     def _drag_out(self, obj: Object, parent: Object | None) -> Object:
-        """Where an object that is not old, referred to by `parent` or a root, is afterwards."""
+        """Let an object that is not old survive; return it where it is afterwards."""
         if obj.place == OUTSIDE:
             self._visit_young(obj)
             return obj
         if obj.place != self._heap.nursery.filling:
-            raise dangling_reference(self._heap, obj, "the minor collection met a reference to")
+            raise dangling_reference(self._heap, obj, "the minor collection found a reference to")
         if obj.flags & PINNED:
             self._heap.pinning.reach(obj, parent)
             return obj
@@ -156,7 +152,7 @@ class MinorCollection:
         return obj.forwarded_to
 
     def _visit_young(self, obj: Object) -> None:
-        """A young object outside survives in place."""
+        """Let a young object outside survive in place."""
         if obj.flags & VISITED_YOUNG:
             return
         obj.flags |= VISITED_YOUNG

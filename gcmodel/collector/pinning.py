@@ -1,11 +1,9 @@
-"""Pinned objects: young ones that stay in the nursery, each an obstacle, until they are unpinned.
+"""Pinned objects: young objects that stay in place in the nursery until they are unpinned.
 
-Only strings are pinned: an object with references would have to be traced by every collection.
-Invariant, between any two actions: an old object that refers to a pinned one is in `parents`, so
-that every minor collection visits it; it is not in the remembered set for that.
+Only strings can be pinned: every collection would have to trace an object with references.
+Invariant, between any two actions: an old object that refers to a pinned one is in `parents`, which
+every minor collection visits. It does not need to be in the remembered set.
 """
-
-from __future__ import annotations
 
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.errors import PinningError
@@ -15,19 +13,20 @@ from gcmodel.memory.objects import OUTSIDE, PINNED, VISITED, VISITED_YOUNG, Obje
 
 
 def pins_max(configuration: Configuration) -> int:
-    """How many objects may be pinned at once, such that an empty nursery has room for any other.
+    """How many objects may be pinned at once so that any other still fits an empty nursery.
 
-    In units of the largest object that a nursery takes: n pinned ones leave `objects - n` units in
-    n + 1 rooms, and the largest room has at least one unit if 2 * n + 1 <= objects.
+    A unit is the size of the largest object in the nursery. n pinned objects leave `objects - n`
+    units in n + 1 rooms. The largest room has at least one unit if 2 * n + 1 <= objects.
     """
     objects = configuration.nursery_bytes // rounded(configuration.large_object_bytes)
     return max(objects - 1, 0) // 2
 
 
 class Pinning:
-    """`count` are the pinned objects that no minor collection has found dead.
+    """The pinned objects.
 
-    `kept` are those that the last minor collection has reached, by their address.
+    `count` is the number of pinned objects that no minor collection has found dead. `kept` has
+    those that the last minor collection reached, by address.
     """
 
     def __init__(self, configuration: Configuration, nursery: Nursery) -> None:
@@ -38,7 +37,7 @@ class Pinning:
         self._nursery = nursery
 
     def pin(self, obj: Object) -> None:
-        """From here on `obj` does not move. Raises PinningError if it cannot be pinned."""
+        """Pin `obj`, so that it does not move. Raises PinningError if it cannot be pinned."""
         if obj.kind is not Kind.STRING or obj.place == OUTSIDE or obj.flags & PINNED:
             raise PinningError(f"{obj!r} cannot be pinned")
         if self.count >= self._pins_max:
@@ -47,21 +46,22 @@ class Pinning:
         self.count += 1
 
     def unpin(self, obj: Object) -> None:
-        """The next minor collection moves `obj` out. Raises PinningError if it is not pinned."""
+        """Let the next minor collection move `obj`. Raises PinningError if it is not pinned."""
         if not obj.flags & PINNED:
             raise PinningError(f"{obj!r} is not pinned")
         obj.flags &= ~PINNED
         self.count -= 1
 
     def before_minor_collection(self) -> list[Object]:
-        """Nothing is known to survive; returns the parents so far, which are to be visited."""
+        """Forget what survives, and return the parents so far, which must be visited."""
         parents, self.parents, self.kept = list(self.parents), {}, {}
         return parents
 
     def losing_a_pin(self, parents: list[Object]) -> list[Object]:
-        """The parents of an object that is no longer pinned: it will move to a place that is white.
+        """The parents of an unpinned object, which will move to a new place, which is white.
 
-        Not all parents, or a marking that visits them one by one might never come to an end.
+        Parents of pinned objects only are left out. If each step rescanned them too, marking might
+        never end.
         """
         filling = self._nursery.filling
         return [
@@ -71,13 +71,13 @@ class Pinning:
         ]
 
     def reach(self, obj: Object, parent: Object | None) -> None:
-        """The minor collection met a reference to the pinned `obj`, in `parent` unless a root."""
+        """The minor collection found a reference to the pinned `obj`, in `parent` or a root."""
         obj.flags |= VISITED_YOUNG
         if parent is not None:
             self.parents[parent] = None
 
     def after_minor_collection(self) -> None:
-        """What was reached stays in the nursery, each object an obstacle."""
+        """Keep the pinned objects that were reached."""
         if not self.count:
             return
         for address, obj in self._nursery.memory.items():
@@ -87,5 +87,5 @@ class Pinning:
         self.count = len(self.kept)
 
     def after_marking(self) -> None:
-        """A parent that is about to be freed keeps nothing alive."""
+        """Forget the parents that are about to be freed."""
         self.parents = {obj: None for obj in self.parents if obj.flags & VISITED}

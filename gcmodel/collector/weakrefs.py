@@ -1,11 +1,9 @@
 """Weak references: cleared exactly when their object dies.
 
-A weak reference is immutable, so it is never older than its object, and an old one never refers
-to a young object, unless that is pinned. That is why a minor collection looks at the young ones
-only, and again at those whose object is pinned.
+A weak reference is immutable, so it is never older than its object. An old one can refer to a young
+object only if that is pinned. So a minor collection looks at the young ones, and at those whose
+object is pinned.
 """
-
-from __future__ import annotations
 
 from gcmodel.memory.objects import (
     NO_HEAP_REFERENCES,
@@ -19,9 +17,9 @@ from gcmodel.memory.objects import (
 
 
 class Weakrefs:
-    """All weak references whose object can still die.
+    """The weak references whose object can still die.
 
-    `young` are those whose object is young, `old` those whose object only a major collection frees.
+    The objects of `young` ones are young. Only a major collection frees the objects of `old` ones.
     """
 
     def __init__(self) -> None:
@@ -29,7 +27,7 @@ class Weakrefs:
         self.old: list[Object] = []
 
     def after_minor_collection(self) -> None:
-        """Follow or clear the young ones. All survivors are out of the nursery by now."""
+        """Update or clear the young ones. All survivors have moved out of the nursery."""
         looked_at, self.young = self.young, []
         for each in reversed(looked_at):
             weakref = each if each.place == OUTSIDE else each.forwarded_to
@@ -48,7 +46,7 @@ class Weakrefs:
         elif target.flags & YOUNG and not target.flags & VISITED_YOUNG:
             target = None
         weakref.target = target
-        # A prebuilt object never dies; one without references is not even visited.
+        # A prebuilt object never dies, and is not visited while it has no references.
         if target is not None and not target.flags & NO_HEAP_REFERENCES:
             self.old.append(weakref)
 

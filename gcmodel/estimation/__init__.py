@@ -1,7 +1,8 @@
-"""What a sampled allocation stands for: from samples to counts, bytes, errors and profiles.
+"""Estimates from samples: objects, bytes, their errors, and profiles.
 
-It imports nothing of gcmodel, so samples may be of any collector or allocator; `intervals` alone
-needs scipy, which the extra `estimates` installs. A newcomer begins with `samples`, then takes an
-estimator (`unbiased`, `failed_trials`, `jemalloc`, `tcmalloc`): each says how many objects and
-bytes one sample stands for, and sums are sums of that: unbias, then sum.
+It imports nothing else of gcmodel, so samples may come from any collector or allocator. Only
+`intervals` needs scipy, which the extra `estimates` installs. Start with `samples`, then choose an
+estimator: `unbiased`, `failed_trials`, `jemalloc` or `tcmalloc`. Each computes the objects and
+bytes that one sample stands for. Unbias each sample first, then sum. All functions raise ValueError
+for a figure outside its range.
 """

@@ -1,12 +1,10 @@
-"""The negative binomial distribution by the Camp-Paulson approximation, for who has no scipy.
+"""The negative binomial distribution by the Camp-Paulson approximation, without scipy.
 
 For a period of 100,000 bytes it is within 0.0122 of the exact CDF for one sample, within 0.0013 for
-five, and closer for more; "~0.01" and "~0.001" in Nasarre and Falk, Randomized Allocation Sampling,
-who take it from Bartko (1966). Its cube roots make a ratio of two chi-square variables nearly
-normal.
+five, and closer for more. Nasarre and Falk, Randomized Allocation Sampling, take it from Bartko
+(1966), and give "~0.01" and "~0.001". Its cube roots make a ratio of two chi-square variables
+nearly normal.
 """
-
-from __future__ import annotations
 
 import math
 from bisect import bisect_left
@@ -15,11 +13,7 @@ from gcmodel.estimation.checks import check_above, check_at_least, check_open_un
 
 
 def cdf(failed_trials: int, samples: int, period_bytes: float) -> float:
-    """How probable it is that at most so many trials fail before so many succeed.
-
-    Raises ValueError for fewer than 0 failed trials, fewer than one sample, or a period that is
-    not above one byte.
-    """
+    """The probability that at most `failed_trials` trials fail before `samples` succeed."""
     check_at_least("failed_trials", failed_trials, 0)
     check_at_least("samples", samples, 1)
     check_above("period_bytes", period_bytes, 1)
@@ -32,10 +26,7 @@ def cdf(failed_trials: int, samples: int, period_bytes: float) -> float:
 
 
 def failed_trials_below(quantile: float, samples: int, period_bytes: float) -> int:
-    """The largest number of failed trials whose approximate CDF is below `quantile`, or 0.
-
-    Raises ValueError for a quantile outside 0 to 1, and as `cdf` does.
-    """
+    """The largest number of failed trials whose approximate CDF is below `quantile`, or 0."""
     check_open_unit("quantile", quantile)
     above = 1
     while cdf(above, samples, period_bytes) < quantile:

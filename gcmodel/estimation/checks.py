@@ -1,14 +1,14 @@
-"""The ranges that arguments must be in. Each check raises ValueError and names the argument."""
+"""Range checks of arguments. Each raises ValueError with the argument's name."""
 
 
 def check_open_unit(name: str, value: float) -> None:
-    """`value` must be a probability strictly between 0 and 1."""
+    """`value` must be strictly between 0 and 1."""
     if not 0 < value < 1:
         raise ValueError(f"{name} is {value}; it must be between 0 and 1, both excluded")
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
-    """`value` must not be below `least`, nor be no number."""
+    """`value` must be `least` or more, and not NaN."""
     if not value >= least:
         raise ValueError(f"{name} is {value}; it must be at least {least}")
 

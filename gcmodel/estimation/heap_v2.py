@@ -9,14 +9,12 @@
     MAPPED_LIBRARIES:
     the text of /proc/self/maps
 
-Invariant: the numbers of each stack are those from which jeprof computes the stack's sums; the
-head's are computed from the sums of all, since the two steps do not commute. jeprof ignores the
-head. A stack with nothing to say is left out. (jemalloc, PROFILING_INTERNALS.md; `prof_data.c`.)
+Invariant: jeprof computes each stack's sums from the numbers of that stack. The head is computed
+from the sums of all stacks, since the two steps do not commute. jeprof ignores the head. A stack
+without objects is left out. (jemalloc, PROFILING_INTERNALS.md; `prof_data.c`.)
 
-All is said of one thread. The sums may be any estimator's, not only jemalloc's.
+There is one thread. The sums may come from any estimator, not only from jemalloc's.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -29,15 +27,15 @@ from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
 
 LIBRARIES = "\nMAPPED_LIBRARIES:\n"
-# Of a made-up address; so many that two names hardly ever have the same.
+# The size of a made-up address. With this many bytes two names rarely have the same one.
 DIGEST_BYTES = 7
-# A caller's address is the one it returns to; jeprof looks up the byte before it.
+# A caller's address is the one it returns to, and jeprof looks up the byte before it.
 MADE_UP_ADDRESS_BYTES = 16
 
 
 @attrs.frozen(kw_only=True)
 class DumpedStack:
-    """The sums of one stack. What was `allocated` has zeros unless it is accumulated."""
+    """The sums of one stack. `allocated` is zero unless allocations are accumulated."""
 
     live: Totals
     allocated: Totals = attrs.Factory(Totals)
@@ -46,8 +44,7 @@ class DumpedStack:
 def write(stacks: Mapping[Site, DumpedStack], period_bytes: int, mapped_libraries: str) -> str:
     """The dump of stacks of addresses; jeprof finds names in the program and its libraries.
 
-    `mapped_libraries` is the text of the process's `/proc/self/maps`. Raises ValueError for a
-    period below one byte and for a stack without frames, or with names.
+    `mapped_libraries` is the text of the process's `/proc/self/maps`.
     """
     check_at_least("period_bytes", period_bytes, 1)
     live = sum((stack.live for stack in stacks.values()), Totals())
@@ -63,11 +60,10 @@ def write(stacks: Mapping[Site, DumpedStack], period_bytes: int, mapped_librarie
 
 
 def write_with_names(stacks: Mapping[Site, DumpedStack], period_bytes: int) -> str:
-    """The dump of stacks of names, which carries them: `jeprof FILE` needs no program.
+    """The dump of stacks of names, which contains them: `jeprof FILE` needs no program.
 
-    Each name gets a made-up address, the same in every dump: `jeprof --base` subtracts by address.
-    Raises ValueError for a period below one byte, a stack without frames, and a name that jeprof
-    cannot read: not a text, or with a line end or `--`.
+    Each name has a made-up address, the same in every dump, since `jeprof --base` subtracts by
+    address. jeprof cannot read a name with a line end or `--`.
     """
     addresses = made_up_addresses(_readable(frame) for site in stacks for frame in site)
     symbols = [
@@ -81,9 +77,9 @@ def write_with_names(stacks: Mapping[Site, DumpedStack], period_bytes: int) -> s
 
 
 def made_up_addresses(names: Iterable[str]) -> dict[str, int]:
-    """An address for each name, which follows from the name alone, unless two had the same.
+    """An address for each name, computed from the name alone.
 
-    Then the one that comes later in the alphabet gets the next that is free.
+    If two would be the same, the name later in the alphabet has the next free address.
     """
     names_at: dict[int, str] = {}
     for name in sorted(set(names)):
@@ -108,11 +104,7 @@ def _addresses(site: Site) -> str:
 
 
 def _readable(frame: str | int) -> str:
-    if (
-        not isinstance(frame, str)
-        or not frame.strip()
-        or "--" in frame
-        or len(frame.splitlines()) > 1
-    ):
-        raise ValueError(f"{frame!r} is no name that jeprof can read")
+    is_one_line = isinstance(frame, str) and len(frame.splitlines()) == 1
+    if not isinstance(frame, str) or not is_one_line or not frame.strip() or "--" in frame:
+        raise ValueError(f"{frame!r} is not a name that jeprof can read")
     return frame

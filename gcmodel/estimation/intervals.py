@@ -1,19 +1,18 @@
-"""Between which bounds the allocated bytes lie, with a stated confidence. Needs scipy.
+"""Confidence intervals of allocated bytes. Needs scipy.
 
-How many trials fail before s succeed follows the negative binomial distribution, whatever the sizes
-of the objects. So an interval needs only the number of samples and the bytes behind their hits.
-(Nasarre and Falk, Randomized Allocation Sampling, estimation approach 2 and the two sections after
-it.)
+The number of trials that fail before s succeed follows the negative binomial distribution, for
+objects of any sizes. So an interval needs only the number of samples and the bytes behind their
+hits. (Nasarre and Falk, Randomized Allocation Sampling, estimation approach 2 and the two sections
+after it.)
 
-Invariant: a span that begins and ends with a sample is covered with the confidence asked for; one
-that begins or ends elsewhere at least so often.
+Invariant: an interval holds the truth with the given confidence for a span that starts and ends
+with a sample, and at least as often for any other span.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import attrs
+from attrs.validators import ge, gt
 from scipy.stats import nbinom
 
 from gcmodel.estimation.checks import check_above, check_at_least, check_open_unit
@@ -31,24 +30,16 @@ class Interval:
 
 @attrs.frozen(kw_only=True)
 class Span:
-    """What is known of the bytes allocated between two moments, on one thread or on several.
+    """What is known of the bytes allocated between two moments, on one thread or on several."""
 
-    Raises ValueError for a figure below 0, or a period that is not above one byte.
-    """
-
-    samples: int
-    remaining_bytes: int
+    samples: int = attrs.field(validator=ge(0))
+    remaining_bytes: int = attrs.field(validator=ge(0))
     """The bytes from each hit to the end of its object, `u` in the document."""
-    period_bytes: float
-    unaligned_starts: int = 0
-    """Threads on which the span does not begin right after a sample."""
-    unaligned_ends: int = 0
+    period_bytes: float = attrs.field(validator=gt(1))
+    unaligned_starts: int = attrs.field(default=0, validator=ge(0))
+    """Threads on which the span does not start right after a sample."""
+    unaligned_ends: int = attrs.field(default=0, validator=ge(0))
     """Threads on which the span does not end with a sample."""
-
-    def __attrs_post_init__(self) -> None:
-        check_above("period_bytes", self.period_bytes, 1)
-        for name in ("samples", "remaining_bytes", "unaligned_starts", "unaligned_ends"):
-            check_at_least(name, getattr(self, name), 0)
 
 
 def span_of(
@@ -58,10 +49,7 @@ def span_of(
     unaligned_start: bool = True,
     unaligned_end: bool = True,
 ) -> Span:
-    """One thread's span, from its samples or from those of one type, site or size.
-
-    Raises ValueError for a sample of another period, or one that does not say where it was hit.
-    """
+    """One thread's span, from its samples or from those of one type, site or size."""
     if any(sample.period_bytes != period_bytes for sample in samples):
         raise ValueError(f"not all samples have a period of {period_bytes} bytes")
     return Span(
@@ -74,11 +62,9 @@ def span_of(
 
 
 def failed_trials_below(quantile: float, samples: int, period_bytes: float) -> int:
-    """The largest number of failed trials before so many samples whose CDF is below `quantile`.
+    """The largest number of failed trials, before that many samples, with a CDF below `quantile`.
 
-    0 if there is none, and for no samples at all. The document's table has these for 0.025 and
-    0.975. Raises ValueError for a quantile outside 0 to 1, fewer than 0 samples, or a period
-    that is not above one byte.
+    It is 0 if there is none, or no sample. The document's table has these for 0.025 and 0.975.
     """
     check_open_unit("quantile", quantile)
     check_at_least("samples", samples, 0)
@@ -89,13 +75,12 @@ def failed_trials_below(quantile: float, samples: int, period_bytes: float) -> i
 
 
 def interval(span: Span, confidence: float) -> Interval:
-    """The counted bytes of the span, with that confidence, 0.95 for instance.
+    """The interval of the span's counted bytes with that confidence, such as 0.95.
 
-    A thread whose span begins elsewhere than after a sample lowers the lower bound as if it had
-    one sample fewer, and one whose span ends elsewhere than with a sample raises the upper bound
-    as if it had one more. The document does not say what becomes of `u` then; the bytes behind
-    the hits were allocated within the span, so both bounds keep them. Raises ValueError for a
-    confidence outside 0 to 1.
+    A thread whose span does not start after a sample lowers the lower bound as if it had one sample
+    fewer. One whose span does not end with a sample raises the upper bound as if it had one more.
+    The document does not define `u` for these. The bytes behind the hits were allocated within the
+    span, so both bounds keep them.
     """
     check_open_unit("confidence", confidence)
     tail = (1 - confidence) / 2
@@ -106,7 +91,7 @@ def interval(span: Span, confidence: float) -> Interval:
 
 
 def summed(intervals: Iterable[Interval]) -> Interval:
-    """The document's interval for all threads: the sums of theirs. Wider than it needs to be."""
+    """The document's interval for all threads: the sum of theirs. It is wider than necessary."""
     bounds = list(intervals)
     return Interval(sum(each.low_bytes for each in bounds), sum(each.high_bytes for each in bounds))
 
@@ -114,8 +99,8 @@ def summed(intervals: Iterable[Interval]) -> Interval:
 def pooled(spans: Sequence[Span]) -> Span:
     """All threads' spans as one, whose interval is narrower than the sum of theirs.
 
-    The failed trials of several threads add up to those of one with all their samples, since
-    every trial is independent. Raises ValueError for no spans, or for different periods.
+    Trials are independent, so the failed trials of several threads add up to those of one thread
+    with all their samples.
     """
     periods = {span.period_bytes for span in spans}
     if len(periods) != 1:

@@ -1,19 +1,17 @@
-"""jemalloc's estimator: whole numbers for each sample, and dumps that jeprof turns into sums.
+"""jemalloc's estimator: whole numbers for each sample, and dumps that jeprof multiplies.
 
-Each sampled allocation adds its unbiased bytes and, in eighths, its unbiased count to its stack's
-sums, and takes them away when it is freed. jeprof, which multiplies what it reads, must stay as
-it is; so the numbers dumped are those that come out right when multiplied. (jemalloc,
-PROFILING_INTERNALS.md, "Implementation realities"; `prof_data.c`.)
+Each sampled allocation adds its unbiased bytes, and its unbiased count in eighths, to its stack's
+sums. Freeing it subtracts them. jeprof multiplies the numbers of a dump and must stay as it is, so
+a dump has those numbers that are right after that. (jemalloc, PROFILING_INTERNALS.md,
+"Implementation realities"; `prof_data.c`.)
 
 The bytes of a sample are unbiased to within half a byte. Its count is rounded to eighths, so it is
-off by up to a sixteenth of an object: an object as large as the period counts 1.027 times.
+wrong by up to a sixteenth of an object: an object as large as the period counts 1.027 times.
 
-Invariant: what jeprof shows for a stack differs from the stack's sums by rounding alone, by about
-one part in twice the number of objects dumped. So a stack dumped with few objects of very different
-sizes can be far off, and one whose sampled objects are all alike hardly is.
+Invariant: what jeprof shows for a stack differs from the stack's sums only by rounding, by about
+one part in twice the number of dumped objects. That is much for a stack of few objects of very
+different sizes, and little if all are alike.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -28,14 +26,14 @@ EIGHTHS = 8
 
 @attrs.frozen
 class Dumped:
-    """The two numbers of a dump for what is live, or for what was allocated: whole, 0 or more."""
+    """The two whole numbers of a dump, for living objects or for all allocated ones."""
 
     objects: int
     bytes: int
 
 
 def round_half_up(value: float) -> int:
-    """The whole number nearest to `value`, 0 or more; the larger one for a half, as in C."""
+    """Round `value`, 0 or more, to the nearest whole number, and halves up, as in C."""
     whole = int(value)
     return whole + (value - whole >= 1 / 2)
 
@@ -57,7 +55,7 @@ def estimate(sample: Sample) -> Totals:
 
 
 def dumped(sums: Totals, period_bytes: float) -> Dumped:
-    """What the dump must say, so that jeprof shows `sums`; zeros where there is nothing."""
+    """The numbers in the dump for which jeprof shows `sums`."""
     if sums.objects == 0 or sums.bytes == 0:
         return Dumped(0, 0)
     mean_bytes = sums.bytes / sums.objects
@@ -66,7 +64,7 @@ def dumped(sums: Totals, period_bytes: float) -> Dumped:
 
 
 def shown_by_jeprof(numbers: Dumped, period_bytes: float) -> Totals:
-    """What jeprof makes of the two numbers; it cuts off the fraction when it prints."""
+    """What jeprof computes from the two numbers. It prints them without their fraction."""
     if numbers.objects == 0:
         return Totals(0, numbers.bytes)
     ratio = numbers.bytes / numbers.objects / period_bytes

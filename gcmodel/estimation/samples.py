@@ -1,42 +1,35 @@
-"""One sampled allocation, whoever sampled it.
+"""One sampled allocation, of any sampler.
 
-Invariant: a sample carries all that an estimator needs, the sampling period included. So samples of
-several threads, processes and periods can be summed, as long as each is unbiased first.
+Invariant: a sample has everything that an estimator needs, including the sampling period. So
+samples of several threads, processes and periods can be summed after unbiasing each.
 """
 
-from __future__ import annotations
-
 import attrs
-
-from gcmodel.estimation.checks import check_at_least
+from attrs.validators import ge
 
 Site = tuple[str | int, ...]
-"""Where an allocation was made: names or addresses of its stack, the innermost frame first."""
+"""Where an allocation was made: the names or addresses of its stack, the innermost frame first."""
 
 
 @attrs.frozen(kw_only=True)
 class Sample:
-    """A sampled allocation. Raises ValueError when a figure is outside its range."""
+    """A sampled allocation."""
 
     type: str
     site: Site
-    requested_bytes: int
-    """What the program asked for, 0 or more."""
-    allocated_bytes: int
-    """What it got, 1 or more: the size class, or the object with its header."""
-    counted_bytes: int
-    """What the sampler counted for it, 1 or more: .NET the object, jemalloc the size class,
-    TCMalloc what was requested and one byte more."""
+    requested_bytes: int = attrs.field(validator=ge(0))
+    """What the program requested."""
+    allocated_bytes: int = attrs.field(validator=ge(1))
+    """What it got: the size class, or the object with its header."""
+    counted_bytes: int = attrs.field(validator=ge(1))
+    """What the sampler counted: .NET the object, jemalloc the size class, TCMalloc the requested
+    bytes and one more."""
     offset_bytes: int | None = None
-    """Which of the counted bytes was hit first, from 0 on; None where a system does not say."""
-    period_bytes: float
-    """One byte in so many was hit, 1 or more, as it was when this sample was due."""
+    """The first counted byte that was hit, from 0; None if the system does not report it."""
+    period_bytes: float = attrs.field(validator=ge(1))
+    """The mean distance of hits when this sample was due."""
 
     def __attrs_post_init__(self) -> None:
-        check_at_least("requested_bytes", self.requested_bytes, 0)
-        check_at_least("allocated_bytes", self.allocated_bytes, 1)
-        check_at_least("counted_bytes", self.counted_bytes, 1)
-        check_at_least("period_bytes", self.period_bytes, 1)
         offset = self.offset_bytes
         if offset is not None and not 0 <= offset < self.counted_bytes:
             raise ValueError(

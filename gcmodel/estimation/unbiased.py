@@ -1,17 +1,15 @@
 """Weighted samples: an allocation that is sampled with a chance of one tenth stands for ten.
 
-Invariant: sums are made after unbiasing, never before. The expectation of the sum over the samples
-is then the sum over all allocations, whatever the chances are, if none is zero. (jemalloc,
-PROFILING_INTERNALS.md, "An unbiased estimator of space consumption from (almost) arbitrary
-sampling strategies" and "Aggregation must be done after unbiasing samples"; with a chance per
-byte it is estimation approach 1 of Nasarre and Falk, Randomized Allocation Sampling.)
+Invariant: each sample is unbiased before it is added. The expectation of the sum over the samples
+is then the sum over all allocations, for any chances above 0. (jemalloc, PROFILING_INTERNALS.md,
+"An unbiased estimator of space consumption from (almost) arbitrary sampling strategies" and
+"Aggregation must be done after unbiasing samples". With a chance per byte it is estimation approach
+1 of Nasarre and Falk, Randomized Allocation Sampling.)
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import attrs
 
@@ -23,30 +21,30 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Totals:
-    """How many objects, and how many allocated bytes; estimates, so fractions."""
+    """Estimated numbers of objects and of allocated bytes."""
 
     objects: float = 0
     bytes: float = 0
 
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(self.objects + other.objects, self.bytes + other.bytes)
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.objects + other.objects, self.bytes + other.bytes)
 
 
 Chance = Callable[[Sample], float]
-"""How probable it was that this allocation would be sampled: above 0, up to 1."""
+"""The probability that this allocation is sampled: above 0, up to 1."""
 Estimator = Callable[[Sample], Totals]
 """What one sample stands for."""
 
 
 def total(samples: Iterable[Sample], estimator: Estimator) -> Totals:
-    """What the samples stand for together."""
+    """The sum of what the samples stand for."""
     return sum(map(estimator, samples), Totals())
 
 
 def totals_by(
     samples: Iterable[Sample], key: Callable[[Sample], K], estimator: Estimator
 ) -> dict[K, Totals]:
-    """The same for each value of `key`, such as a sample's type, site or size."""
+    """The sums for each value of `key`, such as a sample's type, site or size."""
     sums: dict[K, Totals] = {}
     for sample in samples:
         of = key(sample)
@@ -55,10 +53,7 @@ def totals_by(
 
 
 def by_chance(chance: Chance) -> Estimator:
-    """The estimator that divides by each allocation's chance of being sampled.
-
-    It raises ValueError when a chance is not above 0 and at most 1.
-    """
+    """The estimator that divides by each allocation's chance of being sampled."""
 
     def estimate(sample: Sample) -> Totals:
         divisor = _checked(chance(sample))
@@ -68,10 +63,7 @@ def by_chance(chance: Chance) -> Estimator:
 
 
 def chance_per_byte(counted_bytes: int, period_bytes: float) -> float:
-    """How probable it is that one byte or more of so many is hit: `1 - (1 - 1/period)^bytes`.
-
-    Raises ValueError for fewer than 0 bytes, or a period below one byte.
-    """
+    """The probability that one or more of the bytes are hit: `1 - (1 - 1/period)^bytes`."""
     check_at_least("counted_bytes", counted_bytes, 0)
     check_at_least("period_bytes", period_bytes, 1)
     if period_bytes == 1:
@@ -80,25 +72,24 @@ def chance_per_byte(counted_bytes: int, period_bytes: float) -> float:
 
 
 def per_byte(sample: Sample) -> float:
-    """The chance of a sample whose every counted byte was hit with the same probability."""
+    """The chance of a sample whose counted bytes are all hit with the same probability."""
     return chance_per_byte(sample.counted_bytes, sample.period_bytes)
 
 
 def variance_bytes2(size_bytes: int, chance: float) -> float:
-    """What one allocation adds to the variance of the estimated bytes, in bytes squared.
+    """What one allocation adds to the variance of the estimated bytes: `size^2 (1 - c)/c`.
 
-    `size^2 (1 - chance)/chance`, for allocations that are sampled independently of one another;
-    with a chance per byte they add up to `bytes (period - 1)` at most. (Nasarre and Falk.)
-    Raises ValueError for a negative size, or a chance that is not above 0 and at most 1.
+    Allocations must be sampled independently. With a chance c per byte these add up to `bytes
+    (period - 1)` at most. (Nasarre and Falk.)
     """
     check_at_least("size_bytes", size_bytes, 0)
     return size_bytes**2 * (1 - _checked(chance)) / chance
 
 
 def estimated_variance_bytes2(samples: Iterable[Sample], chance: Chance) -> float:
-    """The variance of the estimated bytes as the samples alone tell it, itself unbiased.
+    """An unbiased estimate, from the samples alone, of the variance of the estimated bytes.
 
-    Each sampled allocation adds its own variance, divided by its chance of being here to add it.
+    Each sampled allocation adds its own variance, divided by its chance of being sampled.
     """
     return math.fsum(
         variance_bytes2(sample.allocated_bytes, chance(sample)) / chance(sample)

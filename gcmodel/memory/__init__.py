@@ -1,5 +1,5 @@
-"""What all other rooms are about: objects, the nursery, configurations, events, errors.
+"""Objects, the nursery, configurations, events and errors. All other packages use them.
 
-It imports nothing. A newcomer begins with `objects`, then `nursery`, whose `allocate` is
-the fast path.
+It imports no other package. Start with `objects`, then `nursery`, whose `allocate` is the fast
+path.
 """

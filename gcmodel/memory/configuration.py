@@ -1,7 +1,7 @@
-"""The parameters of a heap. Invariant: a `Configuration` that exists is one that can run.
+"""The parameters of a heap.
 
-The names are the field's; pages and arenas are as tiny as where PyPy's own direct tests run
-incminimark, so that a few dozen objects already exercise them.
+Invariant: every `Configuration` object can run. Pages and arenas are as small as in PyPy's own
+direct tests of incminimark, so that a few dozen objects already exercise them.
 """
 
 import attrs
@@ -17,7 +17,7 @@ GROWTH_FACTOR_MAX = 2.5
 PAGE_BYTES = 128
 ARENA_BYTES = 512
 SMALL_OBJECT_BYTES = 40
-"""An old object of at most this rounded size lives in an arena."""
+"""The largest rounded size of an old object that lives in an arena."""
 
 NURSERY_BYTES_MIN = 64
 NURSERY_BYTES_MAX = 2**20
@@ -42,18 +42,18 @@ def _check_words(name: str, value: int, minimum: int, maximum: int, most: str = 
 
 @attrs.frozen(kw_only=True)
 class TlabSizes:
-    """What HotSpot's flags say of thread-local allocation buffers, in whole words."""
+    """The sizes of HotSpot's thread-local allocation buffers, in whole words."""
 
     desired_bytes: int = 64
-    """What a thread takes beside the object that asks for it, if eden has so much."""
+    """A new TLAB's size beside the object that needs it, if eden has that much left."""
     least_bytes: int = 32
-    """What it takes at least (MinTLABSize)."""
+    """A TLAB's smallest size (MinTLABSize)."""
     reserve_bytes: int = 16
-    """What is left free behind its end."""
+    """The bytes behind a TLAB's end that stay free."""
     waste_bytes: int = 8
-    """It is kept if it has more left (TLABRefillWasteFraction)."""
+    """A TLAB with more than this left is kept (TLABRefillWasteFraction)."""
     waste_increment_bytes: int = 8
-    """So much more, after each object that had to lie outside (TLABWasteIncrement)."""
+    """Each object outside raises that limit by this much (TLABWasteIncrement)."""
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():
@@ -62,36 +62,33 @@ class TlabSizes:
 
 @attrs.frozen(kw_only=True)
 class Configuration:
-    """One heap's parameters. Raises ConfigurationError when they are outside their ranges."""
+    """One heap's parameters. Raises ConfigurationError for one outside its range."""
 
     nursery_bytes: int = 256
     """Size of the nursery: whole words, 64 to 2**20."""
     large_object_bytes: int = 64
     """An object of this unrounded size or more lies outside: 17 up to `nursery_bytes`."""
     card_items: int = 4
-    """Items of a large array that share one card mark: 4 or 32, or 0 for no card marking."""
+    """Items of a large array that share one card: 4 or 32, or 0 for no card marking."""
     paged_arenas: bool = True
-    """Small old objects in size-class pages; otherwise in a plain list without arenas."""
+    """Keep small old objects in size-class pages; if not, in a plain list without arenas."""
     single_step_marking: bool = False
     """A marking step visits one object only."""
     moving_nursery: bool = False
     """The nursery changes its place with each collection, unless an object is pinned in it."""
     pin_while_sampling: bool = False
-    """Whether objects may be pinned while sampling is on; if not, neither may begin beside the
-    other, as in PyPy."""
+    """Objects may be pinned while sampling is on. In PyPy each excludes the other."""
     random_periods: bool = False
-    """The distances between samples are geometric with the period as their mean, drawn anew at each
-    sample; otherwise they are the period."""
+    """Draw distances between samples from a geometric distribution with the period as its mean.
+    If not, they all are the period."""
     sampler_seeds: tuple[int, ...] = (0,)
-    """What each thread's generator of random distances begins from: 1 to 64 numbers from 0 to
-    2**64 - 1. Only allocation contexts know of more threads than one."""
+    """The seed of each thread's generator of distances: 1 to 64 numbers from 0 to 2**64 - 1.
+    Only parts with a buffer for each thread use more than one."""
     context_bytes: int = 64
-    """What a thread asks of the nursery at a time, where threads have allocation contexts: whole
-    words, 8 up to `nursery_bytes`."""
+    """The size of an allocation context: whole words, 8 up to `nursery_bytes`."""
     tlab: TlabSizes = TlabSizes()
-    """Where threads have TLABs."""
     first_bytes: int = 1
-    """And what each of them has left until its first sample: 1 or more."""
+    """Each thread's bytes until its first sample where threads have TLABs: 1 or more."""
     prebuilt_nodes: int = 1
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1
@@ -122,7 +119,7 @@ class Configuration:
 def check_period(period_bytes: int) -> None:
     """Raise ConfigurationError unless `period_bytes` is a whole number of words in range.
 
-    PyPy's fork dies on a bare assertion for 12, -8 or 2**32; a period is an argument of the
-    mutator's, so the reference answers with a named error instead.
+    PyPy's fork dies on a bare assertion for 12, -8 or 2**32. The mutator passes the period, so the
+    reference raises a named error instead.
     """
     _check_words("period_bytes", period_bytes, PERIOD_BYTES_MIN, PERIOD_BYTES_MAX)

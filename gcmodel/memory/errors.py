@@ -1,8 +1,8 @@
-"""The errors of the reference. Each is named, and none is ever answered with a wrong value."""
+"""The errors of the reference. Each problem has its own error, and none returns a wrong value."""
 
 
 class HeapError(Exception):
-    """The mutator or the collector did something that the heap cannot carry out."""
+    """The heap cannot carry out what the mutator or the collector did."""
 
 
 class DanglingReferenceError(HeapError):
@@ -10,20 +10,20 @@ class DanglingReferenceError(HeapError):
 
 
 class InvariantError(HeapError):
-    """The parts of the collector do not agree; the message names the invariant that is broken."""
+    """An invariant between the parts of the collector is broken; the message names it."""
 
 
 class PinningError(HeapError):
-    """An object cannot be pinned or unpinned, or sampling cannot begin beside a pinned one."""
+    """An object cannot be pinned or unpinned, or sampling cannot start beside a pinned one."""
 
 
 class ConfigurationError(HeapError, ValueError):
-    """A configuration, or a sampling period, is outside what the collector allows."""
+    """A configuration or a sampling period is outside its range."""
 
 
 class DoubleFreeError(HeapError):
-    """A block is freed that was freed before."""
+    """The mutator freed a block twice."""
 
 
 class RecordingError(ValueError):
-    """A profile's recording says something that no recorder wrote."""
+    """A profile's recording contains something that no recorder writes."""

@@ -1,20 +1,18 @@
-"""What the collector says to whoever listens: samples, minor collections and reports, in order.
+"""The events that the collector reports: samples, minor collections and reports, in order.
 
-The collector only ever tells, and all that it tells is plain data: whoever listens has no heap to
-allocate in or to change. These events are kept until they are taken, all at once; a listener that
-hears them one by one is a subclass (the profile recorder is one).
+`Events` keeps them until they are taken. A listener that handles them one by one, such as the
+profile recorder, is a subclass. Events are plain data, so a listener cannot allocate in the heap or
+change it.
 """
-
-from __future__ import annotations
 
 import attrs
 
 
 @attrs.frozen
 class ContextSample:
-    """What a sampler with allocation contexts says of a sample. (AllocationSampled.)
+    """A sample of a sampler with allocation contexts. (.NET, AllocationSampled.)
 
-    Byte `offset` of the object, the first being 0, is the one whose trial succeeded.
+    `offset` is the byte of the object whose trial succeeded, counted from 0.
     """
 
     thread: int
@@ -24,7 +22,7 @@ class ContextSample:
 
 @attrs.define
 class Report:
-    """What a minor collection says of the samples since the one before it. (Section 3.5, 3.6.)
+    """What a minor collection reports of the samples since the last one. (Sections 3.5 and 3.6.)
 
     An entry is `kind << 2 | (2 if outside the nursery) | (1 if it survived)`, the newest first.
     """
@@ -36,9 +34,9 @@ class Report:
 
 
 class Events:
-    """The events since they were last taken. `order` has a letter each: s, M and R.
+    """The events since they were last taken. `order` has one letter for each: s, M or R.
 
-    `samples` are what the sampler said of its samples, if it says anything of them.
+    `samples` has the samples of samplers that describe theirs.
     """
 
     def __init__(self) -> None:
@@ -53,7 +51,7 @@ class Events:
             self.samples.append(sample)
 
     def minor_collection(self) -> None:
-        """A minor collection begins."""
+        """A minor collection starts."""
         self.order += "M"
 
     def report(self, report: Report) -> None:
@@ -61,32 +59,32 @@ class Events:
         self.order += "R"
         self.reports.append(report)
 
-    # What follows is of no use to a mutator, and not kept.
+    # Only the profile recorder uses the following events. They are not kept.
 
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
         """An object of `counted_bytes` was sampled `count` times, and awaits the next report."""
 
     def dropped(self) -> None:
-        """Whatever is pending will never be reported."""
+        """The pending samples are dropped and will not be reported."""
 
     def minor_collection_ended(
         self, memory_used_bytes: int, arena_bytes: int, major_state: int
     ) -> None:
-        """A minor collection is over, and has left the heap in this state. (Section 3.6.)"""
+        """A minor collection has ended, with the heap in this state. (Section 3.6.)"""
 
     def major_step(self, state: int) -> None:
-        """A step of the major collection begins, in the phase `state`."""
+        """A step of the major collection starts, in the phase `state`."""
 
     def major_step_ended(self, state: int) -> None:
-        """It is over, and the next one will be in the phase `state`."""
+        """A step of the major collection has ended. The next one is in the phase `state`."""
 
     def take(self) -> tuple[str, list[Report]]:
-        """The events since the last call, which are then forgotten."""
+        """Return the events since the last call, and forget them."""
         order, reports = self.order, self.reports
         self.order, self.reports = "", []
         return order, reports
 
     def take_samples(self) -> list[ContextSample]:
-        """The samples since the last call, which are then forgotten."""
+        """Return the samples since the last call, and forget them."""
         samples, self.samples = self.samples, []
         return samples

@@ -1,8 +1,8 @@
-"""What every kind of object costs, to the byte.
+"""The sizes of objects.
 
-The sizes are those of PyPy's incminimark on a 64-bit machine: a header of one word, then the
-fields. An object in the nursery is rounded up to whole words; an object outside the nursery is
-counted unrounded by the sampler but occupies whole words of memory.
+They are those of PyPy's incminimark on a 64-bit machine: a header of one word, then the fields. In
+the nursery an object is rounded up to whole words. Outside it occupies whole words too, but the
+sampler counts its unrounded size.
 """
 
 from enum import IntEnum
@@ -12,7 +12,7 @@ HEADER_BYTES = 8
 
 
 class Kind(IntEnum):
-    """The kinds of object, numbered as reports name them (the type index)."""
+    """The kinds of object, numbered as in reports (the type index)."""
 
     NODE = 1
     WEAKREF = 2
@@ -20,7 +20,7 @@ class Kind(IntEnum):
     STRING = 4
 
 
-# A node is an integer and two references, a weak reference is one hidden reference.
+# A node is an integer and two references. A weak reference is one hidden reference.
 NODE_BYTES = HEADER_BYTES + 3 * WORD_BYTES
 WEAKREF_BYTES = HEADER_BYTES + WORD_BYTES
 NODE_REFERENCES = 2
@@ -37,5 +37,5 @@ def string_bytes(length: int) -> int:
 
 
 def rounded(size_bytes: int) -> int:
-    """`size_bytes` rounded up to whole words."""
+    """Round `size_bytes` up to whole words."""
     return (size_bytes + WORD_BYTES - 1) & -WORD_BYTES

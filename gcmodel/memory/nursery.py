@@ -11,19 +11,17 @@ Invariants, between any two allocations:
     |    objects    |     free     |   reached after   |
     |               |              |   the next sample |
 
-Pinned objects stay where they are when the nursery is emptied, and divide what is free into rooms.
-`nursery_top` is the end of the present room; the obstacles say where the others are:
+Pinned objects stay in place when the nursery is emptied, and divide the free memory into rooms.
+`nursery_top` is the end of the current room. The obstacles are the pinned objects after it:
 
     nursery_start   nursery_top    obstacle          nursery_end
     |    a room     |  pinned  |  a room  |  pinned  |  a room  |
 
-Only `allocate` runs for an allocation that fits, and it compares with one limit only. Whoever
-wants to hear of an allocation, the minor collection (nursery full) or the sampler (sample point
-passed), lowers that limit; `reserve` then finds out which of them it was. (Jung and Bolz-Tereick,
-Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine, sections 2.2 and 3.2.)
+An allocation that fits runs `allocate` alone, which compares with one limit. The sampler and the
+minor collection both lower that limit to be called. `reserve` then finds out which one it was.
+(Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine,
+sections 2.2 and 3.2.)
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
@@ -31,12 +29,11 @@ from gcmodel.memory.objects import Object
 
 
 class Nursery:
-    """Memory for new objects. Addresses are in bytes; a moving nursery has two places in turn.
+    """Memory for new objects. Addresses are in bytes. A moving nursery alternates two places.
 
-    `nursery_end` is where it ends, whatever is pinned in it. `filling` counts how often it was
-    emptied. `obstacles` are the pinned objects beyond the present room, as pairs of their start and
-    their end, the nearest last. `thread` is the mutator's thread that allocates, which makes a
-    difference where threads have contexts of their own.
+    `filling` counts how often it was emptied. `obstacles` has the start and end of each pinned
+    object after the current room, the nearest last. `thread` is the thread that allocates; only
+    subclasses with a buffer for each thread use it.
     """
 
     def __init__(self, size_bytes: int, moving: bool, reserve: Callable[[int], int]) -> None:
@@ -55,7 +52,7 @@ class Nursery:
         self._reserve = reserve
 
     def allocate(self, size_bytes: int) -> int:
-        """Reserve `size_bytes` (whole words); returns the address. (The paper's listing 1.)"""
+        """Reserve `size_bytes` (whole words); return the address. (Listing 1.)"""
         result = self.nursery_free
         self.nursery_free = result + size_bytes
         if self.nursery_free > self.nursery_limit:
@@ -63,7 +60,7 @@ class Nursery:
         return result
 
     def set_limit(self, sample_point: int | None) -> None:
-        """The fast path must stop where the room ends, at the sample point, or at once."""
+        """Set where the fast path stops: at the room's end, the sample point, or at once."""
         if self.is_collection_due:
             self.nursery_limit = self.nursery_free
         elif sample_point is None:
@@ -72,22 +69,19 @@ class Nursery:
             self.nursery_limit = min(sample_point, self.nursery_top)
 
     def make_collection_due(self) -> None:
-        """The next allocation collects, whatever room it finds."""
+        """Make the next allocation collect, even if it would fit."""
         self.is_collection_due = True
         self.nursery_limit = self.nursery_free
 
     def enter_next_room(self) -> int:
-        """Go on behind the pinned object where the present room ends; how far that jump was."""
+        """Continue behind the pinned object at the room's end; return the length of the jump."""
         left_at = self.nursery_free
         self.nursery_free = self.obstacles.pop()[1]
         self._end_room()
         return self.nursery_free - left_at
 
     def empty(self, pinned: Mapping[int, Object]) -> None:
-        """All but the pinned objects is gone: it has been moved out, or it is dead.
-
-        A moving nursery moves, unless something is pinned in it.
-        """
+        """Drop all objects but the pinned ones. A moving nursery moves if nothing is pinned."""
         self.filling += 1
         self.memory = {**pinned}
         self.obstacles = []

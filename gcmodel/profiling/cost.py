@@ -1,11 +1,9 @@
-"""What a program costs without being recorded, and how large its recording will be.
+"""What a program costs without a recorder, and how large its recording will be.
 
-The program is run once. Its bytes are counted for nothing, by the distance to a sample point; its
-sizes and stacks are estimated from samples that are so far apart that they cost next to nothing. So
-a period that would fill the disk is known before it does.
+The program is run once. Its bytes follow from the distance to a sample point. Its sizes and stacks
+are estimated from sparse samples, which cost almost nothing. So a period that would fill the disk
+is refused before it does.
 """
-
-from __future__ import annotations
 
 import math
 import time
@@ -23,25 +21,25 @@ from gcmodel.profiling.stacks import PythonStacks
 from gcmodel.sampling.sample_point import Sampling
 
 SPARSE_PERIOD_BYTES = 65_544
-"""How far apart the samples of sizes are: no power of two, with which loops would fall in step."""
+"""The distance of the sparse samples: not a power of two, which loops would fall in step with."""
 HEADER_BYTES = 512
 STACK_BYTES = 1024
-"""What the first sample at a site, or of a moment, may take, with all frames of its stack."""
+"""The most that the first sample at a site writes, with all frames of its stack."""
 STACKS_BYTES = 2**16
-"""What the stacks of a program that has only so many may take, about."""
-# What is taken at most, in most recordings, by the line of a sample with its number when it is
-# freed, by the entry of each hit, by the lines of a minor collection with a step of a major one,
-# and by that of a moment.
+"""About the most that a bounded number of stacks takes."""
+# In most recordings, the most that each of these takes: the line of a sample with its number when
+# it is freed, the entry of a hit, the lines of a minor collection with a major step, and the line
+# of a sample by time.
 SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
 PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
 
 
 @attrs.frozen(kw_only=True)
 class Cost:
-    """What a program took; no `seconds` if these would say nothing of its collector.
+    """What a program took. `seconds` is 0 if they do not show the collector's time.
 
-    `bytes_by_size` is an estimate of what objects of each size take, and `new_stack_bytes` of what
-    each sample writes for a stack that no sample before it had.
+    `bytes_by_size` estimates the bytes of all objects of each size, and `new_stack_bytes` what an
+    average sample writes for a stack that no sample before it had.
     """
 
     seconds: float
@@ -51,8 +49,8 @@ class Cost:
     new_stack_bytes: float = 0
 
     def recording_bytes(self, period_bytes: int, time_period_us: int | None) -> int:
-        """How large the recording may become, about."""
-        # An object that is larger than the period is one sample with several hits.
+        """About how large the recording may become."""
+        # An object larger than the period is one sample with several hits.
         samples = sum(
             size_bytes / max(counted_bytes, period_bytes)
             for counted_bytes, size_bytes in self.bytes_by_size.items()
@@ -71,7 +69,7 @@ class Cost:
         )
 
     def period_that_fits(self, max_bytes: int, time_period_us: int | None) -> int | None:
-        """The shortest period whose recording takes at most so many bytes, if there is one."""
+        """The shortest period whose recording takes at most `max_bytes`, if there is one."""
         index = bisect_left(
             PERIODS_BYTES,
             -max_bytes,
@@ -81,7 +79,7 @@ class Cost:
 
 
 class _Sparse(Events):
-    """Counts collections, and of the sparse samples their sizes and what their stacks take."""
+    """Counts collections, the sizes of the sparse samples, and the bytes of their stacks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +96,7 @@ class _Sparse(Events):
     def new_stack_bytes(self) -> float:
         """What a sample of the second half wrote for new stacks, on average.
 
-        The first half does not count: in it, every program's stacks are new.
+        In the first half, the stacks of every program are new.
         """
         half = self._stack_bytes[(len(self._stack_bytes) - 1) // 2 :]
         return (half[-1] - half[0]) / (len(half) - 1) if half[1:] else 0
@@ -119,7 +117,7 @@ class _Sparse(Events):
 
 
 def cost_of(program: Program, repeat: int = 1) -> Cost:
-    """What so many runs cost, of one without a recorder. Raises whatever the program raises."""
+    """The cost of `repeat` runs, from one without a recorder. Raises what the program raises."""
     events = _Sparse()
     heap = Heap(PROFILED, events=events)
     heap.enable_sampling(SPARSE_PERIOD_BYTES)
@@ -138,7 +136,7 @@ def cost_of(program: Program, repeat: int = 1) -> Cost:
 
 
 def _bytes_since_sample(heap: Heap) -> int:
-    """What was allocated since the last sample; nothing, where a program has left sampling off."""
+    """The bytes allocated since the last sample; 0 if the program has disabled sampling."""
     assert isinstance(heap.sampling, Sampling)
     if not heap.sampling.period_bytes:
         return 0

@@ -1,22 +1,20 @@
-"""What samples stand for, and between which bounds: for whatever a person reads as a figure.
+"""Estimates of bytes from a profile's samples, with confidence bounds.
 
-With random distances every byte is hit with the same chance, so what a sample adds to the variance
-of a sum follows from its size, and is nothing for an object that was sampled for certain. The
+With random distances every byte is hit with the same chance, so the size of a sample determines
+what it adds to the variance of a sum: nothing for an object that was certain to be sampled. The
 bounds are those of Fay and Feuer (Confidence intervals for directly standardized rates, Statistics
-in Medicine 16, 1997) for weighted sums of rare events: quantiles of a gamma distribution with the
-sum's mean and variance, above it with one event more, of the largest variance there is.
+in Medicine 16, 1997) for weighted sums of rare events. They are quantiles of the gamma distribution
+with the sum's mean and variance; the upper one includes one more event of the largest variance.
 
-Invariant: for small objects, which all weigh a period, they are Garwood's, which hold at least as
-often as they promise. Quantiles are Wilson and Hilferty's, so nothing needs scipy.
+Invariant: for small objects, which all weigh a period, the bounds are Garwood's, which hold at
+least as often as promised. Quantiles are Wilson and Hilferty's, so this does not need scipy.
 """
-
-from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import attrs
 
@@ -31,7 +29,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Bounds:
-    """From `low_bytes` to `high_bytes`, with the confidence asked for."""
+    """From `low_bytes` to `high_bytes`, with the requested confidence."""
 
     low_bytes: int
     high_bytes: int
@@ -39,30 +37,30 @@ class Bounds:
 
 @attrs.frozen
 class Estimate:
-    """Bytes, with no bounds if distances are fixed: what these hit is no matter of chance."""
+    """Estimated bytes. There are no bounds for fixed distances, where hits are not random."""
 
     bytes: int
     bounds: Bounds | None
 
     @property
     def is_not_zero(self) -> bool:
-        """Whether zero lies outside of the bounds; without any, whether it is not these bytes."""
+        """Whether zero is outside the bounds, or there are none and it is not the estimate."""
         bounds = self.bounds or Bounds(self.bytes, self.bytes)
         return not bounds.low_bytes <= 0 <= bounds.high_bytes
 
-    def minus(self, before: Estimate) -> Estimate:
-        """The difference, with bounds at as many deviations as those of both, in squares.
+    def minus(self, before: Self) -> Self:
+        """The difference; the squares of both deviations add up.
 
         (Zou and Donner, Construction of confidence limits about effect measures, Statistics in
         Medicine 27, 2008.)
         """
         difference = self.bytes - before.bytes
         if self.bounds is None or before.bounds is None:
-            return Estimate(difference, None)
+            return type(self)(difference, None)
         own, other = self.bounds, before.bounds
         low = difference - math.hypot(self.bytes - own.low_bytes, other.high_bytes - before.bytes)
         high = difference + math.hypot(own.high_bytes - self.bytes, before.bytes - other.low_bytes)
-        return Estimate(difference, Bounds(math.floor(low), math.ceil(high)))
+        return type(self)(difference, Bounds(math.floor(low), math.ceil(high)))
 
 
 def estimates(
@@ -71,10 +69,9 @@ def estimates(
     confidence: float = CONFIDENCE,
     keys: Iterable[K] = (),
 ) -> dict[K, Estimate]:
-    """What the profile's samples of each key stand for, the largest first.
+    """The estimate for the samples of each key, the largest first, and for `keys` without samples.
 
-    Those of `keys` are among them, sampled or not. Raises ValueError for a confidence outside 0
-    to 1.
+    Raises ValueError for a confidence outside 0 to 1.
     """
     check_open_unit("confidence", confidence)
     period_bytes = max(
@@ -99,11 +96,11 @@ def estimates(
 
 
 def peak_estimate(profile: Profile) -> Estimate:
-    """What was live at most, at the moment for which the samples tell most.
+    """The most bytes that were live, at the moment with the largest estimate.
 
-    The moment is chosen, so the lower bound holds for all of which one could have been: what is
-    live becomes less in collections alone. Where the true peak is no sample chooses, so the upper
-    bound is as ever.
+    That moment is chosen by the samples, so the lower bound must hold for every moment at which the
+    peak may be, which is before a collection. The samples do not choose the true peak, so the upper
+    bound is the usual one.
     """
     of_peak = [((), sample) for sample in profile.live(profile.peak_us())]
     moments = len(profile.minor_collections) + 1
@@ -123,7 +120,7 @@ def _bounds(total: int, variance: float, period_bytes: int, deviations: float) -
 
 
 def _gamma_quantile(mean: float, variance: float, deviations: float) -> float:
-    """Of the gamma distribution with that mean and variance, whose cube root is nearly normal."""
+    """The quantile of the gamma distribution, whose cube root is nearly normal."""
     if variance == 0:
         return mean
     ninth = variance / mean**2 / 9

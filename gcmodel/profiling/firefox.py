@@ -1,18 +1,15 @@
-"""A profile as the Firefox Profiler shows it: allocations, collections, memory and time.
+"""The file that the Firefox Profiler opens: allocations, collections, memory and time.
 
     stack 0 … n - 1   the profile's stacks, under their own numbers
     stack n …         the sampled ones among them, with the object's type and fate on top
 
-Invariant: each sample is one row whose weight is its own, so the viewer's totals are the
-recorder's. The profile's frames and stacks keep their numbers; what is added comes after them.
+Invariant: each sample is one row with its own weight, so the viewer's totals are the recorder's.
+The profile's frames and stacks keep their numbers, and added ones follow them.
 
-The viewer upgrades what is older than itself and refuses what is newer, so the version is one that
-it has known for a while. (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage
-Collected Virtual Machine, section 4 and figure 1; the Firefox Profiler's `src/types/profile.ts`
-and `docs-developer/CHANGELOG-formats.md`.)
+The viewer upgrades older versions of the format and refuses newer ones. (Jung and Bolz-Tereick, Low
+Overhead Allocation Sampling in a Garbage Collected Virtual Machine, section 4 and figure 1; the
+Firefox Profiler's `src/types/profile.ts` and `docs-developer/CHANGELOG-formats.md`.)
 """
-
-from __future__ import annotations
 
 import gzip
 import json
@@ -27,27 +24,24 @@ from gcmodel.profiling.profile import CollectionMark, Fate, Numbers, Phase, Prof
 
 VERSION = 63
 GECKO_VERSION = 33
-"""The version of what Firefox itself writes; a profile that it did not make must have one too."""
-
+"""The version of Firefox's own format, which every profile must have."""
 GZIP_LEVEL = 6
-"""Files are a hundredth larger than at the highest level, in a quarter of its time."""
-
+"""The highest level takes four times as long, for files a hundredth smaller."""
 DEFAULT_INTERVAL_MS = 1.0
-"""The viewer divides by the interval of time samples, whether there are any or not."""
-
+"""The viewer divides by the interval of time samples, even if there are none."""
 FATES = tuple(Fate)
-"""In the order of their resources, by whose names the viewer calls what others call libraries."""
+"""The fates in the order of their resources. The viewer shows a resource's name as a library."""
 INTERVAL_PHASE = 1
-"""The phase of a marker with both a beginning and an end."""
+"""The phase of a marker with a start and an end."""
 NO_RESOURCE = -1
 NO_ADDRESS = -1
 
 Kind = tuple[str, Fate]
 """A type and a fate."""
 Mark = tuple[CollectionMark | Phase, str, Json]
-"""A collection, its name, and what is said of it."""
+"""A collection, its name, and its data."""
 Function = tuple[str, int, str, int]
-"""Name, resource, file and line; the file is empty and the line 0 where there is none."""
+"""Name, resource, file and line. The file is empty and the line 0 if there is none."""
 
 
 def write(profile: Profile, path: Path) -> None:
@@ -58,9 +52,9 @@ def write(profile: Profile, path: Path) -> None:
 
 
 def processed(profile: Profile) -> Json:
-    """The profile in the viewer's processed format, as JSON would be parsed."""
+    """The profile in the viewer's processed format, as parsed JSON."""
     strings: Numbers[str] = Numbers()
-    # The stacks that were sampled, each with what is on top of it.
+    # The sampled stacks, each with the kind on top of it.
     tops: Numbers[tuple[int, Kind]] = Numbers()
     threads = [_allocation_thread(profile, tops, strings)]
     if profile.time_samples:
@@ -70,7 +64,7 @@ def processed(profile: Profile) -> Json:
         "libs": [],
         "pages": [],
         "profilerOverhead": [],
-        "counters": [_counter(profile, *track) for track in enumerate(look.TRACKS)]
+        "counters": [_counter(profile, number) for number in range(len(look.TRACKS))]
         if profile.minor_collections
         else [],
         "shared": _shared(profile, list(tops), strings),
@@ -79,10 +73,7 @@ def processed(profile: Profile) -> Json:
 
 
 def _table(length: int, **columns: object) -> Json:
-    """A table as the viewer has it: a list for each column, and how long they all are.
-
-    What is the same in every row is given once.
-    """
+    """The viewer's form of a table: a list for each column. A single value fills its column."""
     lists = {
         name: column if isinstance(column, list) else [column] * length
         for name, column in columns.items()
@@ -94,7 +85,7 @@ def _ms(microseconds: int) -> float:
     return microseconds / 1000
 
 
-# What is said of the whole.
+# Metadata.
 
 
 def _meta(profile: Profile, threads: int) -> Json:
@@ -126,34 +117,32 @@ def _meta(profile: Profile, threads: int) -> Json:
 
 
 def _ended_ms(profile: Profile) -> float:
-    """When the profile ends. What is at that very moment, the viewer leaves out."""
+    """When the profile ends. The viewer leaves out samples at that very moment."""
     return _ms(profile.ended_us + 1)
 
 
 def _recording_entries(profile: Profile) -> list[Json]:
     header = profile.header
+    bounds = estimates(profile, (((), each) for each in profile.samples), keys=[()])[()].bounds
     entries: list[tuple[str, str, object]] = [
         ("Program", "string", header.program),
         ("Sampling period", "bytes", header.period_bytes),
         ("Distances between samples", "string", "random" if header.is_random else "equal"),
         ("Sampled objects", "integer", len(profile.samples)),
         ("Samples", "integer", profile.hits),
-        ("Allocated bytes that they stand for", "bytes", profile.weight_bytes),
-        (f"With {CONFIDENCE:.0%} confidence", "string", _bounds(profile)),
+        ("Estimated allocated bytes", "bytes", profile.weight_bytes),
+        (
+            f"With {CONFIDENCE:.0%} confidence",
+            "string",
+            f"{bounds.low_bytes:,} to {bounds.high_bytes:,} bytes"
+            if bounds
+            else "no bounds: the distances are equal",
+        ),
         ("Nursery", "bytes", header.nursery_bytes),
         ("Python", "string", header.python),
-        ("Came to its end", "string", "yes" if profile.is_complete else "no"),
+        ("Complete", "string", "yes" if profile.is_complete else "no"),
     ]
     return [{"label": label, "format": kind, "value": value} for label, kind, value in entries]
-
-
-def _bounds(profile: Profile) -> str:
-    """Of the bytes that all samples stand for."""
-    everything = (((), sample) for sample in profile.samples)
-    bounds = estimates(profile, everything, CONFIDENCE, [()])[()].bounds
-    if bounds is None:
-        return "no bounds: the distances are equal"
-    return f"{bounds.low_bytes:,} to {bounds.high_bytes:,} bytes"
 
 
 # Markers.
@@ -192,7 +181,7 @@ def _minor_data(collection: CollectionMark) -> Json:
 def _major_data(phase: Phase) -> Json:
     return {
         "type": look.MAJOR_MARKER,
-        "colour": look.PHASE_COLOURS.get(phase.name, look.OTHER_PHASE_COLOUR),
+        "colour": look.PHASE_COLOURS[phase.name],
         "phase": phase.name,
         "steps": phase.steps,
         "collecting": _ms(phase.collecting_us),
@@ -227,15 +216,16 @@ def _allocation_thread(
     samples = profile.samples
     first = len(profile.stacks)
     stacks = [first + tops[each.stack, (each.type, each.fate)] for each in samples]
+    weights = [each.weight_bytes for each in samples]
     tables: Json = {
         "samples": {
             **_samples(stacks, [each.at_us for each in samples]),
-            "weight": [each.weight_bytes for each in samples],
+            "weight": weights,
             "weightType": "bytes",
         },
         "markers": _markers(_collections(profile), strings),
     }
-    # The viewer takes the first and the last row's time, so a table without rows must not be there.
+    # The viewer takes the times of the first and the last row, so there must be no empty table.
     if samples:
         tables["nativeAllocations"] = _native_allocations(profile, stacks)
     return _thread(profile, 0, "Allocations", tables)
@@ -256,10 +246,10 @@ def _samples(stacks: list[int], times_us: list[int]) -> Json:
 
 
 def _native_allocations(profile: Profile, stacks: list[int]) -> Json:
-    """What came and what went, for the view of what is retained.
+    """The allocations and deallocations, from which the viewer computes what is retained.
 
-    An object is gone when a collection has told so, with the stack that made it, since no frame of
-    the program frees objects.
+    An object's deallocation has the stack that allocated it, since no frame of the program frees
+    objects.
     """
     rows = []
     for address, (sample, stack) in enumerate(zip(profile.samples, stacks, strict=True)):
@@ -280,26 +270,24 @@ def _native_allocations(profile: Profile, stacks: list[int]) -> Json:
     return {**table, "weightType": "bytes"}
 
 
-# Memory.
+def _counter(profile: Profile, number: int) -> Json:
+    """A memory track.
 
-
-def _counter(profile: Profile, number: int, track: look.Track) -> Json:
-    """A track. The viewer sets the first row to zero, so that one only says where it begins.
-
-    That is where the first value is known: from an earlier moment, the curve would climb to it.
+    The viewer sets the first row to zero, so an extra row at the first known value starts it.
     """
-    values = [0, *map(track.value_bytes, profile.minor_collections)]
+    name, description, colour, field = look.TRACKS[number]
     collections = profile.minor_collections
+    values = [0, *(getattr(each, field) for each in collections)]
     times_us = [collections[0].ended_us, *(each.ended_us for each in collections)]
     differences = [after - before for before, after in pairwise(values)]
     return {
-        "name": track.name,
+        "name": name,
         "category": "Memory",
-        "description": track.description,
+        "description": description,
         "pid": str(profile.header.pid),
         "mainThreadIndex": 0,
         "samples": _table(len(times_us), time=list(map(_ms, times_us)), count=[0, *differences]),
-        "display": look.track_display(number, track),
+        "display": look.track_display(number, name, colour),
     }
 
 
@@ -343,10 +331,10 @@ def _stack_table(profile: Profile, tops: list[tuple[int, Kind]], kinds: Numbers[
 
 
 def _frame_table(profile: Profile, kinds: Numbers[Kind], functions: Numbers[Function]) -> Json:
-    """The lines at which the program was, and each kind: a type, from the resource of its fate.
+    """The frames of the program, then the kinds: a type, with its fate as the resource.
 
-    The viewer's rows have their function's line, which is its first one, and no frame's. So what
-    allocates is a function for each line at which it does.
+    The viewer shows the line of a function and not of a frame. So an allocating function is listed
+    once for each line at which it allocates.
     """
     files = profile.short_files()
     allocating = {profile.stacks[each.stack].frame for each in profile.samples}

@@ -1,26 +1,19 @@
-"""How the Firefox Profiler is told to show a profile: colours, marks and tracks, as plain data.
+"""How the Firefox Profiler shows a profile: colours, marks and tracks, as plain data.
 
-Invariant: what looks different has different numbers here, and each fate has a colour of its own:
-green for what died young and red for what survived, as in the paper's figure 1,
-a lighter red if it died later on. An outermost frame
-has a category; any other has one too, or its caller's.
-(Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine.)
+Invariant: each fate has a colour of its own: green if the object died young, red if it survived, as
+in the paper's figure 1, and light red if it died later. An outermost frame has a category; any
+other frame has one too, or its caller's. (Jung and Bolz-Tereick, Low Overhead Allocation Sampling
+in a Garbage Collected Virtual Machine.)
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from operator import attrgetter
 from pathlib import PurePath
 
-import attrs
-
-from gcmodel.profiling.profile import CollectionMark, Fate, Frame
+from gcmodel.profiling.profile import Fate, Frame
 
 Json = dict[str, object]
 
 COLOURS = {
-    "Other": "grey",  # The viewer looks for exactly this colour, and breaks without it.
+    "Other": "grey",  # The viewer needs a category of exactly this colour.
     "Python": "yellow",
     "Heap": "blue",
     "Garbage collector": "orange",
@@ -45,15 +38,15 @@ CATEGORY_OF_FILE = {
     "gcmodel/sampling/sample_point.py": CATEGORY_NUMBERS["Sampling"],
     "gcmodel/profiling/*.py": CATEGORY_NUMBERS["Sampling"],
 }
-"""What says where time goes, by the end of a path; whatever it calls belongs to it."""
+"""The category of a frame, and of all that it calls, by the end of its file's path."""
 CALLED_BACK = frozenset({"Heap.place_old", "Heap.statistics", "Heap.memory_used_bytes"})
-"""What the collector and the sampler call in the heap: time in it is theirs."""
+"""The methods of the heap that the collector and the sampler call. They have no category."""
 
 
 def category_of(frame: Frame, is_outermost: bool) -> int | None:
-    """The category of a frame; None for its caller's, so a helper belongs to what called it.
+    """The category of a frame; None for its caller's, so that a helper belongs to its caller.
 
-    Whoever else has no caller is the program; without a category, the viewer would show it grey.
+    Any other outermost frame belongs to the program.
     """
     if frame.function not in CALLED_BACK:
         path = PurePath(frame.file)
@@ -65,9 +58,7 @@ def category_of(frame: Frame, is_outermost: bool) -> int | None:
 
 MINOR_MARKER = "MinorCollection"
 MAJOR_MARKER = "GC Interrupt"
-"""The viewer knows this name: it paints such marks orange, in a row below the black ones."""
-# Not above the memory, where the paper's figure 1 has no marks.
-MARKER_PLACES = ["marker-chart", "marker-table", "timeline-overview"]
+"""The viewer draws markers of this name in orange, in a row below the black ones."""
 MINOR_COLOUR = "grey"
 PHASE_COLOURS = {
     "scanning": "purple",
@@ -75,87 +66,78 @@ PHASE_COLOURS = {
     "sweeping": "blue",
     "finalizing": "magenta",
 }
-OTHER_PHASE_COLOUR = "teal"
-COLOUR_FIELD: Json = {"key": "colour", "label": "Colour", "format": "string", "hidden": True}
-"""It is there for the marker chart to paint with, and not to be read."""
 
-MINOR_SCHEMA: Json = {
-    "name": MINOR_MARKER,
-    "tooltipLabel": "{marker.name}",
-    "tableLabel": "{marker.data.memoryUsed} used, {marker.data.arenas} in arenas, "
+
+def _schema(name: str, description: str, fields: dict[str, tuple[str, str]], **labels: str) -> Json:
+    """How markers of one type are shown; `fields` has the label and format of each key."""
+    shown: list[Json] = [
+        {"key": key, "label": label, "format": kind} for key, (label, kind) in fields.items()
+    ]
+    # The marker chart takes the colour from a field that nobody needs to read.
+    colour: Json = {"key": "colour", "label": "Colour", "format": "string", "hidden": True}
+    return {
+        "name": name,
+        **labels,
+        "colorField": "colour",
+        # Not above the memory tracks, as in the paper's figure 1.
+        "display": ["marker-chart", "marker-table", "timeline-overview"],
+        "description": description,
+        "fields": [*shown, colour],
+    }
+
+
+MINOR_SCHEMA = _schema(
+    MINOR_MARKER,
+    "A minor collection, and the memory in use when it had ended.",
+    {
+        "memoryUsed": ("Memory used", "bytes"),
+        "arenas": ("Size of arenas", "bytes"),
+        "resident": ("Resident memory", "bytes"),
+    },
+    tooltipLabel="{marker.name}",
+    tableLabel="{marker.data.memoryUsed} used, {marker.data.arenas} in arenas, "
     "{marker.data.resident} resident",
-    "chartLabel": "{marker.data.memoryUsed}",
-    "colorField": "colour",
-    "display": MARKER_PLACES,
-    "description": "A minor collection, and the memory in use when it had ended.",
-    "fields": [
-        {"key": "memoryUsed", "label": "Memory used", "format": "bytes"},
-        {"key": "arenas", "label": "Size of arenas", "format": "bytes"},
-        {"key": "resident", "label": "Resident memory", "format": "bytes"},
-        COLOUR_FIELD,
-    ],
-}
-
-MAJOR_SCHEMA: Json = {
-    "name": MAJOR_MARKER,
-    "tooltipLabel": "{marker.name}: {marker.data.phase}",
-    "tableLabel": "{marker.data.phase}, steps: {marker.data.steps}, "
+    chartLabel="{marker.data.memoryUsed}",
+)
+MAJOR_SCHEMA = _schema(
+    MAJOR_MARKER,
+    "A phase of a major collection; the program runs between its steps.",
+    {
+        "phase": ("Phase", "string"),
+        "steps": ("Steps", "integer"),
+        "collecting": ("Time spent collecting", "duration"),
+    },
+    tooltipLabel="{marker.name}: {marker.data.phase}",
+    tableLabel="{marker.data.phase}, steps: {marker.data.steps}, "
     "collecting: {marker.data.collecting}",
-    "chartLabel": "{marker.data.phase}",
-    "colorField": "colour",
-    "display": MARKER_PLACES,
-    "description": "A phase of a major collection; the program runs between its steps.",
-    "fields": [
-        {"key": "phase", "label": "Phase", "format": "string"},
-        {"key": "steps", "label": "Steps", "format": "integer"},
-        {"key": "collecting", "label": "Time spent collecting", "format": "duration"},
-        COLOUR_FIELD,
-    ],
-}
-
-
-@attrs.frozen
-class Track:
-    """A curve of bytes over time, with a value after each minor collection."""
-
-    name: str
-    description: str
-    colour: str
-    value_bytes: Callable[[CollectionMark], int]
-
-
-TRACKS = (
-    Track(
-        "total_size_of_arenas",
-        "Bytes in the arenas of the old space",
-        "blue",
-        attrgetter("arena_bytes"),
-    ),
-    Track(
-        "total_memory_used",
-        "Bytes of all objects outside the nursery",
-        "green",
-        attrgetter("memory_used_bytes"),
-    ),
-    Track("vmRSS", "Resident bytes of the process", "orange", attrgetter("resident_bytes")),
+    chartLabel="{marker.data.phase}",
 )
 
+TRACKS = (
+    ("total_size_of_arenas", "Bytes in the arenas of the old space", "blue", "arena_bytes"),
+    ("total_memory_used", "Bytes of all objects outside the nursery", "green", "memory_used_bytes"),
+    ("vmRSS", "Resident bytes of the process", "orange", "resident_bytes"),
+)
+"""The curves of bytes, the uppermost first: name, description, colour, and the collection's field
+whose value it has after each minor collection."""
 
-def track_display(number: int, track: Track) -> Json:
-    """How the viewer draws a track: the first one has the number 0, and is the uppermost."""
+
+def track_display(number: int, name: str, colour: str) -> Json:
+    """How the viewer draws a track."""
+    labels = {
+        "accumulated": f"{name} above the lowest in view",
+        "count": "change since the collection before",
+        "count-range": "from the lowest to the highest in view",
+    }
     return {
         "graphType": "line-accumulated",
         "unit": "bytes",
-        "color": track.colour,
+        "color": colour,
         "markerSchemaLocation": None,
         "sortWeight": number,
-        "label": track.name,
+        "label": name,
         "tooltipRows": [
             {"type": "value", "source": source, "format": {"unit": "bytes"}, "label": label}
-            for source, label in (
-                ("accumulated", f"{track.name} above the lowest in view"),
-                ("count", "change since the collection before"),
-                ("count-range", "from the lowest to the highest in view"),
-            )
+            for source, label in labels.items()
         ],
     }

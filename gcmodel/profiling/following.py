@@ -1,12 +1,10 @@
-"""What becomes of sampled objects that survive: a sampler that follows them until they are freed.
+"""A sampler that follows sampled objects until a major collection frees them.
 
-Invariant: it samples as the sampler does whose subclass it is, and tells plain data. An object is
-told by how many were sampled before it; one that is pinned when it survives is followed no further.
-So what is live at a moment, or retained, is what a heap of these objects would hold. (TCMalloc, How
-sampling in TCMalloc works: it keeps the sampled objects until they are freed.)
+Invariant: it samples like its base class, and reports plain data. It identifies an object by the
+number of objects sampled before it. A pinned object that survives is not followed. So the followed
+objects show what is live or retained at any moment. (TCMalloc, How sampling in TCMalloc works:
+sampled objects are kept until they are freed.)
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 
@@ -20,12 +18,13 @@ from gcmodel.memory.objects import FREED, OUTSIDE, Object
 from gcmodel.profiling.recorder import Recorder
 from gcmodel.sampling.sample_point import Sampling
 
-ALL = Parts()
 
-
-def followed_heap(recorder: Recorder, configuration: Configuration, parts: Parts = ALL) -> Heap:
-    """A heap whose sampled objects are followed, of these parts otherwise."""
-    return Heap(configuration, attrs.evolve(parts, sampling=FollowedSampling), recorder)
+def followed_heap(
+    recorder: Recorder, configuration: Configuration, parts: Parts | None = None
+) -> Heap:
+    """A heap whose sampled objects are followed."""
+    parts = attrs.evolve(parts or Parts(), sampling=FollowedSampling)
+    return Heap(configuration, parts, recorder)
 
 
 class FollowedSampling(Sampling):
@@ -52,7 +51,7 @@ class FollowedSampling(Sampling):
         super().report(statistics)
 
     def after_minor_collection(self) -> None:
-        """One comes before each step of a major collection: the last step may have freed some."""
+        """Report what the last step of the major collection freed."""
         super().after_minor_collection()
         if not self._recorder.has_swept:
             return

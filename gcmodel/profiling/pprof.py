@@ -1,17 +1,15 @@
-"""A profile as pprof reads it: what was allocated, survived and is in use, as objects and bytes.
+"""A profile for pprof: allocated, surviving and live objects and bytes.
 
     go tool pprof -sample_index=survived_space FILE.pb.gz
 
-A sample's labels are its type, its fate, whether it lay in the nursery or outside, and how long it
-lived. Invariant: bytes are sums and objects are rounded sums of what samples stand for, so that all
-formats have the same totals; and what pprof goes by is names and lines, so that `-diff_base`
-subtracts like from like.
+A sample's labels are its type, its fate, its place (nursery or outside), and its lifetime.
+Invariant: bytes are sums of what samples stand for, and objects are rounded sums, so that all
+formats have the same totals. pprof compares names and lines, so `-diff_base` subtracts like from
+like.
 
-(google/pprof, `proto/profile.proto`, whose messages are a dozen fields of two kinds: no package
-has them, and to declare them to a library takes more than to write them.)
+(google/pprof, `proto/profile.proto`. Its messages have a dozen fields of two kinds. No package
+contains them, and writing them takes less code than declaring them to a library.)
 """
-
-from __future__ import annotations
 
 import gzip
 from collections import defaultdict
@@ -27,7 +25,7 @@ KINDS: dict[str, Callable[[ProfileSample], bool]] = {
     "survived": lambda sample: sample.fate in (Fate.SURVIVED, Fate.DIED_OLD),
     "inuse": lambda sample: sample.died_at_us is None,
 }
-"""Which samples count. What is in use, no collection has told to be dead."""
+"""Which samples each value counts. An object is in use until a collection reports it dead."""
 LABELS = "type", "fate", "place", "lifetime"
 UNITS = {"objects": "count", "space": "bytes"}
 VARINT, LENGTH_DELIMITED = 0, 2
@@ -61,7 +59,7 @@ def encoded(profile: Profile) -> bytes:
 
 
 def _samples(profile: Profile, strings: Numbers[str]) -> list[bytes]:
-    """One for each stack and its labels."""
+    """A message for each stack with its labels."""
     sums: defaultdict[tuple[int, str, str, str, str], dict[str, Totals]] = defaultdict(
         lambda: dict.fromkeys(KINDS, Totals())
     )
@@ -84,7 +82,7 @@ def _samples(profile: Profile, strings: Numbers[str]) -> list[bytes]:
 
 
 def _places(profile: Profile, strings: Numbers[str]) -> list[tuple[int, bytes]]:
-    """Lines, one for each frame, and the functions that they are of."""
+    """Fields with a line for each frame, and with the functions of these."""
     functions: Numbers[tuple[str, str, int]] = Numbers()
     files = profile.short_files()
     fields = []
@@ -99,7 +97,7 @@ def _places(profile: Profile, strings: Numbers[str]) -> list[tuple[int, bytes]]:
 
 
 def _message(*fields: tuple[int, int | bytes]) -> bytes:
-    """A message of numbered fields, none of which is negative."""
+    """A message of numbered fields. No number is negative."""
     parts = []
     for number, value in fields:
         if isinstance(value, int):
@@ -110,7 +108,7 @@ def _message(*fields: tuple[int, int | bytes]) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; each but the last has its highest bit set."""
+    """Seven bits a byte, the lowest first; all bytes but the last have their highest bit set."""
     encoded = bytearray()
     while value >= 1 << VARINT_BITS:
         encoded.append(value & 0x7F | 0x80)

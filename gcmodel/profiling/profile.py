@@ -1,17 +1,15 @@
-"""A profile in memory: what a recording says, with each sample joined to its fate.
+"""A profile in memory: the content of a recording, with each sample joined to its fate.
 
-Invariant: whatever has a number (frames, stacks) is numbered by its place in its list, and a
-stack's caller comes before it. Times are microseconds since the recording began, and every list of
-moments is sorted by them.
+Invariant: frames and stacks are numbered by their position in their lists, and a stack's caller
+comes before it. Times are microseconds since the start of the recording, and lists are sorted by
+them.
 """
-
-from __future__ import annotations
 
 import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import accumulate
 from operator import neg
@@ -19,32 +17,33 @@ from pathlib import PurePath
 from typing import Self, TypeVar
 
 import attrs
+from attrs.validators import ge, lt, optional
 
 from gcmodel.memory.layout import Kind
 
 TYPES = "", *(kind.name.lower() for kind in sorted(Kind))
-"""The names of the types, by type id. No type has the first."""
+"""The names of the types, by type id. No type has id 0."""
 
 T = TypeVar("T")
 
 NUMBERS = 2**52
-"""All figures are below this one, so that a floating-point number carries each of them exactly."""
+"""All figures are below this, so that a floating-point number represents each of them exactly."""
 
-NO_END = "no end told"
+NOT_FREED = "not freed"
 LIFETIMES = (
     "0 collections",
     "1 collection",
     *(f"{1 << bits:,} to {(2 << bits) - 1:,} collections" for bits in range(1, 52)),
-    NO_END,
+    NOT_FREED,
 )
-"""The names of lifetimes: so many minor collections, in powers of two; the last has no end yet."""
+"""The names of lifetimes: numbers of minor collections, in powers of two."""
 
 UNKNOWN_TYPE = "unknown type"
-"""The type of an object that no minor collection has reported: its header tells, not its sample."""
+"""The type of an object without a report: it is in the object's header, not in its sample."""
 
 
 class Fate(StrEnum):
-    """What became of a sampled object at the next minor collection (section 3.5), and later on."""
+    """The fate of a sampled object at the next minor collection (section 3.5), and later."""
 
     DIED_YOUNG = "died young"
     DIED_OLD = "died old"
@@ -53,15 +52,15 @@ class Fate(StrEnum):
 
 
 class Numbers(dict[T, int]):
-    """Things with their numbers, in the order in which they are first asked for: 0, 1, 2, …"""
+    """Numbers things in the order in which they are first looked up: 0, 1, 2, …"""
 
     def __missing__(self, thing: T) -> int:
         number = self[thing] = len(self)
         return number
 
 
-def _figure(least: int) -> Callable[[object, attrs.Attribute[int], int], object]:
-    return attrs.validators.and_(attrs.validators.ge(least), attrs.validators.lt(NUMBERS))
+FROM_0, FROM_1 = [ge(0), lt(NUMBERS)], [ge(1), lt(NUMBERS)]
+"""The validators of figures."""
 
 
 @attrs.frozen(kw_only=True)
@@ -69,16 +68,16 @@ class ProfileHeader:
     """How a recording was made. Raises ValueError for a figure outside its range."""
 
     program: str
-    """What was profiled: a workload, a script, or a trace."""
-    period_bytes: int = attrs.field(validator=_figure(1))
+    """The workload, script or trace."""
+    period_bytes: int = attrs.field(validator=FROM_1)
     is_random: bool
-    """Whether the distances between samples are random with the period as their mean."""
-    time_period_us: int | None = attrs.field(validator=attrs.validators.optional(_figure(1)))
-    """How often the stack was sampled by time; None for never."""
-    began_unix_ms: int = attrs.field(validator=_figure(0))
-    pid: int = attrs.field(validator=_figure(0))
+    """Distances between samples are random with the period as their mean."""
+    time_period_us: int | None = attrs.field(validator=optional(FROM_1))
+    """The period of samples by time; None if there are none."""
+    began_unix_ms: int = attrs.field(validator=FROM_0)
+    pid: int = attrs.field(validator=FROM_0)
     python: str
-    nursery_bytes: int = attrs.field(validator=_figure(1))
+    nursery_bytes: int = attrs.field(validator=FROM_1)
     types: tuple[str, ...]
     """The names of the types, by type id."""
 
@@ -92,7 +91,7 @@ class ProfileHeader:
         nursery_bytes: int,
         time_period_us: int | None = None,
     ) -> Self:
-        """The header of a recording that begins now, in this process."""
+        """The header of a recording that starts now, in this process."""
         return cls(
             program=program,
             period_bytes=period_bytes,
@@ -108,7 +107,7 @@ class ProfileHeader:
 
 @attrs.frozen
 class Frame:
-    """A place in a program: a function, its file and first line, and the line that it was at."""
+    """A place in a program: a function, its file and first line, and the current line."""
 
     function: str
     file: str
@@ -118,7 +117,7 @@ class Frame:
 
 @attrs.frozen
 class Stack:
-    """A frame and the stack of its caller, None at the outermost."""
+    """A frame and the stack of its caller, None for the outermost frame."""
 
     caller: int | None
     frame: int
@@ -126,7 +125,7 @@ class Stack:
 
 @attrs.define
 class ProfileSample:
-    """An object that was sampled, `hits` times because it passed so many sample points."""
+    """An object that was sampled. `hits` is the number of sample points that it passed."""
 
     at_us: int
     stack: int
@@ -136,37 +135,37 @@ class ProfileSample:
     """The size that the sampler counts for the object."""
     type: str = UNKNOWN_TYPE
     is_outside: bool | None = None
-    """Whether it lay outside the nursery; None as long as its fate is unknown."""
+    """Whether it lay outside the nursery; None while its fate is unknown."""
     fate: Fate = Fate.UNKNOWN
     judged_at_us: int | None = None
-    """When it became known whether it survived."""
+    """When a minor collection reported whether it survived."""
     weight_bytes: int = attrs.field(
         default=attrs.Factory(lambda self: self.hits * self.period_bytes, takes_self=True)
     )
-    """The allocated bytes that it stands for: where distances are random, by its chance."""
+    """The allocated bytes that it stands for. Random distances weight it by its chance."""
     collections_before: int = 0
-    """How many minor collections there were when it was allocated."""
+    """The number of minor collections before its allocation."""
     freed_at_us: int | None = None
-    """When a collection told that a major one had freed it, if it survived and one has."""
+    """When a collection reported that a major collection had freed it."""
     lived_collections: int | None = None
     """How many minor collections it had lived through then."""
 
     @property
     def died_at_us(self) -> int | None:
-        """When a collection, minor or major, has told that it is dead; None if none has."""
+        """When a minor or major collection reported that it is dead; None if none has."""
         return self.judged_at_us if self.fate is Fate.DIED_YOUNG else self.freed_at_us
 
     @property
     def lifetime(self) -> str:
-        """How many minor collections it lived through, from a power of two to below the next."""
+        """The name of its lifetime, one of LIFETIMES."""
         if self.died_at_us is None:
-            return NO_END
+            return NOT_FREED
         return LIFETIMES[(self.lived_collections or 0).bit_length()]
 
 
 @attrs.frozen
 class TimeSample:
-    """What ran at a moment."""
+    """The stack that ran at a moment."""
 
     at_us: int
     stack: int
@@ -174,7 +173,7 @@ class TimeSample:
 
 @attrs.frozen
 class CollectionMark:
-    """A minor collection, and the state in which it left heap and process. (Section 3.6.)"""
+    """A minor collection, and the state of the heap and the process after it. (Section 3.6.)"""
 
     began_us: int
     ended_us: int
@@ -185,9 +184,9 @@ class CollectionMark:
 
 @attrs.frozen
 class Phase:
-    """A phase of a major collection, from its first step's beginning to its last step's end.
+    """A phase of a major collection, from the start of its first step to the end of its last.
 
-    The program runs between the steps; `collecting_us` is the time that the steps took.
+    The program runs between the steps; `collecting_us` is the time of the steps alone.
     """
 
     name: str
@@ -210,11 +209,11 @@ class Profile:
     phases: list[Phase] = attrs.Factory(list)
     ended_us: int = 0
     is_complete: bool = False
-    """Whether the recorder came to its end; otherwise it was killed, or stopped at its limit."""
+    """False if the recorder was killed, or stopped at its size limit."""
 
     @property
     def hits(self) -> int:
-        """How many samples there are; an object that was sampled has one or more."""
+        """The number of samples, one or more for each sampled object."""
         return sum(sample.hits for sample in self.samples)
 
     @property
@@ -223,7 +222,7 @@ class Profile:
         return sum(sample.weight_bytes for sample in self.samples)
 
     def live(self, at_us: int) -> list[ProfileSample]:
-        """The samples of objects that were there then, and not told to be dead."""
+        """The samples of objects that were allocated, and not reported dead, at that moment."""
         return [
             each
             for each in self.samples
@@ -231,7 +230,7 @@ class Profile:
         ]
 
     def peak_us(self) -> int:
-        """The first moment at which what was live stood for most bytes."""
+        """The first moment at which the live samples stood for the most bytes."""
         changes = Counter[int]()
         for each in self.samples:
             changes[each.at_us] += each.weight_bytes
@@ -242,7 +241,7 @@ class Profile:
         return max(zip(live_bytes, map(neg, moments), strict=True), default=(0, 0))[1] * -1
 
     def short_files(self) -> dict[str, str]:
-        """The end of each file's path, long enough to tell it from the others'."""
+        """The shortest end of each file's path that no other file's path has."""
         names: dict[str, str] = {}
         alike = {frame.file: PurePath(frame.file).parts for frame in self.frames}
         length = 1
@@ -260,7 +259,7 @@ class Profile:
         return [self.frames[number] for number in self.frame_numbers_of(stack)]
 
     def frame_numbers_of(self, stack: int) -> Iterator[int]:
-        """The same, as numbers."""
+        """The numbers of these frames."""
         number: int | None = stack
         while number is not None:
             yield self.stacks[number].frame

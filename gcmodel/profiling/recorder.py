@@ -1,13 +1,10 @@
-"""The recorder: it hears what the collector does and writes it down, with the caller's stack.
+"""The recorder: it writes down the collector's events, with the stack of the allocation.
 
-Invariants: it has no heap, only plain data, so it cannot allocate in it; and it keeps nothing but
-the numbers of stacks, which are bounded, so it may go on for ever. The collector speaks to it on
-its slow paths alone: an allocation that passes no limit does not know that it exists. While it
-hears anything, no moment is sampled by time: a signal's handler must not write into a line, and
-what the recorder does is not the program's time. If anything is raised meanwhile, it stops there.
+Invariants: it has no heap, only plain data, so it cannot allocate in it. It keeps only the numbers
+of stacks, which are bounded, so it can run forever. The collector calls it on slow paths only.
+While it writes, no sample by time is taken: a signal handler must not write into a line, and the
+recorder's own time is not the program's. An exception while it writes ends the recording.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable
@@ -19,13 +16,13 @@ from gcmodel.memory.events import ContextSample, Events, Report
 from gcmodel.profiling.recording import RecordingWriter
 
 Listener = Callable[["Recorder"], None]
-"""Who hears after each minor collection how far a recorder is, when all so far is safe."""
+"""Called after each minor collection, when everything recorded so far is safe."""
 
 
 class Recorder(Events):
-    """Writes what it hears. `hits`, `weight_bytes` and `time_samples` are the totals so far.
+    """Writes the events. `hits`, `weight_bytes` and `time_samples` are the totals so far.
 
-    `site` tells the number of the stack that has just called the collector.
+    `site` returns the number of the stack that called the collector.
     """
 
     def __init__(
@@ -39,23 +36,23 @@ class Recorder(Events):
         self._site = site
         self._listener = listener
         self._process = psutil.Process()
-        self._hearing = _Hearing(writer)
+        self._writing = _Writing(writer)
         self._began_ns = time.perf_counter_ns()
         self._collection_began_us = 0
         self._step_began_us = 0
         self._phase = 0
         self.has_swept = False
-        """Whether a major collection has freed objects of which `freed` may not have told yet."""
+        """A major collection has freed objects that `freed` may not have reported yet."""
 
     @property
     def now_us(self) -> int:
         return (time.perf_counter_ns() - self._began_ns) // 1000
 
     def sample(self, sample: ContextSample | None = None) -> None:
-        """Nothing: the object is not placed yet, and a collection may come before it is."""
+        """Do nothing: the object is not placed yet, and a collection may come before it is."""
 
     def pending(self, count: int, counted_bytes: int, period_bytes: int) -> None:
-        with self._hearing:
+        with self._writing:
             self._line("sample", self._site(), count, period_bytes, counted_bytes)
             self.hits += count
             self.weight_bytes += count * period_bytes
@@ -64,24 +61,21 @@ class Recorder(Events):
         self._collection_began_us = self.now_us
 
     def report(self, report: Report) -> None:
-        with self._hearing:
-            entries = ",".join(map(str, report.entries))
-            self.writer.line(f'["report",{self.now_us},[{entries}]]')
+        self._list("report", report.entries)
 
     def dropped(self) -> None:
-        with self._hearing:
+        with self._writing:
             self._line("dropped")
 
     def freed(self, numbers: list[int]) -> None:
-        """Sampled objects are freed, each told by how many were sampled before it."""
-        with self._hearing:
-            self.writer.line(f'["freed",{self.now_us},[{",".join(map(str, numbers))}]]')
+        """Sampled objects were freed. Each is the number of objects sampled before it."""
+        self._list("freed", numbers)
 
     def minor_collection_ended(
         self, memory_used_bytes: int, arena_bytes: int, major_state: int
     ) -> None:
-        """What was written so far is safe from here on."""
-        with self._hearing:
+        """Write the collection, and make everything written so far safe."""
+        with self._writing:
             resident_bytes = self._process.memory_info().rss
             figures = memory_used_bytes, arena_bytes, resident_bytes
             self._line("minor", self._collection_began_us, *figures)
@@ -93,35 +87,39 @@ class Recorder(Events):
 
     def major_step_ended(self, state: int) -> None:
         self.has_swept |= self._phase == State.SWEEPING
-        with self._hearing:
+        with self._writing:
             self._line("step", self._step_began_us, self._phase, state)
 
     def moment(self, stack: Callable[[], int | None]) -> None:
-        """A moment to sample by time, in a signal's handler; `stack` tells where the program is.
+        """Take a sample by time, in a signal handler, unless the recorder was interrupted.
 
-        One at which the recorder itself was interrupted is left out.
+        `stack` returns the program's stack, or None if the program does not run.
         """
-        if self._hearing.is_in_progress:
+        if self._writing.is_in_progress:
             return
-        with self._hearing:
+        with self._writing:
             number = stack()
             if number is not None:
                 self._line("time", number)
                 self.time_samples += 1
 
     def end(self) -> None:
-        with self._hearing:
+        with self._writing:
             self._line("end", self.hits, self.weight_bytes)
 
     def _line(self, name: str, *numbers: int) -> None:
         self.writer.line(f'["{name}",{",".join(map(str, (self.now_us, *numbers)))}]')
 
+    def _list(self, name: str, numbers: list[int]) -> None:
+        with self._writing:
+            self.writer.line(f'["{name}",{self.now_us},[{",".join(map(str, numbers))}]]')
 
-class _Hearing:
-    """Something is being heard. What is raised meanwhile ends the recording: half of it is done.
 
-    A program whose stack or memory is full goes on, as it would without a recorder. Everything
-    else is somebody's who interrupts the program, and goes on to it.
+class _Writing:
+    """A context in which an event is written. An exception ends the recording, half written.
+
+    A program that runs out of stack or memory continues, as it would without a recorder. Any other
+    exception interrupts the program, and is raised again.
     """
 
     def __init__(self, writer: RecordingWriter) -> None:

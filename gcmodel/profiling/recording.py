@@ -1,25 +1,22 @@
-"""The raw recording: a header line, then what the recorder heard, a line each, in its order.
+"""The raw recording: a header line, then a line for each event of the recorder, in order.
 
     {"gcfuzz_profile": 1, "program": "gcbench", "period_bytes": 4096, …}
     ["frame", function, file, first_line, line]                   frame 0, and so on
     ["stack", caller or null, frame]                              stack 0, and so on
-    ["sample", at_us, stack, hits, period_bytes, counted_bytes]   an object is pending from here on
-    ["report", at_us, [entries]]                                  what was pending, the newest first
-    ["dropped", at_us]                                            it will never be reported
-    ["freed", at_us, [samples]]                                   what a major collection has freed
+    ["sample", at_us, stack, hits, period_bytes, counted_bytes]   an object is pending from now on
+    ["report", at_us, [entries]]                                  of what was pending, newest first
+    ["dropped", at_us]                                            what is pending is not reported
+    ["freed", at_us, [samples]]                                   a major collection freed these
     ["minor", at_us, began_us, memory_used_bytes, arena_bytes, resident_bytes]
     ["step", at_us, began_us, phase, next_phase]                  a step of a major collection
-    ["time", at_us, stack]                                        what ran at that moment
-    ["end", at_us, hits, hit_bytes]                               the totals, if all went well
+    ["time", at_us, stack]                                        the stack at that moment
+    ["end", at_us, hits, hit_bytes]                               the totals of a whole recording
 
-Invariants: the moments `at_us` never go back, and a collection is written when it has ended. A line
-is written when it is known and never changed, so that a recording without its end says all up to
-there. A process that the program forks writes nothing. What was being written when a process was
-killed is a last line without its line end, and is left out. The entries are those of
-`gcmodel.memory.events.Report`.
+Invariants: the moments `at_us` never decrease, and a collection is written when it has ended. A
+line is never changed, so a recording without its end is valid up to there. A forked process writes
+nothing. If a process is killed while it writes, the last line has no line end, and is left out. The
+entries are those of `gcmodel.memory.events.Report`.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -58,14 +55,14 @@ BEGINNING = f'{{"{VERSION_KEY}":'.encode()
 BUFFER_BYTES = 2**16
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 LINE_CHARACTERS_MAX = 2**27
-"""A report has a line to itself, however many samples it is of; no more is read of one."""
+"""The longest line that is read. A report is one line, however many samples it has."""
 
 
 class RecordingWriter:
-    """A recording that is being written, of at most `max_bytes`. A context that closes it.
+    """Writes a recording of at most `max_bytes`. As a context it closes it.
 
-    Raises OSError if the file cannot be made. What goes wrong later must not interrupt a collector:
-    then no line more is written, and `stopped_by` is a sentence that says why, None if all is well.
+    Raises OSError if the file cannot be created. A later problem must not interrupt a collector. It
+    ends the recording, and `stopped_by` is then a sentence with the reason.
     """
 
     def __init__(self, path: Path, header: ProfileHeader, max_bytes: int) -> None:
@@ -86,7 +83,7 @@ class RecordingWriter:
         self._attempt(self._file.close)
 
     def line(self, text: str) -> None:
-        """Write a line of ASCII, without its end."""
+        """Write a line of ASCII, given without its end."""
         if self.written_bytes + len(text) >= self._max_bytes:
             self.stop(f"it would be larger than {self._max_bytes:,} bytes")
         if self.stopped_by is None:
@@ -94,16 +91,16 @@ class RecordingWriter:
             self._attempt(partial(self._file.write, text + "\n"))
 
     def flush(self) -> None:
-        """What was written so far survives the process."""
+        """Make everything written so far survive the process."""
         self._attempt(self._file.flush)
 
     def write_nowhere(self) -> None:
-        """What follows is lost, what is buffered included: the file is another process's."""
+        """Discard what is buffered and what follows, because another process owns the file."""
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), self._file.fileno())
 
     def stop(self, why: str) -> None:
-        """No line will follow, for the reason in this sentence."""
+        """End the recording here, for the reason in this sentence."""
         self.stopped_by = self.stopped_by or why
 
     def _attempt(self, write: Callable[[], object]) -> None:
@@ -116,25 +113,25 @@ class RecordingWriter:
 _open_writers: WeakSet[RecordingWriter] = WeakSet()
 
 
-def _fall_silent() -> None:
-    """In a process that was forked: the recording is that of the process which began it."""
+def _detach_writers() -> None:
+    """In a forked child: leave the recordings to the process that started them."""
     for writer in _open_writers:
         writer.write_nowhere()
 
 
-os.register_at_fork(after_in_child=_fall_silent)
+os.register_at_fork(after_in_child=_detach_writers)
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file begins like a recording. Raises OSError where it cannot be read."""
+    """Whether a file starts like a recording. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         return file.read(len(BEGINNING)) == BEGINNING
 
 
 def read(path: Path) -> Profile:
-    """The profile in a recording, whether it has come to its end or not.
+    """Read the profile in a recording, complete or not.
 
-    Raises OSError where it cannot be read, and RecordingError, which names the file and the line.
+    Raises OSError if the file cannot be read, and RecordingError with the file and the line.
     """
     lines = _lines(path)
     reading = _Reading(_at(path, 1, _header, next(lines, "")))
@@ -144,7 +141,7 @@ def read(path: Path) -> Profile:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file that have an end, without it."""
+    """The lines of a file that have a line end, without it."""
     with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
         while line := file.readline(LINE_CHARACTERS_MAX):
             if line.endswith("\n"):
@@ -157,7 +154,7 @@ def _at(path: Path, number: int, read_line: Callable[[str], T], line: str) -> T:
     try:
         return read_line(line)
     except json.JSONDecodeError as problem:
-        what = f"no line of JSON: {problem.msg} in column {problem.colno}"
+        what = f"not a line of JSON: {problem.msg} in column {problem.colno}"
         raise RecordingError(f"{path}:{number}: {what}") from problem
     except (ValueError, RecursionError) as problem:
         raise RecordingError(f"{path}:{number}: {problem}") from problem
@@ -175,26 +172,26 @@ def _header(line: str) -> ProfileHeader:
     try:
         return cattrs.Converter(forbid_extra_keys=True).structure(data, ProfileHeader)
     except cattrs.BaseValidationError as problem:
-        what = "; ".join(cattrs.transform_error(problem, format_exception=_told))
+        what = "; ".join(cattrs.transform_error(problem, format_exception=_described))
         raise ValueError(f"the header is wrong: {what}") from problem
 
 
-def _told(problem: BaseException, kind: type | None) -> str:
-    """What is wrong with a figure is what its validator says."""
+def _described(problem: BaseException, kind: type | None) -> str:
+    """A validator's own message, which names the figure."""
     return str(problem) if isinstance(problem, ValueError) else format_exception(problem, kind)
 
 
 def _check_numbers(fields: object) -> None:
-    """All numbers of a line, the entries of a report among them, are 0 or more, and small."""
+    """Check that all numbers of a line, including a report's entries, are 0 or more, and small."""
     for field in fields if isinstance(fields, list) else ():
         if isinstance(field, list):
             _check_numbers(field)
         elif isinstance(field, bool) or (isinstance(field, int) and not 0 <= field < NUMBERS):
-            raise ValueError(f"{str(field)[:20]} is no number from 0 to below 2**52")
+            raise ValueError(f"{str(field)[:20]} is not a number from 0 to below 2**52")
 
 
 def _check_span(began_us: int, ended_us: int, before: Sequence[CollectionMark | Phase]) -> None:
-    """A collection begins before it ends, and after the last one of its kind has ended."""
+    """Check that a collection starts after the last one has ended, and before its own end."""
     earliest_us = before[-1].ended_us if before else 0
     if not earliest_us <= began_us <= ended_us:
         raise ValueError(f"a collection that ends at {ended_us} us began at {began_us} us")
@@ -211,7 +208,7 @@ class _Reading:
         self._is_in_phase = False
 
     def add(self, line: str) -> None:
-        """Read a line after the header. Raises ValueError if it is none of those above."""
+        """Read a line after the header. Raises ValueError unless it is one of those above."""
         if self.profile.is_complete:
             raise ValueError("nothing may follow the end")
         fields = json.loads(line)
@@ -252,10 +249,9 @@ class _Reading:
                 self._at(at)
                 self._end(hits, weight)
             case _:
-                raise ValueError(f"no line of a recording: {json.dumps(fields)[:60]}")
+                raise ValueError(f"not a line of a recording: {json.dumps(fields)[:60]}")
 
     def _at(self, at_us: int) -> int:
-        """A moment, which is not before the last one."""
         last_us = self.profile.ended_us
         if at_us < last_us:
             raise ValueError(f"{at_us} us is before {last_us} us, the line before it")
@@ -269,7 +265,7 @@ class _Reading:
 
     def _sample(self, sample: ProfileSample) -> None:
         if min(sample.hits, sample.period_bytes, sample.counted_bytes) < 1:
-            raise ValueError("a sample's hits, period and size are 1 or more")
+            raise ValueError("a sample's hits, period and size must be 1 or more")
         self._hit_bytes += sample.hits * sample.period_bytes
         sample.collections_before = len(self.profile.minor_collections)
         if self.profile.header.is_random:
@@ -278,29 +274,27 @@ class _Reading:
         self._pending.append(sample)
 
     def _weight_bytes(self, sample: ProfileSample) -> int:
-        """Its size divided by its chance of being sampled, in whole bytes, for all formats alike.
+        """The sample's size divided by its chance of being sampled, in whole bytes.
 
-        It is rounded up as often as the fraction says, at moments that no loop falls in step with:
-        multiples of the golden ratio. Were each weight rounded by itself, a sum of many equal ones
-        would be wrong.
+        Rounding each weight by itself would distort a sum of many equal ones. So it is rounded up
+        as often as its fraction requires, in a sequence that no loop falls in step with: multiples
+        of the golden ratio.
         """
         chance = chance_per_byte(sample.counted_bytes, sample.period_bytes)
         self._rounding = (self._rounding + GOLDEN_RATIO) % 1
         return int(sample.counted_bytes / chance + self._rounding)
 
-    def _type(self, number: int) -> str:
-        types = self.profile.header.types
-        if number >= len(types):
-            raise ValueError(f"there is no type {number}")
-        return types[number]
-
     def _report(self, at_us: int, entries: list[int]) -> None:
         if sum(sample.hits for sample in self._pending) != len(entries):
-            raise ValueError(f"{len(entries)} entries do not answer what is pending")
+            raise ValueError(f"{len(entries)} entries do not match the pending samples")
+        types = self.profile.header.types
         for sample in self._pending:
             entry = entries[-1]
             del entries[-sample.hits :]
-            sample.type = self._type(entry >> REPORT_KIND_SHIFT)
+            kind = entry >> REPORT_KIND_SHIFT
+            if kind >= len(types):
+                raise ValueError(f"there is no type {kind}")
+            sample.type = types[kind]
             sample.is_outside = bool(entry & REPORT_OUTSIDE)
             sample.fate = Fate.SURVIVED if entry & REPORT_SURVIVED else Fate.DIED_YOUNG
             sample.judged_at_us = at_us
@@ -310,7 +304,7 @@ class _Reading:
         samples = self.profile.samples
         for number in numbers:
             if number >= len(samples) or samples[number].fate is not Fate.SURVIVED:
-                raise ValueError(f"sample {number} is of no object that survived and may live")
+                raise ValueError(f"sample {number} did not survive, or is freed already")
             freed, collections = samples[number], len(self.profile.minor_collections)
             freed.fate, freed.freed_at_us = Fate.DIED_OLD, at_us
             freed.lived_collections = collections - freed.collections_before
@@ -329,7 +323,7 @@ class _Reading:
         found = self.profile.hits, self._hit_bytes
         if found != (hits, hit_bytes):
             raise ValueError(
-                f"the end says {hits} hits of {hit_bytes} bytes, the samples "
+                f"the end has {hits} hits of {hit_bytes} bytes, and the samples have "
                 f"{found[0]} of {found[1]}"
             )
         self.profile.is_complete = True

@@ -1,16 +1,12 @@
-"""A program on a heap, being recorded: its allocations, and beside them its stack by real time.
+"""Recording a program on a heap: its allocations, and its stack by real time.
 
-Invariant: a program that ends has all of its samples judged, by a last minor collection. One that
-fails or is interrupted may do so anywhere, in the middle of a collection or of a line, so nothing
-more is asked of the heap or written then: the recording has no end, as after a kill.
+Invariant: when a program ends, a last minor collection judges all of its samples. A program that
+fails or is interrupted may stop in the middle of a collection or of a line. Then the heap is not
+used any more, and the recording has no end, as after a kill.
 
-The handler of a signal runs between two instructions of the main thread; a moment at which the
-recorder was writing is left out, since it is not the program's.
-(Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine,
-section 2.4: VMProf.)
+Samples by time come from a signal, as in VMProf. (Jung and Bolz-Tereick, Low Overhead Allocation
+Sampling in a Garbage Collected Virtual Machine, section 2.4.)
 """
-
-from __future__ import annotations
 
 import signal
 import sys
@@ -27,19 +23,19 @@ from gcmodel.profiling.recording import RecordingWriter
 from gcmodel.profiling.stacks import PythonStacks
 
 Program = Callable[[Heap], object]
-"""What allocates in a heap."""
+"""A program that allocates in a heap."""
 
 PROFILED = Configuration(nursery_bytes=65536, large_object_bytes=8192, card_items=32)
-"""The heap of a profile: as large a nursery as there is, and cards and large objects to match."""
+"""The heap of a profile, with a large nursery."""
 
 HEADROOM_FRAMES = 200
-"""What a recorder and its listener may need above the deepest frame of a program."""
+"""The frames that a recorder and its listener may need above a program's deepest frame."""
 SECONDS_PER_MICROSECOND = 1e-6
 
 
 @contextmanager
 def headroom() -> Iterator[None]:
-    """A program that ends without a recorder does not reach the recursion limit with one."""
+    """Raise the recursion limit, so that the recorder does not make a program reach it."""
     frames = sys.getrecursionlimit()
     sys.setrecursionlimit(frames + HEADROOM_FRAMES)
     try:
@@ -50,9 +46,9 @@ def headroom() -> Iterator[None]:
 
 @contextmanager
 def sampling_time(recorder: Recorder, stacks: PythonStacks, period_us: int) -> Iterator[None]:
-    """Let the recorder sample the stack every `period_us` microseconds, in the main thread.
+    """Sample the stack every `period_us` microseconds, in the main thread.
 
-    It uses SIGALRM and its timer, which the program must leave alone.
+    It uses SIGALRM and its timer, which the program must not use.
     """
 
     def interrupted(_signal: int, frame: FrameType | None) -> None:
@@ -76,9 +72,9 @@ def record(
     repeat: int = 1,
     configuration: Configuration = PROFILED,
 ) -> None:
-    """Run a program so many times, recorded as the header says.
+    """Run a program `repeat` times, recorded as the writer's header defines.
 
-    Raises ConfigurationError for a period that cannot be, and whatever program and listener raise.
+    Raises ConfigurationError for an illegal period, and what the program and the listener raise.
     """
     header = writer.header
     stacks = PythonStacks(writer.line, header.program)
@@ -89,8 +85,7 @@ def record(
     timed = nullcontext() if period_us is None else sampling_time(recorder, stacks, period_us)
     with headroom(), timed:
         for _ in range(repeat):
-            # What one run keeps is no cost of the next.
-            del heap.roots[:]
+            del heap.roots[:]  # What one run keeps is not a cost of the next.
             stacks.run(program, heap)
     heap.disable_sampling(report=True)
     recorder.end()

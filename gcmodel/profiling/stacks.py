@@ -2,12 +2,10 @@
 
     the program ◄── its outermost frame ◄── its callee ◄── … ◄── the frame that allocates
 
-Invariant: a stack has the same number as long as the table lasts, and its caller was written
-before it. So a sample is one number. The table is bounded: a program with ever new stacks empties
-it now and then, and what comes afterwards is written anew under other numbers.
+Invariant: a stack keeps its number as long as the table lasts, and its caller is written before it.
+So a sample is one number. The table is bounded: when it is full, it is emptied, and later stacks
+are written again under other numbers.
 """
-
-from __future__ import annotations
 
 import inspect
 import json
@@ -23,20 +21,22 @@ from gcmodel.profiling.profile import Frame
 
 STACKS_MAX = 2**16
 DEPTH_MAX = 512
-"""Of a deeper stack the innermost frames are kept, below one that says so."""
+"""The innermost frames that are kept of a deeper stack."""
 LEFT_OUT = Frame("[outer frames left out]", "", 0, 0)
-_ROOMS = "memory", "collector", "sampling", "blocks", "profiling"
+_PACKAGES = "memory", "collector", "sampling", "blocks", "profiling"
 COLLECTOR = frozenset(
-    str(path) for room in _ROOMS for path in (Path(__file__).parents[1] / room).glob("*.py")
+    str(path)
+    for package in _PACKAGES
+    for path in (Path(__file__).parents[1] / package).glob("*.py")
 )
-"""The files whose frames are the recorder's and the collector's own, and not the program's."""
+"""The files whose frames belong to the recorder and the collector, not to the program."""
 
 A = TypeVar("A")
 T = TypeVar("T")
 
 
 class StackTable:
-    """Numbers for stacks, and for frames. `write` takes the line of each new one."""
+    """Numbers for stacks, and for frames. `write` writes the line of each new one."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -63,8 +63,8 @@ class StackTable:
 class PythonStacks:
     """The stacks of a Python program, from the call of `run` inwards.
 
-    A frame is looked up by its caller's stack, its code and its instruction; only one that is not
-    found there is turned into a function's name and a line.
+    Frames are looked up by their caller's stack, code and instruction. Only a new one is turned
+    into a function's name and a line.
     """
 
     def __init__(self, write: Callable[[str], None], program: str) -> None:
@@ -72,12 +72,12 @@ class PythonStacks:
         self._table = StackTable(write)
         self._program = Frame(program, "", 0, 0)
         self._known: dict[tuple[int, int, int], int] = {}
-        # The codes in `_known`, whose numbers others could get if they were freed.
+        # The codes in `_known`. A freed code's id could be used again.
         self._codes: dict[int, CodeType] = {}
         self._root = self._table.number(None, self._program)
 
     def run(self, program: Callable[[A], T], argument: A) -> T:
-        """Call a program, whose stacks begin here."""
+        """Call a program, whose stacks start here."""
         self._is_running = True
         try:
             return program(argument)
@@ -85,19 +85,22 @@ class PythonStacks:
             self._is_running = False
 
     def of_allocation(self) -> int:
-        """The stack of the program that has just called the collector, which calls this."""
+        """The stack of the program that called the collector, which calls this."""
         frame = inspect.currentframe()
         while frame and frame.f_code.co_filename in COLLECTOR and frame.f_code is not _BEGINNING:
             frame = frame.f_back
         return self._of_frame(frame)
 
     def of_moment(self, interrupted: FrameType | None) -> int | None:
-        """The stack that a signal interrupted; None if the program is not running."""
+        """The stack that a signal interrupted; None if the program does not run."""
         return self._of_frame(interrupted) if self._is_running else None
 
     def _of_frame(self, frame: FrameType | None) -> int:
         if len(self._known) >= STACKS_MAX:
-            self._forget()
+            self._known.clear()
+            self._codes.clear()
+            self._table.clear()
+            self._root = self._table.number(None, self._program)
         frames: list[FrameType] = []
         while frame and frame.f_code is not _BEGINNING and len(frames) < DEPTH_MAX:
             frames.append(frame)
@@ -118,12 +121,6 @@ class PythonStacks:
         number = self._known[key] = self._table.number(key[0], place)
         return number
 
-    def _forget(self) -> None:
-        self._known.clear()
-        self._codes.clear()
-        self._table.clear()
-        self._root = self._table.number(None, self._program)
-
 
 _BEGINNING = PythonStacks.run.__code__
-"""Whose frame is the caller of the program's outermost."""
+"""The code of the caller of the program's outermost frame."""

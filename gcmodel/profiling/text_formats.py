@@ -1,13 +1,10 @@
-"""The two text formats, which have a line or more for each site: its samples, summed.
+"""The two text formats, which sum the samples of each site.
 
     node [died young] ◄ make_tree gcbench.py:31 ◄ … ◄ gcbench
 
-The site of a sample is its type and fate on top of its call stack. Invariant: frames of two
-functions, lines or files have two names: of a file's path there is as much as tells it from the
-other files. `time` samples are in neither format.
+The site of a sample is its type and fate on top of its call stack. Invariant: frames of different
+functions, lines or files have different names. Neither format has samples by time.
 """
-
-from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
@@ -18,7 +15,7 @@ from pathlib import Path
 from gcmodel.estimation.heap_v2 import DumpedStack, write_with_names
 from gcmodel.estimation.samples import Site
 from gcmodel.estimation.unbiased import Totals
-from gcmodel.profiling.profile import Frame, Profile, ProfileSample
+from gcmodel.profiling.profile import Profile, ProfileSample
 
 NO_NAME = "[no name]"
 SEPARATORS = str.maketrans("()<>;", "[][]:")
@@ -26,11 +23,11 @@ UNBIASED_PERIOD_BYTES = 1
 
 
 def write_collapsed(profile: Profile, path: Path) -> None:
-    """Write a line a site: its frames from the outermost in, and the bytes allocated there.
+    """Write a line for each site: its frames, the outermost first, and the bytes allocated there.
 
         gcbench;run gcbench.py:80;make_tree gcbench.py:31;node [died young] 1228800
 
-    Flame graph tools read that, speedscope among them. Raises OSError.
+    Flame graph tools such as speedscope read it. Raises OSError.
     """
     weights: Counter[Site] = Counter()
     for site, sample in with_sites(profile):
@@ -42,9 +39,8 @@ def write_collapsed(profile: Profile, path: Path) -> None:
 def write_heap_dump(profile: Profile, path: Path) -> None:
     """Write a heap_v2 dump with names, which `jeprof FILE` reads without a program.
 
-    What is live in it no collection has told to be dead; what was allocated is all. The dump says
-    a period of one byte, since its figures are unbiased already: so jeprof shows them as they are,
-    where it would multiply others, and round them. Raises OSError.
+    An object is live until a collection reports it dead. The dump has a period of one byte, so that
+    jeprof shows its figures, which are unbiased already, as they are. Raises OSError.
     """
     live: defaultdict[Site, Totals] = defaultdict(Totals)
     allocated: defaultdict[Site, Totals] = defaultdict(Totals)
@@ -59,18 +55,19 @@ def write_heap_dump(profile: Profile, path: Path) -> None:
 
 
 def stands_for(sample: ProfileSample) -> Totals:
-    """The objects and bytes that a sample stands for: each hit stands for a period of bytes."""
+    """The objects and bytes that a sample stands for."""
     return Totals(sample.weight_bytes / sample.counted_bytes, sample.weight_bytes)
 
 
 def with_sites(
     profile: Profile, *, with_lines: bool = True
 ) -> Iterator[tuple[Site, ProfileSample]]:
-    """Each sample, and its site as it is named in all text formats and to people."""
+    """Each sample with its site, as named in all text formats and on the screen."""
     files = profile.short_files()
-    names = {
-        frame: _name_of(frame, files[frame.file], with_lines=with_lines) for frame in profile.frames
-    }
+    names = {}
+    for frame in profile.frames:
+        file, line = files[frame.file], f":{frame.line}" if with_lines else ""
+        names[frame] = _carried(f"{frame.function} {file}{line}" if file else frame.function)
 
     @cache
     def names_of(stack: int) -> Site:
@@ -81,17 +78,11 @@ def with_sites(
         yield (top, *names_of(sample.stack)), sample
 
 
-def _name_of(frame: Frame, file: str, *, with_lines: bool) -> str:
-    """A frame as one name: function, file and line, if it has these."""
-    line = f":{frame.line}" if with_lines else ""
-    return _carried(f"{frame.function} {file}{line}" if file else frame.function)
-
-
 def _carried(name: str) -> str:
-    """A name that every text format can carry.
+    """A name that every text format can contain.
 
-    Line ends, `;` and `--` separate in one or the other, surrogates are no characters, and jeprof
-    takes what stands in round or pointed brackets for C++'s, and leaves it out.
+    Line ends, `;` and `--` are separators, and surrogates are not characters. jeprof leaves out
+    what is in round or pointed brackets, as in C++ names.
     """
     words = name.encode(errors="replace").decode().split()
     return re.sub("--+", "-", " ".join(words)).translate(SEPARATORS) or NO_NAME

@@ -1,5 +1,5 @@
-"""Allocation sampling: the switch and its reports, the sample point, the slow path it shares.
+"""Allocation sampling: the switch, the reports, the sample point, and the slow path.
 
-It imports memory alone; of the collector it knows what `slow_path` asks of a heap. A newcomer
-begins with `sample_point`, then `slow_path`; `contexts` is .NET's way.
+It imports memory only. `slow_path` defines what it needs of a heap. Start with `sample_point`, then
+`slow_path`. `contexts` is .NET's sampler, `tlab` is HotSpot's.
 """

@@ -1,7 +1,7 @@
-"""Allocation contexts: each thread allocates in a block of its own, and is sampled on its own.
+"""Allocation contexts, as in .NET: each thread allocates in a block of its own, and samples there.
 
-A context is carved from the nursery and handed to one thread. Sampling is folded into the one check
-that the thread makes anyway:
+A context is a block of the nursery that belongs to one thread. The one check that the thread makes
+anyway also finds samples:
 
     alloc_ptr              sampling_limit         alloc_limit
     |<- bytes that fail ->|<- one that succeeds      |
@@ -13,17 +13,14 @@ Invariants, for the context of each thread:
     combined_limit == min(sampling_limit, alloc_limit)    while sampling is on
     combined_limit == alloc_limit                         while it is off
 
-The sampling limit is kept nowhere else: as long as it lies in the context it is the combined limit.
 Every byte of every object is a trial of its own, and an object is sampled if one of its bytes
-succeeds. So a distance may be thrown away as long as that does not depend on where its success
-lies: one that reaches beyond the context is, and the bytes beyond are judged by a fresh one.
+succeeds. Trials are independent, so a distance that reaches beyond the context can be dropped: a
+fresh one judges the bytes beyond. So the sampling limit is only stored while it is the combined
+limit. The next context starts at `nursery_free`. Nothing is pinned in the nursery.
 
-The nursery's free pointer is where the next context begins, and its limit is its end. Nothing is
-pinned in it. (Nasarre and Falk, Randomized Allocation Sampling. What judges an object that does not
-fit, and one outside, their document leaves open.)
+(Nasarre and Falk, Randomized Allocation Sampling. Their document does not define how an object that
+does not fit, and one outside, is judged.)
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
@@ -40,7 +37,7 @@ from gcmodel.sampling.slow_path import Allocation
 
 @attrs.define
 class Context:
-    """A thread's block; an empty one if the thread must ask for one first."""
+    """A thread's block; an empty one if the thread has none."""
 
     alloc_ptr: int = 0
     alloc_limit: int = 0
@@ -60,7 +57,7 @@ class ContextNursery(Nursery):
         self.contexts: list[Context] = []
 
     def serve(self, threads: int) -> None:
-        """So many threads allocate, and none of them has room."""
+        """Give each thread an empty context."""
         self.contexts = [Context() for _ in range(threads)]
 
     def allocate(self, size_bytes: int) -> int:
@@ -73,19 +70,22 @@ class ContextNursery(Nursery):
         return result
 
     def hand_out(self, size_bytes: int) -> None:
-        """The thread's context is the next block of so many bytes, which must be free."""
+        """Give the thread the next `size_bytes`, which must be free, as its context."""
         start = self.nursery_free
         self.nursery_free = start + size_bytes
         self.contexts[self.thread] = Context(start, self.nursery_free, self.nursery_free)
 
     def empty(self, pinned: Mapping[int, Object]) -> None:
-        """The contexts are gone with all else. (GcEnumAllocContexts.)"""
+        """Drop the contexts with everything else. (GcEnumAllocContexts.)"""
         super().empty(pinned)
         self.serve(len(self.contexts))
 
 
 class ContextSampling(Sampler):
-    """The sampler of all threads, each with a generator of its own."""
+    """The sampler of all threads, each with a generator of its own.
+
+    A minor collection changes nothing, since no distance outlives its context.
+    """
 
     make_distances: Callable[[int], Distances] = DotnetDocument
 
@@ -97,7 +97,7 @@ class ContextSampling(Sampler):
         self._distances = [self.make_distances(seed) for seed in configuration.sampler_seeds]
 
     def begin(self) -> None:
-        """Every thread draws at once, in the middle of its context."""
+        """Draw for every thread at once, in the middle of its context."""
         for thread in range(len(self._distances)):
             self.draw_limit(thread)
 
@@ -106,7 +106,7 @@ class ContextSampling(Sampler):
             context.combined_limit = context.alloc_limit
 
     def draw_limit(self, thread: int) -> None:
-        """While sampling is on: which byte of the thread's context is the next to succeed."""
+        """While sampling is on, draw the next byte of the thread's context that succeeds."""
         if self.period_bytes:
             context = self._threads.contexts[thread]
             sampling_limit = context.alloc_ptr + self._draw(thread)
@@ -116,10 +116,10 @@ class ContextSampling(Sampler):
         return self._distances[thread].draw(self.period_bytes)
 
     def judge(self, size_bytes: int) -> int:
-        """An object of the thread's passes the combined limit; how often it is sampled, 0 or 1.
+        """Sample the thread's object, which passes the combined limit, 0 or 1 times.
 
-        If no byte that is left in the context succeeds, the object does not fit, and a fresh
-        distance judges those of its bytes that lie beyond.
+        If no byte that is left in the context succeeds, the object does not fit. Then a fresh
+        distance judges its bytes beyond the context.
         """
         if not self.period_bytes:
             return 0
@@ -129,32 +129,26 @@ class ContextSampling(Sampler):
         return self.succeed(size_bytes, context.left_bytes + self._draw(self._threads.thread))
 
     def succeed(self, size_bytes: int, offset: int) -> int:
-        """Byte `offset` from an object's start on succeeds; how often that samples it, 0 or 1."""
+        """Sample an object if the byte that succeeds, `offset`, is part of it; return 0 or 1."""
         if offset >= size_bytes:
             return 0
         self._events.sample(ContextSample(self._threads.thread, size_bytes, offset))
         return 1
 
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
-        """A distance of its own judges it, and the context stays as it is."""
+        """Judge the object by a distance of its own, and leave the context as it is."""
         if self.period_bytes:
             count = self.succeed(counted_bytes, self._draw(self._threads.thread))
             self.record(obj, count, counted_bytes)
-
-    def before_minor_collection(self) -> None:
-        """Nothing: distances are not kept beyond a context."""
-
-    def after_minor_collection(self) -> None:
-        """Nothing: whoever allocates next asks for a context, and draws then."""
 
 
 class ContextAllocation(Allocation):
     """The slow path: a sample is due, or the context is used up, or both."""
 
     def collect_and_reserve(self, size_bytes: int) -> int:
-        """The thread's `alloc_ptr`, moved forward by `size_bytes`, passed its `combined_limit`.
+        """Return an address for an object that passed the thread's `combined_limit`.
 
-        Returns the address at which the object can lie.
+        `alloc_ptr` has been moved forward by `size_bytes` already.
         """
         nursery, sampling = self._heap.nursery, self._heap.sampling
         assert isinstance(nursery, ContextNursery)
@@ -167,12 +161,12 @@ class ContextAllocation(Allocation):
         address = context.alloc_ptr
         context.alloc_ptr += size_bytes
         sampling.draw_limit(nursery.thread)
-        # Only now: a report of a collection above must not speak of this object.
+        # Last, so that a report of a collection above does not include this object.
         sampling.record(address, samples, size_bytes)
         return address
 
     def _next_context(self, nursery: ContextNursery, size_bytes: int) -> Context:
-        """Room for an object of `size_bytes` at least, after a collection if there is no more."""
+        """A context for an object of `size_bytes`, after a collection if there is no room."""
         context_bytes = max(self._heap.configuration.context_bytes, size_bytes)
         collections = 0
         while nursery.nursery_free + context_bytes > nursery.nursery_limit:

@@ -1,13 +1,11 @@
-"""How far apart samples are: for each system, the next distance that its sampler draws.
+"""The distances between samples, one class for each system.
 
-Invariant: a distance depends on the seed, on how many were drawn before, and on the period of this
-draw alone. What a distance means is the sampler's business: the bytes that may be allocated before
-a sample is due for some, one byte more for others (see sample_point and contexts).
+Invariant: a distance depends only on the seed, on the number of distances drawn before, and on the
+period of this draw. Each sampler defines what a distance means: the bytes that may be allocated
+before a sample is due, or one byte more (see sample_point and contexts).
 
-All but the fixed period have the period as their mean, or as near to it as the system comes.
+Except for the fixed period, the mean is the period, or as close to it as the system comes.
 """
-
-from __future__ import annotations
 
 import math
 from typing import Protocol
@@ -25,14 +23,14 @@ class Distances(Protocol):
     """A sequence of distances."""
 
     def draw(self, period_bytes: int) -> int:
-        """The next distance in bytes, where `period_bytes` is to be the mean."""
+        """Draw the next distance in bytes, with the mean `period_bytes`."""
 
 
 def failed_trials(fraction: float, period_bytes: int) -> int:
-    """How many bytes fail before the first that succeeds, if each does with probability 1/period.
+    """How many bytes fail before one succeeds, if each succeeds with probability 1/period.
 
-    The geometric distribution's inverse at `fraction`, which is from 0 up to, and not including, 1.
-    (Nasarre and Falk, Randomized Allocation Sampling, CalculateGeometricRandom.)
+    This is the inverse of the geometric distribution at `fraction`, which is from 0 up to, and not
+    including, 1. (Nasarre and Falk, Randomized Allocation Sampling, CalculateGeometricRandom.)
     """
     if period_bytes == 1:
         return 0  # Every byte succeeds, and the logarithm of a failure does not exist.
@@ -40,17 +38,14 @@ def failed_trials(fraction: float, period_bytes: int) -> int:
 
 
 class FixedPeriod:
-    """Samples are a period apart: no chance at all. (Jung and Bolz-Tereick, as published.)"""
+    """Always the period. (Jung and Bolz-Tereick, as published.)"""
 
     def draw(self, period_bytes: int) -> int:
         return period_bytes
 
 
 class Geometric:
-    """Which byte is the next to succeed, counted from 1: at least 1, and on average the period.
-
-    (What Jung and Bolz-Tereick plan for PyPy, in place of the fixed period.)
-    """
+    """The next byte to succeed, counted from 1. (Jung and Bolz-Tereick's plan for PyPy.)"""
 
     def __init__(self, seed: int) -> None:
         self._generator = SplitMix64(seed)
@@ -60,10 +55,7 @@ class Geometric:
 
 
 class Dotnet:
-    """0 or more: an exponential distribution, rounded down.
-
-    (.NET 10, ComputeGeometricRandom; the period is 102,400 there.)
-    """
+    """An exponential distribution, rounded down: 0 or more. (.NET 10, ComputeGeometricRandom.)"""
 
     def __init__(self, seed: int) -> None:
         self._generator = Xoshiro128(seed)
@@ -73,9 +65,9 @@ class Dotnet:
 
 
 class DotnetDocument:
-    """The bytes that fail before one succeeds: 0 or more, on average the period less one.
+    """The bytes that fail before one succeeds: 0 or more, with the mean period - 1.
 
-    (Nasarre and Falk, Randomized Allocation Sampling; the period is 102,400 there.)
+    (Nasarre and Falk, Randomized Allocation Sampling.)
     """
 
     def __init__(self, seed: int) -> None:
@@ -86,7 +78,10 @@ class DotnetDocument:
 
 
 class Jemalloc:
-    """At least 1. The period is a power of two. (jemalloc 5.3.0, prof_sample_new_event_wait.)"""
+    """1 or more, for a period that is a power of two.
+
+    (jemalloc 5.3.0, prof_sample_new_event_wait.)
+    """
 
     FRACTION_BITS = 53
 
@@ -94,7 +89,7 @@ class Jemalloc:
         self._generator = JemallocGenerator(seed)
 
     def draw(self, period_bytes: int) -> int:
-        """A period of 1 draws no number."""
+        """Draw the next distance. A period of 1 uses no random number."""
         if period_bytes == 1:
             return 1
         number = self._generator.bits(self.FRACTION_BITS)
@@ -103,7 +98,7 @@ class Jemalloc:
 
 
 class Gperftools:
-    """0 or more: an exponential distribution, rounded down.
+    """An exponential distribution, rounded down: 0 or more.
 
     (gperftools 2.10, Sampler::PickNextSamplingPoint.)
     """
@@ -112,16 +107,16 @@ class Gperftools:
         self._generator = Rand48Generator(seed)
 
     def draw(self, period_bytes: int) -> int:
-        # A logarithm to the base 2, of a number from 1 to 2**26, as a fraction of 2**26.
+        # The logarithm to base 2 of a number from 1 to 2**26, as a fraction of 2**26.
         logarithm = math.log2(self._generator.bits_26() + 1.0) - 26
         return int(logarithm * (-math.log(2.0) * period_bytes))
 
 
 class Tcmalloc(Gperftools):
-    """The same less one, but not below 0, so that byte `max(1, floor(E))` is the one sampled.
+    """The same less one, but not below 0, so that byte `max(1, floor(E))` is sampled.
 
-    A period of 1 is 0 without drawing a number. (google/tcmalloc, sampler.cc; its document on
-    sampling has the ceiling of the exponential instead.)
+    A period of 1 uses no random number. (google/tcmalloc, sampler.cc. Its document on sampling has
+    the ceiling of the exponential instead.)
     """
 
     def draw(self, period_bytes: int) -> int:
@@ -131,7 +126,7 @@ class Tcmalloc(Gperftools):
 
 
 class Hotspot:
-    """At least 1: the same distribution by a table of logarithms, rounded up.
+    """The same distribution from a table of logarithms, rounded up: 1 or more.
 
     (OpenJDK, threadHeapSampler.cpp: fast_log2 and pick_next_geometric_sample.)
     """

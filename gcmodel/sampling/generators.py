@@ -1,10 +1,8 @@
-"""The pseudo-random generators of the samplers that gcmodel models, to the bit.
+"""The pseudo-random generators of the modelled samplers, exact to the bit.
 
-Invariant: the same seed gives the same numbers for ever, so that a trace, which names the seed, can
-be replayed. Nothing here knows what the numbers are for; `distances` makes bytes of them.
+Invariant: a seed always gives the same numbers, so that a trace, which names the seed, can be
+replayed. `distances` turns the numbers into bytes.
 """
-
-from __future__ import annotations
 
 from gcmodel.memory.errors import ConfigurationError
 
@@ -14,25 +12,22 @@ MASK_64 = 2**64 - 1
 
 
 class JemallocGenerator:
-    """A linear congruential generator of 64 bits, of which only the top ones are used.
-
-    (jemalloc 5.3.0, prng.h.)
-    """
+    """A linear congruential generator of 64 bits, which uses the top ones. (jemalloc, prng.h.)"""
 
     def __init__(self, seed: int) -> None:
         self._state = seed & MASK_64
 
     def bits(self, count: int) -> int:
-        """The next number of `count` bits, 1 to 64."""
+        """Draw a number of `count` bits, 1 to 64."""
         self._state = (self._state * 6364136223846793005 + 1442695040888963407) & MASK_64
         return self._state >> (64 - count)
 
 
 class Rand48Generator:
-    """The linear congruential generator of 48 bits of TCMalloc and gperftools, which is drand48's.
+    """The linear congruential generator of drand48, as in gperftools, TCMalloc and HotSpot.
 
-    The first 20 numbers are thrown away, since they resemble the seed, but not by HotSpot, which
-    has it too. (gperftools 2.10 and google/tcmalloc, sampler.cc; OpenJDK, threadHeapSampler.cpp.)
+    The first numbers resemble the seed, so gperftools and TCMalloc throw 20 away. HotSpot does not.
+    (gperftools 2.10 and google/tcmalloc, sampler.cc; OpenJDK, threadHeapSampler.cpp.)
     """
 
     def __init__(self, seed: int, thrown_away: int = 20) -> None:
@@ -44,7 +39,7 @@ class Rand48Generator:
         self._state = (0x5DEECE66D * self._state + 0xB) & MASK_48
 
     def bits_26(self) -> int:
-        """The next number of 26 bits."""
+        """Draw a number of 26 bits."""
         self._step()
         return self._state >> 22
 
@@ -59,13 +54,13 @@ class SubtractiveGenerator:
     LAG = 21
     MODULUS = 2**31 - 1
     SEED_MAX = 161803398
-    """Knuth's own constant. The CLR takes larger seeds too, but then its integers overflow."""
+    """Knuth's own constant. The CLR also accepts larger seeds, and its integers overflow then."""
 
     def __init__(self, seed: int) -> None:
-        """Raise ConfigurationError unless `seed` is from 0 to SEED_MAX."""
+        """Raises ConfigurationError unless `seed` is from 0 to SEED_MAX."""
         if not 0 <= seed <= self.SEED_MAX:
             raise ConfigurationError(f"the seed is {seed}; it must be from 0 to {self.SEED_MAX}")
-        # numbers[i] is what Knuth and the CLR call number i + 1.
+        # numbers[i] is number i + 1 of Knuth and the CLR.
         self._numbers = [0] * self.SIZE
         last = self._numbers[-1] = self.SEED_MAX - seed
         following = 1
@@ -84,14 +79,14 @@ class SubtractiveGenerator:
         return difference
 
     def fraction(self) -> float:
-        """The next number from 0 up to, and not including, 1."""
+        """Draw a number from 0 up to, and not including, 1."""
         index = self._index
         self._index = (index + 1) % self.SIZE
         return self._subtract(index, (index + self.LAG) % self.SIZE) * (1.0 / self.MODULUS)
 
 
 class Xoshiro128:
-    """Blackman and Vigna's xoshiro128++, from its state of 128 bits, the first word the lowest.
+    """Blackman and Vigna's xoshiro128++, with a state of 128 bits, its first word the lowest.
 
     (Scrambled Linear Pseudorandom Number Generators; .NET 10, xoshiro128pp.c.)
     """
@@ -113,12 +108,11 @@ class Xoshiro128:
 
 
 def _rotated_left(word: int, bits: int) -> int:
-    """A word of 32 bits."""
     return (word << bits | word >> 32 - bits) & MASK_32
 
 
 class SplitMix64:
-    """Steele, Lea and Flood's generator: a counter, well mixed. Any seed is as good as another.
+    """Steele, Lea and Flood's generator: a counter, well mixed, for any seed.
 
     (Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, figure 17.)
     """
@@ -134,5 +128,5 @@ class SplitMix64:
         return mixed ^ mixed >> 31
 
     def fraction(self) -> float:
-        """The next number from 0 up to, and not including, 1, in steps of 2**-53."""
+        """Draw a number from 0 up to, and not including, 1, in steps of 2**-53."""
         return (self.bits_64() >> 11) * 2.0**-53

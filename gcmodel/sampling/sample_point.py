@@ -1,7 +1,7 @@
-"""Sampling every n-th allocated byte, or bytes at random: the owner of the sample point.
+"""Sampling every n-th allocated byte, or random bytes: the owner of the sample point.
 
-The sampler keeps no count of allocated bytes. It keeps the address at which they would reach the
-next distance, and folds the comparison with it into the nursery's own limit check:
+The sampler does not count allocated bytes. It keeps the address at which they reach the next
+distance, and the nursery's own limit check compares with it:
 
     nursery_start  nursery_free          sample_point          nursery_top
     |    objects    |<- bytes until sample ->|                     |
@@ -12,18 +12,16 @@ Invariants, while sampling is on:
     sample_point - nursery_free == bytes until the next sample    (section 3.2)
     nursery_limit == min(sample_point, nursery_top)
 
-An allocation in the nursery moves `nursery_free`; a minor collection, and a jump over a pinned
-object, move `nursery_free` and the sample point by the same amount; an object outside moves the
-sample point. A sample is due when an object's end lies strictly beyond the sample point, and an
-object is sampled as often as it passes one. (Jung and Bolz-Tereick, Low Overhead Allocation
-Sampling in a Garbage Collected Virtual Machine, sections 3.2 to 3.5; several samples for one
-object, which their listings 4 and 5 leave out, after their footnotes 10 and 11.)
+An allocation in the nursery moves `nursery_free`. A minor collection, and a jump over a pinned
+object, move `nursery_free` and the sample point by the same distance. An object outside moves the
+sample point. A sample is due when an object ends strictly beyond the sample point, and each sample
+point that an object passes is one sample. (Jung and Bolz-Tereick, Low Overhead Allocation Sampling
+in a Garbage Collected Virtual Machine, sections 3.2 to 3.5. Several samples for one object follow
+their footnotes 10 and 11, and are not in their listings 4 and 5.)
 
-How far the sample points are apart is for `distances` to say: the period, as published, or at
-random, as its authors plan. Nothing but the slow path asks it.
+`distances` defines how far apart the sample points are: the period, as published, or random, as its
+authors plan.
 """
-
-from __future__ import annotations
 
 from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import Events
@@ -52,19 +50,19 @@ class Sampling(Sampler):
         self.set_limit()
 
     def next_distance(self) -> int:
-        """How far the next sample point is from the one before, or from where counting begins."""
+        """Draw the distance from one sample point, or the start of counting, to the next."""
         return self._distances.draw(self.period_bytes)
 
     def set_limit(self) -> None:
-        """The fast path must stop at the sample point too, while there is one."""
+        """Make the fast path stop at the sample point while sampling is on."""
         self._nursery.set_limit(self.sample_point if self.period_bytes else None)
 
     def is_due(self, end: int) -> bool:
-        """Whether an object that ends at `end` passes the sample point. Reaching it does not."""
+        """Whether an object that ends at `end` passes the sample point, not just reaches it."""
         return self.sample_point < end
 
     def pass_sample_points(self, end: int) -> int:
-        """Sample for every sample point that an object passes which ends at `end`; how often."""
+        """Sample an object that ends at `end` once for each sample point; return how often."""
         count = 0
         while self.is_due(end):
             self._events.sample()
@@ -73,10 +71,10 @@ class Sampling(Sampler):
         return count
 
     def passed_in_nursery(self, end: int) -> int:
-        """An object that ends at `end` may pass the limit: sample if that is the sample point.
+        """Sample an object that ends at `end` if the limit is the sample point. (Listing 4.)
 
-        A sample point beyond the end of the room is not passed here: the nursery is collected
-        first, or the pinned object jumped, and the sample point moves with it. (Listing 4.)
+        If the room ends before the sample point, nothing is sampled here: a collection or a jump
+        over the pinned object comes first, and moves the sample point.
         """
         if not self.period_bytes or self._nursery.nursery_limit != self.sample_point:
             return 0
@@ -85,10 +83,7 @@ class Sampling(Sampler):
         return count
 
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
-        """An object outside counts `counted_bytes`, unrounded. (Listing 5.)
-
-        `nursery_free` does not move for it, so the sample point comes nearer by its size.
-        """
+        """Move the sample point nearer by the object's size. (Listing 5.)"""
         if self.period_bytes:
             self.sample_point -= counted_bytes
             count = self.pass_sample_points(self._nursery.nursery_free)
@@ -96,7 +91,7 @@ class Sampling(Sampler):
             self.set_limit()
 
     def jumped(self, jump_bytes: int) -> None:
-        """`nursery_free` jumped a pinned object without allocating; so does the sample point."""
+        """Move the sample point with `nursery_free`, which jumped over a pinned object."""
         if self.period_bytes:
             self.sample_point += jump_bytes
         self.set_limit()
@@ -106,7 +101,7 @@ class Sampling(Sampler):
             self._bytes_until_sample = self.sample_point - self._nursery.nursery_free
 
     def after_minor_collection(self) -> None:
-        """The sample point moves with `nursery_free`. (Figure 6.)"""
+        """Move the sample point with `nursery_free`. (Figure 6.)"""
         if self.period_bytes:
             self.sample_point = self._nursery.nursery_free + self._bytes_until_sample
             self.set_limit()

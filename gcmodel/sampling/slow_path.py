@@ -1,11 +1,9 @@
 """The slow paths of allocation: the nursery's limit was passed, or the object lies outside.
 
-The fast path is `Nursery.allocate`. Passing the limit means a sample, a minor collection, or
-both: a sample first if the sample point lies within the nursery, and a sample afterwards if the
-minor collection has moved the sample point into the new object.
+The fast path is `Nursery.allocate`. Passing the limit means a sample, a minor collection, or both.
+The sample comes first if the sample point lies within the nursery. It comes second if the minor
+collection has moved the sample point into the new object.
 """
-
-from __future__ import annotations
 
 from typing import Protocol
 
@@ -19,26 +17,26 @@ from gcmodel.sampling.sampler import Sampler
 
 
 class SlowPathHeap(Protocol):
-    """What the slow paths ask of their heap."""
+    """What the slow paths need of their heap."""
 
     configuration: Configuration
     nursery: Nursery
     sampling: Sampler
 
     def collect_minor(self) -> None:
-        """A minor collection only."""
+        """Run a minor collection only."""
 
     def progress_and_call_back(self, extra_bytes: int) -> None:
-        """What a full nursery causes, and the mutator's callback after it.
+        """Collect as for a full nursery, then run the mutator's callback.
 
         `extra_bytes` are about to be allocated outside the nursery.
         """
 
     def is_major_due(self, extra_bytes: int) -> bool:
-        """Whether so many bytes more would start a major collection."""
+        """Whether `extra_bytes` more would start a major collection."""
 
     def place_outside(self, obj: Object, is_young: bool) -> None:
-        """Give a new object its place outside the nursery."""
+        """Place a new object outside the nursery."""
 
 
 class Allocation:
@@ -48,9 +46,9 @@ class Allocation:
         self._heap = heap
 
     def collect_and_reserve(self, size_bytes: int) -> int:
-        """`nursery_free`, moved forward by `size_bytes`, passed `nursery_limit`. (Listing 4.)
+        """Return an address for an object that passed `nursery_limit`. (Listing 4.)
 
-        Returns the address at which the object can lie.
+        `nursery_free` has been moved forward by `size_bytes` already.
         """
         nursery, sampling = self._heap.nursery, self._heap.sampling
         assert isinstance(sampling, Sampling)  # Contexts have a slow path of their own.
@@ -67,12 +65,12 @@ class Allocation:
             samples += sampling.passed_in_nursery(nursery.nursery_free + size_bytes)
         address = nursery.nursery_free
         nursery.nursery_free += size_bytes
-        # Only now: a report of the collection above must not speak of this object.
+        # Last, so that a report of the collection above does not include this object.
         sampling.record(address, samples, size_bytes)
         return address
 
     def _collect(self, collections: int) -> int:
-        """Make room. The second time what the callback allocated is in the way, and only that."""
+        """Make room. A second collection only has to remove what the callback allocated."""
         if not collections:
             self._heap.progress_and_call_back(0)
         elif collections == 1:
@@ -82,7 +80,7 @@ class Allocation:
         return collections + 1
 
     def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
-        """A young object of `raw_bytes`, unrounded, outside the nursery. (Section 3.4.)"""
+        """Allocate a young object of unrounded size outside the nursery. (Section 3.4.)"""
         obj = Object(kind, OUTSIDE, rounded(raw_bytes), number, [None] * length)
         configuration = self._heap.configuration
         is_large = raw_bytes >= configuration.large_object_bytes
@@ -93,7 +91,7 @@ class Allocation:
         return self._placed_outside(obj, raw_bytes, is_young=True)
 
     def old(self, kind: Kind, raw_bytes: int, number: int) -> Object:
-        """An object without references, old from the start: only a major collection frees it.
+        """Allocate an object without references that only a major collection frees.
 
         (PyPy's external_malloc with alloc_young=False.)
         """
@@ -101,7 +99,7 @@ class Allocation:
         return self._placed_outside(obj, raw_bytes, is_young=False)
 
     def _placed_outside(self, obj: Object, raw_bytes: int, is_young: bool) -> Object:
-        """An object outside does not fill the nursery, but the heap, and that is collected too."""
+        """Place an object, after a collection if it would pass the major threshold."""
         heap = self._heap
         if heap.is_major_due(raw_bytes):
             heap.progress_and_call_back(raw_bytes + heap.configuration.nursery_bytes // 2)

@@ -1,24 +1,21 @@
-"""A worksheet of formulas, read anew in every round: scanner, parser, simplifier, evaluator.
+"""A worksheet of formulas, read again in every round: scanner, parser, simplifier, evaluator.
 
 Invariant: a cell's value is what Python computes from the same formula and variables. Texts,
-tokens, trees, symbols and cells are heap objects; intermediate values were, until a profile showed
-what they take (`docs/evidence/profiling.md`). A string in this heap has a length but no characters,
-so the scanner looks at those in Python, beside the string for them.
+tokens, trees, symbols and cells are heap objects. A string in this heap has a length but no
+characters, so the scanner reads those in Python, beside the string for them.
 
     node       number             field 0       field 1
     token      its kind           its operand   the next token
-    symbol     present value      its name      -
+    symbol     current value      its name      -
     constant   its value          -             -
     variable   0                  -             its symbol
     negation   code of "-"        the operand   -
     operation  code of "+ - *"    the left      the right
-    cell       present value      its text      its simplified tree
+    cell       current value      its text      its simplified tree
 
 A token's operand is a constant or a variable. Tokens die young, a cell lives until the next round,
-and the symbols live to the end.
+and the symbols live to the end. A function that makes a heap object returns its slot.
 """
-
-from __future__ import annotations
 
 import operator
 import re
@@ -40,7 +37,7 @@ FORMULAS = (
 )
 ROUNDS = 700
 
-# Kinds of token; the others are their own character. No token is spelled as white space.
+# Kinds of token. Any other kind is its own character, which is never white space.
 NUMBER, NAME, END = "0", "a", "\n"
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add,
@@ -52,9 +49,9 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 def run(
     heap: Heap, formulas: Sequence[str] = FORMULAS, rounds: int = ROUNDS
 ) -> list[dict[str, int]]:
-    """The value of each formula in each round. What is no formula is a ValueError.
+    """The value of each formula in each round. Raises ValueError for a text that is not one.
 
-    The variables are small letters; in round r the n-th letter, from 0 up, has the value r - n.
+    The variables are small letters. In round r the n-th letter, from 0 up, has the value r - n.
     """
     with Scope(heap):
         symbols = make_symbols(heap)
@@ -71,7 +68,7 @@ def run(
 
 
 def make_symbols(heap: Heap) -> int:
-    """The slot of an array that has a symbol for each small letter."""
+    """Make an array with a symbol for each small letter."""
     heap.allocate_array(len(ascii_lowercase))
     symbols = newest(heap)
     for index, letter in enumerate(ascii_lowercase):
@@ -85,7 +82,7 @@ def make_symbols(heap: Heap) -> int:
 
 
 def bind_variables(heap: Heap, symbols: int, number: int) -> None:
-    """Give all variables their values for round `number`."""
+    """Set all variables to their values for round `number`."""
     for index in range(len(ascii_lowercase)):
         with Scope(heap):
             heap.read(symbols, index)
@@ -95,7 +92,7 @@ def bind_variables(heap: Heap, symbols: int, number: int) -> None:
 def calculate_sheet(
     heap: Heap, sheet: int, symbols: int, formulas: Sequence[str]
 ) -> dict[str, int]:
-    """Replace all cells by new ones; returns their values."""
+    """Replace all cells by new ones; return their values."""
     values = {}
     for index, formula in enumerate(formulas):
         with Scope(heap):
@@ -106,7 +103,7 @@ def calculate_sheet(
 
 
 def calculate_cell(heap: Heap, symbols: int, formula: str) -> int:
-    """The slot of a cell that holds the text, its simplified tree and its value."""
+    """Make a cell with the text, its simplified tree and its value."""
     with Scope(heap) as scope:
         heap.allocate_string(len(formula))
         text = newest(heap)
@@ -122,7 +119,7 @@ def calculate_cell(heap: Heap, symbols: int, formula: str) -> int:
 
 
 def scan(heap: Heap, symbols: int, formula: str) -> int:
-    """The slot of the first token of a list that ends with an END."""
+    """Make a list of tokens that ends with an END; return the first."""
     with Scope(heap) as scope:
         heap.allocate_node(ord(END))
         first = newest(heap)
@@ -137,7 +134,7 @@ def scan(heap: Heap, symbols: int, formula: str) -> int:
 
 
 def scan_token(heap: Heap, symbols: int, spelling: str, token: int) -> None:
-    """Make `token`, an END so far, the token that is spelled so."""
+    """Change `token` from an END to the token of that spelling."""
     if spelling.isdecimal():
         heap.write_number(token, ord(NUMBER))
         heap.write(token, 0, scan_number(heap, spelling))
@@ -149,14 +146,14 @@ def scan_token(heap: Heap, symbols: int, spelling: str, token: int) -> None:
 
 
 def scan_number(heap: Heap, spelling: str) -> int:
-    """The slot of a constant. The digits are copied out of the text, and dropped."""
+    """Make a constant. The digits are copied out of the text, and dropped."""
     with Scope(heap) as scope:
         heap.allocate_string(len(spelling))
         return scope.keep(make_constant(heap, int(spelling)))
 
 
 def scan_name(heap: Heap, symbols: int, spelling: str) -> int:
-    """The slot of a variable. The name is copied out of the text, looked up, and dropped."""
+    """Make a variable. The name is copied out of the text, looked up, and dropped."""
     with Scope(heap) as scope:
         heap.allocate_string(len(spelling))
         heap.read(symbols, ascii_lowercase.index(spelling))
@@ -166,11 +163,11 @@ def scan_name(heap: Heap, symbols: int, spelling: str) -> int:
         return scope.keep(newest(heap))
 
 
-# The parser. Its cursor is a slot that names the present token.
+# The parser. Its cursor is the slot of the current token.
 
 
 def parse(heap: Heap, tokens: int) -> int:
-    """The slot of the tree of all tokens. Raises ValueError where they are no formula."""
+    """Make the tree of all tokens. Raises ValueError if they are not a formula."""
     with Scope(heap) as scope:
         cursor = copied(heap, tokens)
         tree = parse_sum(heap, cursor)
@@ -179,7 +176,7 @@ def parse(heap: Heap, tokens: int) -> int:
 
 
 def parse_sum(heap: Heap, cursor: int) -> int:
-    """The slot of a tree: products, added and subtracted from left to right."""
+    """Parse products, added and subtracted from left to right."""
     with Scope(heap) as scope:
         tree = parse_product(heap, cursor)
         while (symbol := kind_of(heap, cursor)) in ("+", "-"):
@@ -189,7 +186,7 @@ def parse_sum(heap: Heap, cursor: int) -> int:
 
 
 def parse_product(heap: Heap, cursor: int) -> int:
-    """The slot of a tree: factors, multiplied from left to right."""
+    """Parse factors, multiplied from left to right."""
     with Scope(heap) as scope:
         tree = parse_factor(heap, cursor)
         while kind_of(heap, cursor) == "*":
@@ -199,7 +196,7 @@ def parse_product(heap: Heap, cursor: int) -> int:
 
 
 def parse_factor(heap: Heap, cursor: int) -> int:
-    """The slot of a tree: a constant, a variable, a negation or what stands in parentheses."""
+    """Parse a constant, a variable, a negation, or a sum in parentheses."""
     kind = kind_of(heap, cursor)
     with Scope(heap) as scope:
         if kind in (NUMBER, NAME):
@@ -219,42 +216,42 @@ def parse_factor(heap: Heap, cursor: int) -> int:
 
 
 def kind_of(heap: Heap, cursor: int) -> str:
-    """The kind of the present token."""
+    """The kind of the current token."""
     return chr(heap.read_number(cursor))
 
 
 def advance(heap: Heap, cursor: int) -> None:
-    """Go on to the next token; there is one unless this is the END."""
+    """Move to the next token. The END has none."""
     with Scope(heap):
         heap.read(cursor, 1)
         assign(heap, cursor, newest(heap))
 
 
 def expect(heap: Heap, cursor: int, kind: str) -> None:
-    """Raise ValueError unless the present token is of that kind."""
+    """Raise ValueError unless the current token is of that kind."""
     found = kind_of(heap, cursor)
     if found != kind:
-        raise ValueError(f"{found!r} stands where {kind!r} must")
+        raise ValueError(f"found {found!r}, expected {kind!r}")
 
 
 # Trees.
 
 
 def make_constant(heap: Heap, value: int) -> int:
-    """The slot of a constant."""
+    """Make a constant."""
     heap.allocate_node(value)
     return newest(heap)
 
 
 def make_negation(heap: Heap, operand: int) -> int:
-    """The slot of a tree that negates `operand`."""
+    """Make a tree that negates `operand`."""
     heap.allocate_node(ord("-"))
     heap.write(newest(heap), 0, operand)
     return newest(heap)
 
 
 def make_operation(heap: Heap, symbol: str, left: int, right: int) -> int:
-    """The slot of a tree that adds, subtracts or multiplies."""
+    """Make a tree that adds, subtracts or multiplies."""
     heap.allocate_node(ord(symbol))
     tree = newest(heap)
     heap.write(tree, 0, left)
@@ -263,7 +260,7 @@ def make_operation(heap: Heap, symbol: str, left: int, right: int) -> int:
 
 
 def child(heap: Heap, tree: int, field: int) -> int | None:
-    """The slot of what the field refers to, or None."""
+    """The slot of the object that the field refers to, or None."""
     return None if heap.read(tree, field) is None else newest(heap)
 
 
@@ -279,7 +276,7 @@ def constant_value(heap: Heap, tree: int) -> int | None:
 
 
 def simplify(heap: Heap, tree: int) -> int:
-    """The slot of a tree of the same value whatever the variables are, with fewer nodes if any."""
+    """Return an equal tree, for any variables, with fewer nodes if possible."""
     with Scope(heap) as scope:
         left, right = child(heap, tree, 0), child(heap, tree, 1)
         if left is None:
@@ -293,13 +290,13 @@ def simplify(heap: Heap, tree: int) -> int:
 
 
 def simplify_negation(heap: Heap, operand: int) -> int:
-    """The slot of the negation of a tree that is simplified itself."""
+    """Negate a simplified tree."""
     value = constant_value(heap, operand)
     return make_negation(heap, operand) if value is None else make_constant(heap, -value)
 
 
 def simplify_operation(heap: Heap, symbol: str, left: int, right: int) -> int:
-    """The slot of an operation on trees that are simplified themselves."""
+    """Combine two simplified trees."""
     match constant_value(heap, left), symbol, constant_value(heap, right):
         case int() as a, _, int() as b:
             return make_constant(heap, OPERATIONS[symbol](a, b))
@@ -317,7 +314,7 @@ def simplify_operation(heap: Heap, symbol: str, left: int, right: int) -> int:
 
 
 def evaluate(heap: Heap, tree: int) -> int:
-    """The value of the tree while the variables are what they are."""
+    """The value of the tree for the current variables."""
     with Scope(heap):
         left, right = child(heap, tree, 0), child(heap, tree, 1)
         if left is None:

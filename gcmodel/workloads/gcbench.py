@@ -1,11 +1,10 @@
 """GCBench: binary trees of many depths, beside a tree and an array that live to the end.
 
-After the benchmark of John Ellis, Pete Kovac and Hans Boehm, scaled down; its array of doubles is
-one of boxed integers. Invariant: the short-lived trees of every depth have nearly the same number
-of nodes together, half of them built top down and half bottom up, so depths and directions compare.
+It is the benchmark of John Ellis, Pete Kovac and Hans Boehm, scaled down, with an array of boxed
+integers instead of doubles. Invariant: the short-lived trees of every depth have nearly the same
+number of nodes together, half of them built top down and half bottom up, so that depths and
+directions compare.
 """
-
-from __future__ import annotations
 
 import attrs
 
@@ -17,21 +16,21 @@ LEFT, RIGHT = 0, 1
 
 @attrs.frozen(kw_only=True)
 class Size:
-    """Depths of trees, from 0 up: a tree of depth 0 is one node. How much else there is."""
+    """The depths of trees, from 0 up (a tree of depth 0 is one node), and other sizes."""
 
     stretch_depth: int = 12
     long_lived_depth: int = 10
     min_depth: int = 4
     max_depth: int = 10
-    """The short-lived trees have `min_depth`, and every second depth from there to `max_depth`."""
+    """Short-lived trees have `min_depth`, and every second depth from there to `max_depth`."""
     nodes_per_depth: int = 80_000
-    """In all trees of one depth together, at most."""
+    """The most nodes that all trees of one depth have together."""
     array_length: int = 4000
 
 
 @attrs.frozen
 class Result:
-    """What was found at the end of the long-lived data, and how many short-lived trees died."""
+    """The long-lived data found at the end, and the number of short-lived trees that died."""
 
     short_lived_trees: int
     long_lived_nodes: int
@@ -54,18 +53,18 @@ def run(heap: Heap, size: Size = Size()) -> Result:
 
 
 def tree_size(depth: int) -> int:
-    """How many nodes a tree of so many levels below its root has."""
+    """The number of nodes in a tree with `depth` levels below its root."""
     return (2 << depth) - 1
 
 
 def stretch(heap: Heap, depth: int) -> None:
-    """Make the heap as large as it will ever be, once, with a tree that dies at once."""
+    """Make the heap as large as it will ever be, with a tree that dies at once."""
     with Scope(heap):
         make_tree(heap, depth)
 
 
 def make_long_lived_tree(heap: Heap, depth: int) -> int:
-    """The slot of a tree that is built top down."""
+    """Build a tree top down; return its slot."""
     heap.allocate_node(depth)
     tree = newest(heap)
     populate(heap, tree, depth)
@@ -73,7 +72,7 @@ def make_long_lived_tree(heap: Heap, depth: int) -> int:
 
 
 def make_long_lived_array(heap: Heap, length: int) -> int:
-    """The slot of an array of which the first half refers to the numbers from 0 up."""
+    """Make an array whose first half refers to the numbers from 0 up; return its slot."""
     heap.allocate_array(length)
     array = newest(heap)
     for index in range(length // 2):
@@ -84,7 +83,7 @@ def make_long_lived_array(heap: Heap, length: int) -> int:
 
 
 def construct_top_down(heap: Heap, depth: int, count: int) -> None:
-    """Build so many trees, each dead when the next one is begun."""
+    """Build `count` trees, parents first, each dead when the next one is started."""
     for _ in range(count):
         with Scope(heap):
             heap.allocate_node(depth)
@@ -92,14 +91,14 @@ def construct_top_down(heap: Heap, depth: int, count: int) -> None:
 
 
 def construct_bottom_up(heap: Heap, depth: int, count: int) -> None:
-    """The same, children first."""
+    """Build `count` trees, children first."""
     for _ in range(count):
         with Scope(heap):
             make_tree(heap, depth)
 
 
 def populate(heap: Heap, node: int, depth: int) -> None:
-    """Give `node` two children and these theirs: references lead from old objects to new ones."""
+    """Add `depth` levels below `node`: references lead from old objects to new ones."""
     if depth == 0:
         return
     with Scope(heap):
@@ -111,7 +110,7 @@ def populate(heap: Heap, node: int, depth: int) -> None:
 
 
 def make_tree(heap: Heap, depth: int) -> int:
-    """The slot of a tree whose references lead from new objects to old ones."""
+    """Build a tree whose references lead from new objects to old ones; return its slot."""
     with Scope(heap) as scope:
         if depth == 0:
             heap.allocate_node(depth)
@@ -125,7 +124,7 @@ def make_tree(heap: Heap, depth: int) -> int:
 
 
 def count_nodes(heap: Heap, node: int) -> int:
-    """How many nodes the tree really has."""
+    """Count the nodes that the tree really has."""
     count = 1
     for side in (LEFT, RIGHT):
         with Scope(heap):
@@ -135,7 +134,7 @@ def count_nodes(heap: Heap, node: int) -> int:
 
 
 def sum_array(heap: Heap, array: int) -> int:
-    """The sum of the numbers to which the array refers."""
+    """Sum the numbers to which the array refers."""
     total = 0
     for index in range(heap.read_number(array)):
         with Scope(heap):

@@ -1,19 +1,15 @@
-"""An interpreter for a machine with registers, and two programs for it: a sieve and Fibonacci.
+"""An interpreter with registers, and two programs for it: a sieve and Fibonacci.
 
-Every value is a boxed integer or an array in the heap, and so is every frame, as in an interpreter
-of a dynamic language. Invariant: between two instructions the machine has three roots, and all that
-the running program can reach is reachable from them.
+Every value is a boxed integer or an array in the heap, and every frame is in the heap too, as in an
+interpreter of a dynamic language. Invariant: between two instructions the interpreter has three
+roots, from which everything that the program can reach is reachable.
 
     frame       a node: the index of the call, the caller's frame or null, the registers
     registers   an array for each call, of values or null; the first one is the argument
     output      nodes, the newest first: a number, its text, the one before; the last is empty
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-import attrs
+from typing import TypeAlias
 
 from gcmodel.collector.heap import Heap
 from gcmodel.workloads.scopes import Scope, assign, copied, newest
@@ -40,14 +36,14 @@ SIEVE = """
             jump        cross
     skip:   add         2 2 4
             jump        next
-    done:   return      2
+    done:   leave       2
 """
 
 FIBONACCI = """
     # Register 0: the argument. An instruction's first register is where its result goes.
             call        1 fib 0
             write       1
-            return      1
+            leave       1
     fib:    put         1 2
             less        2 0 1
             when        2 small
@@ -57,47 +53,50 @@ FIBONACCI = """
             subtract    3 0 1
             call        3 fib 3
             add         2 2 3
-            return      2
-    small:  return      0
+            leave       2
+    small:  leave       0
 """
 
-
-@attrs.frozen
-class Outcome:
-    """What the two programs have written."""
-
-    primes: list[int]
-    fibonacci: int
+Instruction: TypeAlias = tuple[str, tuple[int, ...]]
+"""The name of an `Interpreter`'s method, and its arguments: registers, numbers, instructions."""
 
 
-def run(heap: Heap, sieve_limit: int = SIEVE_LIMIT, fibonacci_of: int = FIBONACCI_OF) -> Outcome:
-    """The primes below a limit, and a Fibonacci number; both arguments are from 0 up."""
-    return Outcome(find_primes(heap, sieve_limit), find_fibonacci(heap, fibonacci_of))
-
-
-def find_primes(heap: Heap, limit: int) -> list[int]:
-    """The primes below `limit`."""
-    return run_program(heap, SIEVE, limit)
-
-
-def find_fibonacci(heap: Heap, index: int) -> int:
-    """The Fibonacci number of that index: 0, 1, 1, 2, 3, 5 ..."""
-    return run_program(heap, FIBONACCI, index)[0]
+def run(
+    heap: Heap, sieve_limit: int = SIEVE_LIMIT, fibonacci_of: int = FIBONACCI_OF
+) -> tuple[list[int], int]:
+    """The primes below a limit, and the Fibonacci number (0, 1, 1, 2, 3 ...) of an index."""
+    return run_program(heap, SIEVE, sieve_limit), run_program(heap, FIBONACCI, fibonacci_of)[0]
 
 
 def run_program(heap: Heap, source: str, argument: int) -> list[int]:
-    """What a program writes whose register 0 is `argument` at first, in that order."""
+    """Run a program with `argument` in register 0; return the numbers that it writes."""
     with Scope(heap):
-        machine = Machine(heap, assemble(source), argument)
-        machine.execute()
-        return machine.written()
+        interpreter = Interpreter(heap, assemble(source), argument)
+        interpreter.execute()
+        return interpreter.written()
 
 
-class Machine:
-    """A program, its registers and what it has written; the operations are methods.
+def assemble(source: str) -> list[Instruction]:
+    """The instructions of a program. Raises KeyError for an unknown label."""
+    labels: dict[str, int] = {}
+    lines: list[list[str]] = []
+    for line in source.splitlines():
+        label, colon, rest = line.partition("#")[0].rpartition(":")
+        if colon:
+            labels[label.strip()] = len(lines)
+        if words := rest.split():
+            lines.append(words)
+    return [
+        (operation, tuple(int(each) if each.isdecimal() else labels[each] for each in operands))
+        for operation, *operands in lines
+    ]
 
-    `_frame`, `_registers` and `_output` are slots, the first two those of the present call, and
-    `_counter` is the index of the next instruction.
+
+class Interpreter:
+    """A program, its registers and its output. Its methods are the instructions.
+
+    `_frame` and `_registers` are the slots of the current call, `_output` is that of the output,
+    and `_counter` is the index of the next instruction.
     """
 
     def __init__(self, heap: Heap, code: list[Instruction], argument: int) -> None:
@@ -115,12 +114,12 @@ class Machine:
             self.put(0, argument)
 
     def execute(self) -> None:
-        """Run until the program returns, which nothing has called."""
+        """Run until the program leaves its outermost frame."""
         while self._counter < len(self._code):
-            instruction = self._code[self._counter]
+            operation, operands = self._code[self._counter]
             self._counter += 1
             with Scope(self._heap):
-                instruction.operation(self, *instruction.operands)
+                getattr(self, operation)(*operands)
 
     def written(self) -> list[int]:
         """All numbers that were written, the first one first."""
@@ -135,7 +134,7 @@ class Machine:
     # Numbers.
 
     def put(self, target: int, number: int) -> None:
-        """Box a number; every result of an operation comes here."""
+        """Box a number. Every result of an operation is boxed here."""
         self._heap.allocate_node(number)
         self._heap.write(self._registers, target, newest(self._heap))
 
@@ -149,7 +148,6 @@ class Machine:
         self.put(target, self._number(left) * self._number(right))
 
     def less(self, target: int, left: int, right: int) -> None:
-        """1 if one register is less than another, or 0."""
         self.put(target, int(self._number(left) < self._number(right)))
 
     def write(self, source: int) -> None:
@@ -165,7 +163,6 @@ class Machine:
     # Arrays. An item that was never set is null, which is false.
 
     def array(self, target: int, length: int) -> None:
-        """A new array, whose length is a register's number."""
         self._heap.allocate_array(self._number(length))
         self._heap.write(self._registers, target, newest(self._heap))
 
@@ -180,23 +177,23 @@ class Machine:
         assert items is not None
         self._heap.write(items, self._number(index), self._value(source))
 
-    # Where to go on.
+    # Control flow.
 
     def jump(self, target: int) -> None:
         self._counter = target
 
     def when(self, condition: int, target: int) -> None:
-        """Go on elsewhere if a register is true."""
+        """Jump if a register is true."""
         if self._is_true(condition):
             self._counter = target
 
     def unless(self, condition: int, target: int) -> None:
-        """Go on elsewhere if a register is false."""
+        """Jump if a register is false."""
         if not self._is_true(condition):
             self._counter = target
 
     def call(self, target: int, function: int, argument: int) -> None:
-        """Go on in a function, which has a frame and registers of its own."""
+        """Enter a function, with a frame and registers of its own."""
         heap, value = self._heap, self._value(argument)
         heap.allocate_array(REGISTERS)
         registers = newest(heap)
@@ -210,7 +207,7 @@ class Machine:
         self._counter = function
 
     def leave(self, source: int) -> None:
-        """Go on behind the call, whose first operand says where a register's value goes."""
+        """Return a register's value to the call, whose first operand is its target."""
         heap, value = self._heap, self._value(source)
         caller_at = heap.read_number(self._frame)
         if heap.read(self._frame, 0) is None:
@@ -219,13 +216,13 @@ class Machine:
         assign(heap, self._frame, newest(heap))
         heap.read(self._frame, 1)
         assign(heap, self._registers, newest(heap))
-        heap.write(self._registers, self._code[caller_at].operands[0], value)
+        heap.write(self._registers, self._code[caller_at][1][0], value)
         self._counter = caller_at + 1
 
     # Registers.
 
     def _value(self, register: int) -> int | None:
-        """The slot of what a register refers to, or None."""
+        """The slot of a register's object, or None."""
         return None if self._heap.read(self._registers, register) is None else newest(self._heap)
 
     def _number(self, register: int) -> int:
@@ -236,41 +233,3 @@ class Machine:
     def _is_true(self, register: int) -> bool:
         value = self._value(register)
         return value is not None and self._heap.read_number(value) != 0
-
-
-OPERATIONS: dict[str, Callable[..., None]] = {
-    each.__name__: each
-    for each in (
-        *(Machine.put, Machine.add, Machine.subtract, Machine.multiply, Machine.less),
-        *(Machine.write, Machine.array, Machine.item, Machine.set_item),
-        *(Machine.jump, Machine.when, Machine.unless, Machine.call),
-    )
-}
-OPERATIONS["return"] = Machine.leave
-
-
-@attrs.frozen
-class Instruction:
-    """An operation, and what it acts upon: registers, a number, or the index of an instruction."""
-
-    operation: Callable[..., None]
-    operands: tuple[int, ...]
-
-
-def assemble(source: str) -> list[Instruction]:
-    """The instructions of a program. A KeyError says that an operation or label is unknown."""
-    labels: dict[str, int] = {}
-    lines: list[list[str]] = []
-    for line in source.splitlines():
-        label, colon, rest = line.partition("#")[0].rpartition(":")
-        if colon:
-            labels[label.strip()] = len(lines)
-        if words := rest.split():
-            lines.append(words)
-    return [
-        Instruction(
-            OPERATIONS[operation],
-            tuple(int(word) if word.isdecimal() else labels[word] for word in operands),
-        )
-        for operation, *operands in lines
-    ]

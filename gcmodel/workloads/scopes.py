@@ -1,11 +1,9 @@
-"""A shadow stack: root slots in scopes, as a program's local variables are.
+"""A shadow stack: root slots in scopes, like a program's local variables.
 
-Invariant: when a scope ends, the slots are those that there were when it began, and above them the
-one result that it keeps, if any. So a function that works in a scope moves none of its caller's
-slots, and whatever it does not return can die.
+Invariant: when a scope ends, the slots are those at its start, and above them the result that it
+keeps, if any. So a function that works in a scope moves no slot of its caller, and everything that
+it does not return can die.
 """
-
-from __future__ import annotations
 
 from typing import Self
 
@@ -13,7 +11,7 @@ from gcmodel.collector.heap import Heap
 
 
 class Scope:
-    """`with Scope(heap) as scope:` drops whatever roots were appended since, also by an error."""
+    """`with Scope(heap) as scope:` drops the roots that were appended in it, after errors too."""
 
     __slots__ = ("_end", "_heap", "_start")
 
@@ -28,7 +26,7 @@ class Scope:
         del self._heap.roots[self._end :]
 
     def keep(self, root: int) -> int:
-        """Keep the object in slot `root` and drop all others; returns its slot from here on."""
+        """Keep the object in slot `root`, drop all others, and return its new slot."""
         roots = self._heap.roots
         roots[self._start :] = [roots[root]]
         self._end = self._start + 1
@@ -36,16 +34,16 @@ class Scope:
 
 
 def newest(heap: Heap) -> int:
-    """The slot of what was allocated or read last."""
+    """The slot of the last allocation or read."""
     return len(heap.roots) - 1
 
 
 def copied(heap: Heap, root: int) -> int:
-    """A new slot that names what the slot `root` names: a variable with that value at first."""
+    """A new slot with the object of slot `root`: a variable with that initial value."""
     heap.roots.append(heap.roots[root])
     return newest(heap)
 
 
 def assign(heap: Heap, variable: int, root: int) -> None:
-    """The slot `variable` names from here on what the slot `root` names."""
+    """Put the object of slot `root` in the slot `variable`."""
     heap.roots[variable] = heap.roots[root]

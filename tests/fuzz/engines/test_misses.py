@@ -160,7 +160,7 @@ def major_collections_never_come(original: Method, *_: object) -> bool:
 
 
 def only_one_major_collection_comes(original: Method, major: MajorCollection, extra: int) -> bool:
-    return not major.begun and bool(original(major, extra))
+    return not major.started and bool(original(major, extra))
 
 
 def pressure_never_collects(original: Method, *_: object) -> bool:

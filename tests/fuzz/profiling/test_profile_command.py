@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from firefox_check import problems
+from firefox_check import check
 
 from fuzz.problems import InterruptedWorkError
 from fuzz.profiling import screen
@@ -73,7 +73,7 @@ def profiled(capsys: pytest.CaptureFixture[str]) -> Profiled:
             if name.endswith((".json", ".json.gz")):
                 opened = gzip.open if name.endswith(".gz") else open
                 with opened(name, "rt", encoding="utf-8") as file:
-                    assert problems(json.load(file)) == []
+                    check(json.load(file))
         return capsys.readouterr().out
 
     return run
@@ -284,7 +284,7 @@ def test_lifetimes_are_told_in_minor_collections(profiled: Profiled) -> None:
     assert figures == {
         "0 collections": "312 bytes",
         "4 to 7 collections": "1.92 kB",
-        "no end told": "960 bytes",
+        "not freed": "960 bytes",
     }
 
 
@@ -884,7 +884,7 @@ def test_a_broken_recording_is_named_with_its_line(
     lines = Path("first.jsonl").read_text().splitlines()
     lines[4] = '["sample", 1]'
     Path("first.jsonl").write_text("\n".join(lines) + "\n")
-    assert "first.jsonl:5: no line of a recording" in complaint("first.jsonl", "-o", "out.json")
+    assert "first.jsonl:5: not a line of a recording" in complaint("first.jsonl", "-o", "out.json")
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -1,8 +1,9 @@
-"""Blocks that the mutator frees itself: their room, their samples, and the errors."""
+"""Blocks that the mutator frees itself: their room, their samples, and errors."""
 
 import itertools
 import random
 import statistics
+from collections.abc import Callable
 
 import pytest
 
@@ -10,7 +11,7 @@ from gcmodel import ConfigurationError, DanglingReferenceError, DoubleFreeError
 from gcmodel.blocks.block_heap import GPERFTOOLS, JEMALLOC, TCMALLOC, Block, BlockHeap, BlockParts
 
 NEVER = 2**40
-"""A period so long that nothing is sampled here."""
+"""A period with which nothing is sampled here."""
 EACH = [JEMALLOC, TCMALLOC, GPERFTOOLS]
 
 
@@ -32,11 +33,8 @@ def samples(heap: BlockHeap) -> int:
 # Rooms.
 
 
-def test_a_block_of_nothing_has_room(heap: BlockHeap) -> None:
+def test_a_block_has_room_even_for_nothing_and_calloc_multiplies(heap: BlockHeap) -> None:
     assert heap.malloc(0).usable_bytes == 8
-
-
-def test_calloc_asks_for_the_product(heap: BlockHeap) -> None:
     assert heap.calloc(3, 30).usable_bytes == heap.malloc(90).usable_bytes
 
 
@@ -53,17 +51,13 @@ def test_living_blocks_do_not_overlap(heap: BlockHeap) -> None:
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
 
 
-def test_a_small_block_that_was_freed_is_handed_out_again(heap: BlockHeap) -> None:
-    block = heap.malloc(20)
-    heap.free(block)
-    assert heap.malloc(17).address == block.address
-
-
-def test_another_thread_is_not_handed_what_this_one_freed(heap: BlockHeap) -> None:
+def test_a_freed_small_block_is_used_again_by_its_thread_only(heap: BlockHeap) -> None:
     block = heap.malloc(20)
     heap.free(block)
     heap.thread = 1
     assert heap.malloc(20).address != block.address
+    heap.thread = 0
+    assert heap.malloc(17).address == block.address
 
 
 def test_a_sampled_block_of_gperftools_has_the_room_of_its_class() -> None:
@@ -75,46 +69,37 @@ def test_a_sampled_block_of_gperftools_has_the_room_of_its_class() -> None:
 # Errors.
 
 
-def test_freeing_twice_is_an_error(heap: BlockHeap) -> None:
-    block = heap.malloc(20)
+def free(heap: BlockHeap, block: Block) -> None:
     heap.free(block)
+
+
+def free_and_allocate(heap: BlockHeap, block: Block) -> None:
+    heap.free(block)
+    assert heap.malloc(20).address == block.address
+
+
+def resize(heap: BlockHeap, block: Block) -> None:
+    assert heap.realloc(block, 40) is not block
+
+
+@pytest.mark.parametrize("release", [free, free_and_allocate, resize])
+def test_freeing_or_resizing_a_freed_block_is_an_error(
+    heap: BlockHeap, release: Callable[[BlockHeap, Block], None]
+) -> None:
+    block = heap.malloc(20)
+    release(heap, block)
     with pytest.raises(DoubleFreeError):
         heap.free(block)
-
-
-def test_freeing_twice_is_an_error_also_if_the_address_is_in_use_again(heap: BlockHeap) -> None:
-    block = heap.malloc(20)
-    heap.free(block)
-    again = heap.malloc(20)
-    with pytest.raises(DoubleFreeError):
-        heap.free(block)
-    heap.free(again)
-
-
-def test_resizing_what_was_freed_is_an_error(heap: BlockHeap) -> None:
-    block = heap.malloc(20)
-    heap.free(block)
     with pytest.raises(DanglingReferenceError):
         heap.realloc(block, 40)
 
 
-def test_what_was_resized_is_freed_by_that() -> None:
-    heap = make_heap(JEMALLOC)
-    block = heap.malloc(20)
-    heap.realloc(block, 40)
-    with pytest.raises(DoubleFreeError):
-        heap.free(block)
-
-
 @pytest.mark.parametrize("period_bytes", [0, -1])
-def test_an_illegal_period_is_refused(heap: BlockHeap, period_bytes: int) -> None:
+def test_an_illegal_period_or_no_thread_is_refused(heap: BlockHeap, period_bytes: int) -> None:
     with pytest.raises(ConfigurationError, match=f"period_bytes is {period_bytes};"):
         heap.set_period(period_bytes)
     with pytest.raises(ConfigurationError, match=f"period_bytes is {period_bytes};"):
         BlockHeap(JEMALLOC, period_bytes, (0,))
-
-
-def test_there_must_be_a_thread() -> None:
     with pytest.raises(ConfigurationError, match="sampler_seeds is empty"):
         BlockHeap(JEMALLOC, 64, ())
 
@@ -123,7 +108,7 @@ def test_there_must_be_a_thread() -> None:
 
 
 @pytest.mark.parametrize("parts", EACH)
-def test_what_another_thread_allocates_makes_no_difference(parts: BlockParts) -> None:
+def test_another_thread_s_allocations_make_no_difference(parts: BlockParts) -> None:
     alone, beside = make_heap(parts, 512), make_heap(parts, 512)
     taken: list[list[int]] = [[], []]
     for _ in range(200):
@@ -147,17 +132,15 @@ def test_in_jemalloc_a_block_that_is_resized_to_its_own_size_counts_again() -> N
 
 
 @pytest.mark.parametrize("parts", [TCMALLOC, GPERFTOOLS])
-def test_a_block_that_stays_where_it_is_counts_nothing(parts: BlockParts) -> None:
+def test_a_block_that_stays_in_place_counts_nothing_and_a_little_growth_is_a_quarter(
+    parts: BlockParts,
+) -> None:
     heap = make_heap(parts, period_bytes=1)
     block = heap.malloc(8192)
     assert heap.realloc(block, 4096) is block
     assert samples(heap) == 1
-
-
-@pytest.mark.parametrize("parts", [TCMALLOC, GPERFTOOLS])
-def test_a_block_that_grows_a_little_grows_by_a_quarter(parts: BlockParts) -> None:
-    heap = make_heap(parts)
-    assert heap.realloc(heap.malloc(1024), 1025).usable_bytes == 1280
+    assert heap.realloc(block, 8193).usable_bytes == 10240
+    assert samples(heap) == 1
 
 
 def test_while_paused_nothing_is_sampled_and_resuming_ends_that() -> None:

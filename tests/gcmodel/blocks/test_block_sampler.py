@@ -36,46 +36,34 @@ def test_tcmallocs_mean_weight_is_what_a_block_stands_for() -> None:
     assert sum(weights) / len(weights) == pytest.approx(309.2, abs=1.5)
 
 
-def test_a_weight_is_reckoned_with_the_period_of_the_draw() -> None:
+def test_a_weight_is_computed_with_the_period_of_the_draw() -> None:
     sampler = TcmallocSampler(1, PERIOD)
     left_bytes = sampler.left_bytes
     sampler.period_bytes = 8
     assert sampler.count(left_bytes + 1) == BlockSample(PERIOD, PERIOD)
 
 
-@pytest.mark.parametrize("kind", [TcmallocSampler, GperftoolsSampler])
-def test_a_countdown_is_sampled_beyond_what_is_left(kind: type[GperftoolsSampler]) -> None:
-    sampler = kind(1, PERIOD)
-    assert sampler.count(sampler.left_bytes) is None
-    assert sampler.left_bytes == 0
-    assert sampler.count(1) is not None
-
-
 @pytest.mark.parametrize(
     ("kind", "distances"), [(TcmallocSampler, Tcmalloc), (GperftoolsSampler, Gperftools)]
 )
-def test_a_countdown_begins_anew_behind_a_sampled_block(
+def test_a_countdown_samples_beyond_what_is_left_and_restarts_behind_the_block(
     kind: type[GperftoolsSampler], distances: type[Gperftools]
 ) -> None:
     sampler, expected = kind(1, PERIOD), distances(1)
     assert sampler.left_bytes == expected.draw(PERIOD)
-    sampler.count(sampler.left_bytes + 1000)
+    assert sampler.count(sampler.left_bytes) is None
+    assert sampler.left_bytes == 0
+    assert sampler.count(1000) is not None
     assert sampler.left_bytes == expected.draw(PERIOD)
 
 
-def test_jemalloc_samples_the_block_that_reaches_the_wait() -> None:
-    wait = Jemalloc(1).draw(PERIOD)
-    assert JemallocSampler(1, PERIOD).count(wait - 1) is None
-    assert JemallocSampler(1, PERIOD).count(wait) == BlockSample(PERIOD)
-
-
-def test_jemallocs_next_wait_begins_behind_the_block() -> None:
+def test_jemalloc_samples_the_block_that_reaches_the_wait_and_restarts_behind_it() -> None:
     expected = Jemalloc(1)
-    first, second = expected.draw(PERIOD), expected.draw(PERIOD)
     sampler = JemallocSampler(1, PERIOD)
-    sampler.count(first + 1000)
-    assert sampler.count(second - 1) is None
-    assert sampler.count(1) is not None
+    assert sampler.count(expected.draw(PERIOD) - 1) is None
+    assert sampler.count(1000) == BlockSample(PERIOD)
+    assert sampler.count(expected.draw(PERIOD) - 1) is None
+    assert sampler.count(1) == BlockSample(PERIOD)
 
 
 def test_with_period_1_jemalloc_samples_every_block() -> None:
@@ -93,7 +81,7 @@ def test_a_pause_changes_nothing_but_that_nothing_is_sampled_in_it() -> None:
     assert after == [number for number in expected if number >= 1000]
 
 
-def test_a_new_period_leaves_jemallocs_present_wait() -> None:
+def test_a_new_period_leaves_jemallocs_current_wait() -> None:
     wait = Jemalloc(1).draw(PERIOD)
     sampler = JemallocSampler(1, PERIOD)
     sampler.period_bytes = 8

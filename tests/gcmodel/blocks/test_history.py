@@ -49,36 +49,20 @@ def test_a_history_changes_nothing_in_what_is_sampled() -> None:
     assert [bool(one.sample) for one, _ in blocks] == [bool(other.sample) for _, other in blocks]
 
 
-def test_the_heap_profile_is_of_what_is_alive(every_byte: BlockHistory) -> None:
-    gone = every_byte.malloc(9, "node", HERE, at_ns=1)
-    every_byte.malloc(9, "node", THERE, at_ns=2)
-    every_byte.free(gone, HERE, at_ns=3)
-    assert set(profiles.heap(every_byte.objects, at_ns=2)) == {HERE, THERE}
-    assert set(profiles.heap(every_byte.objects, at_ns=3)) == {THERE}
-
-
-def test_the_allocation_profile_is_of_what_was_allocated_meanwhile(
+def test_the_profiles_are_of_what_lives_was_allocated_and_was_freed(
     every_byte: BlockHistory,
 ) -> None:
-    every_byte.malloc(9, "node", HERE, at_ns=1)
-    every_byte.free(every_byte.malloc(9, "node", THERE, at_ns=2), THERE, at_ns=2)
-    assert set(profiles.allocation(every_byte.objects, start_ns=2, stop_ns=3)) == {THERE}
-
-
-def test_the_lifetime_profile_is_of_pairs(every_byte: BlockHistory) -> None:
-    short = every_byte.malloc(9, "node", HERE, at_ns=10)
-    every_byte.malloc(9, "node", HERE, at_ns=11)
-    every_byte.free(short, THERE, at_ns=15)
-    [pair] = profiles.lifetime(every_byte.objects, start_ns=0, stop_ns=20)
-    assert (pair.site, pair.freeing_site, pair.lifetime_ns) == (HERE, THERE, 5)
-
-
-def test_a_block_that_is_freed_twice_is_noted_once(every_byte: BlockHistory) -> None:
-    block = every_byte.malloc(9, "node", HERE, at_ns=1)
-    every_byte.free(block, HERE, at_ns=2)
+    freed = every_byte.malloc(9, "node", HERE, at_ns=1)
+    every_byte.malloc(9, "node", THERE, at_ns=2)
+    every_byte.free(freed, THERE, at_ns=6)
     with pytest.raises(DoubleFreeError):
-        every_byte.free(block, THERE, at_ns=3)
-    assert every_byte.objects[0].freed_at_ns == 2
+        every_byte.free(freed, HERE, at_ns=7)
+    objects = every_byte.objects
+    assert set(profiles.heap(objects, at_ns=5)) == {HERE, THERE}
+    assert set(profiles.heap(objects, at_ns=6)) == {THERE}
+    assert set(profiles.allocation(objects, start_ns=2, stop_ns=3)) == {THERE}
+    [pair] = profiles.lifetime(objects, start_ns=0, stop_ns=20)
+    assert (pair.site, pair.freeing_site, pair.lifetime_ns) == (HERE, THERE, 5)
 
 
 # Fragmentation.
@@ -90,18 +74,15 @@ def test_a_proxy_in_a_full_span_keeps_nothing(every_byte: BlockHistory) -> None:
     assert every_byte.fragmentation() == {}
 
 
-def test_a_proxy_alone_in_its_span_keeps_all_the_others(every_byte: BlockHistory) -> None:
-    every_byte.malloc(9, "node", HERE, 0)
-    [sampled] = every_byte.objects
-    assert every_byte.fragmentation() == {HERE: reported(sampled.sample, SPAN_BLOCKS - 1)}
-
-
-def test_what_is_freed_beside_a_proxy_is_charged_to_its_site(every_byte: BlockHistory) -> None:
-    blocks = [every_byte.malloc(9, "node", HERE, 0) for _ in range(SPAN_BLOCKS)]
+@pytest.mark.parametrize("freed", [0, SPAN_BLOCKS - 1])
+def test_a_proxy_alone_in_its_span_keeps_all_the_others(
+    every_byte: BlockHistory, freed: int
+) -> None:
+    blocks = [every_byte.malloc(9, "node", HERE, 0) for _ in range(1 + freed)]
     for block in blocks[1:]:
         every_byte.free(block, HERE, 1)
-    [totals] = every_byte.fragmentation().values()
-    assert totals == reported(every_byte.objects[0].sample, SPAN_BLOCKS - 1)
+    charged = reported(every_byte.objects[0].sample, SPAN_BLOCKS - 1)
+    assert every_byte.fragmentation() == {HERE: charged}
 
 
 def test_a_proxy_goes_with_its_block(every_byte: BlockHistory) -> None:

@@ -49,7 +49,7 @@ def test_a_usable_size_is_enough_does_not_fall_and_is_a_size_of_its_own(sizes: S
         *[(GPERFTOOLS, 262144, 262144), (GPERFTOOLS, 262145, 262145)],
     ],
 )
-def test_what_an_allocation_counts(sizes: Sizes, requested: int, counted: int) -> None:
+def test_the_bytes_that_an_allocation_counts(sizes: Sizes, requested: int, counted: int) -> None:
     assert sizes.counted_bytes(requested) == counted
 
 

@@ -1,8 +1,8 @@
-"""Prints which opcodes an allocation that fits executes, under each way of sampling, as JSON.
+"""Prints as JSON the opcodes of an allocation that fits, for each way of sampling.
 
-Run in a process of its own by test_same_bytecode, so that no other tracer is at work. For each
-variant: the events of the measured allocation, and its opcodes in order as [function, offset,
-name]. Offsets and names are those of the compiler, not of the interpreter's specialisation.
+test_same_bytecode runs it in a process of its own, without another tracer. Each variant has the
+events of the measured allocation, and its opcodes in order as [function, offset, name]. Offsets and
+names are the compiler's, not those of the interpreter's specialisation.
 """
 
 from __future__ import annotations
@@ -100,39 +100,29 @@ def measure(heap: Heap) -> dict[str, object]:
 def main() -> None:
     """All variants."""
     configuration = Configuration(nursery_bytes=NURSERY_BYTES)
-    never = Heap(configuration)
-    enabled = Heap(configuration)
-    enabled.enable_sampling(PERIOD_BYTES)
-    disabled = Heap(configuration)
-    disabled.enable_sampling(PERIOD_BYTES)
-    disabled.disable_sampling(report=False)
-    random = Heap(attrs.evolve(configuration, random_periods=True))
-    random.enable_sampling(PERIOD_BYTES)
-    counting = Heap(configuration, Parts(nursery=CountingNursery))
     in_contexts = attrs.evolve(configuration, context_bytes=CONTEXT_BYTES)
-    contexts = Heap(in_contexts, CONTEXTS)
-    sampled_contexts = Heap(in_contexts, CONTEXTS)
-    sampled_contexts.enable_sampling(LONG_PERIOD_BYTES)
-    # Nothing can be written to it any more: an allocation that fits must not try.
+    # Nothing can be written to a closed recording: an allocation that fits must not try.
     header = ProfileHeader.of_now(
         "a program", period_bytes=PERIOD_BYTES, is_random=False, nursery_bytes=NURSERY_BYTES
     )
     with RecordingWriter(Path(os.devnull), header, sys.maxsize) as writer:
         recorder = Recorder(writer, PythonStacks(writer.line, "a program").of_allocation)
-    recorded = Heap(configuration, events=recorder)
-    recorded.enable_sampling(PERIOD_BYTES)
     variants = {
-        "never": never,
-        "recorded": recorded,
-        "enabled": enabled,
-        "random": random,
-        "disabled": disabled,
-        "counting": counting,
-        "contexts": contexts,
-        "sampled contexts": sampled_contexts,
+        "never": Heap(configuration),
+        "recorded": Heap(configuration, events=recorder),
+        "enabled": Heap(configuration),
+        "random": Heap(attrs.evolve(configuration, random_periods=True)),
+        "disabled": Heap(configuration),
+        "counting": Heap(configuration, Parts(nursery=CountingNursery)),
+        "contexts": Heap(in_contexts, CONTEXTS),
+        "sampled contexts": Heap(in_contexts, CONTEXTS),
     }
+    for name in ("recorded", "enabled", "random", "disabled"):
+        variants[name].enable_sampling(PERIOD_BYTES)
+    variants["disabled"].disable_sampling(report=False)
+    variants["sampled contexts"].enable_sampling(LONG_PERIOD_BYTES)
     measured = {name: measure(heap) for name, heap in variants.items()}
-    # A recorder keeps no events, and counts them.
+    # A recorder keeps no events, but counts them.
     measured["recorded"]["events"] = "s" * recorder.hits
     json.dump(measured, sys.stdout)
 

@@ -18,14 +18,10 @@ def paged() -> PagedArenas:
     return PagedArenas()
 
 
-@pytest.fixture
-def listed() -> ListedObjects:
-    return ListedObjects()
-
-
-@pytest.fixture(params=[True, False], ids=["paged", "listed"])
+@pytest.fixture(params=[PagedArenas, ListedObjects])
 def arenas(request: pytest.FixtureRequest) -> Arenas:
-    return PagedArenas() if request.param else ListedObjects()
+    made: Arenas = request.param()
+    return made
 
 
 def add(arenas: Arenas, count: int, size_bytes: int = 32) -> list[Object]:
@@ -35,17 +31,13 @@ def add(arenas: Arenas, count: int, size_bytes: int = 32) -> list[Object]:
     return objects
 
 
-def visit(objects: list[Object]) -> None:
-    for obj in objects:
-        obj.flags |= VISITED
-
-
 def freed(objects: list[Object]) -> list[bool]:
     return [obj.place == FREED for obj in objects]
 
 
 def sweep_keeping(arenas: Arenas, kept: list[Object]) -> None:
-    visit(kept)
+    for obj in kept:
+        obj.flags |= VISITED
     arenas.prepare_sweep("this one")
     arenas.sweep(ALL)
 
@@ -59,27 +51,17 @@ def test_used_bytes_are_those_of_all_objects(arenas: Arenas) -> None:
     assert arenas.used_bytes == 160
 
 
-def test_a_sweep_frees_what_was_not_visited(arenas: Arenas) -> None:
+def test_a_sweep_frees_what_was_not_visited_and_makes_the_rest_white(arenas: Arenas) -> None:
     objects = add(arenas, 5)
     sweep_keeping(arenas, objects[1:3])
     assert freed(objects) == [True, False, False, True, True]
-    assert arenas.used_bytes == 64
-
-
-def test_what_a_sweep_keeps_is_white_again(arenas: Arenas) -> None:
-    objects = add(arenas, 5)
-    sweep_keeping(arenas, objects)
     assert [obj.flags for obj in objects] == [0] * 5
-
-
-def test_what_one_sweep_keeps_the_next_one_meets(arenas: Arenas) -> None:
-    objects = add(arenas, 5)
-    sweep_keeping(arenas, objects)
+    assert arenas.used_bytes == 64
     sweep_keeping(arenas, [])
     assert (freed(objects), arenas.used_bytes) == ([True] * 5, 0)
 
 
-def test_what_is_added_during_a_sweep_is_not_swept(arenas: Arenas) -> None:
+def test_objects_added_during_a_sweep_are_not_swept(arenas: Arenas) -> None:
     add(arenas, 2)
     arenas.prepare_sweep("this one")
     newcomers = add(arenas, 2)
@@ -87,7 +69,7 @@ def test_what_is_added_during_a_sweep_is_not_swept(arenas: Arenas) -> None:
     assert (freed(newcomers), arenas.used_bytes) == ([False, False], 64)
 
 
-def test_there_is_no_more_to_sweep_in_an_empty_place(arenas: Arenas) -> None:
+def test_an_empty_space_is_swept_at_once(arenas: Arenas) -> None:
     arenas.prepare_sweep("this one")
     assert arenas.sweep(1)
 
@@ -95,34 +77,24 @@ def test_there_is_no_more_to_sweep_in_an_empty_place(arenas: Arenas) -> None:
 # The plain list.
 
 
-def test_the_plain_list_has_no_arenas(listed: ListedObjects) -> None:
-    add(listed, 100)
-    assert listed.arena_bytes == 0
-
-
-def test_the_plain_list_is_swept_from_its_end(listed: ListedObjects) -> None:
+def test_the_plain_list_is_swept_from_its_end_in_steps() -> None:
+    listed = ListedObjects()
     objects = add(listed, 25)
     listed.prepare_sweep("this one")
-    listed.sweep(1)
+    assert not listed.sweep(1)
     # Ten objects a page and one more: 1.0 less ten times 0.1 is 1.4e-16, in PyPy too.
     assert freed(objects) == [False] * 14 + [True] * 11
+    assert [listed.sweep(1), listed.sweep(1)] == [False, True]
 
 
-def test_the_plain_list_is_swept_in_as_many_steps_as_it_takes(listed: ListedObjects) -> None:
-    add(listed, 25)
-    listed.prepare_sweep("this one")
-    assert [listed.sweep(1) for _ in range(3)] == [False, False, True]
-
-
-def test_the_used_bytes_of_the_plain_list_are_counted_anew_by_a_sweep(
-    listed: ListedObjects,
-) -> None:
-    objects = add(listed, 25)
-    visit(objects)
+def test_the_used_bytes_of_the_plain_list_are_counted_again_by_a_sweep() -> None:
+    listed = ListedObjects()
+    for obj in add(listed, 25):
+        obj.flags |= VISITED
     listed.prepare_sweep("this one")
     assert listed.used_bytes == 0
     listed.sweep(ALL)
-    assert listed.used_bytes == 25 * 32
+    assert (listed.used_bytes, listed.arena_bytes) == (25 * 32, 0)
 
 
 # Pages and arenas.
@@ -147,32 +119,22 @@ def test_a_page_has_blocks_of_one_size(paged: PagedArenas) -> None:
     assert paged.arena_bytes == 1024
 
 
-def test_empty_arenas_are_given_back_at_the_end_of_a_sweep(paged: PagedArenas) -> None:
-    add(paged, 18)
-    sweep_keeping(paged, [])
-    assert paged.arena_bytes == 0
-
-
-def test_an_arena_with_one_object_is_kept(paged: PagedArenas) -> None:
+@pytest.mark.parametrize(("kept", "arena_bytes"), [(0, 0), (1, 512)])
+def test_only_empty_arenas_are_given_back_at_the_end_of_a_sweep(
+    paged: PagedArenas, kept: int, arena_bytes: int
+) -> None:
     objects = add(paged, 18)
-    sweep_keeping(paged, objects[:1])
-    assert paged.arena_bytes == 512
+    sweep_keeping(paged, objects[:kept])
+    assert paged.arena_bytes == arena_bytes
 
 
-def test_a_sweep_stops_after_its_pages(paged: PagedArenas) -> None:
+def test_a_sweep_stops_after_its_pages_and_continues_there(paged: PagedArenas) -> None:
     objects = add(paged, 18)
     paged.prepare_sweep("this one")
-    assert not paged.sweep(2)
-    assert freed(objects).count(True) == 6
-
-
-def test_a_stopped_sweep_goes_on_where_it_stopped(paged: PagedArenas) -> None:
-    objects = add(paged, 18)
-    paged.prepare_sweep("this one")
-    steps = 1
+    counts = []
     while not paged.sweep(2):
-        steps += 1
-    assert (steps, freed(objects)) == (4, [True] * 18)
+        counts.append(freed(objects).count(True))
+    assert (counts, freed(objects)) == ([6, 12, 18], [True] * 18)
 
 
 def test_the_largest_blocks_are_swept_first(paged: PagedArenas) -> None:
@@ -189,20 +151,15 @@ def test_full_pages_are_swept_before_partial_ones(paged: PagedArenas) -> None:
     assert freed(objects) == [True, True, True, False]
 
 
-def test_a_full_page_that_survives_whole_stays_full(paged: PagedArenas) -> None:
+@pytest.mark.parametrize(("kept", "arena_bytes"), [(9, [1024, 1024]), (8, [512, 1024])])
+def test_a_partial_page_is_filled_before_a_new_one_is_taken(
+    paged: PagedArenas, kept: int, arena_bytes: list[int]
+) -> None:
     objects = add(paged, 9)
-    sweep_keeping(paged, objects)
-    add(paged, 1)
-    assert paged.arena_bytes == 1024
-
-
-def test_a_partial_page_is_filled_before_a_new_one_is_taken(paged: PagedArenas) -> None:
-    objects = add(paged, 9)
-    sweep_keeping(paged, objects[:8])
-    add(paged, 1)
-    assert paged.arena_bytes == 512
-    add(paged, 1)
-    assert paged.arena_bytes == 1024
+    sweep_keeping(paged, objects[:kept])
+    for expected in arena_bytes:
+        add(paged, 1)
+        assert paged.arena_bytes == expected
 
 
 def test_the_partial_page_that_was_swept_last_is_filled_first(paged: PagedArenas) -> None:

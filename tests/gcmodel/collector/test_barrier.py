@@ -1,12 +1,14 @@
-"""The write barrier: which objects the next minor collection will look at, and why that is enough.
+"""The write barrier: which objects the next minor collection traces, and why that is enough.
 
 The last part copies between arrays, in every case that the barrier distinguishes.
 """
 
+from collections.abc import Callable
+
 import pytest
+from heap_steps import finish_cycle
 
 from gcmodel import Configuration, Heap
-from gcmodel.collector.major import State
 
 SMALL, LARGE = 4, 20
 """Items of an array that lies in the nursery first, and of one that lies outside, with cards."""
@@ -38,117 +40,76 @@ def number_in(heap: Heap, root: int, index: int) -> int:
 
 def test_an_old_object_that_is_written_is_remembered_once(heap: Heap) -> None:
     heap.allocate_node(1)
+    heap.write(0, 0, 0)
+    assert heap.barrier.remembered == []  # It is young.
     heap.collect_minor()
     heap.write(0, 0, 0)
     heap.write(0, 1, 0)
     assert heap.barrier.remembered == [heap.roots[0]]
-
-
-def test_a_young_object_that_is_written_is_not_remembered(heap: Heap) -> None:
-    heap.allocate_node(1)
-    heap.write(0, 0, 0)
-    assert heap.barrier.remembered == []
-
-
-def test_a_minor_collection_forgets_what_was_remembered(heap: Heap) -> None:
-    heap.allocate_node(1)
-    heap.collect_minor()
-    heap.write(0, 0, 0)
     heap.collect_minor()
     assert heap.barrier.remembered == []
 
 
-def test_an_object_is_remembered_again_after_the_next_minor_collection(heap: Heap) -> None:
-    allocate_old_arrays(heap, SMALL)
+@pytest.mark.parametrize(("length", "index"), [(SMALL, 0), (LARGE, 3)])
+def test_an_object_is_remembered_again_after_the_next_minor_collection(
+    heap: Heap, length: int, index: int
+) -> None:
+    allocate_old_arrays(heap, length)
     for number in (1, 2):
-        write_young_node(heap, 0, 0, number)
+        write_young_node(heap, 0, index, number)
         heap.collect_minor()
-        assert number_in(heap, 0, 0) == number
+        assert number_in(heap, 0, index) == number
 
 
-def test_a_write_into_a_large_array_makes_the_card_of_that_item_dirty(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE)
-    for index in (3, 4, 7, 19):
+@pytest.mark.parametrize(
+    ("card_items", "length", "indices", "cards"),
+    [
+        (4, LARGE, (3, 4, 7, 19), {0, 1, 4}),
+        (4, 10, (9,), {2}),  # The last card is short.
+        (32, 100, (31, 32, 99), {0, 1, 3}),
+    ],
+)
+def test_a_write_into_a_large_array_makes_the_card_of_that_item_dirty(
+    card_items: int, length: int, indices: tuple[int, ...], cards: set[int]
+) -> None:
+    heap = Heap(Configuration(card_items=card_items))
+    allocate_old_arrays(heap, length)
+    for index in indices:
         write_young_node(heap, 0, index)
-    assert heap.roots[0].cards == {0, 1, 4}
-
-
-def test_a_large_array_with_dirty_cards_is_listed_once_and_not_remembered(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE)
-    for index in (0, 1, 8):
-        heap.write(0, index, 0)
-    assert heap.barrier.dirty_arrays == [heap.roots[0]]
-    assert heap.barrier.remembered == []
-
-
-@pytest.mark.parametrize("index", [0, 3, 4, LARGE - 1])
-def test_a_young_object_on_a_dirty_card_survives(heap: Heap, index: int) -> None:
-    allocate_old_arrays(heap, LARGE)
-    write_young_node(heap, 0, index)
+    assert heap.roots[0].cards == cards
+    assert (heap.barrier.dirty_arrays, heap.barrier.remembered) == ([heap.roots[0]], [])
     heap.collect_minor()
-    assert number_in(heap, 0, index) == 7
-
-
-def test_a_short_last_card_ends_with_the_array(heap: Heap) -> None:
-    allocate_old_arrays(heap, 10)
-    write_young_node(heap, 0, 9)
-    heap.collect_minor()
-    assert number_in(heap, 0, 9) == 7
-
-
-def test_a_minor_collection_cleans_the_cards(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE)
-    write_young_node(heap, 0, 0)
-    heap.collect_minor()
+    assert [number_in(heap, 0, index) for index in indices] == [7] * len(indices)
     assert (heap.roots[0].cards, heap.barrier.dirty_arrays) == (set(), [])
 
 
-def test_a_cleaned_card_becomes_dirty_again(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE)
-    for number in (1, 2):
-        write_young_node(heap, 0, 0, number)
-        heap.collect_minor()
-        assert number_in(heap, 0, 0) == number
-
-
-def test_the_configuration_says_how_many_items_a_card_has() -> None:
-    heap = Heap(Configuration(card_items=32))
-    allocate_old_arrays(heap, 100)
-    for index in (31, 32, 99):
-        write_young_node(heap, 0, index)
-    assert heap.roots[0].cards == {0, 1, 3}
-
-
-def test_without_card_marking_a_large_array_is_remembered_whole() -> None:
-    heap = Heap(Configuration(card_items=0))
-    allocate_old_arrays(heap, LARGE)
-    write_young_node(heap, 0, 19)
+@pytest.mark.parametrize(
+    ("card_items", "length", "nonmovable"), [(0, LARGE, False), (4, SMALL, True)]
+)
+def test_an_array_without_cards_is_remembered_whole(
+    card_items: int, length: int, nonmovable: bool
+) -> None:
+    heap = Heap(Configuration(card_items=card_items))
+    heap.allocate_array(length, nonmovable)
+    heap.collect_minor()
+    write_young_node(heap, 0, length - 1)
     assert heap.barrier.remembered == [heap.roots[0]]
     heap.collect_minor()
-    assert number_in(heap, 0, 19) == 7
+    assert number_in(heap, 0, length - 1) == 7
 
 
-def test_a_small_array_outside_has_no_cards(heap: Heap) -> None:
-    heap.allocate_array(SMALL, nonmovable=True)
-    heap.collect_minor()
-    write_young_node(heap, 0, 3)
-    assert heap.barrier.remembered == [heap.roots[0]]
-
-
-def test_a_young_large_array_is_listed_when_it_becomes_old_only(heap: Heap) -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_young_large_array_is_listed_only_when_it_becomes_old(heap: Heap, is_kept: bool) -> None:
     heap.allocate_array(LARGE)
     write_young_node(heap, 0, 8)
     assert (heap.roots[0].cards, heap.barrier.dirty_arrays) == ({2}, [])
-    heap.collect_minor()
-    assert number_in(heap, 0, 8) == 7
-
-
-def test_a_dead_young_array_keeps_nothing_alive(heap: Heap) -> None:
-    heap.allocate_array(LARGE)
-    write_young_node(heap, 0, 8)
-    heap.free(0)
-    heap.collect_minor()
-    assert heap.memory_used_bytes() == 0
+    if is_kept:
+        heap.collect_minor()
+        assert number_in(heap, 0, 8) == 7
+    else:
+        heap.free(0)
+        heap.collect_minor()
+        assert heap.memory_used_bytes() == 0
 
 
 def test_a_prebuilt_object_becomes_a_root_with_its_first_write(heap_with_prebuilt: Heap) -> None:
@@ -158,15 +119,8 @@ def test_a_prebuilt_object_becomes_a_root_with_its_first_write(heap_with_prebuil
     for _ in range(2):
         write_young_node(heap, 0, 0)
         heap.collect_minor()
+        assert number_in(heap, 0, 0) == 7
     assert heap.barrier.prebuilt_roots == [heap.prebuilt[0]]
-
-
-def test_a_young_object_that_a_prebuilt_one_refers_to_survives(heap_with_prebuilt: Heap) -> None:
-    heap = heap_with_prebuilt
-    heap.load_prebuilt(0)
-    write_young_node(heap, 0, 0)
-    heap.collect_minor()
-    assert number_in(heap, 0, 0) == 7
 
 
 # Copies. Root 0 is the source, root 1 the destination.
@@ -180,19 +134,11 @@ def test_a_copy_into_a_young_array_needs_no_barrier(heap: Heap) -> None:
     assert heap.barrier.remembered == [heap.roots[0]]
 
 
-def test_a_copy_from_an_old_array_without_young_items_remembers_nothing(heap: Heap) -> None:
-    allocate_old_arrays(heap, SMALL, SMALL)
-    heap.copy_array(0, 1, 0, 0, SMALL)
-    assert heap.barrier.remembered == []
-
-
-def test_a_copy_from_a_remembered_array_remembers_the_destination(heap: Heap) -> None:
-    allocate_old_arrays(heap, SMALL, SMALL)
-    write_young_node(heap, 0, 0)
-    heap.copy_array(0, 1, 0, 2, 1)
-    heap.write(0, 0, None)
-    heap.collect_minor()
-    assert number_in(heap, 1, 2) == 7
+@pytest.mark.parametrize("length", [SMALL, LARGE])
+def test_a_copy_from_a_clean_old_array_remembers_nothing(heap: Heap, length: int) -> None:
+    allocate_old_arrays(heap, length, length)
+    heap.copy_array(0, 1, 2, 1, 2)
+    assert (heap.barrier.remembered, heap.barrier.dirty_arrays) == ([], [])
 
 
 @pytest.mark.parametrize("length", [SMALL, LARGE])
@@ -209,32 +155,58 @@ def test_a_copy_from_a_young_array_keeps_its_items_alive(length: int, card_items
     assert number_in(heap, 0, 3) == 7
 
 
-def test_an_aligned_copy_between_large_arrays_makes_the_same_cards_dirty(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE, LARGE)
-    write_young_node(heap, 0, 5)
-    heap.copy_array(0, 1, 0, 0, LARGE)
-    heap.write(0, 5, None)
-    assert (heap.roots[1].cards, heap.barrier.remembered) == ({1}, [])
-    heap.collect_minor()
-    assert number_in(heap, 1, 5) == 7
-
-
-def test_an_aligned_copy_adds_to_the_cards_that_are_dirty_already(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE, LARGE)
-    write_young_node(heap, 0, 5)
-    write_young_node(heap, 1, 19)
-    heap.copy_array(0, 1, 0, 0, 8)
-    assert heap.roots[1].cards == {1, 4}
-    assert heap.barrier.dirty_arrays == heap.roots
-
-
-@pytest.mark.parametrize(("item", "copied"), [(31, {7}), (32, set())])
-def test_an_aligned_copy_copies_cards_by_the_byte(heap: Heap, item: int, copied: set[int]) -> None:
-    allocate_old_arrays(heap, 2 * LARGE, 2 * LARGE)
+@pytest.mark.parametrize(
+    ("lengths", "item", "copy"),
+    [
+        pytest.param((SMALL, SMALL), 0, (0, 2, 1), id="small"),
+        pytest.param((LARGE, SMALL), 1, (0, 0, SMALL), id="large to small"),
+        pytest.param((LARGE, LARGE), 5, (0, 0, LARGE), id="aligned"),
+        pytest.param((LARGE, LARGE), 8, (0, 0, 9), id="a card copied in part"),
+        pytest.param((LARGE, LARGE), 5, (5, 0, 8), id="source misaligned"),
+        pytest.param((LARGE, LARGE), 5, (0, 8, 8), id="destination misaligned"),
+        pytest.param((LARGE, LARGE), 5, (4, 4, 2), id="both in the middle"),
+    ],
+)
+def test_a_young_node_that_was_copied_from_an_old_array_survives(
+    heap: Heap, lengths: tuple[int, int], item: int, copy: tuple[int, int, int]
+) -> None:
+    allocate_old_arrays(heap, *lengths)
     write_young_node(heap, 0, item)
-    heap.copy_array(0, 1, 0, 0, 8)
-    assert heap.roots[1].cards == copied
-    assert heap.barrier.dirty_arrays == (heap.roots if copied else heap.roots[:1])
+    heap.copy_array(0, 1, *copy)
+    heap.write(0, item, None)
+    heap.collect_minor()
+    assert number_in(heap, 1, item - copy[0] + copy[1]) == 7
+
+
+def test_a_copy_within_one_large_array_keeps_the_copied_items_alive(heap: Heap) -> None:
+    allocate_old_arrays(heap, LARGE)
+    write_young_node(heap, 0, 1)
+    heap.copy_array(0, 0, 0, 2, 8)
+    heap.write(0, 1, None)
+    heap.collect_minor()
+    assert number_in(heap, 0, 3) == 7
+
+
+@pytest.mark.parametrize(
+    ("dirty", "dest_dirty", "length", "cards"),
+    [
+        (5, None, LARGE, {1}),
+        (5, 19, 8, {1, 4}),
+        # Cards are copied by the byte, which has 32 items.
+        (31, None, 8, {7}),
+        (32, None, 8, set()),
+    ],
+)
+def test_an_aligned_copy_makes_the_same_cards_dirty(
+    heap: Heap, dirty: int, dest_dirty: int | None, length: int, cards: set[int]
+) -> None:
+    allocate_old_arrays(heap, 2 * LARGE, 2 * LARGE)
+    write_young_node(heap, 0, dirty)
+    if dest_dirty is not None:
+        write_young_node(heap, 1, dest_dirty)
+    heap.copy_array(0, 1, 0, 0, length)
+    assert (heap.roots[1].cards, heap.barrier.remembered) == (cards, [])
+    assert heap.barrier.dirty_arrays == (heap.roots if cards else heap.roots[:1])
 
 
 def test_a_card_beyond_the_end_of_the_destination_does_no_harm(heap: Heap) -> None:
@@ -244,44 +216,6 @@ def test_a_card_beyond_the_end_of_the_destination_does_no_harm(heap: Heap) -> No
     assert heap.roots[1].cards == {4}
     heap.collect_minor()
     assert heap.roots[1].cards == set()
-
-
-def test_an_aligned_copy_includes_a_dirty_card_that_is_copied_in_part(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE, LARGE)
-    write_young_node(heap, 0, 8)
-    heap.copy_array(0, 1, 0, 0, 9)
-    heap.write(0, 8, None)
-    heap.collect_minor()
-    assert number_in(heap, 1, 8) == 7
-
-
-@pytest.mark.parametrize(
-    ("source_start", "dest_start", "length"), [(5, 0, 8), (0, 8, 8), (4, 4, 2)]
-)
-def test_a_copy_that_does_not_start_at_the_start_remembers_the_destination(
-    heap: Heap, source_start: int, dest_start: int, length: int
-) -> None:
-    allocate_old_arrays(heap, LARGE, LARGE)
-    write_young_node(heap, 0, 5)
-    heap.copy_array(0, 1, source_start, dest_start, length)
-    heap.write(0, 5, None)
-    heap.collect_minor()
-    assert number_in(heap, 1, 5 - source_start + dest_start) == 7
-
-
-def test_a_copy_from_a_clean_large_array_remembers_nothing_wherever_it_starts(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE, LARGE)
-    heap.copy_array(0, 1, 3, 1, 8)
-    assert (heap.barrier.remembered, heap.barrier.dirty_arrays) == ([], [])
-
-
-def test_a_copy_from_a_large_array_remembers_a_destination_without_cards(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE, SMALL)
-    write_young_node(heap, 0, 1)
-    heap.copy_array(0, 1, 0, 0, SMALL)
-    heap.write(0, 1, None)
-    heap.collect_minor()
-    assert number_in(heap, 1, 1) == 7
 
 
 def test_a_copy_from_a_remembered_large_array_remembers_the_destination(heap: Heap) -> None:
@@ -306,75 +240,39 @@ def test_an_array_both_remembered_and_dirty_is_traced_whole(heap: Heap) -> None:
     assert heap.roots[1].cards == set()
 
 
-def test_a_young_large_array_that_was_remembered_survives_with_its_items(heap: Heap) -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_young_large_array_that_was_remembered_lives_or_dies_with_its_items(
+    heap: Heap, is_kept: bool
+) -> None:
     heap.allocate_array(LARGE)
     heap.allocate_array(LARGE)
     write_young_node(heap, 0, 5)
     heap.copy_array(0, 1, 1, 0, 8)
     heap.free(0)
-    heap.collect_minor()
-    assert number_in(heap, 0, 4) == 7
+    if is_kept:
+        heap.collect_minor()
+        assert number_in(heap, 0, 4) == 7
+    else:
+        heap.free(0)
+        heap.collect_minor()
+        assert heap.memory_used_bytes() == 0
 
 
-def test_a_dead_young_array_that_was_remembered_keeps_nothing_alive(heap: Heap) -> None:
-    heap.allocate_array(LARGE)
-    heap.allocate_array(LARGE)
-    write_young_node(heap, 0, 5)
-    heap.copy_array(0, 1, 1, 0, 8)
-    heap.roots.clear()
-    heap.collect_minor()
-    assert heap.memory_used_bytes() == 0
+# Copies into prebuilt arrays, which are 2 and 3 of the prebuilt objects.
 
 
-def test_a_copy_within_one_large_array_keeps_the_copied_items_alive(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE)
-    write_young_node(heap, 0, 1)
-    heap.copy_array(0, 0, 0, 2, 8)
-    heap.write(0, 1, None)
-    heap.collect_minor()
-    assert number_in(heap, 0, 3) == 7
-
-
-# Copies into prebuilt arrays, which lie at 2 and 3 of the prebuilt objects.
-
-
-def test_a_copy_from_an_old_array_makes_an_untouched_prebuilt_one_a_root(
-    heap_with_prebuilt: Heap,
+@pytest.mark.parametrize("length", [SMALL, LARGE])
+@pytest.mark.parametrize("collect", [Heap.collect_minor, lambda heap: None], ids=["old", "young"])
+def test_a_copy_makes_an_untouched_prebuilt_array_a_root(
+    heap_with_prebuilt: Heap, length: int, collect: Callable[[Heap], None]
 ) -> None:
     heap = heap_with_prebuilt
-    heap.allocate_array(SMALL)
+    heap.allocate_array(length)
     write_young_node(heap, 0, 0)
-    heap.collect_minor()
+    collect(heap)
     heap.load_prebuilt(2)
     heap.copy_array(0, 1, 0, 0, SMALL)
-    assert heap.barrier.prebuilt_roots == [heap.prebuilt[2]]
-    heap.free(0)
-    heap.collect_full()
-    assert number_in(heap, 0, 0) == 7
-
-
-def test_a_copy_from_a_young_array_makes_an_untouched_prebuilt_one_a_root(
-    heap_with_prebuilt: Heap,
-) -> None:
-    heap = heap_with_prebuilt
-    heap.allocate_array(SMALL)
-    write_young_node(heap, 0, 0)
-    heap.load_prebuilt(2)
-    heap.copy_array(0, 1, 0, 0, SMALL)
-    heap.free(0)
-    heap.collect_full()
-    assert number_in(heap, 0, 0) == 7
-
-
-def test_a_copy_from_a_large_array_makes_an_untouched_prebuilt_one_a_root(
-    heap_with_prebuilt: Heap,
-) -> None:
-    heap = heap_with_prebuilt
-    heap.allocate_array(LARGE)
-    write_young_node(heap, 0, 0)
-    heap.collect_minor()
-    heap.load_prebuilt(2)
-    heap.copy_array(0, 1, 0, 0, SMALL)
+    assert heap.barrier.prebuilt_roots == [heap.roots[1]]
     heap.free(0)
     heap.collect_full()
     assert number_in(heap, 0, 0) == 7
@@ -420,20 +318,16 @@ def test_a_copy_into_a_black_array_while_marking_loses_nothing(
     heap.collect_step()
     heap.copy_array(0, 1, start, start, 3)
     heap.write(0, 1, None)
-    while heap.major.state is not State.SCANNING:
-        heap.collect_step()
+    finish_cycle(heap)
     assert number_in(heap, 1, 1) == 7
 
 
-def test_a_copy_from_a_clean_source_while_marking_remembers_the_destination(heap: Heap) -> None:
-    allocate_old_arrays(heap, SMALL, SMALL)
+@pytest.mark.parametrize("length", [SMALL, LARGE])
+def test_a_copy_from_a_clean_source_while_marking_lists_the_destination(
+    heap: Heap, length: int
+) -> None:
+    allocate_old_arrays(heap, length, length)
     heap.collect_step()
-    heap.copy_array(0, 1, 0, 0, SMALL)
-    assert heap.barrier.remembered == [heap.roots[1]]
-
-
-def test_a_copy_between_clean_large_arrays_while_marking_lists_the_destination(heap: Heap) -> None:
-    allocate_old_arrays(heap, LARGE, LARGE)
-    heap.collect_step()
-    heap.copy_array(0, 1, 0, 0, LARGE)
-    assert (heap.roots[1].cards, heap.barrier.dirty_arrays) == (set(), [heap.roots[1]])
+    heap.copy_array(0, 1, 0, 0, length)
+    lists = heap.barrier.remembered, heap.barrier.dirty_arrays
+    assert lists == (([heap.roots[1]], []) if length == SMALL else ([], [heap.roots[1]]))

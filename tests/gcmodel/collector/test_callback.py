@@ -6,12 +6,10 @@ An object of 256 bytes still lies in the nursery here, so the callback can fill 
 from collections.abc import Callable
 
 import pytest
+from heap_steps import SHORT, SURVIVED, allocate_dead_nodes, allocate_pinned, letters, reported
 
 from gcmodel import Configuration, Heap, HeapError, Kind
 
-SURVIVED = 1
-SHORT = 7
-"""Characters of a string of 32 bytes."""
 LEAVES_ROOM_FOR_A_NODE = 256 - 32 - 25
 FILLS_THE_NURSERY = 256 - 25
 
@@ -20,12 +18,6 @@ FILLS_THE_NURSERY = 256 - 25
 def wide() -> Heap:
     """256 bytes of nursery, and only an object of as many lies outside."""
     return Heap(Configuration(large_object_bytes=256, prebuilt_nodes=0, prebuilt_arrays=0))
-
-
-def allocate_dead_nodes(heap: Heap, count: int) -> None:
-    for number in range(count):
-        heap.allocate_node(number)
-        heap.free(len(heap.roots) - 1)
 
 
 # When it is called.
@@ -38,23 +30,16 @@ def test_the_callbacks_string_lies_before_the_object_that_collected(heap: Heap) 
     assert [obj.kind for obj in heap.nursery.memory.values()] == [Kind.STRING, Kind.NODE]
 
 
-def test_without_a_callback_nothing_is_allocated(heap: Heap) -> None:
+@pytest.mark.parametrize(
+    ("lengths", "address"), [((), 0), ((SHORT, None), 0), ((SHORT, SHORT + 1), 40)]
+)
+def test_the_callback_allocates_what_was_set_last(
+    heap: Heap, lengths: tuple[int | None, ...], address: int
+) -> None:
+    for length in lengths:
+        heap.set_callback(length)
     allocate_dead_nodes(heap, 8)
-    assert heap.allocate_node(1) == (32, 0)
-
-
-def test_there_is_no_callback_any_more_without_a_length(heap: Heap) -> None:
-    heap.set_callback(SHORT)
-    heap.set_callback(None)
-    allocate_dead_nodes(heap, 8)
-    assert heap.allocate_node(1) == (32, 0)
-
-
-def test_a_callback_allocates_as_much_as_was_set_last(heap: Heap) -> None:
-    heap.set_callback(SHORT)
-    heap.set_callback(SHORT + 1)
-    allocate_dead_nodes(heap, 8)
-    assert heap.allocate_node(1) == (32, 40)
+    assert heap.allocate_node(1) == (32, address)
 
 
 def test_an_allocation_that_fits_calls_nothing_back(heap: Heap) -> None:
@@ -84,8 +69,12 @@ def test_a_collection_that_no_allocation_causes_calls_nothing_back(
 
 @pytest.mark.parametrize(
     "allocate",
-    [lambda heap: heap.allocate_string(700), lambda heap: heap.allocate_old_string(700)],
-    ids=["young", "old"],
+    [
+        lambda heap: heap.allocate_string(700),
+        lambda heap: heap.allocate_old_string(700),
+        lambda heap: (heap.add_memory_pressure(640), heap.allocate_old_string(700)),
+    ],
+    ids=["young", "old", "pressure"],
 )
 def test_a_collection_before_an_object_outside_calls_back(
     heap: Heap, allocate: Callable[[Heap], object]
@@ -95,13 +84,7 @@ def test_a_collection_before_an_object_outside_calls_back(
     assert [obj.kind for obj in heap.nursery.memory.values()] == [Kind.STRING]
 
 
-def test_a_collection_that_memory_pressure_makes_due_calls_back(heap: Heap) -> None:
-    heap.set_callback(SHORT)
-    heap.add_memory_pressure(640)
-    assert heap.allocate_node(1) == (32, 32)
-
-
-# What becomes of its string.
+# Its string.
 
 
 def test_the_callbacks_string_is_in_no_root_and_dies(heap: Heap) -> None:
@@ -113,8 +96,7 @@ def test_the_callbacks_string_is_in_no_root_and_dies(heap: Heap) -> None:
 
 
 def test_the_callbacks_string_jumps_pinned_objects(heap: Heap) -> None:
-    heap.allocate_string(SHORT)
-    heap.pin(0)
+    allocate_pinned(heap)
     heap.collect_minor()
     heap.set_callback(SHORT)
     allocate_dead_nodes(heap, 7)
@@ -139,7 +121,7 @@ def test_a_second_minor_collection_happens_exactly_if_the_object_does_not_fit_be
     allocate_dead_nodes(wide, 8)
     wide.events.take()
     assert wide.allocate_node(1) == (32, address)
-    assert wide.events.take()[0] == order
+    assert letters(wide) == order
 
 
 def test_the_second_minor_collection_calls_nothing_back(wide: Heap) -> None:
@@ -148,7 +130,7 @@ def test_the_second_minor_collection_calls_nothing_back(wide: Heap) -> None:
     assert [obj.kind for obj in wide.nursery.memory.values()] == [Kind.NODE]
 
 
-def test_the_second_minor_collection_is_no_step_of_the_major_one(wide: Heap) -> None:
+def test_the_second_minor_collection_is_not_a_step_of_the_major_one(wide: Heap) -> None:
     wide.collect_step()
     allocate_dead_nodes(wide, 8)
     wide.set_callback(FILLS_THE_NURSERY)
@@ -164,26 +146,19 @@ def test_an_object_for_which_two_collections_make_no_room_is_an_error(
     heap.set_callback(length)
     with pytest.raises(HeapError, match="collecting twice is not enough"):
         heap.nursery.allocate(264)
-    assert heap.events.take()[0] == "MM"
+    assert letters(heap) == "MM"
 
 
 # Sampling.
 
 
-def test_the_callbacks_string_is_sampled_like_any_other(heap: Heap) -> None:
+def test_the_callbacks_string_is_sampled_and_reported_as_dead(heap: Heap) -> None:
     heap.enable_sampling(264)
     heap.set_callback(SHORT)
     allocate_dead_nodes(heap, 9)
-    assert (heap.events.take()[0], heap.sampling.pending) == ("Ms", [0])
-
-
-def test_the_callbacks_string_is_reported_as_dead(heap: Heap) -> None:
-    heap.enable_sampling(264)
-    heap.set_callback(SHORT)
-    allocate_dead_nodes(heap, 9)
+    assert (letters(heap), heap.sampling.pending) == ("Ms", [0])
     heap.collect_minor()
-    [report] = heap.events.take()[1]
-    assert report.entries == [Kind.STRING << 2]
+    assert reported(heap) == [Kind.STRING << 2]
 
 
 def test_the_second_minor_collection_reports_the_callbacks_string(wide: Heap) -> None:
@@ -201,8 +176,7 @@ def test_an_object_sampled_before_both_collections_is_in_the_report_of_neither(w
     wide.allocate_array(3)
     assert (wide.events.take(), wide.sampling.pending) == (("sMM", []), [0])
     wide.collect_minor()
-    [report] = wide.events.take()[1]
-    assert report.entries == [Kind.ARRAY << 2 | SURVIVED]
+    assert reported(wide) == [Kind.ARRAY << 2 | SURVIVED]
 
 
 def test_an_object_may_pass_a_sample_point_before_and_one_behind_the_callbacks_string(
@@ -212,7 +186,7 @@ def test_an_object_may_pass_a_sample_point_before_and_one_behind_the_callbacks_s
     wide.set_callback(LEAVES_ROOM_FOR_A_NODE)
     allocate_dead_nodes(wide, 7)
     wide.allocate_array(3)
-    assert (wide.events.take()[0], wide.sampling.pending) == ("sMsM", [0, 0])
+    assert (letters(wide), wide.sampling.pending) == ("sMsM", [0, 0])
 
 
 @pytest.mark.parametrize("period_bytes", [8, 40, 104, 256, 264, 1000])
@@ -220,7 +194,7 @@ def test_samples_are_exact_with_callbacks(heap: Heap, period_bytes: int) -> None
     heap.enable_sampling(period_bytes)
     heap.set_callback(SHORT)
     allocate_dead_nodes(heap, 200)
-    order = heap.events.take()[0]
+    order = letters(heap)
     # The first 8 nodes fill the nursery; then each collection's string leaves room for 7.
     assert order.count("M") == (200 - 8 + 6) // 7
     counted_bytes = 32 * (200 + order.count("M"))

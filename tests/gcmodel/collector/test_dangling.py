@@ -27,7 +27,7 @@ def test_a_root_that_was_not_updated(heap: Heap) -> None:
     heap.roots[1] = moved_away
     assert error_of_walk(heap) == (
         "a reference leads to <node of 32 bytes, nursery 1>, which was moved by minor collection 2;"
-        " it stands in root 1"
+        " it is in root 1"
     )
 
 
@@ -44,7 +44,7 @@ def test_a_field_of_a_field(heap: Heap) -> None:
     heap.collect_minor()
     assert error_of_walk(heap) == (
         "a reference leads to <string of 32 bytes, nursery 1>, which was freed by minor"
-        " collection 2; it stands in root 1, field 2, field 1"
+        " collection 2; it is in root 1, field 2, field 1"
     )
 
 
@@ -52,7 +52,7 @@ def test_a_field_of_a_prebuilt_object(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.prebuilt[1].refs[3] = heap.roots.pop()
     heap.collect_minor()
-    assert error_of_walk(heap).endswith("; it stands in prebuilt object 1, field 3")
+    assert error_of_walk(heap).endswith("; it is in prebuilt object 1, field 3")
 
 
 def test_a_large_object_that_a_minor_collection_freed(heap: Heap) -> None:
@@ -63,7 +63,7 @@ def test_a_large_object_that_a_minor_collection_freed(heap: Heap) -> None:
     heap.roots.append(gone)
     assert error_of_walk(heap) == (
         "a reference leads to <string of 128 bytes, freed>, which was freed by minor collection 1;"
-        " it stands in root 0"
+        " it is in root 0"
     )
 
 
@@ -76,7 +76,7 @@ def test_an_old_object_that_a_major_collection_freed(length: int, paged: bool) -
     gone = heap.roots.pop()
     heap.collect_full()
     heap.roots.append(gone)
-    assert "freed>, which was freed by major collection 2; it stands in" in error_of_walk(heap)
+    assert "freed>, which was freed by major collection 2; it is in" in error_of_walk(heap)
 
 
 def test_an_object_of_a_weak_reference(heap: Heap) -> None:
@@ -85,11 +85,11 @@ def test_an_object_of_a_weak_reference(heap: Heap) -> None:
     gone = heap.roots[0]
     heap.collect_minor()
     heap.roots[1].target = gone
-    with pytest.raises(DanglingReferenceError, match=r"it stands in root 1, weakly$"):
+    with pytest.raises(DanglingReferenceError, match=r"it is in root 1, weakly$"):
         heap.is_weakref_alive(1)
 
 
-def test_what_a_minor_collection_meets_in_a_dead_object(heap: Heap) -> None:
+def test_a_reference_in_a_dead_object_that_a_minor_collection_finds(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.allocate_node(2)
     gone = heap.roots.pop()
@@ -99,12 +99,12 @@ def test_what_a_minor_collection_meets_in_a_dead_object(heap: Heap) -> None:
     with pytest.raises(DanglingReferenceError) as raised:
         heap.collect_minor()
     assert str(raised.value) == (
-        "the minor collection met a reference to <node of 32 bytes, nursery 0>, which was freed by"
-        " minor collection 1; it stands in an object that nobody can reach"
+        "the minor collection found a reference to <node of 32 bytes, nursery 0>, which was freed"
+        " by minor collection 1; it is in an unreachable object"
     )
 
 
-def test_what_a_major_collection_meets(heap: Heap) -> None:
+def test_a_reference_that_marking_finds(heap: Heap) -> None:
     heap.allocate_node(1)
     moved_away = heap.roots[0]
     heap.collect_minor()
@@ -112,6 +112,6 @@ def test_what_a_major_collection_meets(heap: Heap) -> None:
     with pytest.raises(DanglingReferenceError) as raised:
         heap.collect_full()
     assert str(raised.value) == (
-        "the major collection met a reference to <node of 32 bytes, nursery 0>, which was moved by"
-        " minor collection 1; it stands in root 0, field 1"
+        "marking found a reference to <node of 32 bytes, nursery 0>, which was moved by"
+        " minor collection 1; it is in root 0, field 1"
     )

@@ -1,11 +1,12 @@
-"""Memory outside the heap that depends on objects in it: when it makes a collection due, and how.
+"""Memory pressure: when bytes outside the heap make a collection due, and how.
 
-The threshold of an empty heap is 640 bytes, and each call counts 16 bytes more than it says.
+The threshold of an empty heap is 640 bytes, and each call counts 16 bytes more than its argument.
 """
 
 from collections.abc import Callable
 
 import pytest
+from heap_steps import allocate_dead_nodes, allocate_pinned, letters, samples
 
 from gcmodel import Heap
 from gcmodel.collector.major import State
@@ -14,30 +15,21 @@ JUST_ENOUGH = 640 - 16 + 1
 """Bytes that bring the threshold below zero at once."""
 
 
-def allocate_dead_nodes(heap: Heap, count: int) -> None:
-    for number in range(count):
-        heap.allocate_node(number)
-        heap.free(len(heap.roots) - 1)
-
-
-def test_pressure_lowers_the_threshold_by_a_few_bytes_more(heap: Heap) -> None:
-    heap.add_memory_pressure(100)
-    assert heap.major.threshold_bytes == 640 - 116
-
-
 def test_pressure_down_to_zero_makes_no_collection_due(heap: Heap) -> None:
     heap.add_memory_pressure(JUST_ENOUGH - 1)
     assert (heap.major.threshold_bytes, heap.nursery.nursery_limit) == (0, 256)
     allocate_dead_nodes(heap, 8)
-    assert heap.events.take()[0] == ""
+    assert letters(heap) == ""
 
 
-def test_under_pressure_the_next_allocation_collects_though_it_would_fit(heap: Heap) -> None:
+def test_under_pressure_the_next_allocation_collects_once_even_if_it_would_fit(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.add_memory_pressure(JUST_ENOUGH)
-    assert heap.events.take()[0] == ""
+    assert heap.nursery.nursery_limit == heap.nursery.nursery_free == 32
+    assert letters(heap) == ""
     assert heap.allocate_node(2) == (32, 0)
-    assert heap.events.take()[0] == "M"
+    allocate_dead_nodes(heap, 7)
+    assert (letters(heap), heap.major.state) == ("M", State.MARKING)
 
 
 def test_pressure_adds_up(heap: Heap) -> None:
@@ -48,93 +40,67 @@ def test_pressure_adds_up(heap: Heap) -> None:
     assert heap.nursery.is_collection_due
 
 
-def test_the_collection_starts_a_cycle(heap: Heap) -> None:
-    heap.add_memory_pressure(JUST_ENOUGH)
-    heap.allocate_node(1)
-    assert heap.major.state is State.MARKING
-
-
 def test_a_cycle_ends_the_pressure(heap: Heap) -> None:
     heap.add_memory_pressure(5000)
     heap.collect_full()
     assert (heap.major.threshold_bytes, heap.nursery.is_collection_due) == (640, False)
 
 
-def test_pressure_collects_once(heap: Heap) -> None:
-    heap.add_memory_pressure(JUST_ENOUGH)
-    allocate_dead_nodes(heap, 8)
-    assert heap.events.take()[0] == "M"
-
-
-def test_while_a_collection_is_due_nothing_fits(heap: Heap) -> None:
-    heap.allocate_node(1)
-    heap.add_memory_pressure(JUST_ENOUGH)
-    assert heap.nursery.nursery_limit == heap.nursery.nursery_free == 32
-
-
-def test_any_minor_collection_is_the_one_that_was_due(heap: Heap) -> None:
-    heap.add_memory_pressure(JUST_ENOUGH)
-    heap.collect_minor()
-    heap.events.take()
-    assert heap.nursery.nursery_limit == 256
-    allocate_dead_nodes(heap, 8)
-    assert heap.events.take()[0] == ""
-
-
 @pytest.mark.parametrize(
-    "allocate",
-    [lambda heap: heap.allocate_string(100), lambda heap: heap.allocate_old_string(100)],
-    ids=["young", "old"],
+    "collect",
+    [
+        Heap.collect_minor,
+        lambda heap: heap.disable_sampling(report=True),
+        lambda heap: heap.allocate_string(100),
+        lambda heap: heap.allocate_old_string(100),
+    ],
+    ids=["minor", "disable", "young", "old"],
 )
-def test_an_object_outside_makes_the_collection_that_is_due(
-    heap: Heap, allocate: Callable[[Heap], object]
+def test_any_minor_collection_is_the_one_that_was_due(
+    heap: Heap, collect: Callable[[Heap], object]
 ) -> None:
     heap.add_memory_pressure(JUST_ENOUGH)
-    allocate(heap)
-    assert heap.events.take()[0].startswith("M")
-    heap.allocate_node(1)
-    assert heap.events.take()[0] == ""
+    collect(heap)
+    assert letters(heap).startswith("M")
+    assert heap.nursery.nursery_limit == 256
+    allocate_dead_nodes(heap, 8)
+    assert letters(heap) == ""
 
 
 def test_the_collection_that_is_due_comes_before_a_jump(heap_for_pins: Heap) -> None:
     heap = heap_for_pins
-    heap.allocate_string(7)
-    heap.pin(0)
+    allocate_pinned(heap)
     heap.collect_minor()
     heap.allocate_node(1)
     heap.events.take()
     heap.add_memory_pressure(1280)
     assert heap.allocate_node(2) == (32, 32)
-    assert heap.events.take()[0] == "M"
+    assert letters(heap) == "M"
 
 
 # Sampling.
 
 
-def test_pressure_is_no_sample_and_counts_no_bytes(heap: Heap) -> None:
+def test_pressure_is_not_a_sample_and_counts_no_bytes(heap: Heap) -> None:
     heap.enable_sampling(1000)
     allocate_dead_nodes(heap, 3)
     heap.add_memory_pressure(JUST_ENOUGH)
-    assert (heap.events.take()[0], heap.sampling.sample_point) == ("", 1000)
+    assert (letters(heap), heap.sampling.sample_point) == ("", 1000)
     allocate_dead_nodes(heap, 1)
-    assert heap.events.take()[0] == "M"
-    distance = heap.sampling.sample_point - heap.nursery.nursery_free
-    assert distance == 1000 - 4 * 32
+    assert letters(heap) == "M"
+    assert heap.sampling.sample_point - heap.nursery.nursery_free == 1000 - 4 * 32
 
 
-def test_the_collection_that_is_due_comes_before_the_sample(heap: Heap) -> None:
-    heap.enable_sampling(24)
+@pytest.mark.parametrize(("period_bytes", "nodes_before"), [(24, 0), (32, 1)])
+def test_the_collection_that_is_due_comes_before_the_sample(
+    heap: Heap, period_bytes: int, nodes_before: int
+) -> None:
+    """Also if the sample point was reached exactly before."""
+    heap.enable_sampling(period_bytes)
+    allocate_dead_nodes(heap, nodes_before)
     heap.add_memory_pressure(JUST_ENOUGH)
-    heap.allocate_node(1)
+    allocate_dead_nodes(heap, 1)
     assert heap.events.take() == ("Ms", [])
-
-
-def test_a_sample_point_that_is_reached_exactly_is_not_taken_for_the_pressure(heap: Heap) -> None:
-    heap.enable_sampling(32)
-    heap.allocate_node(1)
-    heap.add_memory_pressure(JUST_ENOUGH)
-    heap.allocate_array(0)
-    assert heap.events.take()[0] == "Ms"
 
 
 @pytest.mark.parametrize("period_bytes", [8, 40, 264])
@@ -143,7 +109,7 @@ def test_samples_are_exact_under_pressure(heap: Heap, period_bytes: int) -> None
     for _ in range(50):
         allocate_dead_nodes(heap, 3)
         heap.add_memory_pressure(500)
-    assert heap.events.take()[0].count("s") == (150 * 32 - 1) // period_bytes
+    assert samples(heap) == (150 * 32 - 1) // period_bytes
 
 
 @pytest.mark.parametrize(
@@ -158,30 +124,16 @@ def test_samples_are_exact_under_pressure(heap: Heap, period_bytes: int) -> None
     ],
     ids=["enable", "disable", "pause", "resume", "fork", "pressure"],
 )
-@pytest.mark.parametrize("is_on", [False, True])
-def test_what_becomes_of_sampling_loses_no_collection_that_is_due(
-    heap: Heap, act: Callable[[Heap], None], is_on: bool
+@pytest.mark.parametrize("before", ["off", "on", "paused"])
+def test_no_switch_of_sampling_loses_a_collection_that_is_due(
+    heap: Heap, act: Callable[[Heap], None], before: str
 ) -> None:
-    if is_on:
+    if before != "off":
         heap.enable_sampling(128)
+    if before == "paused":
+        heap.pause_sampling()
     heap.add_memory_pressure(JUST_ENOUGH)
     act(heap)
-    assert heap.events.take()[0] == ""
+    assert letters(heap) == ""
     heap.allocate_array(0)
-    assert heap.events.take()[0] == "M"
-
-
-def test_resuming_loses_no_collection_that_is_due(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    heap.pause_sampling()
-    heap.add_memory_pressure(JUST_ENOUGH)
-    heap.resume_sampling()
-    heap.allocate_array(0)
-    assert heap.events.take()[0] == "M"
-
-
-def test_disabling_by_collecting_is_the_collection_that_was_due(heap: Heap) -> None:
-    heap.add_memory_pressure(JUST_ENOUGH)
-    heap.disable_sampling(report=True)
-    heap.allocate_node(1)
-    assert heap.events.take()[0] == "M"
+    assert letters(heap) == "M"

@@ -1,12 +1,21 @@
-"""Pinned objects: they stay, others are allocated around them, and whoever refers to them is known.
+"""Pinned objects: they stay in place, and the objects that refer to them are known.
 
-Strings of 7 characters and nodes have 32 bytes each, so that an address is easily read.
+Strings of 7 characters and nodes have 32 bytes each, so that addresses are easy to read.
 """
 
 import itertools
 from collections.abc import Callable
 
 import pytest
+from heap_steps import (
+    SHORT,
+    SURVIVED,
+    allocate_dead_nodes,
+    allocate_pinned,
+    finish_cycle,
+    letters,
+    reported,
+)
 
 from gcmodel import Configuration, DanglingReferenceError, Heap, Kind, PinningError
 from gcmodel.collector.major import State
@@ -14,32 +23,14 @@ from gcmodel.collector.pinning import pins_max
 from gcmodel.memory.layout import array_bytes, rounded, string_bytes
 from gcmodel.memory.objects import FREED, OUTSIDE, VISITED
 
-SURVIVED = 1
-SHORT = 7
-"""Characters of a string of 32 bytes."""
 SMALL, LARGE = 3, 20
 """Items of an array without cards and of one with cards."""
 
 COLLECTIONS = [Heap.collect_minor, Heap.collect_progress, Heap.collect_step, Heap.collect_full]
 
 
-def allocate_dead_nodes(heap: Heap, count: int) -> None:
-    for number in range(count):
-        heap.allocate_node(number)
-        heap.free(len(heap.roots) - 1)
-
-
-def allocate_pinned(heap: Heap) -> None:
-    """The last root is a pinned string."""
-    heap.allocate_string(SHORT)
-    heap.pin(len(heap.roots) - 1)
-
-
 def pin_at(heap: Heap, *addresses: int) -> None:
-    """Strings lie pinned at these addresses, one in each root, and the rest of the nursery is free.
-
-    The addresses are multiples of 32.
-    """
+    """Pin strings at these multiples of 32, one in each root; the rest of the nursery is free."""
     for address in addresses:
         allocate_dead_nodes(heap, (address - heap.nursery.nursery_free) // 32)
         allocate_pinned(heap)
@@ -58,69 +49,41 @@ def addresses_of_nodes(heap: Heap, count: int) -> list[int | None]:
 def test_a_pinned_object_stays_at_its_address(heap: Heap, collect: Callable[[Heap], None]) -> None:
     heap.allocate_node(1)
     allocate_pinned(heap)
+    heap.write(0, 1, 1)
     pinned = heap.roots[1]
     for _ in range(3):
         collect(heap)
         assert heap.roots[1] is heap.nursery.memory[32] is pinned
-    assert heap.read_number(1) == SHORT
-
-
-def test_a_pinned_object_takes_no_memory_outside_the_nursery(heap: Heap) -> None:
-    allocate_pinned(heap)
-    heap.collect_minor()
-    assert (heap.memory_used_bytes(), heap.minor.surviving_bytes) == (0, 0)
+    assert heap.walk() == [[Kind.NODE, 1, 1, 1], [Kind.STRING, SHORT]]
+    assert heap.memory_used_bytes() == 32  # The node's.
 
 
 @pytest.mark.parametrize("collect", COLLECTIONS)
 def test_an_unreachable_pinned_object_dies(heap: Heap, collect: Callable[[Heap], None]) -> None:
     allocate_pinned(heap)
+    pinned = heap.roots[0]
     heap.collect_minor()
     heap.free(0)
     collect(heap)
     assert (heap.nursery.memory, heap.pinning.count) == ({}, 0)
-
-
-def test_a_pinned_object_that_died_is_gone(heap: Heap) -> None:
-    allocate_pinned(heap)
-    pinned = heap.roots.pop()
-    heap.collect_minor()
     heap.roots.append(pinned)
     with pytest.raises(DanglingReferenceError, match="which was freed"):
         heap.read_number(0)
 
 
-def test_an_unpinned_object_stays_until_the_next_collection(heap: Heap) -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_an_unpinned_object_moves_or_dies_in_the_next_collection(heap: Heap, is_kept: bool) -> None:
     allocate_pinned(heap)
     heap.collect_minor()
     heap.unpin(0)
     assert heap.nursery.memory[0] is heap.roots[0]
     assert heap.read_number(0) == SHORT
-
-
-def test_an_unpinned_object_moves_with_the_next_collection(heap: Heap) -> None:
-    allocate_pinned(heap)
+    if not is_kept:
+        heap.free(0)
     heap.collect_minor()
-    heap.unpin(0)
-    heap.collect_minor()
-    assert (heap.roots[0].place, heap.nursery.memory) == (OUTSIDE, {})
-    assert (heap.read_number(0), heap.memory_used_bytes()) == (SHORT, 32)
-
-
-def test_an_unpinned_object_counts_as_surviving_when_it_moves(heap: Heap) -> None:
-    allocate_pinned(heap)
-    heap.collect_minor()
-    heap.unpin(0)
-    heap.collect_minor()
-    assert heap.minor.surviving_bytes == 32
-
-
-def test_an_unpinned_object_dies_when_it_is_unreachable(heap: Heap) -> None:
-    allocate_pinned(heap)
-    heap.collect_minor()
-    heap.unpin(0)
-    heap.free(0)
-    heap.collect_minor()
-    assert (heap.nursery.memory, heap.memory_used_bytes()) == ({}, 0)
+    assert [(obj.place, obj.number) for obj in heap.roots] == [(OUTSIDE, SHORT)] * is_kept
+    assert heap.nursery.memory == {}
+    assert heap.memory_used_bytes() == heap.minor.surviving_bytes == 32 * is_kept
 
 
 def test_an_object_pinned_again_before_the_collection_stays(heap: Heap) -> None:
@@ -133,83 +96,52 @@ def test_an_object_pinned_again_before_the_collection_stays(heap: Heap) -> None:
     assert heap.nursery.memory == {0: pinned}
 
 
-def test_a_pinned_object_is_part_of_the_walked_graph(heap: Heap) -> None:
-    heap.allocate_node(1)
-    allocate_pinned(heap)
-    heap.write(0, 1, 1)
-    heap.free(1)
-    heap.collect_minor()
-    assert heap.walk() == [[Kind.NODE, 1, 1, 1], [Kind.STRING, SHORT]]
-
-
 # Obstacles and rooms.
 
 
-def test_an_object_pinned_since_the_last_collection_is_no_obstacle(heap: Heap) -> None:
+def test_an_object_pinned_since_the_last_collection_is_not_an_obstacle(heap: Heap) -> None:
     allocate_pinned(heap)
     assert heap.nursery.nursery_top == 256
     assert heap.allocate_node(1) == (32, 32)
 
 
-def test_the_nursery_top_is_the_end_of_the_room(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 64)
-    nursery = heap_for_pins.nursery
-    assert (nursery.nursery_free, nursery.nursery_limit, nursery.nursery_top) == (0, 64, 64)
-
-
-def test_allocations_jump_over_a_pinned_object(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 64)
-    assert addresses_of_nodes(heap_for_pins, 4) == [0, 32, 96, 128]
-
-
-def test_a_jump_collects_nothing(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 64)
-    addresses_of_nodes(heap_for_pins, 15)
-    assert heap_for_pins.events.take()[0] == ""
-
-
-def test_each_room_ends_where_the_next_pinned_object_begins(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 64, 192, 320)
-    tops = []
-    for _ in range(13):
-        allocate_dead_nodes(heap_for_pins, 1)
-        tops.append(heap_for_pins.nursery.nursery_top)
-    assert tops == [64] * 2 + [192] * 3 + [320] * 3 + [512] * 5
-
-
-def test_a_pinned_object_at_the_nurserys_start_leaves_no_room_before_it(
-    heap_for_pins: Heap,
+@pytest.mark.parametrize(
+    ("pinned", "addresses"),
+    [
+        ((0,), [32, 64]),
+        ((64,), [0, 32, 96, 128]),
+        ((32, 64, 96), [0, 128]),
+        ((480,), [*range(0, 480, 32), 0]),
+        ((64, 192, 320), [0, 32, 96, 128, 160, 224, 256, 288, *range(352, 512, 32), 0]),
+    ],
+    ids=str,
+)
+def test_allocations_jump_over_pinned_objects(
+    heap_for_pins: Heap, pinned: tuple[int, ...], addresses: list[int]
 ) -> None:
-    pin_at(heap_for_pins, 0)
-    assert heap_for_pins.nursery.nursery_top == 0
-    assert heap_for_pins.allocate_node(1) == (32, 32)
-
-
-def test_a_pinned_object_at_the_nurserys_end_leaves_no_room_behind_it(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 480)
-    allocate_dead_nodes(heap_for_pins, 15)
-    assert heap_for_pins.events.take()[0] == ""
-    assert heap_for_pins.allocate_node(1) == (32, 0)
-    assert heap_for_pins.events.take()[0] == "M"
-
-
-def test_pinned_objects_side_by_side_are_jumped_at_once(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 32, 64, 96)
-    assert addresses_of_nodes(heap_for_pins, 2) == [0, 128]
+    heap = heap_for_pins
+    pin_at(heap, *pinned)
+    tops = []
+    for address in addresses:
+        assert heap.allocate_node(0) == (32, address)
+        heap.free(len(heap.roots) - 1)
+        tops.append(heap.nursery.nursery_top)
+    # A room ends at the next pinned object. A jump does not collect, but the end of the last does.
+    assert letters(heap) == ("M" if addresses[-1] == 0 else "")
+    ends = [*pinned, 512]
+    expected = [next(end for end in ends if end > address) for address in addresses]
+    assert tops == expected
 
 
 def test_an_object_that_fits_only_behind_the_second_obstacle_lies_there(
     heap_for_pins: Heap,
 ) -> None:
     pin_at(heap_for_pins, 32, 96)
+    assert heap_for_pins.nursery.nursery_limit == 32
     assert heap_for_pins.allocate_string(30) == (56, 128)
-    assert heap_for_pins.events.take()[0] == ""
-
-
-def test_what_was_left_of_a_room_is_not_used_any_more(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 32)
-    assert heap_for_pins.allocate_array(SMALL) == (40, 64)
-    assert heap_for_pins.allocate_array(0) == (16, 104)
+    # The rest of a room is not used any more.
+    assert heap_for_pins.allocate_array(0) == (16, 184)
+    assert letters(heap_for_pins) == ""
 
 
 def test_an_obstacle_ends_where_its_object_ends(heap: Heap) -> None:
@@ -219,27 +151,15 @@ def test_an_obstacle_ends_where_its_object_ends(heap: Heap) -> None:
     assert heap.allocate_node(1) == (32, 56)
 
 
-def test_the_last_room_is_full_at_the_nurserys_end(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 64, 192, 320)
-    allocate_dead_nodes(heap_for_pins, 13)
-    assert heap_for_pins.events.take()[0] == ""
-    assert heap_for_pins.allocate_node(1) == (32, 0)
-    assert heap_for_pins.events.take()[0] == "M"
-
-
-def test_a_dead_pinned_object_is_no_obstacle_any_more(heap_for_pins: Heap) -> None:
+def test_an_obstacle_stays_until_a_collection_after_its_object_is_unpinned_or_dead(
+    heap_for_pins: Heap,
+) -> None:
     pin_at(heap_for_pins, 32, 96)
+    heap_for_pins.unpin(1)
     heap_for_pins.free(0)
+    assert addresses_of_nodes(heap_for_pins, 3) == [0, 64, 128]
     heap_for_pins.collect_minor()
-    assert addresses_of_nodes(heap_for_pins, 4) == [0, 32, 64, 128]
-
-
-def test_an_unpinned_object_is_an_obstacle_until_the_next_collection(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 32)
-    heap_for_pins.unpin(0)
-    assert addresses_of_nodes(heap_for_pins, 2) == [0, 64]
-    heap_for_pins.collect_minor()
-    assert addresses_of_nodes(heap_for_pins, 2) == [0, 32]
+    assert addresses_of_nodes(heap_for_pins, 4) == [0, 32, 64, 96]
 
 
 # How many.
@@ -248,16 +168,11 @@ def test_an_unpinned_object_is_an_obstacle_until_the_next_collection(heap_for_pi
 @pytest.mark.parametrize(
     ("nursery_bytes", "large_object_bytes", "pins"),
     [
-        (64, 64, 0),
-        (128, 64, 0),
-        (184, 64, 0),
-        (192, 64, 1),
-        (320, 64, 2),
-        (512, 64, 3),
+        *[(64, 64, 0), (128, 64, 0), (184, 64, 0), (192, 64, 1), (320, 64, 2), (512, 64, 3)],
         (256, 26, 3),
     ],
 )
-def test_so_many_objects_may_be_pinned_that_twice_as_many_and_one_fill_the_nursery(
+def test_twice_as_many_objects_and_one_as_may_be_pinned_fill_the_nursery(
     nursery_bytes: int, large_object_bytes: int, pins: int
 ) -> None:
     configuration = Configuration(
@@ -266,18 +181,10 @@ def test_so_many_objects_may_be_pinned_that_twice_as_many_and_one_fill_the_nurse
     assert pins_max(configuration) == pins
 
 
-def test_no_more_than_the_maximum_may_be_pinned(heap_for_pins: Heap) -> None:
-    for _ in range(3):
-        allocate_pinned(heap_for_pins)
-    heap_for_pins.allocate_string(SHORT)
-    with pytest.raises(PinningError, match="no more than 3 may be pinned at once"):
-        heap_for_pins.pin(3)
-
-
-def test_an_object_that_was_one_too_many_moves(heap: Heap) -> None:
+def test_no_more_than_the_maximum_may_be_pinned(heap: Heap) -> None:
     allocate_pinned(heap)
     heap.allocate_string(SHORT)
-    with pytest.raises(PinningError):
+    with pytest.raises(PinningError, match="no more than 1 may be pinned at once"):
         heap.pin(1)
     heap.collect_minor()
     assert [obj.place == OUTSIDE for obj in heap.roots] == [False, True]
@@ -303,7 +210,7 @@ def test_a_pinned_object_counts_until_a_minor_collection_finds_it_dead(heap: Hea
 
 
 @pytest.mark.parametrize("large_object_bytes", [26, 33, 34, 40, 57, 64])
-def test_wherever_as_many_as_may_be_are_pinned_the_largest_object_has_room(
+def test_the_largest_object_fits_beside_any_legal_number_of_pinned_ones(
     large_object_bytes: int,
 ) -> None:
     nurseries_bytes = (64, 72, 128, 192, 200, 256, 320, 504, 512, 1000, 4096)
@@ -326,10 +233,10 @@ def test_wherever_as_many_as_may_be_are_pinned_the_largest_object_has_room(
         heap.events.take()
         size_bytes, address = heap.allocate_string(length)
         assert (size_bytes, address is None) == (largest_bytes, False)
-        assert heap.events.take()[0] == ""
+        assert letters(heap) == ""
 
 
-# What cannot be pinned or unpinned.
+# Objects that cannot be pinned or unpinned.
 
 
 @pytest.mark.parametrize(
@@ -337,66 +244,44 @@ def test_wherever_as_many_as_may_be_are_pinned_the_largest_object_has_room(
     [
         lambda heap: heap.allocate_node(1),
         lambda heap: heap.allocate_array(2),
+        lambda heap: (heap.allocate_node(1), heap.allocate_weakref(0)),
         lambda heap: heap.allocate_string(100),
         lambda heap: heap.allocate_string(SHORT, nonmovable=True),
         lambda heap: heap.allocate_old_string(SHORT),
+        lambda heap: (heap.allocate_string(SHORT), heap.collect_minor()),
     ],
-    ids=["node", "array", "large", "nonmovable", "old"],
+    ids=["node", "array", "weakref", "large", "nonmovable", "old", "moved"],
 )
 def test_only_a_string_in_the_nursery_can_be_pinned(
     heap: Heap, allocate: Callable[[Heap], object]
 ) -> None:
     allocate(heap)
     with pytest.raises(PinningError, match="cannot be pinned"):
-        heap.pin(0)
-    assert heap.pinning.count == 0
-
-
-def test_a_weak_reference_cannot_be_pinned(heap: Heap) -> None:
-    heap.allocate_string(SHORT)
-    heap.allocate_weakref(0)
-    with pytest.raises(PinningError, match="cannot be pinned"):
-        heap.pin(1)
-
-
-def test_a_string_that_has_moved_out_cannot_be_pinned(heap: Heap) -> None:
-    heap.allocate_string(SHORT)
-    heap.collect_minor()
-    with pytest.raises(PinningError, match="cannot be pinned"):
-        heap.pin(0)
-
-
-@pytest.mark.parametrize("collected", [False, True])
-def test_a_pinned_object_cannot_be_pinned_again(heap_for_pins: Heap, collected: bool) -> None:
-    allocate_pinned(heap_for_pins)
-    if collected:
-        heap_for_pins.collect_minor()
-    with pytest.raises(PinningError, match="cannot be pinned"):
-        heap_for_pins.pin(0)
-    assert heap_for_pins.pinning.count == 1
-
-
-def test_an_object_that_was_never_pinned_cannot_be_unpinned(heap: Heap) -> None:
-    heap.allocate_string(SHORT)
-    with pytest.raises(PinningError, match="is not pinned"):
-        heap.unpin(0)
+        heap.pin(len(heap.roots) - 1)
     assert heap.pinning.count == 0
 
 
 @pytest.mark.parametrize("collected", [False, True])
-def test_an_object_cannot_be_unpinned_twice(heap: Heap, collected: bool) -> None:
+def test_an_object_cannot_be_pinned_or_unpinned_twice(heap_for_pins: Heap, collected: bool) -> None:
+    heap = heap_for_pins
     allocate_pinned(heap)
+    if collected:
+        heap.collect_minor()
+    with pytest.raises(PinningError, match="cannot be pinned"):
+        heap.pin(0)
+    assert heap.pinning.count == 1
     heap.unpin(0)
     if collected:
         heap.collect_minor()
     with pytest.raises(PinningError, match="is not pinned"):
         heap.unpin(0)
+    assert heap.pinning.count == 0
 
 
-# Pinning and sampling exclude each other.
+# Pinning and sampling exclude each other, unless the configuration allows it.
 
 
-def test_nothing_is_pinned_while_sampling_is_on(heap: Heap) -> None:
+def test_no_object_is_pinned_while_sampling_is_on(heap: Heap) -> None:
     heap.enable_sampling(64)
     heap.allocate_string(SHORT)
     with pytest.raises(PinningError, match="sampling is on"):
@@ -418,93 +303,61 @@ def test_an_object_may_be_pinned_after_sampling(heap: Heap, stop: Callable[[Heap
     assert heap.nursery.memory == {0: heap.roots[0]}
 
 
-def test_sampling_is_not_enabled_while_an_object_is_pinned(heap: Heap) -> None:
-    allocate_pinned(heap)
-    with pytest.raises(PinningError, match=r"objects are pinned \(1\), which excludes sampling"):
-        heap.enable_sampling(8)
-    allocate_dead_nodes(heap, 4)
-    assert heap.events.take()[0] == ""
-
-
-def test_sampling_is_not_resumed_while_an_object_is_pinned(heap: Heap) -> None:
+def test_sampling_is_neither_enabled_nor_resumed_while_an_object_is_pinned(heap: Heap) -> None:
     heap.enable_sampling(8)
     heap.pause_sampling()
     allocate_pinned(heap)
+    with pytest.raises(PinningError, match=r"objects are pinned \(1\), which excludes sampling"):
+        heap.enable_sampling(64)
     with pytest.raises(PinningError, match="which excludes sampling"):
         heap.resume_sampling()
     assert (heap.sampling.period_bytes, heap.sampling.paused_period_bytes) == (0, 8)
 
 
-def test_sampling_may_begin_once_the_object_is_unpinned(heap: Heap) -> None:
+@pytest.mark.parametrize(
+    "release",
+    [lambda heap: heap.unpin(0), lambda heap: (heap.free(0), heap.collect_minor())],
+    ids=["unpinned", "found dead"],
+)
+def test_sampling_may_start_when_no_object_is_pinned(
+    heap: Heap, release: Callable[[Heap], object]
+) -> None:
     allocate_pinned(heap)
-    heap.unpin(0)
+    release(heap)
     heap.enable_sampling(64)
     assert heap.sampling.period_bytes == 64
 
 
-def test_sampling_may_begin_once_the_pinned_object_was_found_dead(heap: Heap) -> None:
-    allocate_pinned(heap)
-    heap.free(0)
-    with pytest.raises(PinningError):
-        heap.enable_sampling(64)
-    heap.collect_minor()
-    heap.enable_sampling(64)
-    assert heap.sampling.period_bytes == 64
-
-
-# Where they do not.
-
-
-def test_with_pin_while_sampling_either_may_begin_beside_the_other(heap_for_pins: Heap) -> None:
+def test_with_pin_while_sampling_each_may_start_beside_the_other(heap_for_pins: Heap) -> None:
     allocate_pinned(heap_for_pins)
     heap_for_pins.enable_sampling(64)
     allocate_pinned(heap_for_pins)
     assert (heap_for_pins.pinning.count, heap_for_pins.sampling.period_bytes) == (2, 64)
 
 
-def test_a_jump_moves_the_sample_point_by_as_much(heap_for_pins: Heap) -> None:
-    pin_at(heap_for_pins, 64)
-    heap_for_pins.enable_sampling(400)
-    allocate_dead_nodes(heap_for_pins, 2)
-    assert heap_for_pins.sampling.sample_point == 400
-    allocate_dead_nodes(heap_for_pins, 1)
-    assert heap_for_pins.sampling.sample_point == 400 + 32
-
-
-def test_what_is_left_of_a_room_does_not_count_towards_the_sample(heap_for_pins: Heap) -> None:
+def test_a_jump_moves_the_sample_point(heap_for_pins: Heap) -> None:
     pin_at(heap_for_pins, 32, 96)
     heap_for_pins.enable_sampling(400)
     heap_for_pins.allocate_string(30)
+    # The rest of a room does not count towards the sample.
     assert (heap_for_pins.nursery.nursery_free, heap_for_pins.sampling.sample_point) == (184, 528)
-
-
-def test_a_sample_point_behind_a_pinned_object_is_reached_with_the_same_byte(
-    heap_for_pins: Heap,
-) -> None:
-    pin_at(heap_for_pins, 64)
-    heap_for_pins.enable_sampling(96)
-    allocate_dead_nodes(heap_for_pins, 3)
-    assert heap_for_pins.events.take()[0] == ""
-    assert heap_for_pins.nursery.nursery_limit == heap_for_pins.sampling.sample_point == 128
-    heap_for_pins.allocate_array(0)
-    assert heap_for_pins.events.take()[0] == "s"
-
-
-def test_a_sample_point_at_the_very_obstacle_is_passed_by_the_object_behind_it(
-    heap_for_pins: Heap,
-) -> None:
-    pin_at(heap_for_pins, 64)
-    heap_for_pins.enable_sampling(64)
-    allocate_dead_nodes(heap_for_pins, 3)
-    assert (heap_for_pins.events.take()[0], heap_for_pins.sampling.pending) == ("s", [96])
 
 
 def test_an_object_that_jumps_passes_each_sample_point_once(heap_for_pins: Heap) -> None:
     pin_at(heap_for_pins, 32, 96)
     heap_for_pins.enable_sampling(16)
     heap_for_pins.allocate_string(30)
-    assert (heap_for_pins.events.take()[0], heap_for_pins.sampling.pending) == ("sss", [128] * 3)
+    assert (letters(heap_for_pins), heap_for_pins.sampling.pending) == ("sss", [128] * 3)
     assert heap_for_pins.sampling.sample_point - heap_for_pins.nursery.nursery_free == 64 - 56
+
+
+def test_a_sample_point_at_an_obstacle_is_passed_by_the_object_behind_it(
+    heap_for_pins: Heap,
+) -> None:
+    pin_at(heap_for_pins, 64)
+    heap_for_pins.enable_sampling(64)
+    allocate_dead_nodes(heap_for_pins, 3)
+    assert (letters(heap_for_pins), heap_for_pins.sampling.pending) == ("s", [96])
 
 
 @pytest.mark.parametrize("period_bytes", [8, 40, 104, 256, 264, 1000])
@@ -521,8 +374,7 @@ def test_samples_are_exact_across_jumps(
         point, free = heap_for_pins.sampling.sample_point, heap_for_pins.nursery.nursery_free
         assert (counted_bytes + point - free) % period_bytes == 0
         assert heap_for_pins.nursery.nursery_limit == min(point, heap_for_pins.nursery.nursery_top)
-    order = heap_for_pins.events.take()[0]
-    assert order.count("s") == (counted_bytes - 1) // period_bytes
+    assert letters(heap_for_pins).count("s") == (counted_bytes - 1) // period_bytes
 
 
 def test_sampling_changes_no_address_among_pinned_objects() -> None:
@@ -543,22 +395,10 @@ def test_a_sampled_pinned_object_is_reported_once(heap_for_pins: Heap, kept: boo
     if not kept:
         heap_for_pins.free(0)
     heap_for_pins.collect_minor()
-    order, [report] = heap_for_pins.events.take()
-    assert (order, report.entries) == ("sMR", [Kind.STRING << 2 | (SURVIVED if kept else 0)])
+    assert reported(heap_for_pins) == [Kind.STRING << 2 | (SURVIVED if kept else 0)]
+    heap_for_pins.roots.clear()
     heap_for_pins.collect_minor()
     assert heap_for_pins.events.take() == ("M", [])
-
-
-def test_a_pinned_object_that_was_reported_as_surviving_is_not_reported_when_it_dies(
-    heap_for_pins: Heap,
-) -> None:
-    heap_for_pins.enable_sampling(24)
-    allocate_pinned(heap_for_pins)
-    heap_for_pins.collect_minor()
-    heap_for_pins.events.take()
-    heap_for_pins.free(0)
-    heap_for_pins.collect_minor()
-    assert heap_for_pins.events.take()[1] == []
 
 
 # Old objects that refer to pinned ones. Root 0 is the parent; the pinned string is in no root.
@@ -566,12 +406,8 @@ def test_a_pinned_object_that_was_reported_as_surviving_is_not_reported_when_it_
 
 @pytest.fixture(
     params=[
-        "node",
-        "array",
-        "array with cards",
-        "array without cards",
-        "prebuilt",
-        "prebuilt array",
+        *("node", "array", "array with cards", "array without cards"),
+        *("prebuilt", "prebuilt array"),
     ]
 )
 def parent(request: pytest.FixtureRequest) -> Heap:
@@ -599,21 +435,16 @@ def write_pinned(heap: Heap, parent_root: int = 0, field: int = 1) -> None:
     heap.free(len(heap.roots) - 1)
 
 
-def test_an_old_parent_keeps_a_pinned_object_alive(parent: Heap) -> None:
+@pytest.mark.parametrize("collect", [Heap.collect_minor, Heap.collect_full])
+def test_a_parent_keeps_a_pinned_object_alive(
+    parent: Heap, collect: Callable[[Heap], None]
+) -> None:
     write_pinned(parent)
     pinned = parent.nursery.memory[0]
     for _ in range(3):
-        parent.collect_minor()
+        collect(parent)
         assert parent.nursery.memory == {0: pinned}
     assert parent.read(0, 1) is pinned
-
-
-def test_a_reachable_parent_keeps_a_pinned_object_alive_in_full_collections(parent: Heap) -> None:
-    write_pinned(parent)
-    pinned = parent.nursery.memory[0]
-    parent.collect_full()
-    parent.collect_full()
-    assert parent.read(0, 1) is parent.nursery.memory[0] is pinned
 
 
 def test_a_parent_follows_the_object_when_it_moves(parent: Heap) -> None:
@@ -628,7 +459,7 @@ def test_a_parent_follows_the_object_when_it_moves(parent: Heap) -> None:
     assert (moved.place, moved.number, parent.nursery.memory) == (OUTSIDE, SHORT, {})
 
 
-def test_a_pinned_object_dies_when_its_parent_lets_go_of_it(parent: Heap) -> None:
+def test_a_pinned_object_dies_when_its_parent_drops_it(parent: Heap) -> None:
     write_pinned(parent)
     parent.collect_minor()
     parent.write(0, 1, None)
@@ -653,11 +484,12 @@ def test_a_dead_parent_keeps_a_pinned_object_alive_until_a_full_collection(
     heap.allocate_array(length)
     heap.collect_minor()
     write_pinned(heap)
-    heap.free(0)
+    dead = heap.roots.pop()
     heap.collect_minor()
     assert len(heap.nursery.memory) == 1
     heap.collect_full()
     assert (heap.nursery.memory, heap.memory_used_bytes()) == ({}, 0)
+    assert (dead.place, heap.pinning.parents) == (FREED, {})
 
 
 def test_a_pinned_object_dies_with_the_last_of_its_parents(heap: Heap) -> None:
@@ -668,21 +500,10 @@ def test_a_pinned_object_dies_with_the_last_of_its_parents(heap: Heap) -> None:
     heap.read(0, 1)
     heap.write(1, 0, 2)
     heap.free(2)
-    heap.free(0)
-    heap.collect_full()
-    assert len(heap.nursery.memory) == 1
-    heap.free(0)
-    heap.collect_full()
-    assert heap.nursery.memory == {}
-
-
-def test_a_parent_that_was_freed_is_forgotten(heap: Heap) -> None:
-    heap.allocate_node(1)
-    heap.collect_minor()
-    write_pinned(heap)
-    dead = heap.roots.pop()
-    heap.collect_full()
-    assert (dead.place, heap.pinning.parents) == (FREED, {})
+    for left in (1, 0):
+        heap.free(0)
+        heap.collect_full()
+        assert len(heap.nursery.memory) == left
 
 
 @pytest.mark.parametrize("source_length", [SMALL, LARGE])
@@ -702,18 +523,7 @@ def test_a_copy_from_a_parent_keeps_the_pinned_object_alive(
     assert heap.nursery.memory == {0: heap.roots[1]}
 
 
-def test_a_second_copy_from_a_parent_remembers_it_once(heap: Heap) -> None:
-    heap.allocate_array(SMALL)
-    heap.allocate_array(SMALL)
-    heap.collect_minor()
-    write_pinned(heap)
-    heap.collect_minor()
-    heap.copy_array(0, 1, 0, 0, SMALL)
-    heap.copy_array(0, 1, 0, 0, SMALL)
-    assert heap.barrier.remembered == heap.roots
-
-
-def test_a_copy_between_other_arrays_remembers_every_parent_too(heap: Heap) -> None:
+def test_copies_remember_every_parent_once(heap: Heap) -> None:
     for _ in range(3):
         heap.allocate_array(SMALL)
     heap.collect_minor()
@@ -721,6 +531,9 @@ def test_a_copy_between_other_arrays_remembers_every_parent_too(heap: Heap) -> N
     heap.collect_minor()
     heap.copy_array(1, 2, 0, 0, SMALL)
     assert heap.barrier.remembered == heap.roots[:1]
+    for _ in range(2):
+        heap.copy_array(0, 1, 0, 0, SMALL)
+    assert heap.barrier.remembered == heap.roots[:2]
 
 
 # Pinned objects and the major collection in progress.
@@ -736,11 +549,6 @@ def stepwise() -> Heap:
     )
 
 
-def finish_cycle(heap: Heap) -> None:
-    while heap.major.state is not State.SCANNING:
-        heap.collect_step()
-
-
 def test_marking_leaves_pinned_objects_out(stepwise: Heap) -> None:
     allocate_pinned(stepwise)
     stepwise.allocate_node(1)
@@ -748,77 +556,48 @@ def test_marking_leaves_pinned_objects_out(stepwise: Heap) -> None:
     assert stepwise.major.to_trace == [stepwise.roots[1]]
 
 
-@pytest.mark.parametrize("what", ["unpinned", "dead"])
-def test_a_pinned_root_may_be_gone_before_marking_comes_to_it(stepwise: Heap, what: str) -> None:
-    allocate_pinned(stepwise)
-    stepwise.collect_step()
-    if what == "unpinned":
-        stepwise.unpin(0)
-    else:
-        stepwise.free(0)
-    finish_cycle(stepwise)
-    assert stepwise.walk() == ([[Kind.STRING, SHORT]] if what == "unpinned" else [])
-
-
-@pytest.mark.parametrize("what", ["unpinned", "dead"])
-def test_what_a_visited_parent_referred_to_may_be_gone_before_marking_comes_to_it(
-    stepwise: Heap, what: str
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_pinned_root_may_be_unpinned_or_dead_before_marking_comes_to_it(
+    stepwise: Heap, is_kept: bool
 ) -> None:
     stepwise.allocate_node(1)
-    stepwise.allocate_node(2)
+    allocate_pinned(stepwise)
+    stepwise.collect_step()
+    if is_kept:
+        stepwise.unpin(1)
+    else:
+        stepwise.free(1)
+    finish_cycle(stepwise)
+    assert stepwise.walk() == [[Kind.NODE, 1], *[[Kind.STRING, SHORT]] * is_kept]
+    assert stepwise.nursery.memory == {}
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("length", [SMALL, LARGE])
+def test_a_black_parent_s_object_may_be_unpinned_or_dropped_while_marking(
+    stepwise: Heap, length: int, is_kept: bool
+) -> None:
+    stepwise.allocate_node(1)
+    stepwise.allocate_array(length)
     write_pinned(stepwise, 1)
     stepwise.collect_step()
     stepwise.collect_step()
+    stepwise.collect_minor()
+    # A parent stays black while its object is pinned.
     assert stepwise.roots[1].flags & VISITED
-    if what == "unpinned":
+    if is_kept:
         stepwise.read(1, 1)
         stepwise.unpin(2)
         stepwise.free(2)
     else:
         stepwise.write(1, 1, None)
     finish_cycle(stepwise)
-    assert len(stepwise.walk()) == (3 if what == "unpinned" else 2)
-
-
-@pytest.mark.parametrize("length", [SMALL, LARGE])
-def test_an_object_unpinned_below_a_black_parent_is_not_lost(stepwise: Heap, length: int) -> None:
-    stepwise.allocate_node(1)
-    stepwise.allocate_array(length)
-    write_pinned(stepwise, 1)
-    stepwise.collect_step()
-    stepwise.collect_step()
-    assert stepwise.major.is_marking()
-    assert stepwise.roots[1].flags & VISITED
-    stepwise.read(1, 1)
-    stepwise.unpin(2)
-    stepwise.free(2)
-    finish_cycle(stepwise)
     moved = stepwise.read(1, 1)
-    assert moved is not None
-    assert (moved.place, moved.number) == (OUTSIDE, SHORT)
-
-
-def test_an_object_unpinned_in_a_root_while_marking_is_not_lost(stepwise: Heap) -> None:
-    stepwise.allocate_node(1)
-    allocate_pinned(stepwise)
-    stepwise.collect_step()
-    stepwise.unpin(1)
-    finish_cycle(stepwise)
-    assert (stepwise.roots[1].place, stepwise.read_number(1)) == (OUTSIDE, SHORT)
-
-
-def test_a_parent_stays_black_while_what_it_refers_to_is_pinned(stepwise: Heap) -> None:
-    stepwise.allocate_node(1)
-    stepwise.allocate_node(2)
-    write_pinned(stepwise, 1)
-    stepwise.collect_step()
-    stepwise.collect_step()
-    stepwise.collect_minor()
-    assert stepwise.roots[1].flags & VISITED
+    assert (moved and (moved.place, moved.number)) == ((OUTSIDE, SHORT) if is_kept else None)
 
 
 @pytest.mark.parametrize("single_step_marking", [False, True])
-def test_marking_ends_though_a_parent_refers_to_itself(single_step_marking: bool) -> None:
+def test_marking_ends_even_if_a_parent_refers_to_itself(single_step_marking: bool) -> None:
     heap = Heap(Configuration(single_step_marking=single_step_marking))
     # Visiting it uses up a step's budget of four nurseries.
     heap.allocate_array(4 * 256 // 8)

@@ -1,4 +1,4 @@
-"""Sampling costs an allocation that fits nothing: it executes the very same opcodes without it."""
+"""Sampling costs nothing for an allocation that fits: it executes the same opcodes without it."""
 
 import json
 import subprocess
@@ -16,22 +16,14 @@ PROJECT = Path(gcmodel.__file__).parent.parent
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Any]:
-    """For each way of sampling, the events and opcodes of one allocation that fits."""
+    """For each way of sampling, the events and the opcodes of one allocation that fits."""
     # A small environment of its own: coverage or a debugger would install another tracer.
     environment = {"PYTHONPATH": str(PROJECT)}
     command = [sys.executable, str(SCRIPT)]
     done = subprocess.run(command, env=environment, capture_output=True, check=True)
     variants: dict[str, Any] = json.loads(done.stdout)
-    assert {name: each["events"] for name, each in variants.items()} == {
-        "never": "",
-        "recorded": "",
-        "enabled": "",
-        "random": "",
-        "disabled": "",
-        "counting": "",
-        "contexts": "",
-        "sampled contexts": "",
-    }, "a measured allocation was sampled or collected, so it did not fit"
+    for name, each in variants.items():
+        assert not each["events"], f"{name}: the allocation was sampled or collected"
     return variants
 
 
@@ -58,7 +50,7 @@ def test_a_counter_beside_the_limit_costs_more_opcodes(measured: dict[str, Any])
     assert len(measured["counting"]["opcodes"]) > len(measured["enabled"]["opcodes"])
 
 
-def test_what_the_counter_costs_is_spent_in_the_nursery(measured: dict[str, Any]) -> None:
+def test_the_counter_s_opcodes_are_in_the_nursery(measured: dict[str, Any]) -> None:
     outside_nursery = {
         name: [opcode for opcode in each["opcodes"] if opcode[0] != "allocate"]
         for name, each in measured.items()

@@ -10,7 +10,6 @@ from gcmodel.estimation.tcmalloc import weight_bytes
 from gcmodel.estimation.unbiased import Totals, total, totals_by
 
 MakeSample = Callable[..., Sample]
-SIZES = [1, 2, 7, 100, 5000]
 
 
 def outcomes(make_sample: MakeSample, size_bytes: int, period: int) -> list[tuple[float, float]]:
@@ -22,11 +21,11 @@ def outcomes(make_sample: MakeSample, size_bytes: int, period: int) -> list[tupl
     ]
 
 
-def test_the_remaining_bytes_begin_with_the_one_that_was_hit(make_sample: MakeSample) -> None:
+def test_the_remaining_bytes_start_with_the_one_that_was_hit(make_sample: MakeSample) -> None:
     assert [remaining_bytes(make_sample(24, offset_bytes=hit)) for hit in (0, 23)] == [24, 1]
 
 
-def test_a_sample_that_does_not_say_where_it_was_hit_is_refused(make_sample: MakeSample) -> None:
+def test_a_sample_without_an_offset_is_refused(make_sample: MakeSample) -> None:
     with pytest.raises(ValueError, match="offset_bytes"):
         estimate(make_sample(offset_bytes=None))
 
@@ -41,15 +40,12 @@ def test_counted_bytes_are_turned_into_allocated_ones(make_sample: MakeSample) -
     assert estimate(sample) == Totals(500, 4000)
 
 
-@pytest.mark.parametrize("size_bytes", SIZES)
-def test_the_expectation_is_the_size_exactly(make_sample: MakeSample, size_bytes: int) -> None:
+@pytest.mark.parametrize("size_bytes", [1, 2, 7, 100, 5000])
+def test_the_expectation_and_the_variance_are_exact(
+    make_sample: MakeSample, size_bytes: int
+) -> None:
     ways = outcomes(make_sample, size_bytes, 50)
     assert sum(chance * figure for chance, figure in ways) == pytest.approx(size_bytes, rel=1e-9)
-
-
-@pytest.mark.parametrize("size_bytes", SIZES)
-def test_the_variance_is_the_one_stated(make_sample: MakeSample, size_bytes: int) -> None:
-    ways = outcomes(make_sample, size_bytes, 50)
     mean_square = sum(chance * figure**2 for chance, figure in ways)
     assert mean_square - size_bytes**2 == pytest.approx(variance_bytes2(size_bytes, 50), rel=1e-6)
 
@@ -67,16 +63,8 @@ def test_tcmalloc_s_weight_is_the_same_figure(make_sample: MakeSample) -> None:
 def test_ten_thousand_runs_have_the_right_mean(
     runs: list[list[Sample]], standard_errors_off: Callable[[Sequence[float], float], float]
 ) -> None:
-    """A right estimator fails with a probability of 0.000063, see conftest.py."""
     estimates = [total(run, estimate).bytes for run in runs]
     assert standard_errors_off(estimates, 40 * 32 + 4 * 512 + 2 * 3072) < 4
-
-
-@pytest.mark.slow
-def test_ten_thousand_runs_have_the_right_mean_for_the_objects_of_a_type(
-    runs: list[list[Sample]], standard_errors_off: Callable[[Sequence[float], float], float]
-) -> None:
-    """A right estimator fails with a probability of 0.000063, see conftest.py."""
     sums = [totals_by(run, lambda sample: sample.type, estimate) for run in runs]
     estimates = [each.get("text", Totals()).objects for each in sums]
     assert standard_errors_off(estimates, 4) < 4

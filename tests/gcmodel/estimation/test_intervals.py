@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from scipy.stats import binom
@@ -59,40 +60,34 @@ def test_the_document_s_table_is_met_exactly(samples: int) -> None:
     assert interval(aligned(samples), 0.95) == Interval(*TABLE[samples])
 
 
-def test_the_bytes_behind_the_hits_move_both_bounds() -> None:
-    assert interval(aligned(8, 10_908), 0.95) == Interval(353666 + 10908, 1476870 + 10908)
-
-
 def test_more_confidence_needs_a_wider_interval() -> None:
     wide, narrow = interval(aligned(10), 0.99), interval(aligned(10), 0.9)
     assert wide.low_bytes < narrow.low_bytes < narrow.high_bytes < wide.high_bytes
 
 
-def test_where_the_first_trial_may_well_succeed_the_bound_is_zero() -> None:
+def test_the_bound_is_zero_if_the_first_trial_may_well_succeed() -> None:
     assert failed_trials_below(0.4, 1, 2) == 0
 
 
-# Spans that begin or end between samples.
+# Spans that start or end between samples.
 
 
-def test_a_span_that_begins_between_samples_has_the_lower_bound_of_one_fewer() -> None:
-    span = Span(samples=8, remaining_bytes=100, period_bytes=PERIOD, unaligned_starts=1)
-    assert interval(span, 0.95) == Interval(288185 + 100, 1476870 + 100)
-
-
-def test_a_span_that_ends_between_samples_has_the_upper_bound_of_one_more() -> None:
-    span = Span(samples=8, remaining_bytes=100, period_bytes=PERIOD, unaligned_ends=1)
-    assert interval(span, 0.95) == Interval(353666 + 100, 1614137 + 100)
-
-
-def test_a_span_without_samples_may_have_had_anything_up_to_the_next_one() -> None:
-    span = span_of([], PERIOD)
-    assert interval(span, 0.95) == Interval(0, 377738)
-
-
-def test_a_span_with_one_sample_may_have_had_nothing_before_it() -> None:
-    span = Span(samples=1, remaining_bytes=64, period_bytes=PERIOD, unaligned_starts=1)
-    assert interval(span, 0.95).low_bytes == 64
+@pytest.mark.parametrize(
+    ("figures", "bounds"),
+    [
+        ({"samples": 8}, TABLE[8]),
+        ({"samples": 8, "unaligned_starts": 1}, (TABLE[7][0], TABLE[8][1])),
+        ({"samples": 8, "unaligned_ends": 1}, (TABLE[8][0], TABLE[9][1])),
+        ({"samples": 0, "unaligned_starts": 1, "unaligned_ends": 1}, (0, TABLE[1][1])),
+        ({"samples": 1, "unaligned_starts": 1}, (0, TABLE[1][1])),
+    ],
+)
+def test_an_unaligned_start_takes_a_sample_from_the_lower_bound_and_an_end_adds_one_to_the_upper(
+    figures: dict[str, int], bounds: tuple[int, int]
+) -> None:
+    """The bytes behind the hits move both bounds."""
+    span = Span(remaining_bytes=100, period_bytes=PERIOD, **figures)
+    assert interval(span, 0.95) == Interval(bounds[0] + 100, bounds[1] + 100)
 
 
 def test_a_span_is_made_of_samples(make_sample: Callable[..., Sample]) -> None:
@@ -110,12 +105,13 @@ def test_a_span_has_one_period(make_sample: Callable[..., Sample]) -> None:
 # Threads.
 
 
-def test_the_bounds_of_all_threads_are_added() -> None:
-    assert summed([Interval(10, 20), Interval(1, 2), Interval(0, 5)]) == Interval(11, 27)
-
-
-def test_no_threads_allocate_nothing() -> None:
-    assert summed([]) == Interval(0, 0)
+@pytest.mark.parametrize(
+    ("bounds", "whole"), [([(10, 20), (1, 2), (0, 5)], (11, 27)), ([], (0, 0))]
+)
+def test_the_bounds_of_all_threads_are_added(
+    bounds: list[tuple[int, int]], whole: tuple[int, int]
+) -> None:
+    assert summed(Interval(*each) for each in bounds) == Interval(*whole)
 
 
 def test_threads_pooled_are_one_thread_with_all_samples() -> None:
@@ -141,7 +137,7 @@ def test_only_spans_of_one_period_can_be_pooled(periods: list[float]) -> None:
 
 
 def failed_until(samples: int, source: random.Random, period_bytes: int) -> int:
-    """How many trials fail in objects of 48 and 700 bytes until so many are sampled.
+    """How many trials fail in objects of 48 and 700 bytes until that many are sampled.
 
     That is all that is allocated but for the bytes behind the hits, where no trial is made.
     """
@@ -154,31 +150,34 @@ def failed_until(samples: int, source: random.Random, period_bytes: int) -> int:
     return failed
 
 
-def test_an_interval_holds_the_truth_in_95_percent_of_runs() -> None:
-    """Of 10,000 runs 9,413 to 9,587 must; a right one fails with a probability of 0.000063."""
-    source, bounds = random.Random("coverage"), interval(aligned(4, period_bytes=500), 0.95)
-    runs = [failed_until(4, source, 500) for _ in range(10_000)]
+@pytest.mark.parametrize(
+    ("threads", "samples"), [(1, 4), pytest.param(3, 2, marks=pytest.mark.slow)]
+)
+def test_an_interval_holds_the_truth_in_95_percent_of_runs(threads: int, samples: int) -> None:
+    """Of 10,000 runs 9,413 to 9,587 must; a right one fails with a probability of 0.000063.
+
+    The sum of the threads' intervals is wider, and holds it more often.
+    """
+    source, thread = random.Random("coverage"), aligned(samples, period_bytes=500)
+    bounds = interval(pooled([thread] * threads), 0.95)
+    whole = summed([interval(thread, 0.95)] * threads)
+    runs = [sum(failed_until(samples, source, 500) for _ in range(threads)) for _ in range(10_000)]
     held = sum(bounds.low_bytes <= failed <= bounds.high_bytes for failed in runs)
     assert 9413 <= held <= 9587
+    held_by_sum = sum(whole.low_bytes <= failed <= whole.high_bytes for failed in runs)
+    assert held_by_sum == held if threads == 1 else held_by_sum > 9587
 
 
-@pytest.mark.slow
-def test_the_pooled_interval_of_threads_holds_the_truth_in_95_percent_of_runs() -> None:
-    """Of 10,000 runs 9,413 to 9,587 must; a right one fails with a probability of 0.000063."""
-    source, thread = random.Random("threads"), aligned(2, period_bytes=500)
-    bounds = interval(pooled([thread] * 3), 0.95)
-    runs = [sum(failed_until(2, source, 500) for _ in range(3)) for _ in range(10_000)]
-    held = sum(bounds.low_bytes <= failed <= bounds.high_bytes for failed in runs)
-    assert 9413 <= held <= 9587
-
-
-@pytest.mark.slow
-def test_the_sum_of_threads_intervals_holds_the_truth_more_often_than_asked() -> None:
-    """In 99.9 % of 10,000 runs of three threads with two samples each."""
-    source, bounds = random.Random("sums"), interval(aligned(2, period_bytes=500), 0.95)
-    whole = summed([bounds] * 3)
-    runs = [sum(failed_until(2, source, 500) for _ in range(3)) for _ in range(10_000)]
-    assert sum(whole.low_bytes <= failed <= whole.high_bytes for failed in runs) > 9587
+def between_samples(samples: int, remaining_bytes: int) -> Interval:
+    """The interval of a span that starts and ends between samples."""
+    span = Span(
+        samples=samples,
+        remaining_bytes=remaining_bytes,
+        period_bytes=1000,
+        unaligned_starts=1,
+        unaligned_ends=1,
+    )
+    return interval(span, 0.95)
 
 
 @pytest.mark.parametrize("allocated_bytes", [1, 200, 1000, 5000, 20_000])
@@ -186,14 +185,7 @@ def test_a_span_between_samples_is_covered_at_least_as_often_as_asked(allocated_
     """Computed over every number of samples, so nothing is left to chance. Objects of one byte."""
     covered = 0.0
     for samples in range(100):
-        span = Span(
-            samples=samples,
-            remaining_bytes=samples,
-            period_bytes=1000,
-            unaligned_starts=1,
-            unaligned_ends=1,
-        )
-        bounds = interval(span, 0.95)
+        bounds = between_samples(samples, samples)
         if bounds.low_bytes <= allocated_bytes <= bounds.high_bytes:
             covered += float(binom.pmf(samples, allocated_bytes, 1 / 1000))
     assert covered >= 0.95
@@ -202,21 +194,7 @@ def test_a_span_between_samples_is_covered_at_least_as_often_as_asked(allocated_
 def test_a_span_of_large_and_small_objects_is_covered_at_least_as_often_as_asked(
     runs: list[list[Sample]],
 ) -> None:
-    """In 9,413 of 10,000 runs or more; one that is covered in 95 % misses that with 0.000045."""
-    counts = {len(run) for run in runs}
-    bounds = {
-        count: interval(
-            Span(
-                samples=count,
-                remaining_bytes=0,
-                period_bytes=1000,
-                unaligned_starts=1,
-                unaligned_ends=1,
-            ),
-            0.95,
-        )
-        for count in counts
-    }
+    bounds = {count: between_samples(count, 0) for count in {len(run) for run in runs}}
     held = 0
     for run in runs:
         failed = 40 * 32 + 4 * 512 + 2 * 3072 - sum(map(remaining_bytes, run))
@@ -224,35 +202,22 @@ def test_a_span_of_large_and_small_objects_is_covered_at_least_as_often_as_asked
     assert held >= 9413
 
 
-# What is refused.
-
-
-@pytest.mark.parametrize("confidence", [0, 1, -0.1, 95])
-def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
-    with pytest.raises(ValueError, match="confidence is"):
-        interval(aligned(1), confidence)
+# Figures outside their ranges.
 
 
 @pytest.mark.parametrize(
-    ("quantile", "samples", "period_bytes"), [(0, 1, 10), (1, 1, 10), (0.5, -1, 10), (0.5, 1, 1)]
-)
-def test_a_quantile_of_nothing_is_refused(
-    quantile: float, samples: int, period_bytes: float
-) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        failed_trials_below(quantile, samples, period_bytes)
-
-
-@pytest.mark.parametrize(
-    "figures",
+    "call",
     [
-        {"samples": -1},
-        {"remaining_bytes": -1},
-        {"period_bytes": 1},
-        {"unaligned_starts": -1},
-        {"unaligned_ends": -1},
+        *[partial(interval, aligned(1), confidence) for confidence in (0, 1, -0.1, 95)],
+        *[partial(failed_trials_below, *each) for each in ((0, 1, 10), (1, 1, 10), (0.5, -1, 10))],
+        partial(failed_trials_below, 0.5, 1, 1),
+        *[
+            partial(Span, **{"samples": 1, "remaining_bytes": 1, "period_bytes": 10, name: -1})
+            for name in ("samples", "remaining_bytes", "unaligned_starts", "unaligned_ends")
+        ],
+        partial(aligned, 1, 1, 1),
     ],
 )
-def test_a_span_outside_its_ranges_is_refused(figures: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(figures))} is"):
-        Span(**{"samples": 1, "remaining_bytes": 1, "period_bytes": 10, **figures})
+def test_a_figure_outside_its_range_is_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        call()

@@ -18,34 +18,20 @@ from gcmodel.estimation.samples import Sample
 from gcmodel.estimation.unbiased import Totals, total, totals_by
 
 MakeSample = Callable[..., Sample]
-UNBIASED = [
-    (8, 0, 8, 8),
-    (8, 12, 4100, 4100),
-    (8, 19, 524292, 524292),
-    (16, 0, 16, 8),
-    (16, 12, 4104, 2052),
-    (16, 19, 524296, 262148),
-    (1024, 0, 1024, 8),
-    (1024, 12, 4629, 36),
-    (1024, 19, 524800, 4100),
-    (4096, 0, 4096, 8),
-    (4096, 12, 6480, 13),
-    (4096, 19, 526339, 1028),
-    (16384, 0, 16384, 8),
-    (16384, 12, 16690, 8),
-    (16384, 19, 532523, 260),
-    (524288, 0, 524288, 8),
-    (524288, 12, 524288, 8),
-    (524288, 19, 829411, 13),
-    (1048576, 0, 1048576, 8),
-    (1048576, 12, 1048576, 8),
-    (1048576, 19, 1212697, 9),
-]
-"""Size class, lg of the period, unbiased bytes, unbiased eighths: what jemalloc 5.3.0 computes."""
 
 
-@pytest.mark.parametrize(("usable", "lg_period", "size", "eighths"), UNBIASED)
-def test_a_size_class_is_unbiased_as_jemalloc_does_it(
+@pytest.mark.parametrize(
+    ("usable", "lg_period", "size", "eighths"),
+    [
+        *[(8, 0, 8, 8), (8, 12, 4100, 4100), (8, 19, 524292, 524292)],
+        *[(16, 0, 16, 8), (16, 12, 4104, 2052), (16, 19, 524296, 262148)],
+        *[(1024, 0, 1024, 8), (1024, 12, 4629, 36), (1024, 19, 524800, 4100)],
+        *[(4096, 0, 4096, 8), (4096, 12, 6480, 13), (4096, 19, 526339, 1028)],
+        *[(16384, 0, 16384, 8), (16384, 12, 16690, 8), (16384, 19, 532523, 260)],
+        *[(524288, 12, 524288, 8), (524288, 19, 829411, 13), (1048576, 19, 1212697, 9)],
+    ],
+)
+def test_a_size_class_is_unbiased_as_in_jemalloc_5_3_0(
     usable: int, lg_period: int, size: int, eighths: int
 ) -> None:
     period = 2**lg_period
@@ -65,7 +51,6 @@ def test_ten_thousand_runs_have_the_right_mean_of_bytes(
     kind: str,
     size: int,
 ) -> None:
-    """A right mean is missed with a probability of 0.000063, see conftest.py."""
     sums = [totals_by(run, lambda sample: sample.type, estimate) for run in runs]
     assert standard_errors_off([each.get(kind, Totals()).bytes for each in sums], size) < 4
 
@@ -92,15 +77,18 @@ def test_a_dump_has_the_numbers_that_jemalloc_prints(
     assert dumped(total(samples, estimate), 2**lg_period) == printed
 
 
-def test_jeprof_reads_the_sums_back() -> None:
-    shown = shown_by_jeprof(Dumped(65, 67530), 2**19)
-    assert (round(shown.objects, 1), int(shown.bytes)) == (32834.5, 34112496)
-
-
-def test_unbiasing_sums_instead_would_lose_all_small_objects() -> None:
-    """What the document calls sum-then-unbias: jeprof's multiplication of what was sampled."""
-    shown = shown_by_jeprof(Dumped(2, 16 + 33554432), 2**19)
-    assert (round(shown.objects, 1), int(shown.bytes)) == (2.0, 33554448)
+@pytest.mark.parametrize(
+    ("numbers", "objects", "size_bytes"),
+    [
+        # The document's vector, and what its sum-then-unbias would show.
+        (Dumped(65, 67530), 32834.5, 34112496),
+        (Dumped(2, 16 + 33554432), 2.0, 33554448),
+        (Dumped(0, 5), 0, 5),
+    ],
+)
+def test_jeprof_multiplies_the_numbers(numbers: Dumped, objects: float, size_bytes: int) -> None:
+    shown = shown_by_jeprof(numbers, 2**19)
+    assert (round(shown.objects, 1), int(shown.bytes)) == (objects, size_bytes)
 
 
 @pytest.mark.parametrize("count", [1, 3, 1000])
@@ -116,10 +104,6 @@ def test_objects_of_one_size_class_are_dumped_as_they_were_sampled(
 @pytest.mark.parametrize("sums", [Totals(0, 0), Totals(0, 8), Totals(8, 0)])
 def test_nothing_is_dumped_as_zeros(sums: Totals) -> None:
     assert dumped(sums, 4096) == Dumped(0, 0)
-
-
-def test_jeprof_leaves_a_line_without_objects_alone() -> None:
-    assert shown_by_jeprof(Dumped(0, 5), 4096) == Totals(0, 5)
 
 
 @pytest.mark.parametrize(("usable", "period"), [(0, 4096), (8, 0.5)])

@@ -41,35 +41,28 @@ def make_object(hundred: Sample) -> MakeObject:
 
 
 @pytest.mark.parametrize(
-    ("allocated_at", "freed_at", "is_in"),
-    [(100, None, True), (101, None, False), (0, 100, False), (0, 101, True)],
+    ("allocated_at", "freed_at", "count"),
+    [(100, None, 100), (101, None, 0), (0, 100, 0), (0, 101, 100)],
 )
 def test_a_heap_profile_has_what_is_live(
-    make_object: MakeObject, allocated_at: int, freed_at: int | None, is_in: bool
+    make_object: MakeObject, allocated_at: int, freed_at: int | None, count: int
 ) -> None:
-    found = heap([make_object(allocated_at, freed_at)], at_ns=100)
-    assert found == ({("f",): Totals(100, 800)} if is_in else {})
-
-
-def test_a_heap_profile_adds_up_what_a_site_has(make_object: MakeObject) -> None:
-    assert heap([make_object(0), make_object(1)], at_ns=5) == {("f",): Totals(200, 1600)}
+    found = heap([make_object(0), make_object(allocated_at, freed_at)], at_ns=100)
+    assert found == {("f",): Totals(100 + count, 800 + 8 * count)}
 
 
 @pytest.mark.parametrize(
-    ("allocated_at", "is_in"), [(99, False), (100, True), (199, True), (200, False)]
+    ("allocated_at", "freed_at", "is_in"),
+    [(99, None, False), (100, None, True), (199, None, True), (200, None, False), (120, 121, True)],
 )
 def test_an_allocation_profile_has_what_is_allocated_between_start_and_stop(
-    make_object: MakeObject, allocated_at: int, is_in: bool
+    make_object: MakeObject, allocated_at: int, freed_at: int | None, is_in: bool
 ) -> None:
-    found = allocation([make_object(allocated_at)], START, STOP)
+    found = allocation([make_object(allocated_at, freed_at)], START, STOP)
     assert found == ({("f",): Totals(100, 800)} if is_in else {})
 
 
-def test_an_allocation_profile_has_what_was_freed_again(make_object: MakeObject) -> None:
-    assert allocation([make_object(120, 121)], START, STOP) == {("f",): Totals(100, 800)}
-
-
-def test_a_lifetime_profile_says_where_a_life_began_and_ended(make_object: MakeObject) -> None:
+def test_a_lifetime_profile_has_where_a_life_started_and_ended(make_object: MakeObject) -> None:
     assert lifetime([make_object(120, 150)], START, STOP) == [
         Lifetime(("f",), ("g",), 30, Totals(100, 800))
     ]
@@ -86,17 +79,14 @@ def test_a_lifetime_profile_needs_both_ends_within_it(
 
 
 @pytest.mark.parametrize(
-    ("capacity", "live", "charged"), [(10, 1, 900), (10, 5, 100), (10, 8, 25), (10, 10, 0)]
+    ("proxy", "charged"),
+    [*[(ProxySpan(10, live), n) for live, n in ((1, 900), (5, 100), (8, 25), (10, 0))], (None, 0)],
 )
 def test_a_live_object_is_charged_its_share_of_the_free_ones_in_its_proxy_s_span(
-    hundred: Sample, capacity: int, live: int, charged: int
+    hundred: Sample, proxy: ProxySpan | None, charged: int
 ) -> None:
-    sums = fragmentation([(hundred, ProxySpan(capacity, live))])
-    assert sums.get(("f",), Totals()) == Totals(charged, charged * 8)
-
-
-def test_an_object_without_a_proxy_holds_nothing_but_itself(hundred: Sample) -> None:
-    assert fragmentation([(hundred, None)]) == {}
+    sums = fragmentation([(hundred, proxy)])
+    assert sums == ({("f",): Totals(charged, charged * 8)} if charged else {})
 
 
 def test_fragmentation_is_added_up_by_site(hundred: Sample) -> None:

@@ -1,33 +1,20 @@
-"""What the collector says, and in which order."""
+"""The events of the collector, and their order."""
 
 from gcmodel import Events, Heap, Report
 
 REPORT = Report(entries=[5], memory_used_bytes=32, arena_bytes=512, major_state=0)
 
 
-def test_events_are_letters_in_their_order() -> None:
+def test_events_are_letters_in_their_order_and_are_taken_once() -> None:
     events = Events()
     events.minor_collection()
     events.report(REPORT)
     events.sample()
     events.sample()
-    assert events.take() == ("MRss", [REPORT])
-
-
-def test_events_are_taken_once() -> None:
-    events = Events()
-    events.sample()
-    events.report(REPORT)
-    events.take()
+    order, reports = events.take()
     assert events.take() == ("", [])
-
-
-def test_what_was_taken_does_not_change_afterwards() -> None:
-    events = Events()
     events.report(REPORT)
-    _, reports = events.take()
-    events.report(REPORT)
-    assert reports == [REPORT]
+    assert (order, reports) == ("MRss", [REPORT])
 
 
 def test_a_report_follows_the_beginning_of_its_minor_collection(heap: Heap) -> None:

@@ -1,4 +1,4 @@
-"""What objects cost."""
+"""The sizes of objects."""
 
 import pytest
 
@@ -12,12 +12,8 @@ from gcmodel.memory.layout import (
 )
 
 
-def test_a_node_is_a_header_an_integer_and_two_references() -> None:
-    assert NODE_BYTES == 32
-
-
-def test_a_weak_reference_is_a_header_and_one_reference() -> None:
-    assert WEAKREF_BYTES == 16
+def test_nodes_and_weak_references_have_a_header_and_their_fields() -> None:
+    assert (NODE_BYTES, WEAKREF_BYTES) == (32, 16)
 
 
 @pytest.mark.parametrize(("length", "size_bytes"), [(0, 16), (1, 24), (5, 56), (257, 2072)])
@@ -35,10 +31,10 @@ def test_rounding_goes_up_to_whole_words(size_bytes: int, whole_words: int) -> N
     assert rounded(size_bytes) == whole_words
 
 
-def test_kinds_are_numbered_as_reports_name_them() -> None:
-    assert [(kind.name, kind.value) for kind in Kind] == [
-        ("NODE", 1),
-        ("WEAKREF", 2),
-        ("ARRAY", 3),
-        ("STRING", 4),
-    ]
+def test_kinds_are_numbered_as_in_reports() -> None:
+    assert {kind.name: kind.value for kind in Kind} == {
+        "NODE": 1,
+        "WEAKREF": 2,
+        "ARRAY": 3,
+        "STRING": 4,
+    }

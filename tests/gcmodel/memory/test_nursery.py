@@ -10,7 +10,7 @@ ADDRESS_FROM_SLOW_PATH = 999
 
 
 class SlowPath:
-    """Notes for how many bytes the nursery asked."""
+    """Records how many bytes the nursery requests."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -34,47 +34,28 @@ def nursery(slow_path: SlowPath) -> Nursery:
     return Nursery(64, moving=False, reserve=slow_path.reserve)
 
 
-def test_objects_follow_each_other(nursery: Nursery) -> None:
-    assert [nursery.allocate(16), nursery.allocate(24), nursery.allocate(8)] == [0, 16, 40]
+def test_objects_follow_each_other_up_to_the_limit(nursery: Nursery, slow_path: SlowPath) -> None:
+    assert [nursery.allocate(16), nursery.allocate(24), nursery.allocate(24)] == [0, 16, 40]
+    assert slow_path.asked == []
 
 
-def test_an_object_that_ends_exactly_at_the_limit_fits(
-    nursery: Nursery, slow_path: SlowPath
+@pytest.mark.parametrize("limit", [64, 56])
+def test_an_object_that_passes_the_limit_takes_the_slow_path(
+    nursery: Nursery, slow_path: SlowPath, limit: int
 ) -> None:
-    assert (nursery.allocate(64), slow_path.asked) == (0, [])
-
-
-def test_an_object_that_passes_the_nurserys_end_takes_the_slow_path(
-    nursery: Nursery, slow_path: SlowPath
-) -> None:
+    nursery.nursery_limit = limit
     nursery.allocate(40)
     assert (nursery.allocate(32), slow_path.asked) == (ADDRESS_FROM_SLOW_PATH, [32])
+    assert nursery.nursery_free == 72  # It is already moved.
 
 
-def test_an_object_that_passes_a_lowered_limit_takes_the_slow_path(
-    nursery: Nursery, slow_path: SlowPath
-) -> None:
+def test_an_emptied_nursery_is_free_and_has_forgotten_its_objects(nursery: Nursery) -> None:
     nursery.nursery_limit = 24
-    assert (nursery.allocate(32), slow_path.asked) == (ADDRESS_FROM_SLOW_PATH, [32])
-
-
-def test_the_slow_path_finds_the_free_pointer_already_moved(nursery: Nursery) -> None:
-    nursery.allocate(40)
-    nursery.allocate(32)
-    assert nursery.nursery_free == 72
-
-
-def test_an_emptied_nursery_is_free_from_its_start_to_its_end(nursery: Nursery) -> None:
-    nursery.nursery_limit = 24
-    nursery.allocate(16)
+    nursery.is_collection_due = True
+    nursery.memory[nursery.allocate(16)] = string_of_16_bytes()
     nursery.empty(pinned={})
     assert (nursery.nursery_free, nursery.nursery_limit, nursery.nursery_top) == (0, 64, 64)
-
-
-def test_an_emptied_nursery_forgets_its_objects(nursery: Nursery) -> None:
-    nursery.memory[nursery.allocate(32)] = Object(Kind.NODE, nursery.filling, 32, 1, [])
-    nursery.empty(pinned={})
-    assert nursery.memory == {}
+    assert (nursery.memory, nursery.is_collection_due) == ({}, False)
 
 
 def test_each_filling_has_a_number_of_its_own(nursery: Nursery) -> None:
@@ -100,7 +81,7 @@ def test_an_emptied_nursery_ends_its_first_room_at_the_first_pinned_object(
     assert nursery.obstacles == [(48, 64), (16, 32)]
 
 
-def test_entering_the_next_room_tells_how_far_the_jump_was(nursery: Nursery) -> None:
+def test_entering_the_next_room_returns_the_length_of_the_jump(nursery: Nursery) -> None:
     nursery.empty(pinned={16: string_of_16_bytes()})
     nursery.allocate(8)
     assert nursery.enter_next_room() == 24
@@ -118,12 +99,6 @@ def test_the_limit_is_where_the_fast_path_must_stop(
     nursery.is_collection_due = is_collection_due
     nursery.set_limit(sample_point)
     assert nursery.nursery_limit == limit
-
-
-def test_in_an_emptied_nursery_no_collection_is_due(nursery: Nursery) -> None:
-    nursery.is_collection_due = True
-    nursery.empty(pinned={})
-    assert not nursery.is_collection_due
 
 
 @pytest.mark.parametrize(("moving", "ends"), [(False, [64, 64, 64]), (True, [128, 64, 128])])

@@ -1,13 +1,12 @@
-"""A profile small enough to be checked by hand."""
+"""Profiles: one small enough to check by hand, and recorded ones."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
+from recorded_programs import at_random, leave_some, recorded_in
 
-from gcmodel import Heap
 from gcmodel.profiling.profile import (
     CollectionMark,
     Fate,
@@ -19,10 +18,9 @@ from gcmodel.profiling.profile import (
     Stack,
     TimeSample,
 )
-from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.sampled_run import PROFILED, Program, record
 
 PERIOD_BYTES = 4096
+Recorded = Callable[..., Profile]
 
 
 @pytest.fixture
@@ -65,64 +63,24 @@ def profile() -> Profile:
     )
 
 
-Recorded = Callable[..., Profile]
-
-
 @pytest.fixture
 def recorded(tmp_path: Path) -> Recorded:
-    """Records a program and reads the recording; the options are those of `record`."""
-
-    def record_and_read(
-        program: Program,
-        period_bytes: int,
-        max_bytes: int = 10**9,
-        time_period_us: int | None = None,
-        **options: Any,
-    ) -> Profile:
-        header = ProfileHeader.of_now(
-            "a program",
-            period_bytes=period_bytes,
-            is_random=options.get("configuration", PROFILED).random_periods,
-            nursery_bytes=PROFILED.nursery_bytes,
-            time_period_us=time_period_us,
-        )
-        path = tmp_path / "recording.jsonl"
-        with RecordingWriter(path, header, max_bytes) as writer:
-            record(program, writer, **options)
-        return read(path)
-
-    return record_and_read
-
-
-def leave_some(heap: Heap) -> None:
-    """Strings die young, nodes stay, and of ten arrays outside of the nursery four die later."""
-    for number in range(3000):
-        heap.allocate_node(number)
-        heap.allocate_string(number % 500)
-        heap.free(len(heap.roots) - 1)
-    for _ in range(10):
-        heap.allocate_array(2000)
-    heap.collect_full()
-    del heap.roots[-4:]
-    heap.collect_full()
+    """Records a program and reads the recording."""
+    return partial(recorded_in, tmp_path / "recording.jsonl")
 
 
 @pytest.fixture
 def real(recorded: Recorded) -> Profile:
     """What `leave_some` allocates, sampled at random."""
-    configuration = attrs.evolve(PROFILED, random_periods=True, sampler_seeds=(1,))
-    return recorded(leave_some, 200, configuration=configuration)
+    return recorded(leave_some, 200, configuration=at_random(1))
 
 
 @pytest.fixture
 def counted(real: Profile) -> dict[str, int]:
-    """The bytes that every format must have, of all samples, of survivors and of what is live."""
+    """The bytes of all samples, of survivors and of live objects, which every format must have."""
     dead = Fate.DIED_YOUNG, Fate.DIED_OLD
     return {
-        kind: sum(each.weight_bytes for each in real.samples if counts(each))
-        for kind, counts in {
-            "alloc": lambda _: True,
-            "survived": lambda each: each.fate is not Fate.DIED_YOUNG,
-            "live": lambda each: each.fate not in dead,
-        }.items()
+        "alloc": real.weight_bytes,
+        "survived": sum(e.weight_bytes for e in real.samples if e.fate is not Fate.DIED_YOUNG),
+        "live": sum(e.weight_bytes for e in real.samples if e.fate not in dead),
     }

@@ -1,4 +1,4 @@
-"""What is in the file that the Firefox Profiler opens."""
+"""The content of the file that the Firefox Profiler opens."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from firefox_check import problems
+from firefox_check import check
 
 import gcmodel
 from gcmodel.collector.heap import Heap
@@ -19,25 +19,19 @@ from gcmodel.profiling.firefox_look import CALLED_BACK, CATEGORY_OF_FILE
 from gcmodel.profiling.profile import Fate, Frame, Phase, Profile, Stack, TimeSample
 
 PERIOD_BYTES = 4096
-ROOT = "gcbench", ""
-GCBENCH = "gcbench", "/src/gcmodel/workloads/gcbench.py"
-ALLOCATE = "Heap.allocate_node", "/src/gcmodel/collector/heap.py"
-COLLECT = "MinorCollection.collect", "/src/gcmodel/collector/minor.py"
-REPORT = "Sampler.report", "/src/gcmodel/sampling/sampler.py"
 Json = Any
-Place = tuple[str, str]
-"""A function and its file."""
 Read = Callable[[Profile], Json]
-Change = Callable[[Profile], Profile]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Writes a profile and reads the file."""
+    """Writes a profile, and reads and checks the file."""
 
     def written(profile: Profile) -> Json:
         write(profile, tmp_path / "profile.json")
-        return json.loads((tmp_path / "profile.json").read_text())
+        data = json.loads((tmp_path / "profile.json").read_text())
+        check(data)
+        return data
 
     return written
 
@@ -48,7 +42,7 @@ def data(profile: Profile, read: Read) -> Json:
 
 
 def rows(table: Json) -> list[dict[str, Json]]:
-    """The rows of a table of columns; what is no column is left out."""
+    """The rows of a table of columns."""
     columns = {name: column for name, column in table.items() if isinstance(column, list)}
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
@@ -66,86 +60,64 @@ def frames_of(data: Json, stack: int) -> list[tuple[str, str, int | None, str]]:
     if frame["category"] is not None:
         colour = data["meta"]["categories"][frame["category"]]["color"]
     else:
-        colour = outer[0][-1] if outer else "grey"  # As the viewer does it.
+        colour = outer[0][-1] if outer else "grey"  # As in the viewer.
     return [(texts[func["name"]], file, frame["line"], colour), *outer]
-
-
-def a_moment_in(profile: Profile, places: list[Place]) -> Profile:
-    """A profile whose only stack is that of some places, the outermost first."""
-    return attrs.evolve(
-        profile,
-        frames=[Frame(*place, 1, 2) for place in places],
-        stacks=[Stack(number - 1 if number else None, number) for number in range(len(places))],
-        samples=[],
-        time_samples=[TimeSample(50, len(places) - 1)],
-    )
-
-
-def nothing(profile: Profile) -> Profile:
-    return attrs.evolve(
-        profile,
-        frames=[],
-        stacks=[],
-        samples=[],
-        time_samples=[],
-        minor_collections=[],
-        phases=[],
-        ended_us=0,
-    )
 
 
 # The file.
 
 
 @pytest.mark.parametrize(
-    "made_less",
+    "empty",
     [
-        pytest.param(lambda profile: profile, id="whole"),
-        pytest.param(lambda profile: attrs.evolve(profile, samples=[]), id="no samples"),
-        pytest.param(lambda profile: attrs.evolve(profile, minor_collections=[]), id="no minors"),
-        pytest.param(lambda profile: attrs.evolve(profile, time_samples=[]), id="no time"),
-        pytest.param(nothing, id="nothing"),
+        ("samples",),
+        ("minor_collections",),
+        ("time_samples",),
+        ("frames", "stacks", "samples", "time_samples", "minor_collections", "phases"),
     ],
 )
-def test_a_profile_of_any_kind_is_written_without_a_problem(
-    made_less: Change, profile: Profile, read: Read
+def test_a_profile_without_some_of_its_parts_is_valid(
+    empty: tuple[str, ...], profile: Profile, read: Read
 ) -> None:
-    assert problems(read(made_less(profile))) == []
+    read(attrs.evolve(profile, **{name: [] for name in empty}))
 
 
-def test_a_profile_can_be_checked_before_it_is_a_file(profile: Profile, data: Json) -> None:
+def test_the_file_is_the_processed_profile(profile: Profile, data: Json) -> None:
     assert processed(profile) == data
 
 
-def test_a_file_whose_name_says_so_is_compressed(profile: Profile, tmp_path: Path) -> None:
+def test_a_file_named_gz_is_compressed(profile: Profile, tmp_path: Path) -> None:
     write(profile, tmp_path / "profile.json")
     write(profile, tmp_path / "profile.json.gz")
     packed = (tmp_path / "profile.json.gz").read_bytes()
     assert gzip.decompress(packed) == (tmp_path / "profile.json").read_bytes()
 
 
-def test_the_period_and_whether_it_came_to_its_end_are_told(profile: Profile, read: Read) -> None:
-    told = told_of(read(attrs.evolve(profile, is_complete=False)))
-    assert (told["Sampling period"], told["Came to its end"]) == (PERIOD_BYTES, "no")
-
-
-def test_an_object_that_was_sampled_twice_is_one_object_and_two_samples(data: Json) -> None:
-    told = told_of(data)
-    assert (told["Sampled objects"], told["Samples"]) == (5, 8)
-
-
-def test_what_all_samples_stand_for_has_its_bounds(profile: Profile, read: Read) -> None:
-    random = attrs.evolve(profile, header=attrs.evolve(profile.header, is_random=True))
-    told = [told_of(read(each))["With 95% confidence"] for each in (profile, random)]
-    assert told == ["no bounds: the distances are equal", "17,125 to 59,307 bytes"]
-
-
-def told_of(data: Json) -> dict[str, Json]:
+def entries_of(data: Json) -> dict[str, Json]:
     (recording,) = data["meta"]["extra"]
     return {entry["label"]: entry["value"] for entry in recording["entries"]}
 
 
-def test_the_viewer_s_title_names_the_program_and_it_knows_of_no_build(data: Json) -> None:
+def test_the_metadata_describes_the_recording(profile: Profile, read: Read) -> None:
+    entries = entries_of(read(attrs.evolve(profile, is_complete=False)))
+    assert (entries["Sampling period"], entries["Complete"]) == (PERIOD_BYTES, "no")
+    # An object that was sampled twice is one object and two samples.
+    assert (entries["Sampled objects"], entries["Samples"]) == (5, 8)
+
+
+@pytest.mark.parametrize(
+    ("is_random", "bounds"),
+    [(False, "no bounds: the distances are equal"), (True, "17,125 to 59,307 bytes")],
+)
+def test_the_metadata_has_the_bounds_of_all_samples(
+    is_random: bool, bounds: str, profile: Profile, read: Read
+) -> None:
+    header = attrs.evolve(profile.header, is_random=is_random)
+    data = read(attrs.evolve(profile, header=header))
+    assert entries_of(data)["With 95% confidence"] == bounds
+
+
+def test_the_title_has_the_program_and_no_build(data: Json) -> None:
     assert data["meta"]["product"] == "gcfuzz: gcbench"
     assert "debug" not in data["meta"]
 
@@ -153,12 +125,9 @@ def test_the_viewer_s_title_names_the_program_and_it_knows_of_no_build(data: Jso
 # Samples.
 
 
-def test_the_weights_add_up_to_the_bytes_that_the_recorder_counted(
-    profile: Profile, data: Json
-) -> None:
-    samples = data["threads"][0]["samples"]
-    assert samples["weightType"] == "bytes"
-    assert sum(samples["weight"]) == profile.weight_bytes == 8 * PERIOD_BYTES
+def test_the_weights_add_up_to_the_recorder_s_bytes(profile: Profile, data: Json) -> None:
+    weights = data["threads"][0]["samples"]["weight"]
+    assert sum(weights) == profile.weight_bytes == 8 * PERIOD_BYTES
 
 
 def test_a_sample_is_its_stack_with_the_type_on_top(data: Json) -> None:
@@ -178,7 +147,7 @@ def test_a_sample_is_its_stack_with_the_type_on_top(data: Json) -> None:
         (4, "unknown type", "lightblue", "fate not known yet"),
     ],
 )
-def test_a_fate_is_a_colour_and_can_be_read(
+def test_a_fate_has_a_colour_and_a_name(
     sample: int, name: str, colour: str, fate: str, data: Json
 ) -> None:
     stack = data["threads"][0]["samples"]["stack"][sample]
@@ -189,129 +158,91 @@ def test_a_fate_is_a_colour_and_can_be_read(
     assert shared["stringArray"][resource] == fate
 
 
-def test_a_type_with_a_fate_is_one_function_wherever_it_is_allocated(data: Json) -> None:
-    funcs = rows(data["shared"]["funcTable"])
-    texts = data["shared"]["stringArray"]
-    assert Counter(texts[func["name"]] for func in funcs)["node"] == 2
-
-
-def test_what_allocates_is_a_function_with_the_line_at_which_it_does(data: Json) -> None:
-    """The viewer shows a function's line in each row, and no frame's."""
-    assert lines_of(data, "build") == [12, 14]
-
-
-def test_what_only_calls_is_one_function_whatever_line_it_was_at(
-    profile: Profile, read: Read
-) -> None:
-    assert lines_of(read(attrs.evolve(profile, samples=profile.samples[3:])), "build") == [10]
-
-
 def lines_of(data: Json, function: str) -> list[int]:
-    texts = data["shared"]["stringArray"]
-    functions = rows(data["shared"]["funcTable"])
+    texts, functions = data["shared"]["stringArray"], rows(data["shared"]["funcTable"])
     return [each["lineNumber"] for each in functions if texts[each["name"]] == function]
 
 
-def test_time_samples_have_a_thread_beside_the_allocations(data: Json) -> None:
+def test_a_type_with_a_fate_is_one_function(data: Json) -> None:
+    assert len(lines_of(data, "node")) == 2
+
+
+def test_an_allocating_function_is_listed_with_each_line(profile: Profile, read: Read) -> None:
+    """The viewer shows a function's line in each row, and no frame's."""
+    assert lines_of(read(profile), "build") == [12, 14]
+    only_calls = attrs.evolve(profile, samples=profile.samples[3:])
+    assert lines_of(read(only_calls), "build") == [10]
+
+
+def test_time_samples_have_a_thread_of_their_own(profile: Profile, read: Read) -> None:
+    data = read(profile)
     allocations, time = data["threads"]
     assert (allocations["name"], allocations["isMainThread"]) == ("Allocations", True)
     assert (time["name"], time["samples"]["weightType"]) == ("Time", "samples")
     assert time["samples"]["time"] == [0.05, 1.55]
     assert frames_of(data, time["samples"]["stack"][1])[0][0] == "name"
     assert data["meta"]["interval"] == 1.5
-
-
-def test_without_time_samples_there_is_one_thread(profile: Profile, read: Read) -> None:
     assert len(read(attrs.evolve(profile, time_samples=[]))["threads"]) == 1
 
 
-# What a frame belongs to.
+# The category of a frame. A file's path is given without its start, and "" is no file.
+
+HEAP, MINOR, SAMPLER = "collector/heap.py", "collector/minor.py", "sampling/sampler.py"
 
 
 @pytest.mark.parametrize(
-    ("places", "colours"),
+    ("frames", "colours"),
     [
-        pytest.param([ROOT, ("main", "/me/server.py")], "yellow yellow", id="a script"),
-        pytest.param([ROOT, ("main", "/me/heap.py")], "yellow yellow", id="a script named heap"),
-        pytest.param([ROOT, ("[outer frames left out]", "")], "yellow yellow", id="no file"),
-        pytest.param([ROOT, GCBENCH, ALLOCATE], "yellow yellow blue", id="the heap"),
+        pytest.param("root: main:/me/server.py", "yellow yellow", id="a script"),
+        pytest.param("root: main:/me/heap.py", "yellow yellow", id="a script named heap"),
+        pytest.param("root: f:workloads/x.py g:" + HEAP, "yellow yellow blue", id="the heap"),
+        pytest.param(f"root: g:{HEAP} h:memory/x.py", "yellow blue blue", id="a helper"),
+        pytest.param(f"root: g:{MINOR} h:collector/x.py", "yellow orange orange", id="minor"),
+        pytest.param("root: g:collector/major.py", "yellow orange", id="major"),
+        pytest.param(f"root: g:{MINOR} Heap.place_old:{HEAP}", "yellow orange orange", id="back"),
         pytest.param(
-            [ROOT, GCBENCH, ALLOCATE, ("Nursery.allocate", "/src/gcmodel/memory/nursery.py")],
-            "yellow yellow blue blue",
-            id="a helper of the heap",
-        ),
-        pytest.param(
-            [ROOT, ALLOCATE, COLLECT, ("_first", "/src/gcmodel/collector/arenas.py")],
-            "yellow blue orange orange",
-            id="a minor collection",
-        ),
-        pytest.param(
-            [ROOT, ALLOCATE, ("MajorCollection.step", "/src/gcmodel/collector/major.py")],
-            "yellow blue orange",
-            id="a major collection",
-        ),
-        pytest.param(
-            [ROOT, ALLOCATE, COLLECT, ("Heap.place_old", "/src/gcmodel/collector/heap.py")],
-            "yellow blue orange orange",
-            id="the heap called by the collector",
-        ),
-        pytest.param(
-            [
-                ROOT,
-                ALLOCATE,
-                COLLECT,
-                REPORT,
-                ("Heap.statistics", "/src/gcmodel/collector/heap.py"),
-            ],
-            "yellow blue orange purple purple",
+            f"root: g:{MINOR} h:{SAMPLER} Heap.statistics:{HEAP}",
+            "yellow orange purple purple",
             id="the heap called by the sampler",
         ),
-        pytest.param(
-            [ROOT, COLLECT, ("Heap.memory_used_bytes", "/src/gcmodel/collector/heap.py")],
-            "yellow orange orange",
-            id="a figure of the heap's asked by the collector",
-        ),
-        pytest.param(
-            [ROOT, ALLOCATE, ("Sampling.set_limit", "/src/gcmodel/sampling/sample_point.py")],
-            "yellow blue purple",
-            id="the sampler",
-        ),
-        pytest.param(
-            [ROOT, COLLECT, ("Recorder._line", "/src/gcmodel/profiling/recorder.py"), ("x", "/x")],
-            "yellow orange purple purple",
-            id="the recorder and a library",
-        ),
-        pytest.param([GCBENCH, ALLOCATE], "yellow blue", id="a program without a root"),
-        pytest.param([ALLOCATE, COLLECT], "blue orange", id="a heap without a program"),
-        pytest.param(
-            [("x", "/src/gcmodel/collector/arenas.py")], "yellow", id="a helper without a caller"
-        ),
+        pytest.param("root: g:sampling/sample_point.py", "yellow purple", id="the sampler"),
+        pytest.param("root: g:profiling/x.py h:/x", "yellow purple purple", id="the recorder"),
+        pytest.param(f"f:workloads/x.py g:{HEAP}", "yellow blue", id="no root"),
+        pytest.param(f"g:{HEAP} h:{MINOR}", "blue orange", id="no program"),
+        pytest.param("h:collector/arenas.py", "yellow", id="a helper without a caller"),
     ],
 )
-def test_time_is_the_program_s_the_heap_s_the_collector_s_or_the_sampler_s(
-    places: list[Place], colours: str, profile: Profile, read: Read
+def test_time_belongs_to_the_program_the_heap_the_collector_or_the_sampler(
+    frames: str, colours: str, profile: Profile, read: Read
 ) -> None:
-    data = read(a_moment_in(profile, places))
+    places = [each.partition(":") for each in frames.split()]
+    files = [file if file[:1] in {"", "/"} else f"/src/gcmodel/{file}" for _, _, file in places]
+    data = read(
+        attrs.evolve(
+            profile,
+            frames=[Frame(each[0], file, 1, 2) for each, file in zip(places, files, strict=True)],
+            stacks=[Stack(row - 1 if row else None, row) for row in range(len(places))],
+            samples=[],
+            time_samples=[TimeSample(50, len(places) - 1)],
+        )
+    )
     (stack,) = data["threads"][1]["samples"]["stack"]
     assert [colour for *_, colour in reversed(frames_of(data, stack))] == colours.split()
-    assert problems(data) == []
 
 
-def test_what_the_categories_are_told_by_is_there() -> None:
+def test_the_files_and_methods_that_define_categories_exist() -> None:
     source = Path(gcmodel.__file__).parents[1]
     assert [pattern for pattern in CATEGORY_OF_FILE if not [*source.glob(pattern)]] == []
-    assert {function.__qualname__ for function in vars(Heap).values() if callable(function)} > (
-        CALLED_BACK
-    )
+    methods = {function.__qualname__ for function in vars(Heap).values() if callable(function)}
+    assert methods > CALLED_BACK
 
 
-# Allocations as the viewer's other views want them.
+# Allocations and deallocations.
 
 
-def test_what_died_young_is_not_retained(profile: Profile, data: Json) -> None:
-    allocations = rows(data["threads"][0]["nativeAllocations"])
+def test_only_what_is_not_dead_is_retained(profile: Profile, data: Json) -> None:
     retained: Counter[int] = Counter()
-    for row in allocations:
+    for row in rows(data["threads"][0]["nativeAllocations"]):
         retained[row["memoryAddress"]] += row["weight"]
     left = [sample.weight_bytes for sample in profile.samples if sample.fate != Fate.DIED_YOUNG]
     assert [weight for weight in retained.values() if weight] == left
@@ -325,105 +256,65 @@ def test_an_object_dies_when_its_fate_is_known(data: Json) -> None:
 
 def test_an_object_may_die_in_the_microsecond_of_its_birth(profile: Profile, read: Read) -> None:
     born_late = attrs.evolve(profile.samples[3], at_us=2000)
-    data = read(attrs.evolve(profile, samples=[*profile.samples[:3], born_late]))
-    assert problems(data) == []
-
-
-def test_the_samples_are_not_repeated_as_allocations_of_javascript(data: Json) -> None:
-    """The viewer would offer the same totals under a second name."""
-    assert "nativeAllocations" in data["threads"][0]
-    assert "jsAllocations" not in data["threads"][0]
+    read(attrs.evolve(profile, samples=[*profile.samples[:3], born_late]))
 
 
 # Collections and memory.
 
 
-def test_a_minor_collection_is_a_mark_with_the_memory_after_it(data: Json) -> None:
-    markers = rows(data["threads"][0]["markers"])
-    first = markers[0]
-    assert data["shared"]["stringArray"][first["name"]] == "minor collection"
-    assert (first["startTime"], first["endTime"], first["phase"]) == (0.9, 1.1, 1)
+def test_collections_are_marks_in_the_order_of_time(data: Json) -> None:
+    texts, markers = data["shared"]["stringArray"], rows(data["threads"][0]["markers"])
+    names = [texts[row["name"]] for row in markers]
+    assert names == ["minor collection", "major collection"] * 2
+    minor, marking, _, sweeping = markers
+    assert (minor["startTime"], minor["endTime"], minor["phase"]) == (0.9, 1.1, 1)
     figures = {"memoryUsed": 1000, "arenas": 4096, "resident": 50_000}
-    assert first["data"] == {"type": "MinorCollection", "colour": "grey", **figures}
-    assert schema_of(data, first)["chartLabel"] == "{marker.data.memoryUsed}"
-
-
-def test_a_phase_is_a_span_with_its_steps_and_the_time_that_they_took(data: Json) -> None:
-    marking = rows(data["threads"][0]["markers"])[1]
+    assert minor["data"] == {"type": "MinorCollection", "colour": "grey", **figures}
     assert (marking["startTime"], marking["endTime"]) == (1.2, 2.3)
-    assert marking["data"]["phase"] == "marking"
-    assert (marking["data"]["steps"], marking["data"]["collecting"]) == (2, 0.15)
-    assert schema_of(data, marking)["chartLabel"] == "{marker.data.phase}"
+    figures = {"phase": "marking", "steps": 2, "collecting": 0.15}
+    # The viewer draws markers of this type in orange.
+    assert marking["data"] == {"type": "GC Interrupt", "colour": "orange", **figures}
+    assert sweeping["data"]["type"] == "GC Interrupt"
 
 
-def test_phases_are_orange_above_the_allocations(data: Json) -> None:
-    """The viewer paints marks by their names, then by their types; it knows one, not the other."""
-    _, marking, _, sweeping = rows(data["threads"][0]["markers"])
-    assert marking["data"]["type"] == sweeping["data"]["type"] == "GC Interrupt"
-    assert marking["name"] == sweeping["name"]
-
-
-def test_each_phase_has_a_colour_of_its_own_in_the_marker_chart(
-    profile: Profile, read: Read
-) -> None:
-    names = ["scanning", "marking", "sweeping", "finalizing", "a phase of another collector"]
+def test_each_phase_has_a_colour_of_its_own(profile: Profile, read: Read) -> None:
+    names = ["scanning", "marking", "sweeping", "finalizing"]
     phases = [Phase(name, 10, 20, 1, 5) for name in names]
     data = read(attrs.evolve(profile, phases=phases, minor_collections=[]))
     markers = rows(data["threads"][0]["markers"])
     assert len({marker["data"]["colour"] for marker in markers}) == len(names)
-    assert problems(data) == []
 
 
-def test_colours_are_for_painting_and_not_shown(data: Json) -> None:
-    for schema in data["meta"]["markerSchema"]:
+def test_marks_are_labelled_and_not_above_the_memory(data: Json) -> None:
+    """In the paper's figure 1 no marks cover the curves."""
+    minor, major = data["meta"]["markerSchema"]
+    assert minor["chartLabel"] == "{marker.data.memoryUsed}"
+    assert major["chartLabel"] == "{marker.data.phase}"
+    for schema in (minor, major):
+        assert schema["display"] == ["marker-chart", "marker-table", "timeline-overview"]
         hidden = [field["key"] for field in schema["fields"] if field.get("hidden")]
         assert hidden == [schema["colorField"]]
-
-
-def test_there_are_no_marks_above_the_memory(data: Json) -> None:
-    """As in the paper's figure 1: they would cover the curves."""
     assert {track["display"]["markerSchemaLocation"] for track in data["counters"]} == {None}
-    places = [schema["display"] for schema in data["meta"]["markerSchema"]]
-    assert places == [["marker-chart", "marker-table", "timeline-overview"]] * 2
-
-
-def schema_of(data: Json, marker: Json) -> Json:
-    schemas = {schema["name"]: schema for schema in data["meta"]["markerSchema"]}
-    return schemas[marker["data"]["type"]]
-
-
-def test_marks_and_spans_come_in_the_order_of_time(data: Json) -> None:
-    texts = data["shared"]["stringArray"]
-    assert [texts[row["name"]] for row in rows(data["threads"][0]["markers"])] == [
-        "minor collection",
-        "major collection",
-        "minor collection",
-        "major collection",
-    ]
 
 
 @pytest.mark.parametrize(
-    ("name", "values_bytes"),
+    ("number", "name", "values_bytes"),
     [
-        ("total_size_of_arenas", [0, 4096, 8192]),
-        ("total_memory_used", [0, 1000, 700]),
-        ("vmRSS", [0, 50_000, 60_000]),
+        (0, "total_size_of_arenas", [0, 4096, 8192]),
+        (1, "total_memory_used", [0, 1000, 700]),
+        (2, "vmRSS", [0, 50_000, 60_000]),
     ],
 )
-def test_a_memory_track_adds_up_to_the_memory_after_each_collection(
-    name: str, values_bytes: list[int], data: Json
+def test_a_memory_track_has_the_memory_after_each_collection(
+    number: int, name: str, values_bytes: list[int], data: Json
 ) -> None:
-    (track,) = (each for each in data["counters"] if each["name"] == name)
+    track = data["counters"][number]
     assert list(accumulate(track["samples"]["count"])) == values_bytes
-    # It rises at once where the first value is known, and does not climb from an earlier moment.
+    # It starts at the first known value, and does not climb from an earlier moment.
     assert track["samples"]["time"] == [1.1, 1.1, 2.1]
-
-
-def test_a_memory_track_s_tooltip_says_whose_bytes_they_are(data: Json) -> None:
-    for track in data["counters"]:
-        labels = {row["source"]: row["label"] for row in track["display"]["tooltipRows"]}
-        assert list(labels) == ["accumulated", "count", "count-range"]
-        assert track["name"] in labels["accumulated"]
+    labels = {row["source"]: row["label"] for row in track["display"]["tooltipRows"]}
+    assert list(labels) == ["accumulated", "count", "count-range"]
+    assert name in labels["accumulated"]
 
 
 def test_without_minor_collections_there_are_no_memory_tracks(profile: Profile, read: Read) -> None:

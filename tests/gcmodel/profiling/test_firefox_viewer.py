@@ -1,4 +1,4 @@
-"""The Firefox Profiler's own command line reads what was recorded, and finds the same totals."""
+"""The Firefox Profiler's own command line reads a profile, and finds the recorder's totals."""
 
 import json
 import os
@@ -12,25 +12,20 @@ from typing import Any
 
 import attrs
 import pytest
-from firefox_check import problems
+from recorded_programs import recorded_in
 
 from gcmodel.collector.heap import Heap
 from gcmodel.profiling.firefox import write
 from gcmodel.profiling.firefox_look import COLOURS, category_of
-from gcmodel.profiling.profile import Profile, ProfileHeader, ProfileSample, TimeSample
+from gcmodel.profiling.profile import Profile, ProfileSample, TimeSample
 from gcmodel.profiling.recorder import Recorder
-from gcmodel.profiling.recording import RecordingWriter, read
-from gcmodel.profiling.sampled_run import PROFILED, record
 
 NPM = shutil.which("npm")
 VIEWER = "@firefox-devtools/profiler-cli"
 VERSION = "0.10.0"
-PERIOD_BYTES = 4096
-TIME_PERIOD_US = 1000
-
 Json = Any
 Ask = Callable[..., Json]
-"""Words on the viewer's command line; what it answers."""
+"""Asks a question with the viewer's arguments."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -65,25 +60,16 @@ def program(heap: Heap) -> None:
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
     path = tmp_path_factory.mktemp("recorded") / "recording"
-    header = ProfileHeader.of_now(
-        "kept strings",
-        period_bytes=PERIOD_BYTES,
-        is_random=False,
-        nursery_bytes=PROFILED.nursery_bytes,
-        time_period_us=TIME_PERIOD_US,
-    )
-    told: list[Recorder] = []
-    with RecordingWriter(path, header, max_bytes=10**8) as writer:
-        record(program, writer, told.append)
-    recorder = told[-1]
-    return Counted(recorder.weight_bytes, recorder.time_samples, read(path))
+    recorders: list[Recorder] = []
+    profile = recorded_in(path, program, 4096, time_period_us=1000, listener=recorders.append)
+    return Counted(recorders[-1].weight_bytes, recorders[-1].time_samples, profile)
 
 
 class Viewer:
-    """The viewer's command line, which asks a process of the viewer that has loaded a profile.
+    """The viewer's command line, which asks a viewer process that has loaded a profile.
 
-    Its own `load` gives such a process half a second to begin, which a busy machine may not have;
-    so the processes are started here, and there is one to be ended whatever happens.
+    Its own `load` gives that process half a second to start, too little on a busy machine. So the
+    processes are started here.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -93,26 +79,21 @@ class Viewer:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def load(self, profile: Profile, file: Path) -> Ask:
-        """Ask about a profile, once it is loaded from a file written for that."""
+        """Write a profile to a file and load it."""
         write(profile, file)
         session = file.name.partition(".")[0]
         command = [self._program, "--daemon", str(file), "--session", session]
         process = subprocess.Popen(command, env=self._environment)
         self._processes.append(process)
-        self._wait_for(self._home / ".profiler-cli" / f"{session}.log", process)
-        return lambda *words: self._answer(*words, "--session", session, "--json")
-
-    def _wait_for(self, log: Path, process: subprocess.Popen[bytes]) -> None:
-        """Until the process has loaded its profile; whoever asks it sooner may end its session."""
-        said = ""
-        while "Profile loaded successfully" not in said:
-            assert "Failed" not in said, said
-            assert process.poll() is None, said
+        log, output = self._home / ".profiler-cli" / f"{session}.log", ""
+        while "Profile loaded successfully" not in output:
+            assert "Failed" not in output, output
+            assert process.poll() is None, output
             time.sleep(0.1)
-            said = log.read_text() if log.exists() else ""
+            output = log.read_text() if log.exists() else ""
+        return lambda *arguments: self._answer(*arguments, "--session", session, "--json")
 
     def close(self) -> None:
-        """End the processes."""
         try:
             self._run("stop", "--all")
         finally:
@@ -120,33 +101,25 @@ class Viewer:
                 process.terminate()
                 process.wait()
 
-    def _answer(self, *words: str) -> Json:
-        ran = self._run(*words)
+    def _answer(self, *arguments: str) -> Json:
+        ran = self._run(*arguments)
         assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
         return json.loads(ran.stdout)
 
-    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [self._program, *arguments]
         return subprocess.run(
-            [self._program, *words],
-            check=False,
-            capture_output=True,
-            text=True,
-            env=self._environment,
+            command, check=False, capture_output=True, text=True, env=self._environment
         )
 
 
 @pytest.fixture(scope="module")
 def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """Installed in a folder, which is the home of what it keeps, too."""
+    """Installed in a folder, which is also its home."""
     folder = tmp_path_factory.mktemp("viewer")
-    subprocess.run(
-        [
-            *(str(NPM), "install", "--prefix", str(folder), "--ignore-scripts"),
-            *("--no-audit", "--no-fund", "--save-exact", f"{VIEWER}@{VERSION}"),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--save-exact"]
+    command = [str(NPM), "install", "--prefix", str(folder), *options, f"{VIEWER}@{VERSION}"]
+    subprocess.run(command, check=True, capture_output=True)
     viewer = Viewer(folder)
     yield viewer
     viewer.close()
@@ -164,85 +137,53 @@ def total_bytes(ask: Ask, strategy: str) -> int:
     return total
 
 
-def test_what_was_recorded_passes_the_checker(counted: Counted, tmp_path: Path) -> None:
-    write(counted.profile, tmp_path / "profile.json")
-    assert problems(json.loads((tmp_path / "profile.json").read_text())) == []
+def categories(ask: Ask, thread: str) -> dict[str, int]:
+    found = ask("thread", "samples", "--thread", thread)["categoryBreakdown"]["categories"]
+    return {row["name"]: row["samples"] for row in found}
 
 
-@pytest.mark.parametrize("strategy", ["timing", "native-allocations"])
-def test_the_viewer_s_total_is_the_recorder_s(strategy: str, ask: Ask, counted: Counted) -> None:
-    assert total_bytes(ask, strategy) == counted.weight_bytes
-
-
-def test_the_viewer_s_bytes_of_each_type_and_fate_are_the_samples(
-    ask: Ask, counted: Counted
-) -> None:
-    rows = ask("thread", "functions", "--thread", "t-0", "--limit", "0")["functions"]
-    shown = {row["nameWithLibrary"]: row["selfSamples"] for row in rows if row["selfSamples"]}
-    sampled: Counter[str] = Counter()
-    for sample in counted.profile.samples:
-        sampled[f"{sample.fate}!{sample.type}"] += sample.weight_bytes
-    assert len(sampled) > 2
-    assert shown == sampled
-
-
-def test_the_viewer_s_survivors_are_the_recorder_s(ask: Ask, counted: Counted) -> None:
-    found = ask("thread", "samples", "--thread", "t-0")["categoryBreakdown"]["categories"]
-    shown = {row["name"]: row["samples"] for row in found}
-    fates: Counter[str] = Counter()
-    for sample in counted.profile.samples:
-        fates[sample.fate.capitalize()] += sample.weight_bytes
-    assert shown == fates
-    assert shown.keys() >= {"Died young", "Died old", "Survived"}
-
-
-def test_the_viewer_retains_what_no_collection_has_told_to_be_dead(
-    ask: Ask, counted: Counted
-) -> None:
+def test_the_totals_are_the_recorder_s(ask: Ask, counted: Counted) -> None:
     retained = sum(each.weight_bytes for each in counted.profile.live(counted.profile.ended_us))
+    assert total_bytes(ask, "timing") == counted.weight_bytes
+    assert total_bytes(ask, "native-allocations") == counted.weight_bytes
     assert total_bytes(ask, "native-retained-allocations") == retained > 0
-
-
-def test_the_viewer_has_as_many_samples_and_time_samples(ask: Ask, counted: Counted) -> None:
     allocations, moments = (ask("thread", "info", "--thread", each) for each in ("t-0", "t-1"))
     assert allocations["sampleCount"] == len(counted.profile.samples) > 0
     assert moments["sampleCount"] == counted.time_samples > 0
 
 
-def test_the_viewer_has_a_mark_for_each_collection_and_phase(ask: Ask, counted: Counted) -> None:
-    groups = ask("thread", "markers", "--thread", "t-0", "--limit", "0")["byType"]
-    assert {group["markerName"]: group["count"] for group in groups} == {
-        "minor collection": len(counted.profile.minor_collections),
-        "major collection": len(counted.profile.phases),
-    }
+def test_the_bytes_of_each_type_and_fate_are_the_samples(ask: Ask, counted: Counted) -> None:
+    rows = ask("thread", "functions", "--thread", "t-0", "--limit", "0")["functions"]
+    shown = {row["nameWithLibrary"]: row["selfSamples"] for row in rows if row["selfSamples"]}
+    kinds, fates = Counter[str](), Counter[str]()
+    for sample in counted.profile.samples:
+        kinds[f"{sample.fate}!{sample.type}"] += sample.weight_bytes
+        fates[sample.fate.capitalize()] += sample.weight_bytes
+    assert len(kinds) > 2
+    assert shown == kinds
+    assert categories(ask, "t-0") == fates
+    assert fates.keys() >= {"Died young", "Died old", "Survived"}
 
 
-def test_the_viewer_names_each_phase(ask: Ask, counted: Counted) -> None:
+def test_there_is_a_mark_for_each_collection_and_phase(ask: Ask, counted: Counted) -> None:
+    profile = counted.profile
     rows = ask("thread", "markers", "--thread", "t-0", "--list", "--limit", "0")["flatMarkers"]
-    shown = [row["data"]["phase"] for row in rows if row["name"] == "major collection"]
-    assert shown == [phase.name for phase in counted.profile.phases]
-    assert len(set(shown)) == 4
+    minor = [row["data"]["memoryUsed"] for row in rows if row["name"] == "minor collection"]
+    assert minor == [each.memory_used_bytes for each in profile.minor_collections]
+    phases = [row["data"]["phase"] for row in rows if row["name"] == "major collection"]
+    assert phases == [phase.name for phase in profile.phases]
+    assert len(set(phases)) == 4
 
 
-def test_the_viewer_tells_the_collector_s_time_from_the_heap_s(ask: Ask, counted: Counted) -> None:
-    found = ask("thread", "samples", "--thread", "t-1")["categoryBreakdown"]["categories"]
-    moments = Counter(category_name(counted.profile, each) for each in counted.profile.time_samples)
+def test_time_has_the_category_of_the_innermost_frame_with_one(ask: Ask, counted: Counted) -> None:
+    def category(moment: TimeSample) -> str:
+        frames = counted.profile.frames_of(moment.stack)
+        own = (category_of(frame, is_outermost=False) for frame in frames)
+        return next((list(COLOURS)[number] for number in own if number is not None), "Python")
+
+    moments = Counter(map(category, counted.profile.time_samples))
     assert moments.keys() >= {"Heap", "Garbage collector"}
-    assert {row["name"]: row["samples"] for row in found} == moments
-
-
-def category_name(profile: Profile, moment: TimeSample) -> str:
-    """The category of the innermost frame that has one."""
-    own = (category_of(frame, is_outermost=False) for frame in profile.frames_of(moment.stack))
-    return next((list(COLOURS)[number] for number in own if number is not None), "Python")
-
-
-def test_the_viewer_says_what_memory_there_was_after_a_collection(
-    ask: Ask, counted: Counted
-) -> None:
-    rows = ask("thread", "markers", "--thread", "t-0", "--list", "--limit", "0")["flatMarkers"]
-    shown = [row["data"]["memoryUsed"] for row in rows if row["name"] == "minor collection"]
-    assert shown == [each.memory_used_bytes for each in counted.profile.minor_collections]
+    assert categories(ask, "t-1") == moments
 
 
 @pytest.mark.parametrize(
@@ -262,24 +203,18 @@ def test_a_memory_track_rises_to_the_most_that_was_recorded(
     assert {row["source"]: row["value"] for row in found["stats"]}["count-range"] == most
 
 
-def test_the_viewer_shows_a_recording_that_ends_with_its_first_sample(
-    viewer: Viewer, counted: Counted, tmp_path: Path
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_recording_that_was_cut_off_is_shown(
+    count: int, viewer: Viewer, counted: Counted, tmp_path: Path
 ) -> None:
-    first = counted.profile.samples[0]
-    ask = viewer.load(begun(counted.profile, [first]), tmp_path / "begun.json")
-    assert total_bytes(ask, "timing") == first.weight_bytes
+    ask = viewer.load(first_of(counted.profile, count), tmp_path / f"first{count}.json")
+    info = ask("thread", "info", "--thread", "t-0")
+    assert (ask("profile", "info")["threadCount"], info["sampleCount"]) == (1, count)
 
 
-def test_the_viewer_shows_a_recording_of_nothing(
-    viewer: Viewer, counted: Counted, tmp_path: Path
-) -> None:
-    ask = viewer.load(begun(counted.profile, []), tmp_path / "empty.json")
-    assert ask("profile", "info")["threadCount"] == 1
-    assert ask("thread", "info", "--thread", "t-0")["sampleCount"] == 0
-
-
-def begun(profile: Profile, samples: list[ProfileSample]) -> Profile:
+def first_of(profile: Profile, count: int) -> Profile:
     """A profile that was cut off after its first samples."""
+    samples: list[ProfileSample] = profile.samples[:count]
     return attrs.evolve(
         profile,
         samples=samples,

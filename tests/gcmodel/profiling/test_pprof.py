@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from two_versions import AFTER, AFTER_MOVED, BEFORE, MORE_BYTES
+from recorded_programs import AFTER, AFTER_MOVED, BEFORE, MORE_BYTES
 
 from gcmodel.profiling.pprof import write
 from gcmodel.profiling.profile import Frame, Profile
@@ -19,7 +19,7 @@ from gcmodel.profiling.text_formats import write_collapsed
 Recorded = Callable[..., Profile]
 
 GO = shutil.which("go")
-needs_go = pytest.mark.skipif(GO is None, reason="needs go tool pprof: apt install golang-go")
+pytestmark = pytest.mark.skipif(GO is None, reason="needs go tool pprof: apt install golang-go")
 
 
 def pprof(path: Path, *options: str) -> str:
@@ -42,33 +42,22 @@ def path(real: Profile, tmp_path: Path) -> Path:
     return tmp_path / "real.pb.gz"
 
 
-@needs_go
-def test_pprof_prints_the_bytes_that_the_recorder_counted(
-    path: Path, counted: dict[str, int]
-) -> None:
+def test_pprof_prints_the_recorder_s_bytes(path: Path, counted: dict[str, int]) -> None:
     names = {"alloc": "alloc", "survived": "survived", "live": "inuse"}
     printed = {
         kind: top(path, f"-sample_index={name}_space")["a program"] for kind, name in names.items()
     }
     assert printed == counted
+    assert top(path)["leave_some"] == counted["alloc"]
 
 
-@needs_go
-def test_pprof_shows_what_was_allocated_unless_it_is_asked(real: Profile, path: Path) -> None:
-    assert top(path)["leave_some"] == real.weight_bytes
-
-
-@needs_go
 def test_pprof_prints_the_objects_that_samples_stand_for(real: Profile, path: Path) -> None:
     nodes = sum(each.weight_bytes / 32 for each in real.samples if each.type == "node")
     shown = top(path, "-sample_index=alloc_objects", "-tagfocus=type=node")
     assert shown["a program"] == round(nodes)
 
 
-@needs_go
-def test_pprof_has_all_formats_bytes_of_each_line(
-    real: Profile, path: Path, tmp_path: Path
-) -> None:
+def test_pprof_prints_the_bytes_of_each_line(real: Profile, path: Path, tmp_path: Path) -> None:
     write_collapsed(real, tmp_path / "collapsed")
     lines: Counter[str] = Counter()
     for row in (tmp_path / "collapsed").read_text().splitlines():
@@ -78,8 +67,7 @@ def test_pprof_has_all_formats_bytes_of_each_line(
     assert lines.items() <= top(path, "-lines").items()
 
 
-@needs_go
-def test_pprof_tells_types_fates_lifetimes_and_what_lay_outside(real: Profile, path: Path) -> None:
+def test_pprof_has_types_fates_lifetimes_and_places(real: Profile, path: Path) -> None:
     labels: Counter[str] = Counter()
     for each in real.samples:
         place = "outside" if each.is_outside else "nursery"
@@ -89,7 +77,6 @@ def test_pprof_tells_types_fates_lifetimes_and_what_lay_outside(real: Profile, p
     assert {name: int(figure) for figure, name in rows} == labels
 
 
-@needs_go
 @pytest.mark.parametrize("after", [AFTER, AFTER_MOVED], ids=["in place", "all lines moved"])
 def test_pprof_subtracts_one_version_of_a_program_from_another(
     after: Program, recorded: Recorded, tmp_path: Path
@@ -104,15 +91,13 @@ def test_pprof_subtracts_one_version_of_a_program_from_another(
     )
 
 
-@needs_go
-def test_pprof_reads_whatever_a_function_is_called(profile: Profile, tmp_path: Path) -> None:
+def test_pprof_reads_any_function_s_name(profile: Profile, tmp_path: Path) -> None:
     names = ("main.<locals>.<lambda>", "a\ud800b", "Ä(b)::c")
     frames = [Frame(name, "", 0, 0) for name in names]
     write(attrs.evolve(profile, frames=[profile.frames[0], *frames]), tmp_path / "odd")
     assert {"main.<locals>.<lambda>", "a?b", "Ä(b)::c"} < top(tmp_path / "odd").keys()
 
 
-@needs_go
-def test_pprof_reads_a_profile_of_nothing(profile: Profile, tmp_path: Path) -> None:
+def test_pprof_reads_an_empty_profile(profile: Profile, tmp_path: Path) -> None:
     write(attrs.evolve(profile, samples=[]), tmp_path / "empty")
     assert top(tmp_path / "empty") == {}

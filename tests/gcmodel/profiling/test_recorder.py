@@ -1,4 +1,4 @@
-"""What the recorder writes of a program: every sample, its place and fate, and the collections."""
+"""What the recorder writes: every sample with its place and fate, collections, and moments."""
 
 import signal
 import sys
@@ -18,6 +18,7 @@ from gcmodel.profiling.stacks import PythonStacks
 
 Recorded = Callable[..., Profile]
 TINY = Configuration(prebuilt_nodes=0, prebuilt_arrays=0)
+"""Its nursery has 256 bytes."""
 
 
 def make_node(heap: Heap) -> None:
@@ -29,48 +30,35 @@ def make_nodes(heap: Heap, count: int = 100) -> None:
         make_node(heap)
 
 
-def test_every_sample_has_the_stack_of_its_allocation(recorded: Recorded) -> None:
+# Samples.
+
+
+def test_every_sample_has_the_stack_and_the_weight_of_its_allocation(recorded: Recorded) -> None:
     profile = recorded(make_nodes, 64)
     functions = [frame.function for frame in profile.frames_of(profile.samples[0].stack)]
     assert functions == ["make_node", "make_nodes", "a program"]
-
-
-def test_the_samples_stand_for_what_is_allocated(recorded: Recorded) -> None:
-    profile = recorded(make_nodes, 64)
-    # 100 nodes of 32 bytes; the last sample point is reached and not passed.
+    # The last sample point is reached and not passed.
     assert profile.weight_bytes == 100 * 32 - 64
 
 
-def test_a_sample_says_what_the_sampler_counts(recorded: Recorded) -> None:
+def test_a_sample_has_the_bytes_that_the_sampler_counts(recorded: Recorded) -> None:
     profile = recorded(lambda heap: heap.allocate_string(9001), 1024)
     (sample,) = profile.samples
     assert (sample.counted_bytes, sample.hits, sample.period_bytes) == (9026, 8, 1024)
 
 
-def test_what_dies_young_and_what_survives_are_told_apart(recorded: Recorded) -> None:
-    def keep_the_array(heap: Heap) -> None:
+def test_a_sample_has_its_type_its_place_and_its_fate(recorded: Recorded) -> None:
+    def program(heap: Heap) -> None:
         heap.allocate_array(6)
         heap.allocate_string(39)
         heap.free(1)
-
-    profile = recorded(keep_the_array, 64)
-    assert [(each.type, each.fate) for each in profile.samples] == [("string", Fate.DIED_YOUNG)]
-    profile = recorded(keep_the_array, 8)
-    assert {(each.type, each.fate) for each in profile.samples} == {
-        ("array", Fate.SURVIVED),
-        ("string", Fate.DIED_YOUNG),
-    }
-
-
-def test_an_object_outside_the_nursery_says_so(recorded: Recorded) -> None:
-    def inside_and_outside(heap: Heap) -> None:
-        heap.allocate_node(1)
         heap.allocate_array(2000)
 
-    profile = recorded(inside_and_outside, 8)
-    assert [(each.type, each.is_outside) for each in profile.samples] == [
-        ("node", False),
-        ("array", True),
+    profile = recorded(program, 8)
+    assert [(each.type, each.fate, each.is_outside) for each in profile.samples] == [
+        ("array", Fate.SURVIVED, False),
+        ("string", Fate.DIED_YOUNG, False),
+        ("array", Fate.SURVIVED, True),
     ]
 
 
@@ -81,12 +69,12 @@ def test_a_sample_beside_a_collection_has_its_own_fate(recorded: Recorded) -> No
             heap.allocate_node(number)
             heap.free(0)
 
-    # The nursery has 256 bytes, so that every fifth allocation or so collects and is sampled.
+    # Every fifth allocation or so collects and is sampled.
     profile = recorded(collect_while_allocating, 8, configuration=TINY)
     assert [sample.type for sample in profile.samples] == ["string", "node"] * 100
 
 
-def test_a_callbacks_allocations_do_not_take_anothers_fate(recorded: Recorded) -> None:
+def test_a_callback_s_allocations_have_their_own_type(recorded: Recorded) -> None:
     def with_a_callback(heap: Heap) -> None:
         heap.set_callback(30)
         for number in range(100):
@@ -94,13 +82,11 @@ def test_a_callbacks_allocations_do_not_take_anothers_fate(recorded: Recorded) -
             heap.free(0)
 
     profile = recorded(with_a_callback, 8, configuration=TINY)
-    assert {(each.type, each.counted_bytes) for each in profile.samples} == {
-        ("node", 32),
-        ("string", 56),
-    }
+    types = {(each.type, each.counted_bytes) for each in profile.samples}
+    assert types == {("node", 32), ("string", 56)}
 
 
-def test_samples_that_are_dropped_have_no_fate(recorded: Recorded) -> None:
+def test_dropped_samples_have_no_fate(recorded: Recorded) -> None:
     def stop_in_the_middle(heap: Heap) -> None:
         heap.allocate_node(1)
         heap.disable_sampling(report=False)
@@ -124,6 +110,9 @@ def test_another_period_is_another_weight(recorded: Recorded) -> None:
     assert [each.weight_bytes for each in profile.samples] == [2 * 512, 4 * 256]
 
 
+# Collections.
+
+
 def test_each_minor_collection_has_the_heap_that_it_left(recorded: Recorded) -> None:
     def grow(heap: Heap) -> None:
         make_nodes(heap)
@@ -137,23 +126,23 @@ def test_each_minor_collection_has_the_heap_that_it_left(recorded: Recorded) -> 
     assert all(each.resident_bytes > 10**6 for each in profile.minor_collections)
 
 
-def test_a_major_collection_is_a_span_for_each_of_its_phases(recorded: Recorded) -> None:
-    profile = recorded(lambda heap: heap.collect_full(), 4096)
-    names = [phase.name for phase in profile.phases]
-    assert names == ["scanning", "marking", "sweeping", "finalizing"]
-    assert all(a.ended_us <= b.began_us for a, b in pairwise(profile.phases))
-
-
-def test_a_phase_of_several_steps_is_one_span(recorded: Recorded) -> None:
+def test_a_major_collection_has_a_span_for_each_phase(recorded: Recorded) -> None:
     def mark_step_by_step(heap: Heap) -> None:
         make_nodes(heap)
         heap.collect_full()
 
     configuration = Configuration(nursery_bytes=256)
-    profile = recorded(mark_step_by_step, 4096, configuration=configuration)
-    marking = next(phase for phase in profile.phases if phase.name == "marking")
+    scanning, marking, *others = recorded(
+        mark_step_by_step, 4096, configuration=configuration
+    ).phases[-4:]
+    names = [phase.name for phase in (scanning, marking, *others)]
+    assert names == ["scanning", "marking", "sweeping", "finalizing"]
+    assert all(a.ended_us <= b.began_us for a, b in pairwise((scanning, marking, *others)))
     assert marking.steps > 1
     assert marking.collecting_us <= marking.ended_us - marking.began_us
+
+
+# Failures and interrupts.
 
 
 def test_a_program_that_fails_leaves_a_recording_without_an_end(
@@ -166,29 +155,26 @@ def test_a_program_that_fails_leaves_a_recording_without_an_end(
     with pytest.raises(ZeroDivisionError):
         recorded(fail, 64)
     profile = read(tmp_path / "recording.jsonl")
-    assert not profile.is_complete
-    assert profile.weight_bytes == 49 * 64
+    assert (profile.is_complete, profile.weight_bytes) == (False, 49 * 64)
 
 
-def test_nothing_is_written_after_an_interrupt_of_the_recorder(
-    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_written_after_the_recorder_runs_out_of_memory(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stacks = chain([MemoryError], repeat(0))
 
-    def be_interrupted_once(_stacks: PythonStacks) -> int:
+    def fail_once(_stacks: PythonStacks) -> int:
         stack = next(stacks)
         if isinstance(stack, int):
             return stack
         raise stack
 
-    monkeypatch.setattr(PythonStacks, "of_allocation", be_interrupted_once)
-    recorded(make_nodes, 64)  # A program whose memory is full goes on.
-    profile = read(tmp_path / "recording.jsonl")
-    assert not profile.is_complete
-    assert profile.samples == []
+    monkeypatch.setattr(PythonStacks, "of_allocation", fail_once)
+    profile = recorded(make_nodes, 64)  # The program continues.
+    assert (profile.is_complete, profile.samples) == (False, [])
 
 
-def test_what_was_written_before_a_minor_collection_is_safe_after_it(
+def test_everything_before_a_minor_collection_is_safe_after_it(
     recorded: Recorded, tmp_path: Path
 ) -> None:
     safe = []
@@ -203,11 +189,6 @@ def test_what_was_written_before_a_minor_collection_is_safe_after_it(
     assert safe[0].minor_collections == profile.minor_collections[:1]
 
 
-def test_the_recorder_has_no_heap() -> None:
-    parameters = Recorder.__init__.__annotations__
-    assert set(parameters) == {"writer", "site", "listener", "return"}
-
-
 class Timeout(Exception):  # noqa: N818 - what a program may call it
     pass
 
@@ -216,7 +197,7 @@ class Timeout(Exception):  # noqa: N818 - what a program may call it
 def test_an_interrupt_anywhere_leaves_a_recording_that_can_be_read(
     recorded: Recorded, tmp_path: Path, call: int
 ) -> None:
-    """The interrupt comes with the n-th call of a function, wherever that is."""
+    """The interrupt comes with the n-th call of a function."""
     calls = count(1)
 
     def interrupt(_frame: object, event: str, _argument: object) -> None:
@@ -238,7 +219,10 @@ def test_an_interrupt_anywhere_leaves_a_recording_that_can_be_read(
     assert profile.weight_bytes < 100 * 32 - 8
 
 
-def test_a_moment_while_something_is_heard_is_left_out(
+# Samples by time.
+
+
+def test_no_sample_by_time_is_taken_while_the_recorder_writes(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flush = RecordingWriter.flush
@@ -255,11 +239,37 @@ def test_a_moment_while_something_is_heard_is_left_out(
     assert profile.time_samples == []
 
 
-def test_a_moment_of_the_program_is_written(recorded: Recorded) -> None:
-    def program(heap: Heap) -> None:
-        signal.raise_signal(signal.SIGALRM)
+def wait_for_a_sample() -> None:
+    signal.pause()
 
-    assert len(recorded(program, 64, time_period_us=10_000_000).time_samples) == 1
+
+def test_the_stack_is_sampled_by_time_beside_allocations(recorded: Recorded) -> None:
+    def program(heap: Heap) -> None:
+        for number in range(20):
+            wait_for_a_sample()
+            heap.allocate_node(number)
+
+    profile = recorded(program, 64, time_period_us=1000)
+    stacks = [profile.frames_of(each.stack) for each in profile.time_samples]
+    assert [stack[0].function for stack in stacks].count("wait_for_a_sample") >= 20
+    assert {stack[-1].function for stack in stacks} == {"a program"}
+    assert len(profile.samples) == 9
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def test_without_a_time_period_there_is_no_timer(recorded: Recorded) -> None:
+    timers = []
+    profile = recorded(lambda heap: timers.append(signal.getitimer(signal.ITIMER_REAL)), 64)
+    assert (timers, profile.time_samples) == ([(0.0, 0.0)], [])
+
+
+# The heap.
+
+
+def test_the_recorder_has_no_heap() -> None:
+    parameters = Recorder.__init__.__annotations__
+    assert set(parameters) == {"writer", "site", "listener", "return"}
 
 
 def test_the_heap_is_the_same_with_and_without_a_recorder(recorded: Recorded) -> None:
@@ -274,6 +284,5 @@ def test_the_heap_is_the_same_with_and_without_a_recorder(recorded: Recorded) ->
         graphs.append((heap.walk(), heap.nursery.nursery_free, heap.memory_used_bytes()))
 
     recorded(remember_the_graph, 4096)
-    heap = Heap(PROFILED)
-    remember_the_graph(heap)
+    remember_the_graph(Heap(PROFILED))
     assert graphs[0] == graphs[1]

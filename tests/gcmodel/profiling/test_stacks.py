@@ -1,4 +1,4 @@
-"""Stacks of real Python frames: what is in them, where they begin, and how many are kept."""
+"""Stacks of real Python frames: their frames, where they start, and how many are kept."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ from gcmodel.profiling.stacks import DEPTH_MAX, LEFT_OUT, PythonStacks, StackTab
 
 
 class Lines:
-    """What a table writes, as it would be read again."""
+    """The lines that a table writes, as they would be read."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -67,15 +67,13 @@ def recurse(depth: int, python: PythonStacks) -> int:
 def test_a_stack_goes_from_the_caller_to_the_program(lines: Lines, python: PythonStacks) -> None:
     stack = python.run(outer, python)
     assert lines.functions(stack) == ["inner", "outer", "a program"]
-
-
-def test_frames_name_their_file_and_lines(lines: Lines, python: PythonStacks) -> None:
-    python.run(outer, python)
     first = inner.__code__.co_firstlineno
     assert Frame("inner", __file__, first, first + 1) in lines.frames
 
 
-def test_the_collectors_frames_around_another_are_kept(lines: Lines, python: PythonStacks) -> None:
+def test_only_the_innermost_frames_of_the_collector_are_left_out(
+    lines: Lines, python: PythonStacks
+) -> None:
     found = []
 
     class Asking(Events):
@@ -87,18 +85,12 @@ def test_the_collectors_frames_around_another_are_kept(lines: Lines, python: Pyt
 
     ask = python.of_allocation
     python.run(fill, Heap(Configuration(), events=Asking()))
-    assert [name.rpartition(".")[2] for name in lines.functions(found[0])] == [
-        "minor_collection",
-        "collect",
-        "collect_minor",
-        "fill",
-        "a program",
-    ]
+    functions = [name.rpartition(".")[2] for name in lines.functions(found[0])]
+    assert functions == ["minor_collection", "collect", "collect_minor", "fill", "a program"]
 
 
-def test_what_is_called_twice_from_one_line_has_one_number(python: PythonStacks) -> None:
-    numbers = {python.run(outer, python) for _ in range(2)}
-    assert len(numbers) == 1
+def test_calls_from_one_line_are_one_stack(python: PythonStacks) -> None:
+    assert len({python.run(outer, python) for _ in range(2)}) == 1
 
 
 def test_calls_from_two_lines_are_two_stacks(lines: Lines, python: PythonStacks) -> None:
@@ -112,26 +104,19 @@ def test_calls_from_two_lines_are_two_stacks(lines: Lines, python: PythonStacks)
     assert lines.functions(first) == lines.functions(second)
 
 
-def test_a_function_called_at_once_is_below_the_program(lines: Lines, python: PythonStacks) -> None:
-    call: Callable[[int], int] = lambda _: python.of_allocation()  # noqa: E731 - it has no name
-    assert lines.functions(python.run(call, 0))[1:] == ["a program"]
-
-
-def test_a_program_without_a_frame_of_its_own_is_all_there_is(
+def test_a_program_without_a_frame_of_its_own_is_the_whole_stack(
     lines: Lines, python: PythonStacks
 ) -> None:
     stack = python.run(partial(PythonStacks.of_allocation), python)
     assert lines.functions(stack) == ["a program"]
 
 
-def test_of_a_deep_stack_the_innermost_frames_are_kept(lines: Lines, python: PythonStacks) -> None:
-    functions = lines.functions(python.run(partial(recurse, DEPTH_MAX + 50), python))
-    assert functions == ["recurse"] * DEPTH_MAX + [LEFT_OUT.function, "a program"]
-
-
-def test_a_stack_as_deep_as_the_limit_is_whole(lines: Lines, python: PythonStacks) -> None:
-    functions = lines.functions(python.run(partial(recurse, DEPTH_MAX - 1), python))
-    assert functions == ["recurse"] * DEPTH_MAX + ["a program"]
+@pytest.mark.parametrize(("deeper", "left_out"), [(-1, []), (50, [LEFT_OUT.function])])
+def test_the_innermost_frames_of_a_deep_stack_are_kept(
+    deeper: int, left_out: list[str], lines: Lines, python: PythonStacks
+) -> None:
+    functions = lines.functions(python.run(partial(recurse, DEPTH_MAX + deeper), python))
+    assert functions == ["recurse"] * DEPTH_MAX + [*left_out, "a program"]
 
 
 def zig(path: int, python: PythonStacks) -> int:
@@ -158,7 +143,7 @@ def test_ever_new_stacks_do_not_fill_the_memory(
     assert (kept_bytes < 100_000) == is_bounded
 
 
-def test_functions_that_come_and_go_are_not_taken_for_each_other(
+def test_functions_that_come_and_go_have_different_stacks(
     lines: Lines, python: PythonStacks
 ) -> None:
     for number in range(200):
@@ -167,7 +152,7 @@ def test_functions_that_come_and_go_are_not_taken_for_each_other(
         assert lines.functions(python.run(names[f"f{number}"], python))[0] == f"f{number}"
 
 
-def test_a_stack_that_was_forgotten_is_written_anew(
+def test_a_forgotten_stack_is_written_again(
     lines: Lines, python: PythonStacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stacks, "STACKS_MAX", 1)
@@ -193,12 +178,7 @@ def test_a_moment_of_the_program_has_a_stack(lines: Lines, python: PythonStacks)
     assert lines.functions(found[0])[0].endswith("program")
 
 
-def test_a_moment_after_the_program_has_none(python: PythonStacks) -> None:
-    python.run(outer, python)
-    assert python.of_moment(inspect.currentframe()) is None
-
-
-def test_a_moment_after_a_program_that_failed_has_none(python: PythonStacks) -> None:
+def test_a_moment_after_the_program_has_none_even_if_it_failed(python: PythonStacks) -> None:
     def fail(_: None) -> None:
         raise ZeroDivisionError
 

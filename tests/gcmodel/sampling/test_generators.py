@@ -1,4 +1,4 @@
-"""The generators give, number by number, what those of the systems they are named for give."""
+"""The generators give the numbers of the systems that they are named for."""
 
 import pytest
 

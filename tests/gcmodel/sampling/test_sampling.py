@@ -1,21 +1,13 @@
 """Which allocations are sampled, where the sample point is, and what is reported of samples."""
 
+from collections.abc import Callable
+
 import pytest
+from heap_steps import OUTSIDE_NURSERY, SURVIVED, allocate_dead_nodes, letters, reported, samples
 
 from gcmodel import Configuration, ConfigurationError, Heap, Kind
 
 ILLEGAL_PERIODS = [12, 0, -8, 2**64]
-OUTSIDE, SURVIVED = 2, 1
-
-
-def samples(heap: Heap) -> int:
-    return heap.events.take()[0].count("s")
-
-
-def allocate_dead_nodes(heap: Heap, count: int) -> None:
-    for number in range(count):
-        heap.allocate_node(number)
-        heap.free(len(heap.roots) - 1)
 
 
 def sample_the_next_node(heap: Heap) -> None:
@@ -28,64 +20,34 @@ def sample_the_next_node(heap: Heap) -> None:
 
 def test_the_first_sample_is_one_period_after_enabling(heap: Heap) -> None:
     allocate_dead_nodes(heap, 3)
+    heap.allocate_string(1000)
+    assert samples(heap) == 0
     heap.enable_sampling(64)
     assert heap.sampling.sample_point - heap.nursery.nursery_free == 64
 
 
-def test_an_object_that_ends_exactly_at_the_sample_point_is_not_sampled(heap: Heap) -> None:
+def test_an_object_must_pass_the_sample_point_and_not_just_reach_it(heap: Heap) -> None:
     heap.enable_sampling(64)
     allocate_dead_nodes(heap, 2)
     assert (samples(heap), heap.sampling.sample_point) == (0, heap.nursery.nursery_free)
-
-
-def test_the_object_after_one_that_ended_exactly_at_the_sample_point_is_sampled(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    allocate_dead_nodes(heap, 2)
     heap.allocate_array(0)
     assert (samples(heap), heap.sampling.sample_point) == (1, 128)
-
-
-def test_an_object_outside_that_uses_up_the_distance_exactly_is_not_sampled(heap: Heap) -> None:
-    heap.enable_sampling(104)
-    heap.allocate_string(104 - 25)
-    assert (samples(heap), heap.sampling.sample_point) == (0, heap.nursery.nursery_free)
 
 
 def test_a_period_larger_than_the_nursery_is_counted_over_collections(heap: Heap) -> None:
     heap.enable_sampling(1024)
     allocate_dead_nodes(heap, 32)
-    assert heap.events.take()[0] == "MMM"
+    assert letters(heap) == "MMM"
     allocate_dead_nodes(heap, 1)
     assert samples(heap) == 1
 
 
-def test_an_object_larger_than_the_period_is_sampled_as_often_as_it_passes_a_sample_point(
-    heap: Heap,
-) -> None:
+def test_an_object_is_sampled_as_often_as_it_passes_a_sample_point(heap: Heap) -> None:
     heap.enable_sampling(8)
     heap.allocate_node(1)
     assert (samples(heap), heap.sampling.pending) == (3, [0, 0, 0])
-
-
-def test_an_object_outside_is_sampled_as_often_as_it_passes_a_sample_point(heap: Heap) -> None:
-    heap.enable_sampling(16)
-    heap.allocate_string(100 - 25)
-    assert (samples(heap), heap.sampling.pending) == (6, heap.roots * 6)
-
-
-def test_the_surplus_of_an_object_counts_towards_the_next_sample(heap: Heap) -> None:
-    heap.enable_sampling(40)
-    taken = []
-    for _ in range(5):
-        allocate_dead_nodes(heap, 1)
-        taken.append(samples(heap))
-    assert taken == [0, 1, 1, 1, 0]
-
-
-def test_nothing_is_sampled_before_sampling_is_enabled(heap: Heap) -> None:
-    allocate_dead_nodes(heap, 100)
-    heap.allocate_string(1000)
-    assert samples(heap) == 0
+    heap.collect_minor()
+    assert reported(heap) == [Kind.NODE << 2 | SURVIVED] * 3
 
 
 @pytest.mark.parametrize("period_bytes", [8, 40, 104, 256, 264, 1000])
@@ -100,70 +62,44 @@ def test_n_bytes_take_as_many_samples_as_there_are_whole_periods_before_the_last
 # Objects outside move the sample point, not the free pointer.
 
 
-def test_an_object_outside_counts_unrounded(heap: Heap) -> None:
-    heap.enable_sampling(1024)
-    heap.allocate_string(101 - 25)
-    assert heap.sampling.sample_point == 1024 - 101
+@pytest.mark.parametrize(
+    ("period_bytes", "size_bytes", "count", "sample_point"),
+    [(1024, 101, 0, 1024 - 101), (1024, 26, 0, 1024 - 26), (104, 104, 0, 0), (16, 100, 6, 12)],
+)
+def test_an_object_outside_is_sampled_by_its_unrounded_size(
+    heap: Heap, period_bytes: int, size_bytes: int, count: int, sample_point: int
+) -> None:
+    heap.enable_sampling(period_bytes)
+    heap.allocate_string(size_bytes - 25, nonmovable=True)
+    assert (samples(heap), heap.sampling.pending) == (count, heap.roots * count)
+    assert heap.sampling.sample_point == sample_point
 
 
-def test_a_small_object_that_may_not_move_counts_unrounded_too(heap: Heap) -> None:
-    heap.enable_sampling(1024)
-    heap.allocate_string(1, nonmovable=True)
-    assert heap.sampling.sample_point == 1024 - 26
-
-
-def test_an_object_outside_may_bring_the_sample_point_into_the_nursery(heap: Heap) -> None:
+def test_objects_outside_move_the_sample_point_into_the_nursery_and_out_again(heap: Heap) -> None:
     heap.enable_sampling(1024)
     heap.allocate_string(1000 - 25)
     assert heap.nursery.nursery_limit == heap.sampling.sample_point == 24
-
-
-def test_an_object_outside_may_push_the_sample_point_out_of_the_nursery_again(heap: Heap) -> None:
-    heap.enable_sampling(1024)
-    heap.allocate_string(1000 - 25)
     heap.allocate_string(93 - 25)
     assert (heap.sampling.sample_point, heap.nursery.nursery_limit) == (1024 - 69, 256)
-
-
-def test_after_an_object_outside_a_node_that_fits_collects_nothing(heap: Heap) -> None:
-    heap.enable_sampling(1024)
-    heap.allocate_string(1000 - 25)
-    heap.allocate_string(93 - 25)
     heap.events.take()
     heap.allocate_node(1)
-    assert heap.events.take()[0] == ""
-
-
-def test_an_object_outside_moves_no_sample_point_while_sampling_is_off(heap: Heap) -> None:
-    heap.allocate_string(1000)
-    heap.enable_sampling(512)
-    assert heap.sampling.sample_point == 512
+    assert letters(heap) == ""
 
 
 # A sample and a minor collection in one allocation.
 
 
-def test_a_sample_point_in_the_full_nursery_is_passed_before_the_collection(heap: Heap) -> None:
-    heap.enable_sampling(240)
-    allocate_dead_nodes(heap, 7)
-    heap.allocate_array(3)
-    assert heap.events.take()[0] == "sM"
-
-
-def test_a_sample_point_at_the_nurserys_very_end_is_passed_before_the_collection(
-    heap: Heap,
+@pytest.mark.parametrize(
+    ("period_bytes", "length", "order"), [(240, 3, "sM"), (256, 3, "sM"), (264, 4, "Ms")]
+)
+def test_a_sample_point_in_the_full_nursery_is_passed_before_the_collection(
+    heap: Heap, period_bytes: int, length: int, order: str
 ) -> None:
-    heap.enable_sampling(256)
+    """Also at the nursery's very end. One beyond it is passed after the collection."""
+    heap.enable_sampling(period_bytes)
     allocate_dead_nodes(heap, 7)
-    heap.allocate_array(3)
-    assert heap.events.take()[0] == "sM"
-
-
-def test_a_sample_point_beyond_the_full_nursery_is_passed_after_the_collection(heap: Heap) -> None:
-    heap.enable_sampling(264)
-    allocate_dead_nodes(heap, 7)
-    heap.allocate_array(4)
-    assert heap.events.take()[0] == "Ms"
+    heap.allocate_array(length)
+    assert letters(heap) == order
 
 
 def test_a_sample_before_the_collection_is_not_in_that_collections_report(heap: Heap) -> None:
@@ -184,81 +120,77 @@ def test_a_large_object_is_not_in_the_report_of_the_collection_it_causes(heap: H
     assert (order.rstrip("s")[:3], report.entries) == ("sMR", [Kind.NODE << 2 | SURVIVED])
 
 
-def test_a_minor_collection_leaves_the_distance_to_the_next_sample(heap: Heap) -> None:
-    heap.enable_sampling(512)
-    allocate_dead_nodes(heap, 3)
-    heap.collect_minor()
-    assert (heap.nursery.nursery_free, heap.sampling.sample_point) == (0, 512 - 96)
-
-
-def test_a_minor_collection_lowers_the_limit_to_a_sample_point_now_in_the_nursery(
-    heap: Heap,
+@pytest.mark.parametrize(
+    ("period_bytes", "nodes", "sample_point", "limit"), [(512, 3, 416, 256), (264, 7, 40, 40)]
+)
+def test_a_minor_collection_leaves_the_distance_to_the_next_sample(
+    heap: Heap, period_bytes: int, nodes: int, sample_point: int, limit: int
 ) -> None:
-    heap.enable_sampling(264)
-    allocate_dead_nodes(heap, 7)
+    heap.enable_sampling(period_bytes)
+    allocate_dead_nodes(heap, nodes)
     assert heap.nursery.nursery_limit == 256
     heap.collect_minor()
-    assert heap.nursery.nursery_limit == 40
+    assert (heap.sampling.sample_point, heap.nursery.nursery_limit) == (sample_point, limit)
 
 
-# Enabling and disabling.
+# Enabling, and the ways of switching it off.
+
+STOPS = [
+    lambda heap: heap.disable_sampling(report=False),
+    lambda heap: heap.disable_sampling(report=True),
+    Heap.pause_sampling,
+    Heap.after_fork,
+]
+STOPPED = pytest.mark.parametrize("stop", STOPS, ids=["drop", "report", "pause", "fork"])
+Stop = Callable[[Heap], None]
 
 
-def test_enabling_again_starts_the_count_anew_with_the_new_period(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    allocate_dead_nodes(heap, 1)
-    heap.enable_sampling(128)
-    assert (heap.sampling.sample_point, heap.nursery.nursery_limit) == (160, 160)
-
-
-def test_enabling_again_keeps_the_pending_samples(heap: Heap) -> None:
+def test_enabling_again_restarts_the_count_and_keeps_the_pending_samples(heap: Heap) -> None:
     heap.enable_sampling(24)
     heap.allocate_node(1)
-    heap.enable_sampling(1024)
+    heap.enable_sampling(128)
+    assert heap.sampling.sample_point == heap.nursery.nursery_limit == 32 + 128
     heap.collect_minor()
-    _, [report] = heap.events.take()
-    assert report.entries == [Kind.NODE << 2 | SURVIVED]
+    assert reported(heap) == [Kind.NODE << 2 | SURVIVED]
 
 
-def test_disabling_raises_the_limit_to_the_nurserys_end(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    heap.disable_sampling(report=False)
-    assert heap.nursery.nursery_limit == heap.nursery.nursery_top
-
-
-@pytest.mark.parametrize("report", [False, True])
-def test_after_disabling_nothing_is_sampled(heap: Heap, report: bool) -> None:
+@STOPPED
+def test_after_sampling_is_stopped_nothing_is_sampled(heap: Heap, stop: Stop) -> None:
     heap.enable_sampling(8)
-    heap.disable_sampling(report)
+    stop(heap)
+    assert heap.nursery.nursery_limit == heap.nursery.nursery_top
     allocate_dead_nodes(heap, 20)
     heap.allocate_string(1000)
     assert samples(heap) == 0
 
 
-def test_disabling_by_dropping_collects_nothing_and_drops_the_pending_samples(heap: Heap) -> None:
+@STOPPED
+def test_only_disabling_with_a_report_collects_and_reports_the_pending_samples(
+    heap: Heap, stop: Stop
+) -> None:
     heap.enable_sampling(24)
     heap.allocate_node(1)
-    heap.disable_sampling(report=False)
-    assert heap.events.take()[0] == "s"
+    stop(heap)
+    events, reports = heap.events.take()
+    assert events == ("sMR" if stop is STOPS[1] else "s")
+    assert [each.entries for each in reports] == [[Kind.NODE << 2 | SURVIVED]] * len(reports)
+    assert heap.read_number(0) == 1
+    # The others stay dropped when sampling is enabled again.
+    heap.enable_sampling(1024)
     heap.collect_minor()
     assert heap.events.take() == ("M", [])
 
 
-def test_dropped_samples_stay_dropped_when_sampling_is_enabled_again(heap: Heap) -> None:
-    heap.enable_sampling(24)
-    heap.allocate_node(1)
-    heap.disable_sampling(report=False)
-    heap.enable_sampling(1024)
-    heap.collect_minor()
-    assert heap.events.take()[1] == []
-
-
-def test_disabling_by_collecting_reports_the_pending_samples(heap: Heap) -> None:
-    heap.enable_sampling(24)
-    heap.allocate_node(1)
-    heap.disable_sampling(report=True)
-    order, [report] = heap.events.take()
-    assert (order, report.entries) == ("sMR", [Kind.NODE << 2 | SURVIVED])
+@STOPPED
+def test_enabling_after_a_stop_restarts_the_count(heap: Heap, stop: Stop) -> None:
+    heap.enable_sampling(64)
+    allocate_dead_nodes(heap, 1)
+    stop(heap)
+    heap.enable_sampling(128)
+    assert heap.sampling.sample_point - heap.nursery.nursery_free == 128
+    # And resuming does nothing then.
+    heap.resume_sampling()
+    assert (heap.sampling.period_bytes, heap.sampling.paused_period_bytes) == (128, 0)
 
 
 @pytest.mark.parametrize(("report", "order"), [(False, ""), (True, "M")])
@@ -268,59 +200,31 @@ def test_disabling_what_was_never_enabled_changes_nothing_else(
     heap.disable_sampling(report)
     assert heap.events.take() == (order, [])
     allocate_dead_nodes(heap, 8)
-    assert heap.events.take()[0] == ""
-
-
-def test_the_count_starts_anew_when_enabled_after_disabling(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    allocate_dead_nodes(heap, 2)
-    heap.disable_sampling(report=False)
-    heap.enable_sampling(64)
-    allocate_dead_nodes(heap, 2)
-    assert samples(heap) == 0
+    assert letters(heap) == ""
 
 
 @pytest.mark.parametrize("period_bytes", ILLEGAL_PERIODS)
-def test_an_illegal_period_is_refused_and_sampling_stays_off(heap: Heap, period_bytes: int) -> None:
-    with pytest.raises(ConfigurationError):
-        heap.enable_sampling(period_bytes)
-    allocate_dead_nodes(heap, 8)
-    assert heap.events.take()[0] == ""
-
-
-@pytest.mark.parametrize("period_bytes", ILLEGAL_PERIODS)
-def test_an_illegal_period_leaves_sampling_on_as_it_was(heap: Heap, period_bytes: int) -> None:
-    heap.enable_sampling(64)
+@pytest.mark.parametrize("before", ["off", "on", "paused"])
+def test_an_illegal_period_is_refused_and_changes_nothing(
+    heap: Heap, before: str, period_bytes: int
+) -> None:
+    if before != "off":
+        heap.enable_sampling(64)
+    if before == "paused":
+        heap.pause_sampling()
     allocate_dead_nodes(heap, 1)
     with pytest.raises(ConfigurationError):
         heap.enable_sampling(period_bytes)
+    heap.resume_sampling()
     allocate_dead_nodes(heap, 2)
-    assert (heap.sampling.period_bytes, samples(heap)) == (64, 1)
+    assert heap.sampling.period_bytes == (0 if before == "off" else 64)
+    assert samples(heap) == (before == "on")
 
 
 # Pausing and resuming.
 
 
-def test_while_paused_nothing_is_sampled(heap: Heap) -> None:
-    heap.enable_sampling(8)
-    heap.pause_sampling()
-    allocate_dead_nodes(heap, 20)
-    heap.allocate_string(1000)
-    assert samples(heap) == 0
-    assert heap.nursery.nursery_limit == heap.nursery.nursery_top
-
-
-def test_pausing_collects_nothing_and_drops_the_pending_samples(heap: Heap) -> None:
-    heap.enable_sampling(24)
-    heap.allocate_node(1)
-    heap.pause_sampling()
-    assert heap.events.take()[0] == "s"
-    heap.resume_sampling()
-    heap.collect_minor()
-    assert heap.events.take() == ("M", [])
-
-
-def test_resuming_starts_the_count_anew_with_the_period_that_was_paused(heap: Heap) -> None:
+def test_resuming_restarts_the_count_with_the_paused_period(heap: Heap) -> None:
     heap.enable_sampling(64)
     allocate_dead_nodes(heap, 1)
     heap.pause_sampling()
@@ -330,19 +234,12 @@ def test_resuming_starts_the_count_anew_with_the_period_that_was_paused(heap: He
     assert heap.nursery.nursery_limit == 128
 
 
-def test_pausing_while_paused_keeps_the_period(heap: Heap) -> None:
+@pytest.mark.parametrize("calls", ["pp", "pprr", "prpr", "prr"])
+def test_pausing_and_resuming_any_number_of_times_keeps_the_period(heap: Heap, calls: str) -> None:
     heap.enable_sampling(64)
-    heap.pause_sampling()
-    heap.pause_sampling()
+    for call in calls:
+        (heap.pause_sampling if call == "p" else heap.resume_sampling)()
     heap.resume_sampling()
-    assert heap.sampling.period_bytes == 64
-
-
-def test_pausing_again_after_resuming_keeps_the_period(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    for _ in range(2):
-        heap.pause_sampling()
-        heap.resume_sampling()
     assert heap.sampling.period_bytes == 64
 
 
@@ -350,7 +247,7 @@ def test_resuming_what_was_never_enabled_changes_nothing(heap: Heap) -> None:
     heap.pause_sampling()
     heap.resume_sampling()
     allocate_dead_nodes(heap, 8)
-    assert heap.events.take()[0] == ""
+    assert letters(heap) == ""
 
 
 @pytest.mark.parametrize("pauses", [0, 1])
@@ -364,95 +261,44 @@ def test_resuming_what_is_on_keeps_the_count(heap: Heap, pauses: int) -> None:
     assert heap.sampling.sample_point == 64
 
 
-@pytest.mark.parametrize("report", [False, True])
-def test_disabling_forgets_what_was_paused(heap: Heap, report: bool) -> None:
-    heap.enable_sampling(64)
-    heap.pause_sampling()
-    heap.disable_sampling(report)
-    heap.resume_sampling()
-    assert heap.sampling.period_bytes == 0
-
-
-def test_enabling_forgets_what_was_paused(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    heap.pause_sampling()
-    heap.enable_sampling(128)
-    heap.resume_sampling()
-    assert (heap.sampling.period_bytes, heap.sampling.paused_period_bytes) == (128, 0)
-
-
-def test_an_illegal_period_leaves_sampling_paused_as_it_was(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    heap.pause_sampling()
-    with pytest.raises(ConfigurationError):
-        heap.enable_sampling(12)
-    heap.resume_sampling()
-    assert heap.sampling.period_bytes == 64
-
-
-# Forking.
-
-
-def test_a_forked_child_is_not_sampled(heap: Heap) -> None:
-    heap.enable_sampling(8)
-    heap.after_fork()
-    allocate_dead_nodes(heap, 20)
-    heap.allocate_string(1000)
-    assert samples(heap) == 0
-
-
-def test_a_fork_collects_nothing_and_leaves_the_pending_samples_to_the_parent(heap: Heap) -> None:
-    heap.enable_sampling(24)
-    heap.allocate_node(1)
-    heap.after_fork()
-    assert heap.events.take()[0] == "s"
-    heap.collect_minor()
-    assert heap.events.take() == ("M", [])
-
-
-def test_a_forked_child_keeps_its_objects(heap: Heap) -> None:
-    heap.enable_sampling(24)
-    heap.allocate_node(1)
-    heap.after_fork()
-    assert (heap.read_number(0), heap.nursery.nursery_free) == (1, 32)
-
-
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_forked_child_has_nothing_to_resume(heap: Heap, paused: bool) -> None:
+@STOPPED
+def test_only_pausing_keeps_a_period_to_resume(heap: Heap, stop: Stop, paused: bool) -> None:
     heap.enable_sampling(64)
     if paused:
         heap.pause_sampling()
-    heap.after_fork()
+    stop(heap)
     heap.resume_sampling()
-    assert heap.sampling.period_bytes == 0
-
-
-def test_a_forked_child_may_enable_sampling_for_itself(heap: Heap) -> None:
-    heap.enable_sampling(64)
-    allocate_dead_nodes(heap, 1)
-    heap.after_fork()
-    heap.enable_sampling(64)
-    assert heap.sampling.sample_point == 96
+    assert heap.sampling.period_bytes == (64 if stop is STOPS[2] else 0)
 
 
 # Reports.
 
 
-def test_a_dead_object_is_reported_as_dead(heap: Heap) -> None:
-    sample_the_next_node(heap)
-    allocate_dead_nodes(heap, 1)
-    heap.collect_minor()
-    assert heap.events.take()[1][0].entries == [Kind.NODE << 2]
-
-
 @pytest.mark.parametrize("kept", [False, True])
-def test_an_object_outside_is_reported_as_outside_with_its_survival(heap: Heap, kept: bool) -> None:
-    heap.enable_sampling(64)
-    heap.allocate_string(100 - 25)
+@pytest.mark.parametrize(
+    ("allocate", "entry"),
+    [
+        (lambda heap: heap.allocate_node(1), Kind.NODE << 2),
+        (lambda heap: (heap.allocate_node(1), heap.identity(0)), Kind.NODE << 2),
+        (lambda heap: heap.allocate_string(24), Kind.STRING << 2 | OUTSIDE_NURSERY),
+    ],
+    ids=["nursery", "identity", "outside"],
+)
+def test_an_object_is_reported_with_its_place_and_its_survival(
+    allocate: Callable[[Heap], object], entry: int, kept: bool
+) -> None:
+    heap = Heap(Configuration(large_object_bytes=49))
+    heap.enable_sampling(24)
+    allocate(heap)
+    heap.enable_sampling(1024)
     if not kept:
         heap.free(0)
     heap.collect_minor()
-    assert heap.events.take()[1][0].entries == [Kind.STRING << 2 | OUTSIDE | kept]
+    assert set(reported(heap)) == {entry | kept}
+    # And only once.
+    heap.collect_minor()
+    assert heap.events.take()[1] == []
 
 
 def test_an_object_reachable_from_an_old_one_only_is_reported_as_surviving(heap: Heap) -> None:
@@ -463,7 +309,7 @@ def test_an_object_reachable_from_an_old_one_only_is_reported_as_surviving(heap:
     heap.write(0, 0, 1)
     heap.free(1)
     heap.collect_minor()
-    assert heap.events.take()[1][0].entries == [Kind.NODE << 2 | SURVIVED]
+    assert reported(heap) == [Kind.NODE << 2 | SURVIVED]
 
 
 def test_a_weak_reference_keeps_no_sampled_object_alive(heap: Heap) -> None:
@@ -472,15 +318,7 @@ def test_a_weak_reference_keeps_no_sampled_object_alive(heap: Heap) -> None:
     heap.allocate_weakref(0)
     heap.free(0)
     heap.collect_minor()
-    assert heap.events.take()[1][0].entries == [Kind.NODE << 2]
-
-
-def test_an_object_whose_identity_was_taken_is_reported_as_surviving(heap: Heap) -> None:
-    sample_the_next_node(heap)
-    heap.allocate_node(1)
-    heap.identity(0)
-    heap.collect_minor()
-    assert heap.events.take()[1][0].entries == [Kind.NODE << 2 | SURVIVED]
+    assert reported(heap) == [Kind.NODE << 2]
 
 
 def test_each_kind_is_reported_under_its_number_and_the_newest_first(heap: Heap) -> None:
@@ -493,27 +331,11 @@ def test_each_kind_is_reported_under_its_number_and_the_newest_first(heap: Heap)
     sample_the_next_node(heap)
     heap.allocate_string(0)
     heap.collect_minor()
-    kinds = [entry >> 2 for entry in heap.events.take()[1][0].entries]
+    kinds = [entry >> 2 for entry in reported(heap)]
     assert kinds == [Kind.STRING, Kind.NODE, Kind.WEAKREF, Kind.ARRAY]
 
 
-def test_an_object_sampled_several_times_has_as_many_entries(heap: Heap) -> None:
-    heap.enable_sampling(8)
-    heap.allocate_node(1)
-    heap.collect_minor()
-    assert heap.events.take()[1][0].entries == [Kind.NODE << 2 | SURVIVED] * 3
-
-
-def test_a_sample_is_reported_once(heap: Heap) -> None:
-    sample_the_next_node(heap)
-    heap.allocate_node(1)
-    heap.collect_minor()
-    heap.events.take()
-    heap.collect_minor()
-    assert heap.events.take()[1] == []
-
-
-def test_a_report_says_the_memory_used_with_dead_objects_outside_still_in_it(heap: Heap) -> None:
+def test_a_report_has_the_memory_used_with_dead_objects_outside_still_in_it(heap: Heap) -> None:
     heap.allocate_string(100 - 25)
     heap.free(0)
     sample_the_next_node(heap)
@@ -524,7 +346,7 @@ def test_a_report_says_the_memory_used_with_dead_objects_outside_still_in_it(hea
 
 
 @pytest.mark.parametrize(("paged_arenas", "arena_bytes"), [(True, 512), (False, 0)])
-def test_a_report_says_the_bytes_of_all_arenas(paged_arenas: bool, arena_bytes: int) -> None:
+def test_a_report_has_the_bytes_of_all_arenas(paged_arenas: bool, arena_bytes: int) -> None:
     heap = Heap(Configuration(paged_arenas=paged_arenas))
     sample_the_next_node(heap)
     heap.allocate_node(1)
@@ -533,7 +355,7 @@ def test_a_report_says_the_bytes_of_all_arenas(paged_arenas: bool, arena_bytes: 
 
 
 @pytest.mark.parametrize("major_state", [0, 1, 2, 3])
-def test_a_report_says_the_state_of_the_major_collection(heap: Heap, major_state: int) -> None:
+def test_a_report_has_the_state_of_the_major_collection(heap: Heap, major_state: int) -> None:
     for _ in range(major_state):
         heap.collect_step()
     sample_the_next_node(heap)

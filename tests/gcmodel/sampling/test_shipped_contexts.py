@@ -1,4 +1,4 @@
-"""Allocation contexts as .NET 10 ships them, where they differ from its design document."""
+"""Allocation contexts as in .NET 10, where they differ from its design document."""
 
 from random import Random
 
@@ -59,7 +59,7 @@ def test_enabling_in_mid_context_draws_nothing() -> None:
     assert heap.events.take_samples() == [ContextSample(0, 32, drawn[0])]
 
 
-def test_what_was_drawn_is_there_when_sampling_is_enabled_again() -> None:
+def test_a_drawn_limit_is_kept_until_sampling_is_enabled_again() -> None:
     heap, drawn = heap_drawing(range(32, 1000), range(40, 60))
     heap.enable_sampling(PERIOD_BYTES)
     heap.allocate_node(0)
@@ -70,7 +70,7 @@ def test_what_was_drawn_is_there_when_sampling_is_enabled_again() -> None:
     assert heap.events.take_samples() == [ContextSample(0, 32, drawn[1] - 32)]
 
 
-def test_what_was_passed_while_sampling_was_off_is_forgotten() -> None:
+def test_a_limit_passed_while_sampling_was_off_is_forgotten() -> None:
     heap, _ = heap_drawing(range(32, 1000), range(20))
     heap.enable_sampling(PERIOD_BYTES)
     heap.allocate_node(0)

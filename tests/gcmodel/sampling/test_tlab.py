@@ -1,4 +1,4 @@
-"""TLABs: where objects lie, where the end is put, and what counts, under either rule."""
+"""TLABs: the places of objects, the end, and the bytes that count, under either rule."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def make_heap(parts: Parts = TLABS, first_bytes: int = NEVER, threads: int = 1) 
 
 
 def allocate(heap: Heap, *sizes: int, thread: int = 0) -> list[int | None]:
-    """Where strings of so many bytes lie, of at least 32, which nobody keeps."""
+    """The places of strings of these sizes, at least 32 bytes, which are dropped at once."""
     heap.nursery.thread = thread
     places = []
     for size_bytes in sizes:
@@ -51,17 +51,17 @@ def tlab_of(heap: Heap, thread: int = 0) -> tuple[int, int, int, int]:
     return tlab.start, tlab.top, tlab.end, tlab.allocation_end
 
 
-# Where objects lie.
+# The places of objects.
 
 
-def test_the_first_object_begins_a_tlab_and_others_follow_it() -> None:
+def test_the_first_object_starts_a_tlab_and_others_follow_it() -> None:
     heap = make_heap()
     assert allocate(heap, 32, 40, 32) == [0, 32, 72]
     assert tlab_of(heap) == (0, 104, 32 + 128 - 16, 32 + 128 - 16)
 
 
 @pytest.mark.parametrize(("filled_bytes", "at"), [(80, 160), (72, 160), (64, 160)])
-def test_what_has_no_room_lies_behind_the_tlab(filled_bytes: int, at: int) -> None:
+def test_an_object_that_does_not_fit_lies_behind_the_tlab(filled_bytes: int, at: int) -> None:
     assert allocate(make_heap(), 32, filled_bytes, 88)[-1] == at
 
 
@@ -84,7 +84,7 @@ def test_threads_have_tlabs_of_their_own() -> None:
     assert places == [[0], [160], [32], [192]]
 
 
-def test_what_eden_has_no_room_for_collects_it_and_ends_all_tlabs() -> None:
+def test_a_full_eden_is_collected_and_all_tlabs_end() -> None:
     heap = make_heap(threads=2)
     allocate(heap, 32, thread=1)
     assert events(heap, 500, 400) == "M"
@@ -92,7 +92,7 @@ def test_what_eden_has_no_room_for_collects_it_and_ends_all_tlabs() -> None:
     assert heap.nursery.nursery_free == 400
 
 
-# Where the end is put.
+# The end of a TLAB.
 
 
 @EACH_RULE
@@ -125,7 +125,7 @@ def test_enabling_and_disabling_leave_the_end_and_the_distance(parts: Parts) -> 
     assert events(heap, 72) == "s"
 
 
-def test_while_off_what_passes_a_sample_point_left_behind_gives_the_tlab_up() -> None:
+def test_while_off_an_object_that_passes_an_old_sample_point_gives_up_the_tlab() -> None:
     heap = make_heap(first_bytes=64)
     heap.enable_sampling(NEVER)
     allocate(heap, 32)
@@ -133,11 +133,11 @@ def test_while_off_what_passes_a_sample_point_left_behind_gives_the_tlab_up() ->
     assert allocate(heap, 40) == [160]
 
 
-# What counts.
+# The bytes that count.
 
 
 @pytest.mark.parametrize(("parts", "samples"), [(TLABS, "s"), (TLABS_CHARGED_AHEAD, "")])
-def test_what_is_allocated_while_off_counts_since_25(parts: Parts, samples: str) -> None:
+def test_bytes_allocated_while_off_count_since_25(parts: Parts, samples: str) -> None:
     heap = make_heap(parts, first_bytes=64)
     allocate(heap, 32)
     heap.enable_sampling(NEVER)
@@ -145,7 +145,7 @@ def test_what_is_allocated_while_off_counts_since_25(parts: Parts, samples: str)
 
 
 @pytest.mark.parametrize(("parts", "samples"), [(TLABS, "M"), (TLABS_CHARGED_AHEAD, "Ms")])
-def test_what_a_collection_throws_away_counted_before_25(parts: Parts, samples: str) -> None:
+def test_bytes_dropped_by_a_collection_counted_before_25(parts: Parts, samples: str) -> None:
     heap = make_heap(parts, first_bytes=150)
     heap.enable_sampling(NEVER)
     allocate(heap, 32)

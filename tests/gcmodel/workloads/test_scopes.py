@@ -18,52 +18,38 @@ def test_the_roots_of_a_scope_are_dropped_when_it_ends(heap: Heap) -> None:
     assert numbers(heap) == [1]
 
 
-def read_what_a_node_does_not_have(heap: Heap) -> None:
-    with Scope(heap):
-        heap.allocate_node(2)
-        heap.read(newest(heap), 2)
-
-
 def test_a_scope_that_ends_by_an_error_drops_its_roots_too(heap: Heap) -> None:
     heap.allocate_node(1)
+
+    def fail() -> None:
+        with Scope(heap):
+            heap.allocate_node(2)
+            heap.read(newest(heap), 2)
+
     with pytest.raises(IndexError):
-        read_what_a_node_does_not_have(heap)
+        fail()
     assert numbers(heap) == [1]
 
 
-def test_what_a_scope_keeps_is_the_one_root_above_those_from_before(heap: Heap) -> None:
+@pytest.mark.parametrize(("kept", "number"), [(2, 3), (0, 1)])
+def test_the_object_that_a_scope_keeps_is_the_one_root_above_those_from_before(
+    heap: Heap, kept: int, number: int
+) -> None:
     heap.allocate_node(1)
     with Scope(heap) as scope:
-        for number in (2, 3, 4):
-            heap.allocate_node(number)
-        slot = scope.keep(2)
-    assert (slot, numbers(heap)) == (1, [1, 3])
+        for each in (2, 3, 4):
+            heap.allocate_node(each)
+        slot = scope.keep(kept)
+    assert (slot, numbers(heap)) == (1, [1, number])
 
 
-def test_a_scope_can_keep_an_object_from_before_it(heap: Heap) -> None:
-    heap.allocate_node(1)
-    with Scope(heap) as scope:
-        heap.allocate_node(2)
-        scope.keep(0)
-    assert numbers(heap) == [1, 1]
-
-
-def test_what_an_inner_scope_keeps_belongs_to_the_outer_one(heap: Heap) -> None:
+def test_the_object_that_an_inner_scope_keeps_belongs_to_the_outer_one(heap: Heap) -> None:
     with Scope(heap):
         with Scope(heap) as inner:
             heap.allocate_node(1)
             inner.keep(0)
         assert numbers(heap) == [1]
     assert numbers(heap) == []
-
-
-def test_only_what_a_scope_keeps_survives_it(heap: Heap) -> None:
-    with Scope(heap) as scope:
-        heap.allocate_array(100)
-        heap.allocate_node(1)
-        scope.keep(newest(heap))
-    heap.collect_full()
-    assert heap.memory_used_bytes() == 32
 
 
 def test_the_newest_slot_is_that_of_the_last_read(heap: Heap) -> None:

@@ -36,7 +36,7 @@ LARGE = Configuration(nursery_bytes=65536, large_object_bytes=8192)
 
 
 class RecordingHeap(Heap):
-    """A heap that notes what it is asked to allocate."""
+    """A heap that records its allocations."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.allocated: list[tuple[Kind, int, int]] = []
