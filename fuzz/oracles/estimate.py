@@ -21,7 +21,8 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, ReadProfile, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -40,12 +41,11 @@ class EstimateMismatch(Mismatch):
     oracle = "estimate"
 
 
-class EstimateOracle(Oracle[SamplingFacts]):
+class EstimateOracle(Oracle):
     """Follows the samples; the sampling oracle has judged each of them as far as it can."""
 
     judges = ("profile", "samples")
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -68,16 +68,13 @@ class EstimateOracle(Oracle[SamplingFacts]):
         rule = contract.sampling
         return rule.distances == "random" or rule.estimates != "none"
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates or action.sampling in BEGINNING or action in (Realloc, ReadProfile)
-
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises EstimateMismatch."""
         if isinstance(action, ReadProfile):
             self._check_profile(observation, sampling.period_bytes)
+            return
+        if not (action.allocates or action.sampling in BEGINNING or isinstance(action, Realloc)):
             return
         if self._rule.estimates != "none":
             self._follow_blocks(action, sampling)

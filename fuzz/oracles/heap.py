@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import (
     Action,
     CheckHeap,
@@ -43,14 +44,13 @@ class HeapMismatch(Mismatch):
     oracle = "heap"
 
 
-class HeapOracle(Oracle[None]):
+class HeapOracle(Oracle):
     """Compares answers with the shadow heap.
 
     It is asked first: after an error nothing else in an observation means anything.
     """
 
     judges = ("minors", "order", "value", "alive", "identity", "graph", "error")
-    events = frozenset({"error", "minors", "samples", "reports", "order"})
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -61,25 +61,21 @@ class HeapOracle(Oracle[None]):
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
 
-    @classmethod
     @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.collects != "never" or action.answer is not None
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
+    def check(
+        self, action: Action, observation: Observation, sampling: SamplingFacts | None = None
+    ) -> None:
         """Compare with what the target said. Raises HeapMismatch."""
         if observation.error is not None:
             raise HeapMismatch("error", None, observation.error, WHILE_PERFORMING)
-        kind = type(action)
         if observation.minors or action.collects != "never":
             self._check_minors(action, observation.minors)
-        counted = observation.samples + observation.minors + len(observation.reports)
-        if self._observes_order and (counted or observation.order):
-            self._check_order(observation, counted)
-        if action.answer in self._observes and kind in self._ANSWERS:
-            self._ANSWERS[kind](self, action, observation)
-        if self._observes_graph and (observation.minors or kind is CheckHeap):
+        if self._observes_order:
+            self._check_order(observation)
+        check_answer = self._ANSWERS.get(type(action))
+        if check_answer is not None and action.answer in self._observes:
+            check_answer(self, action, observation)
+        if self._observes_graph and (observation.minors or isinstance(action, CheckHeap)):
             self._check_graph(observation)
 
     def _check_minors(self, action: Action, minors: int) -> None:
@@ -97,9 +93,10 @@ class HeapOracle(Oracle[None]):
         elif minors != expected:
             raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
 
-    def _check_order(self, observation: Observation, counted: int) -> None:
+    def _check_order(self, observation: Observation) -> None:
         """The events in order are the same events that are counted."""
         order, reports = observation.order, len(observation.reports)
+        counted = observation.samples + observation.minors + reports
         if len(order) != counted:
             raise HeapMismatch("order", f"{counted} events", order, "those that are counted")
         if order and (

@@ -16,6 +16,7 @@ from typing_extensions import override
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
@@ -30,12 +31,10 @@ class MajorMismatch(Mismatch):
     oracle = "major"
 
 
-class MajorOracle(Oracle[None]):
+class MajorOracle(Oracle):
     """Follows the state, where the target shows it; in a report it must at least be one."""
 
     judges = ("state", "reports")
-    events = frozenset({"reports"})
-    states = frozenset({"state"})
     relies_on = (HeapOracle,)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -49,13 +48,10 @@ class MajorOracle(Oracle[None]):
     def can_judge(cls, contract: Contract) -> bool:
         return not {"state", "reports"}.isdisjoint(contract.observes)
 
-    @classmethod
     @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.collects == "full"
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
+    def check(
+        self, action: Action, observation: Observation, sampling: SamplingFacts | None = None
+    ) -> None:
         """Compare with what the target said. Raises MajorMismatch."""
         steps = 0
         if observation.reports and self._observes_reports:

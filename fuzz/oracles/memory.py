@@ -24,6 +24,7 @@ from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.arenas import ArenaBound
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
 from fuzz.protocol.contract import Contract, rounded_up
 from fuzz.protocol.observation import Observation, Report
@@ -42,11 +43,10 @@ class MemoryMismatch(Mismatch):
     oracle = "memory"
 
 
-class MemoryOracle(Oracle[None]):
+class MemoryOracle(Oracle):
     """Counts what grows old, from one full collection to the next."""
 
     judges = ("memory", "minors", "state")
-    events = frozenset({"minors"})
     relies_on = (MajorOracle,)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -69,13 +69,10 @@ class MemoryOracle(Oracle[None]):
     def can_judge(cls, contract: Contract) -> bool:
         return not OF_OLD_SPACE.isdisjoint(contract.promises)
 
-    @classmethod
     @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates or action in (AddMemoryPressure, TakeIdentity)
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
+    def check(
+        self, action: Action, observation: Observation, sampling: SamplingFacts | None = None
+    ) -> None:
         """Compare with what the target said. Raises MemoryMismatch."""
         new = self._shadow.roots[-1] if action.allocates else None
         outside = new if new and new.outside else None

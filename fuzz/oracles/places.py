@@ -11,7 +11,8 @@ from typing_extensions import override
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.counting.expected import Place
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -23,13 +24,11 @@ class PlacesMismatch(Mismatch):
     oracle = "places"
 
 
-class PlacesOracle(Oracle[SamplingFacts]):
+class PlacesOracle(Oracle):
     """Compares what the sampling oracle was told of buffers with where objects are."""
 
     judges = ("minors", "at", "buffer", "tlab")
-    events = frozenset({"minors"})
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -42,16 +41,11 @@ class PlacesOracle(Oracle[SamplingFacts]):
     def can_judge(cls, contract: Contract) -> bool:
         return contract.sampling.counting.predicts_places
 
-    @classmethod
     @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises PlacesMismatch."""
-        place = facts.place
-        if place is None:
+        place = sampling.place
+        if place is None or not action.allocates:
             if observation.minors and action.collects == "never":
                 raise PlacesMismatch("minors", 0, observation.minors, "nothing was allocated")
             return

@@ -20,7 +20,8 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -32,14 +33,11 @@ class PointersMismatch(Mismatch):
     oracle = "pointers"
 
 
-class PointersOracle(Oracle[SamplingFacts]):
+class PointersOracle(Oracle):
     """Compares pointers with each other and with the sampling oracle's count."""
 
     judges = ("free", "limit", "top", "at", "sample_point")
-    events = frozenset({"minors"})
-    states = frozenset({"free", "limit", "top", "sample_point"})
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -50,11 +48,6 @@ class PointersOracle(Oracle[SamplingFacts]):
     @override
     def can_judge(cls, contract: Contract) -> bool:
         return "limit" in contract.observes
-
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates or action.sampling is not None
 
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:

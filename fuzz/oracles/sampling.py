@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -17,16 +16,19 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
-from fuzz.oracles.counting.expected import NONE, Alike, ExpectedSample, Place, Request, Sum, all_of
+from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum, all_of
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling_descriptions import describe_sum
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 SETTING = ("starts", "sets period")
 PAUSING = ("pauses", "resumes")
+COUNTED = frozenset({BeginThread, Free, Realloc})
+"""Actions that may change a count, although they neither allocate nor switch sampling."""
 _UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
 
 
@@ -44,58 +46,10 @@ class SamplingMismatch(Mismatch):
     oracle = "sampling"
 
 
-class SamplingFacts(NamedTuple):
-    """What is known of sampling after the last action that the oracle was asked about.
-
-    Of that one action speak `hits` and what follows; all before it lasts until the next.
-    """
-
-    period_bytes: int | None
-    """None while nothing is sampled."""
-    until_bytes: tuple[int, ...]
-    """What each thread has left until its next sample; means nothing while nothing is counted."""
-    room_bytes: tuple[int, ...]
-    """And until the end of its allocation context."""
-    nursery_used_bytes: int
-    """What was allocated in the nursery since the last minor collection: the pointers oracle
-    expects `free` there, and the rules aim with it at the nursery's edge."""
-    was_enabled: bool
-    """Whether sampling ever was on."""
-    hits: Sequence[ExpectedSample]
-    """The samples of that action."""
-    unrecorded: int
-    """How many samples were not taken in it because sampling was paused."""
-    counted_bytes: int | None
-    """What its block counted, None if none was counted."""
-    beside: ShadowObject | None
-    """The block beside which its block was put, and with which it is freed."""
-    callback_samples: int | None
-    """The samples of its callback, None if nobody can tell them from those of the object."""
-    callback_was_reported: bool
-    """Whether it collected once more after its callback."""
-    place: Place | None
-    """Where its object lies, None if that is not foretold."""
-
-    @property
-    def is_on(self) -> bool:
-        """Whether anything is sampled."""
-        return self.period_bytes is not None
-
-    def bytes_until_sample(self, thread: int = 0) -> int:
-        """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
-        return self.until_bytes[thread]
-
-    @property
-    def offsets(self) -> list[int]:
-        """The bytes that were drawn in that action; none where distances are not."""
-        return [hit.offset for hit in self.hits] if type(self.hits) is not Alike else []
-
-
-class SamplingOracle(Oracle[None]):
+class SamplingOracle(Oracle):
     """Tells the clocks what is allocated, and the other oracles what they say."""
 
     judges = ("samples", "size", "outside", "offsets", "weights", "seed", "ended")
-    events = frozenset({"minors", "samples", "offsets", "weights", "reports"})
     relies_on = (HeapOracle,)
     facts: SamplingFacts
 
@@ -155,16 +109,16 @@ class SamplingOracle(Oracle[None]):
         )
         return tuple.__new__(SamplingFacts, facts)  # The class itself takes thrice as long.
 
-    @classmethod
     @override
-    def concerns(cls, action: type[Action]) -> bool:
-        is_counted = action in (Realloc, Free, BeginThread)
-        return action.allocates or action.sampling is not None or is_counted
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
+    def check(
+        self, action: Action, observation: Observation, sampling: SamplingFacts | None = None
+    ) -> None:
         """Compare with what the target said. Raises SamplingMismatch."""
         before, allocates = self.facts, action.allocates
+        happened = observation.minors or observation.samples
+        said = observation.offsets or observation.weights
+        if not (allocates or happened or said or action.sampling or type(action) in COUNTED):
+            return
         if observation.ended and allocates and not self._clocks[action.thread].room_bytes:
             raise SamplingMismatch("ended", None, True, "its thread had nothing left of one")
         if self._births_reseed and isinstance(action, BeginThread):

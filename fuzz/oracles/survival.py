@@ -15,7 +15,8 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
@@ -32,16 +33,14 @@ class SurvivalMismatch(Mismatch):
     oracle = "survival"
 
 
-class SurvivalOracle(Oracle[SamplingFacts]):
+class SurvivalOracle(Oracle):
     """Keeps the sampled objects until a minor collection decides about them.
 
     They are counted, since an object may be sampled more often than a list has room.
     """
 
     judges = ("reports",)
-    events = frozenset({"minors", "samples", "reports"})
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -55,30 +54,23 @@ class SurvivalOracle(Oracle[SamplingFacts]):
     def can_judge(cls, contract: Contract) -> bool:
         return "reports" in contract.observes
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.sampling in DROPPING
-
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         """Compare with what the target said. Raises SurvivalMismatch."""
+        happened = observation.minors or observation.samples or observation.reports
+        if not (happened or action.sampling in DROPPING):
+            return
         if observation.reports:
             self._check_made(observation)
         # A collection inside an allocation comes before the object exists: what it reports are
         # the samples of earlier actions only, and of the callback if it collects after that.
-        callback_samples = sampling.callback_samples
+        callback_samples = sampling.callback_samples if action.allocates else 0
         if callback_samples is None:
             self._knows_pending = False
             return
         if callback_samples and sampling.callback_was_reported:
             self._add(self._callback_string(), callback_samples)
-        if observation.minors:
-            if self._knows_pending and (self.pending or observation.reports):
-                self._check_reports(self.pending, observation)
-            self.pending, self._knows_pending = {}, True
-        elif observation.reports:
-            self._check_reports({}, observation)
+        self._check_reports(observation)
         if observation.samples and action.allocates:
             if callback_samples and not sampling.callback_was_reported:
                 self._add(self._callback_string(), callback_samples)
@@ -106,7 +98,16 @@ class SurvivalOracle(Oracle[SamplingFacts]):
                 "reports", minors, len(reports), "one a minor collection at most"
             )
 
-    def _check_reports(self, pending: Mapping[ShadowObject, int], observation: Observation) -> None:
+    def _check_reports(self, observation: Observation) -> None:
+        """Compare the reports with the samples that are pending."""
+        if observation.minors:
+            if self._knows_pending and (self.pending or observation.reports):
+                self._check_entries(self.pending, observation)
+            self.pending, self._knows_pending = {}, True
+        elif observation.reports:
+            self._check_entries({}, observation)
+
+    def _check_entries(self, pending: Mapping[ShadowObject, int], observation: Observation) -> None:
         got = sorted(entry for report in observation.reports for entry in report.entries)
         samples = sum(pending.values())
         if len(got) != samples:
