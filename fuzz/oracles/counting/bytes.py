@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from fuzz.oracles.counting.clock import Clock, distances_of_threads
+from fuzz.oracles.counting.clock import Clock, W, generators_of
 from fuzz.oracles.counting.expected import Alike, ExpectedSample
 from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.counting import Bytes
 
 
-class FixedClock(Clock):
-    """Distances that are all alike need not be passed one by one: a division counts them."""
+class FixedClock(Clock[W]):
+    """All distances are the period. A division counts those that end in an allocation."""
 
     @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
@@ -27,8 +28,8 @@ class FixedClock(Clock):
         return Alike(samples)
 
 
-class DrawnClock(Clock):
-    """Distances are drawn until one ends beyond the allocation: it passes all that end in it."""
+class DrawnClock(Clock[W]):
+    """Draws distances until one ends beyond the allocation."""
 
     @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
@@ -43,8 +44,8 @@ class DrawnClock(Clock):
         return hits
 
 
-class DrawnOnceClock(Clock):
-    """One distance is drawn for each allocation that is sampled, and begins at its end."""
+class DrawnOnceClock(Clock[W]):
+    """Draws one distance for each sampled allocation. It begins at the allocation's end."""
 
     @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
@@ -53,15 +54,15 @@ class DrawnOnceClock(Clock):
         return [hit]
 
 
-def kind_of(rule: SamplingRule) -> type[Clock]:
-    """Which of them counts by a rule."""
+def kind_of(rule: SamplingRule) -> type[Clock[Bytes]]:
+    """The clock that counts by a rule."""
     if not rule.is_drawn:
         return FixedClock
     return DrawnOnceClock if rule.samples_once else DrawnClock
 
 
-def clocks_of(contract: Contract) -> list[Clock]:
-    """A clock for each thread."""
+def clocks_of(contract: Contract) -> list[Clock[Bytes]]:
+    """One clock per thread."""
     rule = contract.sampling
     kind = kind_of(rule)
-    return [kind(rule, thread, each) for thread, each in enumerate(distances_of_threads(rule))]
+    return [kind(rule, *each) for each in enumerate(generators_of(rule))]

@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
-from fuzz.oracles.counting.distances import distances_of
+from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
 from fuzz.protocol.actions import (
     Action,
@@ -261,7 +261,7 @@ def test_each_thread_has_a_clock_of_its_own(judge: Judge) -> None:
 def test_each_thread_goes_on_by_its_own_seed(judge: Judge) -> None:
     for thread in range(3):
         judge.malloc(80, size=128, samples=1, thread=thread)
-    expected = [distances_of("gperftools", seed).draw(PERIOD) for seed in (1, 2, 3)]
+    expected = [generator_of("gperftools", seed).draw(PERIOD) for seed in (1, 2, 3)]
     assert [judge.until(thread) for thread in range(3)] == expected
 
 
@@ -287,7 +287,7 @@ def test_the_message_names_the_byte_of_each_sample(blocks: Contract) -> None:
 
 def test_enabling_starts_every_threads_count_anew(judge: Judge) -> None:
     judge.hear(EnableSampling(200, thread=1))
-    expected = [distances_of("gperftools", seed).draw(200) for seed in (1, 2, 3)]
+    expected = [generator_of("gperftools", seed).draw(200) for seed in (1, 2, 3)]
     assert [judge.until(thread) for thread in range(3)] == expected
 
 
@@ -318,7 +318,7 @@ def test_setting_the_period_leaves_the_present_distance(judge: Judge) -> None:
 def test_what_is_drawn_after_the_period_was_set_is_drawn_for_it(judge: Judge) -> None:
     judge.hear(SetPeriod(4000))
     judge.malloc(60, size=64, samples=1)
-    assert judge.until() == distances_of("gperftools", 1).draw(4000)
+    assert judge.until() == generator_of("gperftools", 1).draw(4000)
 
 
 def test_setting_the_period_does_not_enable(judge: Judge) -> None:
@@ -350,7 +350,7 @@ def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_anot
     unrecorded: Judge,
 ) -> None:
     unrecorded.malloc(60, size=64)
-    assert unrecorded.until() == distances_of("gperftools", 1).draw(PERIOD)
+    assert unrecorded.until() == generator_of("gperftools", 1).draw(PERIOD)
 
 
 def test_where_pausing_goes_on_counting_resuming_changes_nothing(unrecorded: Judge) -> None:
@@ -363,7 +363,7 @@ def test_where_pausing_goes_on_counting_resuming_changes_nothing(unrecorded: Jud
 def test_a_period_that_is_set_while_paused_is_drawn_for(unrecorded: Judge) -> None:
     unrecorded.hear(SetPeriod(4000))
     unrecorded.malloc(60, size=64)
-    assert unrecorded.until() == distances_of("gperftools", 1).draw(4000)
+    assert unrecorded.until() == generator_of("gperftools", 1).draw(4000)
     unrecorded.hear(ResumeSampling())
     assert unrecorded.oracle.facts.period_bytes == 4000
 
@@ -376,7 +376,7 @@ def test_disabling_ends_the_count_that_goes_on(unrecorded: Judge) -> None:
 
 def test_enabling_starts_the_count_that_goes_on_anew(unrecorded: Judge) -> None:
     unrecorded.hear(EnableSampling(200))
-    assert unrecorded.until() == distances_of("gperftools", 1).draw(200)
+    assert unrecorded.until() == generator_of("gperftools", 1).draw(200)
 
 
 def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) -> None:
@@ -384,7 +384,7 @@ def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) ->
     judge.malloc(60, size=64)
     assert (judge.oracle.facts.unrecorded, judge.until()) == (0, UNTIL)
     judge.hear(ResumeSampling())
-    assert judge.until() == distances_of("gperftools", 1).draw(PERIOD)
+    assert judge.until() == generator_of("gperftools", 1).draw(PERIOD)
 
 
 # What is told of each sample.

@@ -10,10 +10,9 @@ from itertools import pairwise
 import pytest
 
 from fuzz.oracles.counting.distances import (
-    SEQUENCES,
+    GENERATORS,
     V8,
     Ddtrace,
-    Distances,
     Dotnet,
     DotnetDocument,
     Geometric,
@@ -22,8 +21,10 @@ from fuzz.oracles.counting.distances import (
     Jemalloc,
     Ocaml,
     Tcmalloc,
-    distances_of,
+    generator_of,
 )
+from fuzz.oracles.counting.distances.generator import Generator
+from fuzz.oracles.counting.distances.v8 import PLACE_BITS
 from fuzz.protocol.contract import DRAWN
 
 MIB = 2**20
@@ -39,7 +40,7 @@ PERIOD = 512
 SIGMAS = 5
 
 
-def drawn(distances: Distances, period_bytes: int, count: int) -> list[int]:
+def drawn(distances: Generator, period_bytes: int, count: int) -> list[int]:
     return [distances.draw(period_bytes) for _ in range(count)]
 
 
@@ -96,13 +97,13 @@ def test_dotnet_draws_by_the_numbers_of_xoshiro128() -> None:
 
 
 def test_v8_passes_by_as_many_numbers_as_the_seed_s_lowest_bits_say() -> None:
-    seed = 7 << V8.PLACE_BITS
+    seed = 7 << PLACE_BITS
     assert drawn(V8(seed + 5), 4096, 9) == drawn(V8(seed), 4096, 14)[5:]
 
 
 def test_v8_s_distances_are_those_by_which_node_20_has_sampled() -> None:
     """Of strings of 24 bytes, with the seed 1, after 314 numbers."""
-    distances = drawn(V8((1 << V8.PLACE_BITS) + 314), 256, len(STRINGS_OF_NODE))
+    distances = drawn(V8((1 << PLACE_BITS) + 314), 256, len(STRINGS_OF_NODE))
     assert [math.ceil(distance / 24) for distance in distances] == STRINGS_OF_NODE
 
 
@@ -205,7 +206,7 @@ def test_ocaml_forgets_what_is_left_when_sampling_begins() -> None:
 
 @pytest.mark.parametrize("name", ["geometric", "ocaml"])
 def test_a_number_that_is_used_for_something_else_draws_no_distance(name: str) -> None:
-    every, second = (distances_of(name, 7) for _ in range(2))
+    every, second = (generator_of(name, 7) for _ in range(2))
     second.skip(1)
     assert drawn(every, PERIOD, 3)[1:] == drawn(second, PERIOD, 2)
 
@@ -235,14 +236,14 @@ def test_ocaml_may_be_reseeded() -> None:
     [("jemalloc", 1), ("geometric", 1), ("tcmalloc", 0), ("dotnet_document", 0)],
 )
 def test_a_period_of_one_byte_samples_each(name: str, distance: int) -> None:
-    assert drawn(distances_of(name, 1), 1, 3) == [distance] * 3
+    assert drawn(generator_of(name, 1), 1, 3) == [distance] * 3
 
 
 @pytest.mark.parametrize("name", ["jemalloc", "tcmalloc"])
 def test_a_period_of_one_byte_draws_nothing(name: str) -> None:
-    distances = distances_of(name, 1)
+    distances = generator_of(name, 1)
     distances.draw(1)
-    assert distances.draw(4096) == distances_of(name, 1).draw(4096)
+    assert distances.draw(4096) == generator_of(name, 1).draw(4096)
 
 
 def test_a_period_of_one_word_samples_each_of_ocamls() -> None:
@@ -254,9 +255,9 @@ def test_a_period_of_one_word_samples_each_of_ocamls() -> None:
     [("geometric", 1), ("dotnet", 1), ("dotnet_document", 1), ("gperftools", 1), ("ocaml", 8)],
 )
 def test_the_shortest_period_draws_a_number_all_the_same(name: str, period_bytes: int) -> None:
-    distances = distances_of(name, 1)
+    distances = generator_of(name, 1)
     distances.draw(period_bytes)
-    assert distances.draw(4096) == drawn(distances_of(name, 1), 4096, 2)[1]
+    assert distances.draw(4096) == drawn(generator_of(name, 1), 4096, 2)[1]
 
 
 # What all of them have in common.
@@ -278,7 +279,7 @@ def test_the_shortest_period_draws_a_number_all_the_same(name: str, period_bytes
     ],
 )
 def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None:
-    found = statistics.fmean(drawn(distances_of(name, 7), PERIOD, DRAWS))
+    found = statistics.fmean(drawn(generator_of(name, 7), PERIOD, DRAWS))
     # A geometric distance deviates by its own mean.
     assert abs(found - mean) < SIGMAS * PERIOD / math.sqrt(DRAWS)
 
@@ -286,7 +287,7 @@ def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None
 @pytest.mark.parametrize("name", DRAWN)
 def test_as_many_distances_are_short_as_chance_lets_expect(name: str) -> None:
     period_bytes = 8 * PERIOD if name == "ocaml" else PERIOD
-    drawn_bytes = drawn(distances_of(name, 7), period_bytes, DRAWS)
+    drawn_bytes = drawn(generator_of(name, 7), period_bytes, DRAWS)
     short = sum(distance < period_bytes // 8 for distance in drawn_bytes)
     chance = 1 - math.exp(-1 / 8)
     assert abs(short - DRAWS * chance) < SIGMAS * math.sqrt(DRAWS * chance * (1 - chance))
@@ -295,29 +296,29 @@ def test_as_many_distances_are_short_as_chance_lets_expect(name: str) -> None:
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_next_distance_does_not_depend_on_the_last_periods(name: str) -> None:
     """A period changes what is made of a number, and not which number comes next."""
-    distances = distances_of(name, 3)
+    distances = generator_of(name, 3)
     distances.draw(64)
-    assert distances.draw(4096) == drawn(distances_of(name, 3), 4096, 2)[1]
+    assert distances.draw(4096) == drawn(generator_of(name, 3), 4096, 2)[1]
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_another_seed_gives_other_distances(name: str) -> None:
-    runs = [drawn(distances_of(name, seed), 2**30, 3) for seed in range(8)]
+    runs = [drawn(generator_of(name, seed), 2**30, 3) for seed in range(8)]
     assert all(first != second for first, second in pairwise(sorted(runs)))
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_longest_period_that_may_be_drawn_for_has_distances(name: str) -> None:
-    assert min(drawn(distances_of(name, 5), 2**53, 10)) > 0
+    assert min(drawn(generator_of(name, 5), 2**53, 10)) > 0
 
 
 def test_all_that_is_drawn_has_a_sequence() -> None:
-    assert {*SEQUENCES} == {*DRAWN}
+    assert {*GENERATORS} == {*DRAWN}
 
 
 @pytest.mark.parametrize("name", ["period", "unstated", "random"])
 def test_what_is_not_drawn_is_the_period(name: str) -> None:
-    assert drawn(distances_of(name, 5), 64, 3) == [64, 64, 64]
+    assert drawn(generator_of(name, 5), 64, 3) == [64, 64, 64]
 
 
 def test_with_an_interval_of_0_hotspot_draws_nothing() -> None:
@@ -331,7 +332,7 @@ def test_with_an_interval_of_0_hotspot_draws_nothing() -> None:
     [("go", [15, 1206, 260, 11758, 498]), ("go_1_19", [512, 8977, 6950, 19, 12301])],
 )
 def test_gos_distances_are_those_with_which_it_was_foretold(name: str, expected: list[int]) -> None:
-    distances = distances_of(name, 1)
+    distances = generator_of(name, 1)
     assert drawn(distances, 4096, 5) == expected
     assert (distances.draw(1), distances.draw(0)) == (0, 2**63 - 1)
     assert distances.draw(2**40) < 26 * 0x7000000

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from fuzz.oracles import Bench
-from fuzz.oracles.counting.distances import distances_of
+from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.estimate import IMPROBABLE, EstimateMismatch, EstimateOracle, improbability
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
@@ -92,7 +92,7 @@ def profiling(blocks: Contract, **rule: Any) -> Contract:
 def test_a_block_that_counts_nothing_stands_for_as_many_as_one_of_a_byte(blocks: Contract) -> None:
     """Some distances may be nothing, and then such a block can reach one."""
     seed = next(
-        seed for seed in itertools.count() if distances_of("gperftools", seed).draw(4096) == 0
+        seed for seed in itertools.count() if generator_of("gperftools", seed).draw(4096) == 0
     )
     rule = {"counts": "requested", "distances": "gperftools", "first_bytes": (), "seeds": (seed,)}
     judge = Judge(profiling(blocks, **rule, initial_period_bytes=4096))

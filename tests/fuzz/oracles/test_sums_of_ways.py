@@ -59,8 +59,8 @@ class Counting:
     def words(self, size_bytes: int, period_bytes: int = PERIOD, outside: bool = False) -> str:
         """The sum of an allocation."""
         until_bytes, room_bytes = self.clock.until_bytes, self.clock.room_bytes
-        request = Request(size_bytes, outside, "string", 0, period_bytes)
-        hits = self.clock.allocated(request, None)
+        request = Request(size_bytes, outside, "string", period_bytes)
+        hits = self.clock.allocated(request, Observation())
         its = Sum(
             *(period_bytes, until_bytes, f"the block counts {size_bytes}", size_bytes, hits),
             outside=outside,
