@@ -31,7 +31,7 @@ from fuzz.problems import did_you_mean
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import problems_of
-from fuzz.protocol.counting import WAYS, Counting
+from fuzz.protocol.counting import WAYS, Way
 from fuzz.protocol.observation import Observation
 
 if TYPE_CHECKING:
@@ -132,9 +132,9 @@ def _converter() -> cattrs.Converter:
             raise _NotOneOfError(f"is by {quoted(by)}{like or legal}")
         return converter.structure(keys, WAYS[by])
 
-    converter.register_structure_hook(Counting, way_of)
-    converter.register_unstructure_hook(
-        Counting, lambda way: {"by": way.by, **converter.unstructure(way)}
+    converter.register_structure_hook_func(lambda kind: kind is Way, way_of)
+    converter.register_unstructure_hook_func(
+        lambda kind: kind is Way, lambda way: {"by": way.by, **converter.unstructure(way)}
     )
     return converter
 

@@ -39,7 +39,7 @@ HARNESS = {
     "fuzz.problems": "",
     "fuzz.version": "",
     "fuzz.protocol": "files problems protocol.counting",
-    "fuzz.protocol.counting": "problems protocol",
+    "fuzz.protocol.counting": "problems",
     "fuzz.mutator": "protocol",
     "fuzz.oracles": "mutator oracles.counting protocol",
     "fuzz.oracles.counting": "oracles.counting.distances protocol protocol.counting",
@@ -81,8 +81,6 @@ REFERENCE = {
     "gcmodel.workloads": "collector",
 }
 """The same of the reference."""
-FOR_TYPES_ONLY = ("fuzz.protocol.counting", "fuzz.protocol")
-"""A way to count is a part of the contract, and says what is wrong with the whole."""
 IMPORT_GCMODEL = {"fuzz.targets.bugs", "fuzz.targets.references", "fuzz.profiling"}
 """Only the references, their bugs, and what profiles, which judges nothing."""
 MAY_IMPORT = {
@@ -198,13 +196,9 @@ def test_a_room_imports_what_the_table_says_and_nothing_else(room: str) -> None:
 
 def test_between_two_rooms_arrows_go_one_way() -> None:
     sorter = TopologicalSorter({room: set[str]() for room in MAY_IMPORT})
-    for start, to in arrows() - {FOR_TYPES_ONLY}:
+    for start, to in arrows():
         sorter.add(start, to)
     assert set(sorter.static_order()) == MAY_IMPORT.keys()
-
-
-def test_the_ways_to_count_need_a_contract_for_types_only() -> None:
-    assert "fuzz.protocol.contract" not in loaded_by("import fuzz.protocol.counting")
 
 
 def test_each_room_says_what_lives_there() -> None:

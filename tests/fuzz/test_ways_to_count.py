@@ -68,7 +68,7 @@ def test_no_other_part_names_the_class_of_one_way() -> None:
 
 @pytest.mark.parametrize("folder", [RULES, CLOCKS], ids=["rules", "clocks"])
 def test_each_way_has_a_module_of_its_name(folder: Path) -> None:
-    shared = {"__init__", "way", "clock", "expected", "eden"}
+    shared = {"__init__", "way", "limits", "clock", "expected", "eden"}
     assert {path.stem for path in folder.glob("*.py")} - shared == WAYS.keys()
 
 

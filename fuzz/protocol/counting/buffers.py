@@ -5,22 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
 import attrs
 from typing_extensions import override
 
-from fuzz.protocol.counting.way import SAMPLES, Way
-
-if TYPE_CHECKING:
-    from fuzz.protocol.contract import Contract, Layout, SamplingRule
+from fuzz.protocol.counting.limits import Count
+from fuzz.protocol.counting.way import DRAWN, ONE_SAMPLE, SAMPLES, StatedContract, Way
 
 SIZES = (
     *("desired_bytes", "least_bytes", "reserve_bytes", "waste_bytes", "waste_increment_bytes"),
     *("birth_bytes", "callback_bytes"),
 )
-"""The keys that are sizes of words."""
+"""The keys that are multiples of `word_bytes`."""
 
 
 @attrs.frozen
@@ -41,12 +39,14 @@ class Buffers(Way):
     by = "buffers"
     has_local_buffers = True
     shows_local_buffers = True
+    needs: ClassVar = {**DRAWN, **ONE_SAMPLE, "enabling": "keeps", "paused": "stopped"}
+    excludes = frozenset({"limit", "offsets", "weights", "set_callback"})
 
-    desired_bytes: int
-    least_bytes: int
-    reserve_bytes: int
-    waste_bytes: int
-    waste_increment_bytes: int
+    desired_bytes: Count
+    least_bytes: Count
+    reserve_bytes: Count
+    waste_bytes: Count
+    waste_increment_bytes: Count
     charges: Literal["ahead", "allocated"]
     """What counts.
 
@@ -55,9 +55,9 @@ class Buffers(Way):
         whether it is allocated or not (HotSpot 11 to 24).
     allocated: what is allocated, also while sampling is off (25).
     """
-    birth_bytes: int = 0
+    birth_bytes: Count = 0
     """What a thread that begins allocates by itself, while nothing is sampled."""
-    callback_bytes: int = 0
+    callback_bytes: Count = 0
     """What the receiver of an event allocates in the sampled thread. No event follows from a sample
     that this takes."""
     taken: Literal["in order", "anywhere"] = "in order"
@@ -80,7 +80,7 @@ class Buffers(Way):
     draws: it draws a distance.
     reseeds: before that, the generator starts from the observation's `seed`.
     """
-    resting_period_bytes: int = 0
+    resting_period_bytes: Count = 0
     """Period in force until the first `set_period` or `enable_sampling`; 0 if there is none."""
 
     @property
@@ -93,6 +93,13 @@ class Buffers(Way):
     def births_reseed(self) -> bool:
         return self.births == "reseeds"
 
+    @property
+    @override
+    def needs_observed(self) -> tuple[str, ...]:
+        buffer = ("buffer",) if self.taken == "anywhere" else ()
+        seed = ("seed",) if self.births_reseed else ()
+        return ("samples", "minors", "at", *buffer, *seed)
+
     @override
     def left_to_chance(self, has_births: bool) -> tuple[str, ...]:
         """A buffer that is taken anywhere may have another size, a birth another seed."""
@@ -100,41 +107,24 @@ class Buffers(Way):
         return (*SAMPLES, "seed", *buffer) if has_births and self.births_reseed else buffer
 
     @override
-    def problems(self, contract: Contract) -> Iterator[str]:
-        yield from self._problems_of_sizes(contract.layout)
-        if contract.layout.object_bytes_max > contract.nursery_bytes:
-            yield "buffers mean nothing where an object may be larger than the nursery"
-        yield from self._problems_of_fields(contract.observes)
-        if "set_callback" in contract.actions:
-            yield "set_callback means nothing with buffers"
-        yield from self._problems_of_rule(contract.sampling)
-
-    def _problems_of_sizes(self, layout: Layout) -> Iterator[str]:
-        sizes = {name: each for name, each in attrs.asdict(self).items() if name in SIZES}
-        for name, size_bytes in sizes.items():
-            if size_bytes < 0 or size_bytes % max(layout.word_bytes, 1):
-                yield f"{name} is {size_bytes}; it must be a multiple of word_bytes, and at least 0"
-        if layout.nonmovable == "outside" or layout.large_object_bytes <= layout.object_bytes_max:
-            yield "buffers mean nothing where an object may lie outside the nursery"
-
-    def _problems_of_fields(self, observes: Collection[str]) -> Iterator[str]:
-        is_in_order = self.taken == "in order"
-        for field in ("samples", "minors", "at", *(() if is_in_order else ("buffer",))):
-            if field not in observes:
-                yield f"buffers mean nothing without {field} in observes"
-        if not {"limit", "offsets", "weights"}.isdisjoint(observes):
-            yield "limit, offsets and weights mean nothing with buffers"
-        if "tlab" in observes and not is_in_order:
-            yield "tlab means nothing without buffers that are taken in order"
-        if self.callback_bytes and not is_in_order:
-            yield "callback_bytes mean nothing where buffers are taken anywhere"
-        if self.births_reseed and "seed" not in observes:
-            yield "births is reseeds, which no oracle can judge without seed in observes"
-
-    def _problems_of_rule(self, rule: SamplingRule) -> Iterator[str]:
-        if rule.samples_per_allocation != "one" or not rule.is_drawn:
-            yield "buffers mean nothing unless distances are drawn, for one sample an allocation"
-        if rule.enabling != "keeps" or rule.paused != "stopped":
-            yield "buffers mean nothing unless enabling is keeps, and paused stopped"
-        if self.generators == "shared" and len(set(rule.seeds)) > 1:
-            yield "generators is shared, but seeds differ"
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        layout, is_in_order = contract.layout, self.taken == "in order"
+        for name in SIZES:
+            size_bytes, word_bytes = getattr(self, name), layout.word_bytes
+            if size_bytes % word_bytes:
+                multiple = f"it must be a multiple of word_bytes, {word_bytes}"
+                yield f"counting.{name} is {size_bytes}; {multiple}"
+        most = min(layout.large_object_bytes - 1, contract.nursery_bytes)
+        if layout.nonmovable == "outside" or layout.object_bytes_max > most:
+            yield (
+                "counting by buffers needs objects that all lie in the nursery: nonmovable ignored,"
+                f" and object_bytes_max at most {most}"
+            )
+        for name, value in {
+            "tlab in observes": "tlab" in contract.observes,
+            "counting.callback_bytes": self.callback_bytes,
+        }.items():
+            if value and not is_in_order:
+                yield f"{name} needs buffers that are taken in order"
+        if self.generators == "shared" and len(set(contract.sampling.seeds)) > 1:
+            yield "counting.generators shared needs seeds that are equal"

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 import attrs
 from typing_extensions import override
 
-from fuzz.protocol.counting.way import ONE_DRAW, SAMPLES, Way
-
-if TYPE_CHECKING:
-    from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting.limits import Positive
+from fuzz.protocol.counting.way import DRAWN, ONE_DRAW, SAMPLES, StatedContract, Way
 
 
 @attrs.frozen
@@ -25,16 +23,24 @@ class Contexts(Way):
     another distance is drawn behind it. For an object that does not fit, the distance decides about
     the bytes that the context has left. If it ends behind them, a new distance decides about the
     rest of the object. Then a new context begins, and a new distance behind the object. A
-    collection ends all contexts. Where `enabling` is `keeps`, there is no distance before one is
+    collection ends all contexts. If `enabling` is `keeps`, there is no distance before one is
     drawn, nor after one was passed while sampling was off.
     """
 
     by = "contexts"
     has_local_buffers = True
     local_buffers_end_distances = True
+    needs: ClassVar = {
+        **DRAWN,
+        **ONE_DRAW,
+        "crosses": "beyond",
+        "paused": "stopped",
+        "weights": "none",
+    }
+    excludes = frozenset({"limit", "set_callback"})
 
-    context_bytes: int
-    """How large a context is, from 1 to the nursery's size."""
+    context_bytes: Positive
+    """How large a context is, at most the nursery's size."""
     sizes: Literal["fixed", "reported"] = "fixed"
     """How large a new context is.
 
@@ -59,22 +65,18 @@ class Contexts(Way):
     def predicts_places(self) -> bool:
         return self.sizes == "reported"
 
+    @property
+    @override
+    def needs_observed(self) -> tuple[str, ...]:
+        return ("samples", "minors", "at", "buffer") if self.predicts_places else ()
+
     @override
     def left_to_chance(self, has_births: bool) -> tuple[str, ...]:
         """The distances depend on where contexts end."""
         return (*SAMPLES, "buffer", "ended") if self.sizes == "reported" else ()
 
     @override
-    def problems(self, contract: Contract) -> Iterator[str]:
-        rule, most = contract.sampling, contract.nursery_bytes
-        if not 1 <= self.context_bytes <= most:
-            yield f"context_bytes is {self.context_bytes}; it must be from 1 to {most}"
-        for field in ("samples", "minors", "at", "buffer") if self.predicts_places else ():
-            if field not in contract.observes:
-                yield f"sizes is reported, which means nothing without {field} in observes"
-        if not (rule.samples_once and rule.crosses == "beyond" and rule.is_drawn):
-            yield f"contexts need distances that are drawn: crosses must be beyond, {ONE_DRAW}"
-        if (rule.paused, rule.weights) != ("stopped", "none"):
-            yield "contexts mean nothing unless paused is stopped and weights is none"
-        if "limit" in contract.observes or "set_callback" in contract.actions:
-            yield "limit and set_callback mean nothing with contexts"
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        size_bytes, most = self.context_bytes, contract.nursery_bytes
+        if size_bytes > most:
+            yield f"counting.context_bytes is {size_bytes}; it must be from 1 to {most}"

@@ -76,4 +76,4 @@ def test_another_weight_is_a_mismatch(weight: int) -> None:
 def test_it_means_nothing_without_the_seed_being_told() -> None:
     assert list(problems_of(CONTRACT)) == []
     [problem] = problems_of(attrs.evolve(CONTRACT, observes=("samples", "weights")))
-    assert problem == "enabling is reseeds, which no oracle can judge without seed in observes"
+    assert problem == "enabling reseeds needs seed in observes"
