@@ -1,12 +1,11 @@
-"""The at-once oracle: what holds of threads that run at the same time, whatever their order.
+"""The at-once oracle: what holds for threads that run at the same time, in any order.
 
-Each reads what it has written, and nothing of another's. A sample is a thread's own, of an object
-of the sizes that it makes, and none is taken while sampling is off. Each thread takes as many as
-chance allows, apart from what its contract says may count for nothing, or besides.
+Each thread reads what it has written. Its samples are of objects that it allocates, and it takes
+none while sampling is off. Their number is what chance allows, with the tolerances of the contract.
 
-A thread's nodes have the numbers from `first` on, `objects` a thread, and each has a string of 37
-times its number modulo 128 characters. What it has read is the sum, over its nodes, of the number
-times one more than the length, so that neither may be another node's. (docs/protocol.md)
+A thread's nodes have the numbers from `first` on, `objects` for each thread. A node's string has
+37 times its number modulo 128 characters. The thread reports the sum, over its nodes, of the number
+times one more than the length, so that neither can be another node's. (docs/protocol.md)
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from fuzz.protocol.observation import Observation
 
 LENGTH_STEP, LENGTHS = 37, 128
 NUMBERS = 3
-"""In the share of a thread."""
+"""How many numbers the share of a thread has."""
 
 
 class AtOnceMismatch(Mismatch):
-    """A thread has lost something, or was sampled when it should not, or too often or seldom."""
+    """A thread has read a wrong value, or was sampled wrongly, too often or too rarely."""
 
     oracle = "at-once"
 
@@ -56,7 +55,6 @@ class AtOnceOracle(Oracle):
 
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
-        """Compare with what the target said. Raises AtOnceMismatch."""
         if not isinstance(action, RunAtOnce):
             return
         shares = observation.shares
@@ -87,7 +85,7 @@ class AtOnceOracle(Oracle):
             raise AtOnceMismatch("samples", total, observation.samples, "those of all threads")
 
     def _sizes(self, lengths: Mapping[int, range]) -> Counter[int]:
-        """How many objects a thread makes of each size."""
+        """The number of objects that a thread allocates, for each size."""
         sizes = Counter[int]()
         for length, numbers in lengths.items():
             sizes[self._layout.cost("node", 0, nonmovable=False)[0]] += len(numbers)
@@ -97,8 +95,8 @@ class AtOnceOracle(Oracle):
     def _expected(
         self, promise: AtOnce, sizes: Counter[int], minors: int, period_bytes: int
     ) -> tuple[float, float]:
-        """The least and the most samples of a thread that are to be expected."""
-        if not period_bytes:  # Each allocation that is seen.
+        """The least and the most expected samples of a thread."""
+        if not period_bytes:  # Each allocation is sampled.
             objects = sizes.total()
             return max(objects - promise.unseen_bytes / min(sizes), 0), objects
         least = self._mean(sizes, period_bytes + self._layout.word_bytes)
@@ -110,7 +108,7 @@ class AtOnceOracle(Oracle):
         )
 
     def _mean(self, sizes: Counter[int], period_bytes: int) -> float:
-        """How many samples are to be expected of objects, of each byte apart from all others."""
+        """The expected samples of objects if each byte is sampled independently."""
         if self._rule.samples_per_allocation == "all":
             return sum(size * times for size, times in sizes.items()) / period_bytes
         return sum((1 - (1 - 1 / period_bytes) ** size) * times for size, times in sizes.items())
@@ -118,7 +116,7 @@ class AtOnceOracle(Oracle):
     def _is_chance(
         self, samples: int, expected: float, sizes: Counter[int], sampling: SamplingFacts
     ) -> bool:
-        """As the estimate oracle has it: of those that are sampled, and of those that are not."""
+        """Whether chance allows a number of samples, as the estimate oracle judges it."""
         objects = sizes.total()
         by_chance = improbability(samples, expected)
         if self._rule.samples_per_allocation == "one" and expected < objects:

@@ -1,6 +1,6 @@
-"""The determinism oracle: the same actions, a second time, give the same observations.
+"""The determinism oracle: the same actions have the same observations the second time.
 
-Without that a trace could not be replayed, and a failure not be reduced.
+Without that, a trace could not be replayed, and a failure could not be reduced.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class DeterminismOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # A thread's part of the nursery may have another size the next time; a birth may seed
-        # differently; which of the threads that run at once is first is chance.
+        # The size of a thread's part of the nursery may be chance, like the seed of a new thread,
+        # and the order of threads that run at once.
         if contract.sampling.counting.left_to_chance(has_births=False):
             return None
         if any(isinstance(action, BeginThread | RunAtOnce) for action in actions):

@@ -1,11 +1,12 @@
 """The heap oracle: the target's heap is the mutator's heap.
 
-Reads return what was written; what is strongly reachable is never dead; after a full collection
-what is not is always dead; a young object survives a minor collection exactly when it is reachable
-from the roots or from anything already old; a weak reference dies exactly when its object does,
-or, once more than the contract's `survivor_bytes` have survived, at the next full collection at the
-latest; an identity stays and is nobody else's. Where the contract promises it, collections happen
-only in actions that may collect. An error is a mismatch: the contract promises none.
+- A read returns what was written. An identity is constant, and no other living object has it.
+- A strongly reachable object is alive. After a full collection, any other object is dead.
+- A young object survives a minor collection if and only if the roots or an old object lead to it.
+- A weak reference dies when its object does. After more than `survivor_bytes` have survived, it may
+  live until the next full collection.
+- If the contract promises collections, they happen only in actions that may collect.
+- No contract promises errors, so each error is a mismatch.
 """
 
 from __future__ import annotations
@@ -39,16 +40,13 @@ OPEN = ("progress", "full")
 
 
 class HeapMismatch(Mismatch):
-    """The target's heap is not what the mutator made of it."""
+    """The target's heap differs from the mutator's."""
 
     oracle = "heap"
 
 
 class HeapOracle(Oracle):
-    """Compares answers with the shadow heap.
-
-    It is asked first: after an error nothing else in an observation means anything.
-    """
+    """Compares answers with the shadow heap. It is asked first: after an error none can judge."""
 
     judges = ("minors", "order", "value", "alive", "identity", "graph", "error")
 
@@ -62,10 +60,7 @@ class HeapOracle(Oracle):
         self._owners: dict[int, ShadowObject] = {}
 
     @override
-    def check(
-        self, action: Action, observation: Observation, sampling: SamplingFacts | None = None
-    ) -> None:
-        """Compare with what the target said. Raises HeapMismatch."""
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if observation.error is not None:
             raise HeapMismatch("error", None, observation.error, WHILE_PERFORMING)
         if observation.minors or action.collects != "never":
@@ -79,9 +74,9 @@ class HeapOracle(Oracle):
             self._check_graph(observation)
 
     def _check_minors(self, action: Action, minors: int) -> None:
-        """An action that collects says so, and no other does but an allocation, which may.
+        """Only an action that collects, or an allocation, has minor collections.
 
-        Unless the contract promises that much, others may come before it.
+        Without the promise of collections, others may come before any action.
         """
         if action.allocates:
             return
@@ -94,7 +89,6 @@ class HeapOracle(Oracle):
             raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
 
     def _check_order(self, observation: Observation) -> None:
-        """The events in order are the same events that are counted."""
         order, reports = observation.order, len(observation.reports)
         counted = observation.samples + observation.minors + reports
         if len(order) != counted:
@@ -108,7 +102,7 @@ class HeapOracle(Oracle):
             raise HeapMismatch("order", f"{reports} reports", order, why)
 
     def _check_read(self, action: Read, observation: Observation) -> None:
-        # The shadow has appended what was found, so that it stands in some slot.
+        # The shadow has appended the object that the read found, so it has a slot.
         found = self._shadow.roots[action.root].refs[action.field]
         expected = None if found is None else self._shadow.roots.index(found)
         if observation.value != expected:
@@ -146,7 +140,6 @@ class HeapOracle(Oracle):
             raise HeapMismatch("identity", "a new one", got, "another living object has it")
         self._owners[got] = obj
 
-    # Each of these by a function of its own.
     _ANSWERS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
         Read: _check_read,
         ReadNumber: _check_number,

@@ -1,8 +1,7 @@
-"""The invariance oracle: the size of the nursery makes no difference to what is sampled.
+"""The invariance oracle: the size of the nursery makes no difference to samples.
 
-The same actions under a nursery of twice the size, the large-object threshold unchanged, take the
-same samples. It needs no sampling rule, so it also judges targets whose contract leaves the
-distances between samples unstated.
+The same actions take the same samples if the nursery is twice as large. It needs no sampling rule,
+so it also judges contracts that do not state the distances.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NURSERY = "nursery_bytes"
 
 
 class InvarianceMismatch(Mismatch):
-    """Under another nursery other objects were sampled."""
+    """With another nursery, other objects were sampled."""
 
     oracle = "invariance"
 
@@ -37,8 +36,7 @@ class InvarianceOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # What can be pinned, how often a callback allocates, and where a thread's part of the
-        # nursery ends, depend on when a collection comes.
+        # Pins, callbacks and the ends of threads' parts of the nursery depend on collections.
         if contract.sampling.counting.has_local_buffers:
             return None
         if any(isinstance(action, Pin) or _has_callback(action) for action in actions):

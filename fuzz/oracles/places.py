@@ -1,7 +1,7 @@
-"""The places oracle: where each object lies, and when an allocation collects, as foretold.
+"""The places oracle: where each object lies, and which allocation collects, as predicted.
 
-The arithmetic is the clocks' (`hotspot`), which needs both to tell what is sampled: so a mistake in
-it shows at once, and not only at the next sample.
+The clocks predict both, since samples depend on them. This oracle detects a difference at once, and
+not only at the next sample.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fuzz.protocol.observation import Observation
 
 
 class PlacesMismatch(Mismatch):
-    """An object lies elsewhere, or the heap was collected for it, or was not."""
+    """An object lies in another place, or its allocation collects or does not."""
 
     oracle = "places"
 
 
 class PlacesOracle(Oracle):
-    """Compares what the sampling oracle was told of buffers with where objects are."""
+    """Compares the clocks' places with the reported ones."""
 
     judges = ("minors", "at", "buffer", "tlab")
     relies_on = (SamplingOracle,)
@@ -33,7 +33,7 @@ class PlacesOracle(Oracle):
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._observes_place = "at" in contract.observes
-        self._is_told = "buffer" in contract.observes
+        self._shows_new_buffers = "buffer" in contract.observes
         self._shows_buffers = "tlab" in contract.observes
 
     @classmethod
@@ -43,29 +43,24 @@ class PlacesOracle(Oracle):
 
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
-        """Compare with what the target said. Raises PlacesMismatch."""
         place = sampling.place
         if place is None or not action.allocates:
             if observation.minors and action.collects == "never":
                 raise PlacesMismatch("minors", 0, observation.minors, "nothing was allocated")
             return
         if observation.minors != place.collections:
-            why = f"of the nursery {place.nursery_used_bytes} bytes are taken then"
+            why = f"{place.nursery_used_bytes} bytes of the nursery are taken then"
             raise PlacesMismatch("minors", int(place.collections), observation.minors, why)
         self._check_buffer(place, observation.buffer)
         if self._observes_place and observation.at != place.at:
-            why = (
-                "outside the thread's buffer"
-                if place.where == "outside"
-                else f"in its {place.where}"
-            )
+            is_outside = place.where == "outside"
+            why = "outside the thread's buffer" if is_outside else f"in its {place.where}"
             raise PlacesMismatch("at", place.at, observation.at, why)
         if self._shows_buffers and observation.tlab != place.tlab:
             why = "the buffer's start, what is used of it, its end, and its true end"
             raise PlacesMismatch("tlab", place.tlab, observation.tlab, why)
 
     def _check_buffer(self, place: Place, got: int | None) -> None:
-        """Of a new one it is said how large it is, if that is not foretold, and of no other."""
-        if got is None or (place.where == "new buffer" and self._is_told):
-            return
-        raise PlacesMismatch("buffer", None, got, "no new one was needed")
+        """Only an allocation that begins a buffer may report a size."""
+        if got is not None and not (place.where == "new buffer" and self._shows_new_buffers):
+            raise PlacesMismatch("buffer", None, got, "no new one was needed")

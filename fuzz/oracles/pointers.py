@@ -6,12 +6,12 @@
     at + size == free, for an object just allocated in the nursery
     top is the end of the nursery
 
-Where an object may be pinned, the nursery has several rooms: `top` is the end of one, within the
-nursery, and `free` lies in it. Where memory pressure may have made a collection due, `limit` may be
-`free`, wherever that is, so that the next allocation collects.
+If an object may be pinned, the nursery has several parts: `top` is the end of one of them, and
+`free` lies in it. If memory pressure may have made a collection due, `limit` may be `free`, so that
+the next allocation collects. The bytes until the next sample come from the sampling oracle.
 
 (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine,
-section 3.2.) The bytes until the next sample come from the sampling oracle's arithmetic.
+section 3.2.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fuzz.protocol.observation import Observation
 
 
 class PointersMismatch(Mismatch):
-    """A pointer of the allocator is not where the invariants put it."""
+    """A pointer of the allocator violates an invariant."""
 
     oracle = "pointers"
 
@@ -51,19 +51,16 @@ class PointersOracle(Oracle):
 
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
-        """Compare with what the target said. Raises PointersMismatch."""
         free, limit, top = observation.free, observation.limit, observation.top
         if free is None or limit is None or top is None:
             pointers = ("free", "limit", "top")
             missing = next(name for name in pointers if getattr(observation, name) is None)
             raise PointersMismatch(missing, "an offset", None, "the contract promises it")
-        if limit == free and self._shadow.collection_may_be_due:
-            pass  # Wherever they are: the next allocation collects.
-        elif self._shadow.has_obstacles:
-            self._check_room(free, top)
-            self._check_limit(observation.sample_point, free, limit, top, sampling)
-        else:
-            self._check_nursery(free, top, sampling.nursery_used_bytes)
+        if limit != free or not self._shadow.collection_may_be_due:
+            if self._shadow.has_obstacles:
+                self._check_part(free, top)
+            else:
+                self._check_nursery(free, top, sampling.nursery_used_bytes)
             self._check_limit(observation.sample_point, free, limit, top, sampling)
         if free > limit:
             raise PointersMismatch("free", f"at most {limit}", free, "within the limit")
@@ -77,11 +74,11 @@ class PointersOracle(Oracle):
             why = "bytes allocated in the nursery since the last minor collection"
             raise PointersMismatch("free", used, free, why)
 
-    def _check_room(self, free: int, top: int) -> None:
+    def _check_part(self, free: int, top: int) -> None:
         if top > self._end:
             raise PointersMismatch("top", f"at most {self._end}", top, "within the nursery")
         if not 0 <= free <= top:
-            raise PointersMismatch("free", f"from 0 to {top}", free, "within a room")
+            raise PointersMismatch("free", f"from 0 to {top}", free, "within a part of the nursery")
 
     def _check_place(self, at: int | None, free: int) -> None:
         obj = self._shadow.roots[-1]

@@ -68,10 +68,7 @@ class SamplingOracle(Oracle):
         self.facts = self._facts()
 
     @override
-    def check(
-        self, action: Action, observation: Observation, sampling: SamplingFacts | None = None
-    ) -> None:
-        """Raises SamplingMismatch."""
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         allocates = action.allocates
         has_samples = observation.samples or observation.offsets or observation.weights
         is_counted = allocates or action.sampling or type(action) in COUNTED

@@ -1,8 +1,8 @@
-"""The transparency oracle: sampling changes nothing but the samples.
+"""The transparency oracle: sampling changes nothing except the samples.
 
-The same actions with sampling left out collect at the same actions and leave the same heap. Left
-out means: enabling, pausing, resuming, and disabling that drops become nothing; disabling that
-collects and reports becomes a minor collection; everything else stays.
+The same actions without sampling collect at the same actions and leave the same heap. The second
+run leaves out enabling, pausing, resuming, and disabling that drops. Disabling that reports becomes
+a minor collection. Everything else remains.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fuzz.protocol.observation import Observation
 
 SWITCHES = ("starts", "stops", "pauses", "resumes")
 COMPARED = ("error", "minors", "alive", "graph")
-"""The fields of an observation in which the heap shows, those that explain more first."""
+"""The fields of an observation that show the heap. The first ones explain most."""
 _heap_of = attrgetter(*COMPARED)
 
 
@@ -41,7 +41,7 @@ class TransparencyOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        """A trace without sampling has nothing that could be left out."""
+        """None for a trace without sampling."""
         instead = {self.instead(action) for action in actions if _only_switches(action)}
         if not instead or (CollectMinor() in instead and "collect_minor" not in contract.actions):
             return None
@@ -66,5 +66,5 @@ class TransparencyOracle(RerunOracle):
 
 
 def _only_switches(action: Action) -> bool:
-    """A fork does more than to switch sampling off."""
+    """A fork does more than switch sampling off."""
     return action.sampling in SWITCHES and not isinstance(action, Fork)

@@ -1,8 +1,8 @@
-"""Lines of JSON: how plain data becomes one, and is read back.
+"""Lines of JSON: how plain data is written to a line and read from it.
 
-What stands in a trace file and what goes over a pipe are the same lines. Invariant: what is read
-has exactly the types that were declared (1.5 is no integer, and neither is true; a key that nobody
-knows is a mistake), and whatever does not is a ValueError that says what is wrong.
+Trace files and pipes use the same lines. Invariant: data that is read has exactly the declared
+types (1.5 and true are not integers, and an unknown key is a mistake). Anything else is a
+ValueError that says what is wrong.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 COUNTS = Range(0, 2**62)
-"""What a target may have counted in one action."""
-WORDS_MAX = 40
-"""So many characters of what cannot be read are repeated in a message."""
+"""What a target may count in one action."""
+QUOTED_MAX = 40
+"""The most characters of unreadable input in a message."""
 
 
 def quoted(value: object) -> str:
-    """The beginning of a value, as a trace would write it."""
+    """The beginning of a value, as in a trace."""
     try:
         text = json.dumps(value)
-    except RecursionError:  # What could just be read may be too deep to be written.
+    except RecursionError:  # A value that could be read may be too deep to be written.
         return "…"
-    return text if len(text) <= WORDS_MAX else text[:WORDS_MAX] + "…"
+    return text if len(text) <= QUOTED_MAX else text[:QUOTED_MAX] + "…"
 
 
 def _exactly(kind: type) -> Callable[[object, object], object]:
@@ -70,10 +70,10 @@ def _is_sequence(kind: object) -> bool:
 
 
 def _sequence(
-    kind: Any,  # noqa: ANN401 - a type, whichever
+    kind: Any,  # noqa: ANN401 - any type
     converter: cattrs.BaseConverter,
 ) -> Callable[[object, object], object]:
-    """A structuring hook for a list or tuple of one type; a string is none, although iterable."""
+    """A structuring hook for a list or tuple of one type, which a string is not."""
     item, build = get_args(kind)[0], get_origin(kind)
     structure_item = converter.get_structure_hook(item)
 
@@ -88,7 +88,7 @@ def _sequence(
 
 
 class _NotOneOfError(ValueError):
-    """A value that is none of a Literal's; says what is wrong with it, without its name."""
+    """A value that is not legal. The message lacks the name of its key."""
 
 
 def _is_literal(kind: object) -> bool:
@@ -110,7 +110,7 @@ def _literal(kind: object) -> Callable[[object, object], object]:
 
 @cache
 def _converter() -> cattrs.Converter:
-    """Made for the first line: a worker whose target is no program reads and writes none."""
+    """Made when it is first needed: most workers read and write no lines."""
     import cattrs
 
     converter = cattrs.Converter(
@@ -146,19 +146,19 @@ def structured(data: object, kind: type[T]) -> T:
     except Exception as problem:
         import cattrs
 
-        mistakes = cattrs.transform_error(problem, format_exception=_told)
-        # A key that is missing may be one that is misspelt.
+        mistakes = cattrs.transform_error(problem, format_exception=_message_of)
+        # A missing key may be a misspelt one.
         mistakes.sort(key=lambda mistake: not mistake.startswith(UNKNOWN))
         raise ValueError("; ".join(map(_with_place, mistakes))) from problem
 
 
 SUBJECT, UNKNOWN, LIKE, AT = "it ", "the unknown key", "; did you mean ", " @ $"
-"""How a mistake begins that is told of its place, or in it, how it may go on, and what cattrs puts
-between them."""
+"""Parts of messages: two beginnings to which `_with_place` adds the place, the beginning of a
+suggestion, and what cattrs writes before a place."""
 
 
-def _told(problem: BaseException, kind: type | None) -> str:
-    """What is wrong, before anything is said of where."""
+def _message_of(problem: BaseException, kind: type | None) -> str:
+    """What is wrong, without the place."""
     import cattrs
 
     if isinstance(problem, _NotOneOfError):
@@ -170,12 +170,12 @@ def _told(problem: BaseException, kind: type | None) -> str:
         known = [field.name for field in attrs.fields(problem.cl)]
         like = did_you_mean(keys[0], known) if len(keys) == 1 else ""
         return f"{UNKNOWN}{'s' if len(keys) > 1 else ''} {', '.join(keys)}{like}"
-    # Of an annotated type the annotation says nothing to whoever wrote the line.
+    # The annotation of an annotated type would only confuse the reader.
     return cattrs.v.format_exception(problem, getattr(kind, "__origin__", kind))
 
 
 def _with_place(mistake: str) -> str:
-    """A mistake of cattrs, `what @ $.where`, as one would say it."""
+    """A message of cattrs, `what @ $.where`, as a sentence."""
     what, _, where = mistake.rpartition(AT)
     name = where.removeprefix(".")
     if what.startswith(SUBJECT) and name:
@@ -195,7 +195,7 @@ def _alternatives(hint: Any) -> frozenset[Any]:  # noqa: ANN401 - a type, whiche
 
 @cache
 def _plain_types(kind: Any) -> Mapping[str, frozenset[type]]:  # noqa: ANN401 - a class
-    """The types that a field may have, for each that is a number, a text or nothing."""
+    """The types that a field may have, for each field of numbers, texts or None."""
     hints = get_type_hints(kind)
     names = [field.name for field in attrs.fields(kind)]
     types = {name: _alternatives(hints[name]) for name in names}
@@ -203,7 +203,7 @@ def _plain_types(kind: Any) -> Mapping[str, frozenset[type]]:  # noqa: ANN401 - 
 
 
 def _flat(data: dict[str, Any], kind: type[T]) -> T:
-    """The same as `structured`, which most lines do not need: they say nothing but numbers."""
+    """The same as `structured`, but fast: most lines contain only numbers and texts."""
     types = _plain_types(cast(Any, kind))
     for name, value in data.items():
         if type(value) not in types.get(name, ()):
@@ -215,42 +215,42 @@ def _flat(data: dict[str, Any], kind: type[T]) -> T:
 
 
 def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON
-    """The same as lists and dictionaries; what has its default is left out."""
+    """A value as lists and dictionaries, without fields that have their defaults."""
     return _converter().unstructure(value)
 
 
 BATCH_END = "{}"
-"""The line behind the last action of a batch."""
+"""The line after the last action of a batch."""
 
 
 def to_line(data: Mapping[str, Any]) -> str:
-    """One line of JSON, without its end."""
+    """One line of JSON, without the line end."""
     return "".join(_encode(data, 0))
 
 
 def from_line(line: str | bytes) -> object:
-    """What a line of JSON says. Raises ValueError."""
+    """The value of a line of JSON. Raises ValueError."""
     try:
         text = line if isinstance(line, str) else line.decode()
         with suppress(StopIteration):
             data, end = _scan(text, 0)
             if end == len(text):
                 return data
-        return _decoder.decode(text)  # There is white space, or a mistake, of which it tells.
+        return _decoder.decode(text)  # For white space, and the message of a mistake.
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"not a line of JSON: {problem}") from problem
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object. One that says a thing twice cannot be meant."""
+    """A JSON object, whose keys must differ."""
     data = dict(pairs)
     if len(data) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key occurs twice")
     return data
 
 
 def _new_encoder() -> Callable[[object, int], Iterable[str]]:
-    """What JSONEncoder makes anew for each line, which takes most of its time."""
+    """The encoder that JSONEncoder would create for each line, which takes most of its time."""
     encoder = json.JSONEncoder(separators=(", ", ": "))
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # In another Python.
@@ -262,21 +262,20 @@ def _new_encoder() -> Callable[[object, int], Iterable[str]]:
     return new
 
 
-# Made once: there are many lines.
 _encode = _new_encoder()
 _decoder = json.JSONDecoder(object_pairs_hook=_object)
-_scan = make_scanner(_decoder)  # type: ignore[arg-type]  # It asks for its fields.
+_scan = make_scanner(_decoder)  # type: ignore[arg-type]  # It reads the decoder's fields.
 
 
 def as_object(data: object) -> dict[str, Any]:
-    """The same, if it is a JSON object. Raises ValueError."""
+    """The data, which must be a JSON object. Raises ValueError."""
     if not isinstance(data, dict):
         raise ValueError("a line must be a JSON object")  # noqa: TRY004 - the caller's one error
     return data
 
 
 def action_to_data(action: Action) -> dict[str, Any]:
-    """An action as its line, `do` first."""
+    """An action's line, as data. `do` comes first."""
     return {"do": NAMES[type(action)], **unstructured(action)}
 
 
@@ -292,16 +291,15 @@ def action_from_data(data: object) -> Action:
 
 def observation_from_data(data: object) -> Observation:
     """The observation of one line. Raises ValueError saying what is wrong with it."""
-    said = as_object(data)
-    observation = _flat(said, Observation)
+    observation = _flat(as_object(data), Observation)
     for field in ("samples", "minors"):
-        if field in said and (count := said[field]) not in COUNTS:
+        if (count := getattr(observation, field)) not in COUNTS:
             raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")
     return observation
 
 
 HOW_TO_CONVERT = "convert it with: python -m fuzz.protocol.version_1 FILE"
-"""The end of a message about something of version 1."""
+"""The end of a message about version 1."""
 
 
 def contract_from_data(data: object) -> Contract:

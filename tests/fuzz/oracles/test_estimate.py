@@ -327,7 +327,7 @@ def test_a_fixed_stride_in_step_with_what_alternates_is_found(chance: Judge) -> 
         alternate(chance, (0, 1), rounds=1000)
     mismatch = raised.value
     assert (mismatch.oracle, mismatch.field, mismatch.direction) == ("estimate", "samples", "less")
-    assert "every node; of so many bytes" in mismatch.why
+    assert "every node; for their bytes" in mismatch.why
 
 
 def test_a_few_rounds_in_step_may_be_chance(chance: Judge) -> None:
@@ -398,7 +398,7 @@ def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -
 def test_a_block_that_is_made_another_size_is_expected_to_be_sampled(blocks: Contract) -> None:
     judge = Judge(at_random(blocks, first_bytes=()))
     judge.hear(Malloc(100))
-    with pytest.raises(EstimateMismatch, match="every block; of"):
+    with pytest.raises(EstimateMismatch, match="every block; for"):
         judge.hear(*[Realloc(0, 100)] * 100)
 
 

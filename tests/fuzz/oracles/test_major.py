@@ -34,7 +34,7 @@ class Judge:
     ) -> None:
         reports = [Report([], 0, 0, major_state) for major_state in reported]
         seen = Observation(minors=minors, order=order, state=state, reports=reports)
-        self._oracle.check(action, seen)
+        self._oracle.check(action, seen, None)
 
     def mismatch(
         self, action: Action, state: int | None, minors: int = 0, *reported: int, order: str = ""

@@ -61,7 +61,7 @@ class Judge:
     def hear(self, *actions: Action, minors: int = 0, state: int = SCANNING, **more: Any) -> None:
         for action in actions:
             self.shadow.follow(action, minors)
-            self.oracle.check(action, Observation(minors=minors, state=state, **more))
+            self.oracle.check(action, Observation(minors=minors, state=state, **more), None)
 
     def collect(self, memory_used_bytes: int, arena_bytes: int) -> None:
         self.hear(CollectFull(), minors=4, memory=[memory_used_bytes, arena_bytes])

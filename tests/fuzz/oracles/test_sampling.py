@@ -47,7 +47,7 @@ class Judge:
 
     def hear(self, action: Action, observation: Observation) -> None:
         self.shadow.follow(action, observation.minors)
-        self.oracle.check(action, observation)
+        self.oracle.check(action, observation, None)
 
     def enable(self, period_bytes: int) -> None:
         self.hear(EnableSampling(period_bytes), Observation())
@@ -601,4 +601,4 @@ def test_what_the_contract_does_not_observe_is_not_judged(
     contract = attrs.evolve(contract, observes=())
     shadow = Shadow(contract)
     shadow.follow(AllocateNode(0), 0)
-    SamplingOracle(contract, shadow).check(AllocateNode(0), seen)
+    SamplingOracle(contract, shadow).check(AllocateNode(0), seen, None)

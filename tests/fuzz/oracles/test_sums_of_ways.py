@@ -162,4 +162,4 @@ def test_a_sample_that_an_action_takes_without_allocating_is_a_mismatch(contract
         oracle.follow(action, Observation())
     shadow.follow(Free(0), 0)
     with pytest.raises(SamplingMismatch, match="this action allocates nothing"):
-        oracle.check(Free(0), Observation(samples=1))
+        oracle.check(Free(0), Observation(samples=1), None)

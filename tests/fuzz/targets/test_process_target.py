@@ -51,7 +51,7 @@ ERRORS = {
     "unlisted-field": "garbage: the contract observes no identity: ",
     "wrong-type": "garbage: invalid value for type, expected int @ $.minors: ",
     "fraction": "garbage: invalid value for type, expected int @ $.minors: ",
-    "twice": "garbage: not a line of JSON: a key stands there twice: ",
+    "twice": "garbage: not a line of JSON: a key occurs twice: ",
     "deep": "garbage: not a line of JSON: ",
     "no-text": "garbage: not a line of JSON: ",
     "long": "garbage: a line of more than 16777216 bytes",
