@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.estimate import IMPROBABLE, improbability
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, RunAtOnce
@@ -29,15 +29,10 @@ NUMBERS = 3
 """How many numbers the share of a thread has."""
 
 
-class AtOnceMismatch(Mismatch):
-    """A thread has read a wrong value, or was sampled wrongly, too often or too rarely."""
-
-    oracle = "at-once"
-
-
 class AtOnceOracle(Oracle):
     """Judges each thread's share."""
 
+    name = "at-once"
     judges = ("shares",)
     relies_on = (SamplingOracle,)
 
@@ -60,18 +55,18 @@ class AtOnceOracle(Oracle):
         shares = observation.shares
         if shares is None or [*map(len, shares)] != [NUMBERS] * self._threads:
             expected = f"{NUMBERS} numbers for each of {self._threads} threads"
-            raise AtOnceMismatch("shares", expected, shares, "of threads that run at once")
+            raise self.mismatch("shares", expected, shares, "of threads that run at once")
         for thread, (read, samples, sampled_bytes) in enumerate(shares):
             first = action.first + thread * action.objects
             why = f"thread {thread} makes {action.objects} nodes, numbered from {first} on"
             lengths = _lengths(first, action.objects)
             expected_read = sum((1 + length) * sum(lengths[length]) for length in lengths)
             if read != expected_read:
-                raise AtOnceMismatch("read", expected_read, read, why)
+                raise self.mismatch("read", expected_read, read, why)
             sizes = self._sizes(lengths)
             if not min(sizes) * samples <= sampled_bytes <= max(sizes) * samples:
                 expected = f"{samples} times {min(sizes)} to {max(sizes)} bytes"
-                raise AtOnceMismatch("sampled_bytes", expected, sampled_bytes, why)
+                raise self.mismatch("sampled_bytes", expected, sampled_bytes, why)
             if self._promise and sampling.period_bytes is not None:
                 low, high = self._expected(
                     self._promise, sizes, observation.minors, sampling.period_bytes
@@ -79,10 +74,10 @@ class AtOnceOracle(Oracle):
                 wanted = min(max(samples, low), high)
                 if samples != wanted and not self._is_chance(samples, wanted, sizes, sampling):
                     why += f"; period {sampling.period_bytes}, {observation.minors} collections"
-                    raise AtOnceMismatch("samples", round(wanted), samples, why)
+                    raise self.mismatch("samples", round(wanted), samples, why)
         total = sum(samples for _, samples, _ in shares)
         if observation.samples != total:
-            raise AtOnceMismatch("samples", total, observation.samples, "those of all threads")
+            raise self.mismatch("samples", total, observation.samples, "those of all threads")
 
     def _sizes(self, lengths: Mapping[int, range]) -> Counter[int]:
         """The number of objects that a thread allocates, for each size."""

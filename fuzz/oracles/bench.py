@@ -30,11 +30,13 @@ def _depth(oracle: type[Oracle | RerunOracle]) -> int:
     return max((1 + _depth(before) for before in oracle.relies_on), default=0)
 
 
-ORACLES = sorted(Oracle.written, key=lambda each: (_depth(each), FIELDS.index(each.judges[0])))
+ORACLES = sorted(
+    Oracle.__subclasses__(), key=lambda each: (_depth(each), FIELDS.index(each.judges[0]))
+)
 """The oracles that judge observations: each after those it relies on, then by its first field."""
 RERUN_ORACLES: dict[str, RerunOracle] = {
     each.name: each()
-    for each in sorted(RerunOracle.written, key=lambda each: (_depth(each), each.share))
+    for each in sorted(RerunOracle.__subclasses__(), key=lambda each: (_depth(each), each.share))
 }
 """The oracles that run a trace again, by name, in the order in which they are asked."""
 

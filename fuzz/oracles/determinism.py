@@ -9,22 +9,16 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, BeginThread, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import FIELDS, Observation
 
 
-class DeterminismMismatch(Mismatch):
-    """A target answered the same actions differently the second time."""
-
-    oracle = "determinism"
-
-
 class DeterminismOracle(RerunOracle):
     """Changes nothing, and compares everything."""
 
-    name = DeterminismMismatch.oracle
+    name = "determinism"
     share = 32
 
     @override
@@ -41,9 +35,8 @@ class DeterminismOracle(RerunOracle):
 
     @override
     def check(self, first: Observation, second: Observation) -> None:
-        """Raises DeterminismMismatch."""
         if first == second:
             return
         field = next(each for each in FIELDS if getattr(first, each) != getattr(second, each))
         expected, got = getattr(first, field), getattr(second, field)
-        raise DeterminismMismatch(field, expected, got, "the same actions, a second time")
+        raise self.mismatch(field, expected, got, "the same actions, a second time")

@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, ReadProfile, Realloc
@@ -35,15 +35,10 @@ IMPROBABLE = 40.0
 """How improbable a number of samples may be, as the negative logarithm of its bound."""
 
 
-class EstimateMismatch(Mismatch):
-    """A profile differs from its samples, or they are too many or too few."""
-
-    oracle = "estimate"
-
-
 class EstimateOracle(Oracle):
     """Judges samples together. The sampling oracle has judged each of them as far as it can."""
 
+    name = "estimate"
     judges = ("profile", "samples")
     relies_on = (SamplingOracle,)
 
@@ -116,13 +111,13 @@ class EstimateOracle(Oracle):
         expected = [sum(objects for objects, _ in alive), sum(size for _, size in alive)]
         got = observation.profile
         if got is None or len(got) != len(expected):
-            raise EstimateMismatch("profile", "objects and bytes", got, "asked for")
+            raise self.mismatch("profile", "objects and bytes", got, "asked for")
         for name, wanted, number in zip(("objects", "bytes"), expected, got, strict=True):
             if abs(number - wanted) > len(alive) + 1 + wanted * ROUNDING_SHARE:
                 why = (
                     f"what the samples of living blocks stand for, each of {len(alive)} for itself"
                 )
-                raise EstimateMismatch(name, round(wanted), number, why)
+                raise self.mismatch(name, round(wanted), number, why)
 
     # Chance.
 
@@ -145,7 +140,7 @@ class EstimateOracle(Oracle):
             return
         if period_bytes == 0:
             if not observation.samples:
-                raise EstimateMismatch("samples", 1, 0, "each allocation is, where the period is 0")
+                raise self.mismatch("samples", 1, 0, "each allocation is, where the period is 0")
             return
         samples, expected = observation.samples, size_bytes / period_bytes
         missed, expected_missed = 0, 0.0
@@ -161,7 +156,7 @@ class EstimateOracle(Oracle):
             of_missed = improbability(self._missed[like], self._expected_missed[like])
             if improbability(taken, wanted) + of_missed > IMPROBABLE:
                 why = f"of every {like}; for their bytes {wanted:.3g} are expected"
-                raise EstimateMismatch("samples", round(wanted), taken, why)
+                raise self.mismatch("samples", round(wanted), taken, why)
 
 
 def one_over_chance(size_bytes: float, period_bytes: int) -> float:

@@ -17,7 +17,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import (
     Action,
@@ -39,15 +39,10 @@ OPEN = ("progress", "full")
 """What may take more than one minor collection."""
 
 
-class HeapMismatch(Mismatch):
-    """The target's heap differs from the mutator's."""
-
-    oracle = "heap"
-
-
 class HeapOracle(Oracle):
     """Compares answers with the shadow heap. It is asked first: after an error none can judge."""
 
+    name = "heap"
     judges = ("minors", "order", "value", "alive", "identity", "graph", "error")
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -62,7 +57,7 @@ class HeapOracle(Oracle):
     @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if observation.error is not None:
-            raise HeapMismatch("error", None, observation.error, WHILE_PERFORMING)
+            raise self.mismatch("error", None, observation.error, WHILE_PERFORMING)
         if observation.minors or action.collects != "never":
             self._check_minors(action, observation.minors)
         if self._observes_order:
@@ -84,22 +79,22 @@ class HeapOracle(Oracle):
         expected = int(part != "never")
         if part in OPEN or not self._promises_collections:
             if minors < expected:
-                raise HeapMismatch("minors", 1, minors, "at least one is part of the action")
+                raise self.mismatch("minors", 1, minors, "at least one is part of the action")
         elif minors != expected:
-            raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
+            raise self.mismatch("minors", expected, minors, "exactly what the action asks for")
 
     def _check_order(self, observation: Observation) -> None:
         order, reports = observation.order, len(observation.reports)
         counted = observation.samples + observation.minors + reports
         if len(order) != counted:
-            raise HeapMismatch("order", f"{counted} events", order, "those that are counted")
+            raise self.mismatch("order", f"{counted} events", order, "those that are counted")
         if order and (
             order.count("s") != observation.samples
             or order.count("M") != observation.minors
             or order.count("MR") != reports
         ):
             why = f"{observation.samples} s, {observation.minors} M, R right after its M"
-            raise HeapMismatch("order", f"{reports} reports", order, why)
+            raise self.mismatch("order", f"{reports} reports", order, why)
 
     def _check_read(self, action: Read, observation: Observation) -> None:
         # The shadow has appended the object that the read found, so it has a slot.
@@ -107,37 +102,37 @@ class HeapOracle(Oracle):
         expected = None if found is None else self._shadow.roots.index(found)
         if observation.value != expected:
             why = f"what was last written to field {action.field} of root {action.root}"
-            raise HeapMismatch("value", expected, observation.value, why)
+            raise self.mismatch("value", expected, observation.value, why)
 
     def _check_number(self, action: ReadNumber, observation: Observation) -> None:
         obj = self._shadow.roots[action.root]
         if observation.value != obj.number:
-            raise HeapMismatch("value", obj.number, observation.value, f"of a {obj.kind}")
+            raise self.mismatch("value", obj.number, observation.value, f"of a {obj.kind}")
 
     def _check_weakref(self, action: ReadWeakref, observation: Observation) -> None:
         target = self._shadow.roots[action.root].target
         assert target is not None
         if observation.alive is None:
-            raise HeapMismatch("alive", "true or false", None, "asked of a weak reference")
+            raise self.mismatch("alive", "true or false", None, "asked of a weak reference")
         if target.age is Age.DEAD and observation.alive:
-            raise HeapMismatch("alive", False, True, "its object did not survive")
+            raise self.mismatch("alive", False, True, "its object did not survive")
         if not observation.alive:
             if target.age is Age.YOUNG:
-                raise HeapMismatch("alive", True, False, "its object is young")
+                raise self.mismatch("alive", True, False, "its object is young")
             if target in self._shadow.reachable():
-                raise HeapMismatch("alive", True, False, "its object is reachable")
+                raise self.mismatch("alive", True, False, "its object is reachable")
             self._shadow.lose(target)
 
     def _check_identity(self, action: TakeIdentity, observation: Observation) -> None:
         obj, got = self._shadow.roots[action.root], observation.identity
         if got is None:
-            raise HeapMismatch("identity", "a number", None, f"of root {action.root}")
+            raise self.mismatch("identity", "a number", None, f"of root {action.root}")
         expected = self._identities.setdefault(obj, got)
         if got != expected:
-            raise HeapMismatch("identity", expected, got, "the same object had another before")
+            raise self.mismatch("identity", expected, got, "the same object had another before")
         owner = self._owners.setdefault(got, obj)
         if owner is not obj and owner in self._shadow.reachable():
-            raise HeapMismatch("identity", "a new one", got, "another living object has it")
+            raise self.mismatch("identity", "a new one", got, "another living object has it")
         self._owners[got] = obj
 
     _ANSWERS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
@@ -152,8 +147,8 @@ class HeapOracle(Oracle):
         if got == expected:
             return
         if got is None:
-            raise HeapMismatch("graph", "a walk of the heap", None, "after a collection")
+            raise self.mismatch("graph", "a walk of the heap", None, "after a collection")
         why = "what a walk from the roots finds"
         if len(got) != len(expected):
-            raise HeapMismatch("graph", len(expected), len(got), why)
-        raise HeapMismatch("graph", expected, got, why)
+            raise self.mismatch("graph", len(expected), len(got), why)
+        raise self.mismatch("graph", expected, got, why)

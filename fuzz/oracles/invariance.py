@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import override
 
 from fuzz.oracles.determinism import DeterminismOracle
-from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, Pin, SetCallback
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import Observation
@@ -19,16 +19,10 @@ from fuzz.protocol.observation import Observation
 NURSERY = "nursery_bytes"
 
 
-class InvarianceMismatch(Mismatch):
-    """With another nursery, other objects were sampled."""
-
-    oracle = "invariance"
-
-
 class InvarianceOracle(RerunOracle):
     """Doubles the nursery, and compares the samples."""
 
-    name = InvarianceMismatch.oracle
+    name = "invariance"
     share = 16
     relies_on = (DeterminismOracle,)
 
@@ -46,12 +40,11 @@ class InvarianceOracle(RerunOracle):
 
     @override
     def check(self, first: Observation, second: Observation) -> None:
-        """Raises InvarianceMismatch."""
         why = "the same actions with a nursery of twice the size"
         if first.error != second.error:
-            raise InvarianceMismatch("error", first.error, second.error, why)
+            raise self.mismatch("error", first.error, second.error, why)
         if first.samples != second.samples:
-            raise InvarianceMismatch("samples", second.samples, first.samples, why)
+            raise self.mismatch("samples", second.samples, first.samples, why)
 
 
 def _has_callback(action: Action) -> bool:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
@@ -23,15 +23,10 @@ STATES = len(MAJOR_STATES)
 SCANNING, MARKING, SWEEPING, _ = range(STATES)
 
 
-class MajorMismatch(Mismatch):
-    """The major collection is in a state that it cannot have reached."""
-
-    oracle = "major"
-
-
 class MajorOracle(Oracle):
     """Follows the state, if the target shows it. In a report it must at least be a state."""
 
+    name = "major"
     judges = ("state", "reports")
     relies_on = (HeapOracle,)
 
@@ -76,7 +71,7 @@ class MajorOracle(Oracle):
         """The least number of steps that lead to a state, if `steps` were taken before."""
         if got not in allowed:
             why = f"before the action it was {MAJOR_STATES[self._state]}"
-            raise MajorMismatch(field, allowed, got, why)
+            raise self.mismatch(field, allowed, got, why)
         return steps + allowed.index(got)
 
 

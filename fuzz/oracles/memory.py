@@ -23,7 +23,7 @@ from typing_extensions import override
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.arenas import ArenaBound
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
 from fuzz.protocol.contract import Contract, rounded_up
@@ -37,15 +37,10 @@ UNKNOWN = math.inf
 """No threshold is higher."""
 
 
-class MemoryMismatch(Mismatch):
-    """The old space keeps dead objects, or is not collected as promised."""
-
-    oracle = "memory"
-
-
 class MemoryOracle(Oracle):
     """Counts the objects that grow old, from one full collection to the next."""
 
+    name = "memory"
     judges = ("memory", "minors", "state")
     relies_on = (MajorOracle,)
 
@@ -137,8 +132,13 @@ class MemoryOracle(Oracle):
         is_known = self._threshold_bytes < UNKNOWN and report.major_state == SCANNING
         used_bytes = self._used_bytes if is_known else 0
         arena_bytes_max = self._arenas.arenas * self._space.arena_bytes
-        _check_figure("memory_used_bytes", report.memory_used_bytes, used_bytes, UNKNOWN)
-        _check_figure("arena_bytes", report.arena_bytes, 0, arena_bytes_max)
+        self._check_figure("memory_used_bytes", report.memory_used_bytes, used_bytes, UNKNOWN)
+        self._check_figure("arena_bytes", report.arena_bytes, 0, arena_bytes_max)
+
+    def _check_figure(self, field: str, got: int, least: int, most: float) -> None:
+        if not least <= got <= most:
+            why = "for what lives" if least == most else f"it must be from {least} to {most}"
+            raise self.mismatch(field, least if got < least else most, got, why)
 
     def _check_full(self, observation: Observation) -> None:
         reachable = self._shadow.reachable()
@@ -154,13 +154,13 @@ class MemoryOracle(Oracle):
         if "memory" in self._promises:
             memory = observation.memory
             if memory is None or len(memory) != len(FIGURES):
-                raise MemoryMismatch("memory", "two figures", memory, "after a full collection")
+                raise self.mismatch("memory", "two figures", memory, "after a full collection")
             arenas_min = self._arenas.least(surely_there)
             arenas = (arenas_min, self._arenas.arenas)
             arena_bytes = tuple(each * self._space.arena_bytes for each in arenas)
             bounds = (used_bytes, used_bytes_max), arena_bytes
             for field, got, (least, most) in zip(FIGURES, memory, bounds, strict=True):
-                _check_figure(field, got, least, most)
+                self._check_figure(field, got, least, most)
         self._begin(used_bytes, used_bytes_max)
 
     # Between two of them.
@@ -180,7 +180,7 @@ class MemoryOracle(Oracle):
     def _check_collected(self, outside: ShadowObject | None) -> None:
         """An object was allocated without a collection."""
         if excess := self._excess(outside):
-            raise MemoryMismatch("minors", 1, 0, excess)
+            raise self.mismatch("minors", 1, 0, excess)
 
     def _check_begun(
         self, action: Action, observation: Observation, outside: ShadowObject | None
@@ -192,7 +192,7 @@ class MemoryOracle(Oracle):
             is_step = action.collects == "step" and self._threshold_bytes < UNKNOWN
             excess = "the action is a step of it" if is_step else self._excess(outside)
             if excess:
-                raise MemoryMismatch("state", MARKING, SCANNING, excess)
+                raise self.mismatch("state", MARKING, SCANNING, excess)
 
     def _excess(self, outside: ShadowObject | None) -> str | None:
         """By how much the threshold is surely exceeded, in a sentence; None if it may not be."""
@@ -230,9 +230,3 @@ class MemoryOracle(Oracle):
             items_per_word = card_items * word_bytes * BITS_PER_BYTE
             size_bytes += -(-obj.number // items_per_word) * word_bytes
         return size_bytes
-
-
-def _check_figure(field: str, got: int, least: int, most: float) -> None:
-    if not least <= got <= most:
-        why = "for what lives" if least == most else f"it must be from {least} to {most}"
-        raise MemoryMismatch(field, least if got < least else most, got, why)

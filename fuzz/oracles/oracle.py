@@ -41,14 +41,14 @@ def unpromised(contract: Contract) -> dict[str, Any]:
 
 
 class Mismatch(Exception):  # noqa: N818 - it reports a target's mistake, not one of gcfuzz
-    """A target broke its contract. Each oracle raises its own subclass."""
+    """A target broke its contract."""
 
-    oracle = ""
     shadow: Shadow | None = None
     """The mutator's view, if a second run went wrong."""
 
-    def __init__(self, field: str, expected: object, got: object, why: str) -> None:
-        super().__init__(f"{self.oracle}: {field}: expected {expected}, got {got} ({why})")
+    def __init__(self, oracle: str, field: str, expected: object, got: object, why: str) -> None:
+        super().__init__(f"{oracle}: {field}: expected {expected}, got {got} ({why})")
+        self.oracle = oracle
         self.field = field
         self.expected = expected
         self.got = got
@@ -68,15 +68,12 @@ class Mismatch(Exception):  # noqa: N818 - it reports a target's mistake, not on
 class Oracle(ABC):
     """Judges a target's observations, one after another. The bench finds every subclass."""
 
-    written: ClassVar[list[type[Oracle]]] = []
-    """All subclasses."""
+    name: ClassVar[str]
+    """Its name in mismatches."""
     judges: ClassVar[tuple[str, ...]]
     """The fields of an observation that it judges."""
     relies_on: ClassVar[tuple[type[Oracle], ...]] = ()
     """The oracles that the bench asks before it."""
-
-    def __init_subclass__(cls) -> None:
-        Oracle.written.append(cls)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         """`shadow` is for reading only."""
@@ -94,6 +91,10 @@ class Oracle(ABC):
         `sampling` is what the sampling oracle knows, for oracles that rely on it.
         """
 
+    def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
+        """What it raises."""
+        return Mismatch(self.name, field, expected, got, why)
+
 
 class RerunOracle(ABC):
     """Compares a trace with a second, changed run of it.
@@ -102,16 +103,12 @@ class RerunOracle(ABC):
     Invariant: the second run performs the same actions in order, or replacements of them.
     """
 
-    written: ClassVar[list[type[RerunOracle]]] = []
-    """All subclasses."""
     name: ClassVar[str]
-    """The oracle's name in its mismatches."""
+    """Its name in mismatches."""
     share: ClassVar[int]
     """A session runs one trace in `share` again, to stay fast."""
     relies_on: ClassVar[tuple[type[RerunOracle], ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        RerunOracle.written.append(cls)
+    """The oracles that come before it."""
 
     @abstractmethod
     def configuration(
@@ -134,3 +131,7 @@ class RerunOracle(ABC):
                 silence["graph"] = None
             first, second = first.with_fields(silence), second.with_fields(silence)
         self.check(first, second)
+
+    def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
+        """What it raises."""
+        return Mismatch(self.name, field, expected, got, why)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.counting.expected import Place
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
@@ -18,15 +18,10 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 
-class PlacesMismatch(Mismatch):
-    """An object lies in another place, or its allocation collects or does not."""
-
-    oracle = "places"
-
-
 class PlacesOracle(Oracle):
     """Compares the clocks' places with the reported ones."""
 
+    name = "places"
     judges = ("minors", "at", "buffer", "tlab")
     relies_on = (SamplingOracle,)
 
@@ -46,21 +41,21 @@ class PlacesOracle(Oracle):
         place = sampling.place
         if place is None or not action.allocates:
             if observation.minors and action.collects == "never":
-                raise PlacesMismatch("minors", 0, observation.minors, "nothing was allocated")
+                raise self.mismatch("minors", 0, observation.minors, "nothing was allocated")
             return
         if observation.minors != place.collections:
             why = f"{place.nursery_used_bytes} bytes of the nursery are taken then"
-            raise PlacesMismatch("minors", int(place.collections), observation.minors, why)
+            raise self.mismatch("minors", int(place.collections), observation.minors, why)
         self._check_buffer(place, observation.buffer)
         if self._observes_place and observation.at != place.at:
             is_outside = place.where == "outside"
             why = "outside the thread's buffer" if is_outside else f"in its {place.where}"
-            raise PlacesMismatch("at", place.at, observation.at, why)
+            raise self.mismatch("at", place.at, observation.at, why)
         if self._shows_buffers and observation.tlab != place.tlab:
             why = "the buffer's start, what is used of it, its end, and its true end"
-            raise PlacesMismatch("tlab", place.tlab, observation.tlab, why)
+            raise self.mismatch("tlab", place.tlab, observation.tlab, why)
 
     def _check_buffer(self, place: Place, got: int | None) -> None:
         """Only an allocation that begins a buffer may report a size."""
         if got is not None and not (place.where == "new buffer" and self._shows_new_buffers):
-            raise PlacesMismatch("buffer", None, got, "no new one was needed")
+            raise self.mismatch("buffer", None, got, "no new one was needed")

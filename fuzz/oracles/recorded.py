@@ -16,12 +16,6 @@ DETERMINED_WITHOUT_CALLBACKS = (*DETERMINED, "samples")
 """What a callback allocates depends on when the target collects."""
 
 
-class RecordingMismatch(Mismatch):
-    """An answer differs from the recorded one."""
-
-    oracle = "recording"
-
-
 class RecordingOracle:
     """Compares these fields of answers with a recording."""
 
@@ -36,4 +30,4 @@ class RecordingOracle:
         for field in fields:
             then, now = getattr(recorded, field), getattr(observation, field)
             if then != now:
-                raise RecordingMismatch(field, then, now, "what was recorded")
+                raise Mismatch("recording", field, then, now, "what was recorded")

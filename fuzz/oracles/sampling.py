@@ -16,7 +16,7 @@ from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum, all_of
 from fuzz.oracles.heap import HeapOracle
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_descriptions import WEIGHTS, describe_sum
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
@@ -28,15 +28,10 @@ COUNTED = frozenset({BeginThread, Free, Realloc})
 _UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
 
 
-class SamplingMismatch(Mismatch):
-    """An allocation took the wrong samples, or cost the wrong number of bytes."""
-
-    oracle = "sampling"
-
-
 class SamplingOracle(Oracle):
     """Compares samples and sizes with what the contract states."""
 
+    name = "sampling"
     judges = ("samples", "size", "outside", "offsets", "weights", "seed", "ended")
     relies_on = (HeapOracle,)
 
@@ -81,7 +76,7 @@ class SamplingOracle(Oracle):
             self._check_cost(action, observation)
         if self._observes_samples and observation.samples != expected:
             why = self._why(action, observation, before)
-            raise SamplingMismatch("samples", expected, observation.samples, why)
+            raise self.mismatch("samples", expected, observation.samples, why)
         if self._checks_hits:
             self._check_hits(observation)
 
@@ -156,31 +151,31 @@ class SamplingOracle(Oracle):
         """Check the fields that no rule predicts."""
         if action.allocates:
             if observation.ended and not self._clocks[action.thread].room_bytes:
-                raise SamplingMismatch("ended", None, True, "its thread had nothing left of one")
+                raise self.mismatch("ended", None, True, "its thread had nothing left of one")
         elif observation.seed is None:
             if isinstance(action, BeginThread) and self._rule.counting.births_reseed:
-                raise SamplingMismatch("seed", "a number", None, "of a thread that begins")
+                raise self.mismatch("seed", "a number", None, "of a thread that begins")
             if action.sampling == "starts" and self._rule.enabling == "reseeds":
-                raise SamplingMismatch("seed", "a number", None, "of enabling")
+                raise self.mismatch("seed", "a number", None, "of enabling")
 
     def _check_cost(self, action: Action, observation: Observation) -> None:
         """The new object costs what the layout states."""
         obj = self._shadow.placed_by(action)
         if observation.size != obj.size_bytes and "size" in self._observes:
             why = f"by the layout, a {obj.kind} of {obj.number}"
-            raise SamplingMismatch("size", obj.size_bytes, observation.size, why)
+            raise self.mismatch("size", obj.size_bytes, observation.size, why)
         if observation.outside is not obj.outside and "outside" in self._observes:
             why = f"by the layout, {obj.size_bytes} bytes"
-            raise SamplingMismatch("outside", obj.outside, observation.outside, why)
+            raise self.mismatch("outside", obj.outside, observation.outside, why)
 
     def _check_hits(self, observation: Observation) -> None:
         offsets, weights = self.facts.offsets, [hit.weight for hit in self._hits]
         if "offsets" in self._observes and observation.offsets != offsets:
             why = "the byte of the object at which the distance ends"
-            raise SamplingMismatch("offsets", offsets, observation.offsets, why)
+            raise self.mismatch("offsets", offsets, observation.offsets, why)
         if "weights" in self._observes and observation.weights != weights:
             why = WEIGHTS[self._rule.weights]
-            raise SamplingMismatch("weights", weights, observation.weights, why)
+            raise self.mismatch("weights", weights, observation.weights, why)
 
     def _why(self, action: Action, observation: Observation, before: SamplingFacts) -> str:
         """The sum that leads to the expected samples, as text."""

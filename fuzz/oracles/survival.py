@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
@@ -26,15 +26,10 @@ LISTED_MAX = 8
 """At most this many sampled objects are named."""
 
 
-class SurvivalMismatch(Mismatch):
-    """A report differs from what happened to the sampled objects."""
-
-    oracle = "survival"
-
-
 class SurvivalOracle(Oracle):
     """Keeps the sampled objects until a minor collection decides about them."""
 
+    name = "survival"
     judges = ("reports",)
     relies_on = (SamplingOracle,)
 
@@ -88,10 +83,10 @@ class SurvivalOracle(Oracle):
         with_entries = sum(bool(report.entries) for report in reports)
         if with_entries < len(reports):
             why = "reports with an entry: none is made where no sample is pending"
-            raise SurvivalMismatch("reports", with_entries, len(reports), why)
+            raise self.mismatch("reports", with_entries, len(reports), why)
         if len(reports) > minors > 0:  # Without minor collections, each entry is wrong anyway.
             why = "one a minor collection at most"
-            raise SurvivalMismatch("reports", minors, len(reports), why)
+            raise self.mismatch("reports", minors, len(reports), why)
 
     def _check_reports(self, observation: Observation) -> None:
         """Compare the reports with the samples that are pending."""
@@ -107,14 +102,14 @@ class SurvivalOracle(Oracle):
         samples = sum(pending.values())
         if len(got) != samples:
             why = f"sampled objects: {_listed(pending, with_times=True)}"
-            raise SurvivalMismatch("reported", samples, len(got), why)
+            raise self.mismatch("reported", samples, len(got), why)
         expected = []
         for obj, times in pending.items():
             expected += [self._entry(obj)] * times
         for wanted, entry in zip(sorted(expected), got, strict=True):
             if wanted != entry:
                 why = f"what happened to the sampled objects: {_listed(pending, with_times=False)}"
-                raise SurvivalMismatch("entry", self._describe(wanted), self._describe(entry), why)
+                raise self.mismatch("entry", self._describe(wanted), self._describe(entry), why)
 
     def _entry(self, obj: ShadowObject) -> int:
         type_index = self._kinds[obj.kind].type_index

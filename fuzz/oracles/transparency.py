@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing_extensions import override
 
 from fuzz.oracles.determinism import DeterminismOracle
-from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, CollectMinor, Fork, collects
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -24,16 +24,10 @@ COMPARED = ("error", "minors", "alive", "graph")
 _heap_of = attrgetter(*COMPARED)
 
 
-class TransparencyMismatch(Mismatch):
-    """Sampling made a difference to the heap."""
-
-    oracle = "transparency"
-
-
 class TransparencyOracle(RerunOracle):
     """Leaves sampling out, and compares the heaps."""
 
-    name = TransparencyMismatch.oracle
+    name = "transparency"
     share = 8
     relies_on = (DeterminismOracle,)
 
@@ -55,14 +49,13 @@ class TransparencyOracle(RerunOracle):
 
     @override
     def check(self, first: Observation, second: Observation) -> None:
-        """Raises TransparencyMismatch."""
         if _heap_of(first) == _heap_of(second):
             return
         for field in COMPARED:
             with_sampling, without = getattr(first, field), getattr(second, field)
             if with_sampling != without:
                 why = "the same actions without sampling"
-                raise TransparencyMismatch(field, without, with_sampling, why)
+                raise self.mismatch(field, without, with_sampling, why)
 
 
 def _only_switches(action: Action) -> bool:

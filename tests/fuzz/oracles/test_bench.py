@@ -23,19 +23,17 @@ from fuzz.protocol.target import Target, full
 from fuzz.run import Run
 
 ODD_ORACLE = """
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 
-class OddMismatch(Mismatch):
-    oracle = "odd"
-
 class OddOracle(Oracle):
+    name = "odd"
     judges = ("top",)
     relies_on = (SamplingOracle,)
 
     def check(self, action, observation, sampling):
         if sampling.period_bytes % 16:
-            raise OddMismatch("top", 0, sampling.period_bytes, "the period is odd")
+            raise self.mismatch("top", 0, sampling.period_bytes, "the period is odd")
 """
 """An oracle in a new file, which no other file names."""
 JUDGE = """

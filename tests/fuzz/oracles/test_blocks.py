@@ -8,7 +8,8 @@ import pytest
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting.distances import generator_of
-from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
+from fuzz.oracles.oracle import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
     Action,
     Calloc,
@@ -61,8 +62,8 @@ def judge(blocks: Contract) -> Judge:
     return Judge(blocks)
 
 
-def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> SamplingMismatch:
-    with pytest.raises(SamplingMismatch) as raised:
+def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> Mismatch:
+    with pytest.raises(Mismatch, match=r"^sampling: ") as raised:
         judge.hear(action, samples, **fields)
     return raised.value
 

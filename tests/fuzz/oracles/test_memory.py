@@ -8,7 +8,8 @@ import attrs
 import pytest
 
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.memory import MemoryMismatch, MemoryOracle
+from fuzz.oracles.memory import MemoryOracle
+from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -67,7 +68,7 @@ class Judge:
         self.hear(CollectFull(), minors=4, memory=[memory_used_bytes, arena_bytes])
 
     def mismatch(self, action: Action, **seen: Any) -> tuple[str, object, object]:
-        with pytest.raises(MemoryMismatch) as raised:
+        with pytest.raises(Mismatch, match=r"^memory: ") as raised:
             self.hear(action, **seen)
         return raised.value.field, raised.value.expected, raised.value.got
 

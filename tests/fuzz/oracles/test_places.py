@@ -8,8 +8,7 @@ import pytest
 from fuzz.oracles import Bench
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.distances import Hotspot
-from fuzz.oracles.places import PlacesMismatch
-from fuzz.oracles.sampling import SamplingMismatch
+from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import (
     Action,
     AllocateString,
@@ -133,7 +132,7 @@ def test_a_full_collection_leaves_eden_empty() -> None:
 
 @pytest.mark.parametrize("said", [{"at": 8}, {"at": None}, {"at": 0, "minors": 1}])
 def test_an_object_elsewhere_or_a_collection_for_it_is_wrong(said: dict[str, Any]) -> None:
-    with pytest.raises(PlacesMismatch):
+    with pytest.raises(Mismatch, match=r"^places: "):
         judge(Bench(contract_of()), AllocateString(8), **said)
 
 
@@ -142,13 +141,13 @@ def test_a_buffer_that_is_shown_otherwise_is_wrong(tlab: list[int] | None) -> No
     contract = contract_of()
     shown = attrs.evolve(contract, observes=(*contract.observes, "tlab"))
     judge(Bench(shown), AllocateString(8), at=0, tlab=[0, 8, 120, 120])
-    with pytest.raises(PlacesMismatch, match="the buffer's start"):
+    with pytest.raises(Mismatch, match=r"^places: .*the buffer's start"):
         judge(Bench(shown), AllocateString(8), at=0, tlab=tlab)
 
 
 @pytest.mark.parametrize("taken", ["in order", "anywhere"])
 def test_where_nothing_is_allocated_nothing_collects(taken: str) -> None:
-    with pytest.raises(PlacesMismatch, match="nothing was allocated"):
+    with pytest.raises(Mismatch, match=r"^places: .*nothing was allocated"):
         judge(Bench(contract_of(taken=taken)), ON, minors=1)
 
 
@@ -167,7 +166,7 @@ def test_where_buffers_lie_anywhere_it_is_told_how_large_they_are() -> None:
 def test_what_fits_begins_no_buffer_and_collects_nothing(said: dict[str, Any]) -> None:
     bench = Bench(contract_of(taken="anywhere"))
     judge(bench, AllocateString(8), buffer=64, at=0)
-    with pytest.raises(PlacesMismatch):
+    with pytest.raises(Mismatch, match=r"^places: "):
         judge(bench, AllocateString(8), **said)
 
 
@@ -245,7 +244,7 @@ def test_an_overshoot_that_is_carried_shortens_the_next_distance() -> None:
 def test_a_sample_too_many_is_wrong() -> None:
     bench = Bench(contract_of())
     bench.predict(ON, minors=0)
-    with pytest.raises(SamplingMismatch):
+    with pytest.raises(Mismatch, match=r"^sampling: "):
         judge(bench, AllocateString(8), at=0, samples=1)
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
+from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.survival import LISTED_MAX, SurvivalMismatch, SurvivalOracle
+from fuzz.oracles.survival import LISTED_MAX, SurvivalOracle
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -53,8 +54,8 @@ class Judge:
     def collect(self, *reported: int) -> None:
         self.hear(CollectMinor(), *reported, minors=1)
 
-    def mismatch(self, *reported: int) -> SurvivalMismatch:
-        with pytest.raises(SurvivalMismatch) as raised:
+    def mismatch(self, *reported: int) -> Mismatch:
+        with pytest.raises(Mismatch, match=r"^survival: ") as raised:
             self.collect(*reported)
         return raised.value
 
@@ -212,7 +213,7 @@ def test_an_object_reported_by_two_collections_is_too_many(judge: Judge) -> None
 def test_a_report_without_an_entry_is_too_many(judge: Judge) -> None:
     judge.shadow.follow(CollectMinor(), minors=1)
     told = Observation(minors=1, reports=[Report([], 0, 0, 0)])
-    with pytest.raises(SurvivalMismatch, match="reports: expected 0, got 1"):
+    with pytest.raises(Mismatch, match=r"^survival: reports: expected 0, got 1"):
         judge.oracle.check(CollectMinor(), told, judge.sampling.facts)
 
 
@@ -220,13 +221,13 @@ def test_a_minor_collection_makes_one_report_at_most(judge: Judge) -> None:
     judge.hear(AllocateNode(0), samples=2)
     judge.shadow.follow(CollectMinor(), minors=1)
     told = Observation(minors=1, reports=[Report([NODE | SURVIVED], 0, 0, 0)] * 2)
-    with pytest.raises(SurvivalMismatch, match="reports: expected 1, got 2"):
+    with pytest.raises(Mismatch, match=r"^survival: reports: expected 1, got 2"):
         judge.oracle.check(CollectMinor(), told, judge.sampling.facts)
 
 
 def test_a_report_without_a_collection_is_too_many(judge: Judge) -> None:
     judge.hear(AllocateNode(0), samples=1)
-    with pytest.raises(SurvivalMismatch, match="reported: expected 0, got 1"):
+    with pytest.raises(Mismatch, match=r"^survival: reported: expected 0, got 1"):
         judge.hear(CheckHeap(), NODE | SURVIVED)
 
 
@@ -317,7 +318,7 @@ def test_anything_else_of_a_callbacks_string_is_wrong(
     bench: Bench, reported: tuple[int, ...]
 ) -> None:
     bench.judge(AllocateNode(0), collecting("Ms"))
-    with pytest.raises(SurvivalMismatch):
+    with pytest.raises(Mismatch, match=r"^survival: "):
         bench.judge(CollectMinor(), minor(*reported))
 
 
@@ -333,7 +334,7 @@ def test_an_object_that_was_sampled_before_it_was_found_not_to_fit_is_no_callbac
     bench: Bench,
 ) -> None:
     bench.judge(AllocateNode(0), collecting("sM"))
-    with pytest.raises(SurvivalMismatch, match="string"):
+    with pytest.raises(Mismatch, match=r"^survival: .*string"):
         bench.judge(CollectMinor(), minor(STRING))
 
 
@@ -360,7 +361,7 @@ def test_anything_else_of_a_string_that_a_second_collection_finds_dead_is_wrong(
     contract: Contract, reported: tuple[int, ...]
 ) -> None:
     bench = bench_of(attrs.evolve(contract, nursery_bytes=56))
-    with pytest.raises(SurvivalMismatch):
+    with pytest.raises(Mismatch, match=r"^survival: "):
         bench.judge(AllocateNode(0), collecting("MsM", *reported))
 
 
@@ -407,7 +408,7 @@ def test_the_next_collection_but_one_is_judged_again(unstated: Bench) -> None:
     unstated.judge(AllocateNode(0), collecting("Ms"))
     unstated.judge(AllocateNode(0), Observation(1, size=32, outside=False))
     unstated.judge(CollectMinor(), minor(STRING, NODE | SURVIVED))
-    with pytest.raises(SurvivalMismatch, match="reported: expected 0, got 1"):
+    with pytest.raises(Mismatch, match=r"^survival: reported: expected 0, got 1"):
         unstated.judge(CollectMinor(), minor(NODE | SURVIVED))
 
 
@@ -415,17 +416,17 @@ def test_the_next_collection_but_one_is_judged_again(unstated: Bench) -> None:
 def test_what_nobody_knows_is_dropped_like_any_sample(unstated: Bench, action: Action) -> None:
     unstated.judge(AllocateNode(0), collecting("Ms"))
     unstated.judge(action, Observation())
-    with pytest.raises(SurvivalMismatch, match="reported: expected 0, got 1"):
+    with pytest.raises(Mismatch, match=r"^survival: reported: expected 0, got 1"):
         unstated.judge(CollectMinor(), minor(STRING))
 
 
 def test_a_report_without_a_collection_is_wrong_whatever_is_known(unstated: Bench) -> None:
     unstated.judge(AllocateNode(0), collecting("Ms"))
-    with pytest.raises(SurvivalMismatch, match="reported: expected 0, got 1"):
+    with pytest.raises(Mismatch, match=r"^survival: reported: expected 0, got 1"):
         unstated.judge(CheckHeap(), Observation(reports=[Report([STRING], 0, 0, 0)]))
 
 
 def test_an_object_may_be_sampled_more_often_than_there_is_memory(unstated: Bench) -> None:
     unstated.judge(AllocateNode(0), Observation(10**14, size=32, outside=False))
-    with pytest.raises(SurvivalMismatch, match="reported: expected 100000000000000, got 1"):
+    with pytest.raises(Mismatch, match=r"^survival: reported: expected 100000000000000, got 1"):
         unstated.judge(CollectMinor(), minor(NODE | SURVIVED))
