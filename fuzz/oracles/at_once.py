@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.estimate import IMPROBABLE, improbability
 from fuzz.oracles.oracle import Oracle
@@ -44,11 +42,9 @@ class AtOnceOracle(Oracle):
         self._promise = contract.at_once
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return "run_at_once" in contract.actions
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if not isinstance(action, RunAtOnce):
             return

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from typing_extensions import override
-
 from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, BeginThread, RunAtOnce
 from fuzz.protocol.contract import Contract
@@ -21,7 +19,6 @@ class DeterminismOracle(RerunOracle):
     name = "determinism"
     share = 32
 
-    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
@@ -33,7 +30,6 @@ class DeterminismOracle(RerunOracle):
             return None
         return dict(configuration)
 
-    @override
     def check(self, first: Observation, second: Observation) -> None:
         if first == second:
             return

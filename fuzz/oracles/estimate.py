@@ -17,8 +17,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
@@ -58,12 +56,10 @@ class EstimateOracle(Oracle):
         self._is_of_one_period = True
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         rule = contract.sampling
         return rule.distances == "random" or rule.estimates != "none"
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if isinstance(action, ReadProfile):
             self._check_profile(observation, sampling.period_bytes)

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
@@ -54,7 +52,6 @@ class HeapOracle(Oracle):
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if observation.error is not None:
             raise self.mismatch("error", None, observation.error, WHILE_PERFORMING)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from typing_extensions import override
-
 from fuzz.oracles.determinism import DeterminismOracle
 from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, Pin, SetCallback
@@ -26,7 +24,6 @@ class InvarianceOracle(RerunOracle):
     share = 16
     relies_on = (DeterminismOracle,)
 
-    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
@@ -38,7 +35,6 @@ class InvarianceOracle(RerunOracle):
         doubled = {**configuration, NURSERY: 2 * contract.nursery_bytes}
         return None if problem_of_configuration(doubled, contract.settings) else doubled
 
-    @override
     def check(self, first: Observation, second: Observation) -> None:
         why = "the same actions with a nursery of twice the size"
         if first.error != second.error:

@@ -9,8 +9,6 @@ minor collection. Within an action, no report and no final state is a step back.
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
@@ -37,11 +35,9 @@ class MajorOracle(Oracle):
         self._state = SCANNING
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return not {"state", "reports"}.isdisjoint(contract.observes)
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         steps = 0
         if observation.reports and self._observes_reports:

@@ -18,8 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.arenas import ArenaBound
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
@@ -60,11 +58,9 @@ class MemoryOracle(Oracle):
         self._begin(used_bytes_min=0, used_bytes_max=0)
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return not OF_OLD_SPACE.isdisjoint(contract.promises)
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         new = self._shadow.roots[-1] if action.allocates else None
         outside = new if new and new.outside else None

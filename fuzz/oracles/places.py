@@ -6,8 +6,6 @@ not only at the next sample.
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.counting.expected import Place
 from fuzz.oracles.oracle import Oracle
@@ -32,11 +30,9 @@ class PlacesOracle(Oracle):
         self._shows_buffers = "tlab" in contract.observes
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return contract.sampling.counting.predicts_places
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         place = sampling.place
         if place is None or not action.allocates:

@@ -16,8 +16,6 @@ section 3.2.)
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
@@ -40,11 +38,9 @@ class PointersOracle(Oracle):
         self._states_distances = contract.sampling.is_stated
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return "limit" in contract.observes
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         free, limit, top = observation.free, observation.limit, observation.top
         if free is None or limit is None or top is None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
@@ -62,7 +60,6 @@ class SamplingOracle(Oracle):
             self._start(shadow.sampling_bytes)
         self.facts = self._facts()
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         allocates = action.allocates
         has_samples = observation.samples or observation.offsets or observation.weights

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
@@ -42,11 +40,9 @@ class SurvivalOracle(Oracle):
         self._knows_pending = True
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return "reports" in contract.observes
 
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         happened = observation.minors or observation.samples or observation.reports
         if not (happened or action.sampling in DROPPING):

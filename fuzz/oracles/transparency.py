@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from typing_extensions import override
-
 from fuzz.oracles.determinism import DeterminismOracle
 from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, CollectMinor, Fork, collects
@@ -31,7 +29,6 @@ class TransparencyOracle(RerunOracle):
     share = 8
     relies_on = (DeterminismOracle,)
 
-    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
@@ -41,13 +38,11 @@ class TransparencyOracle(RerunOracle):
             return None
         return dict(configuration)
 
-    @override
     def instead(self, action: Action) -> Action | None:
         if not _only_switches(action):
             return action
         return CollectMinor() if collects(action) == "minor" else None
 
-    @override
     def check(self, first: Observation, second: Observation) -> None:
         if _heap_of(first) == _heap_of(second):
             return

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
 from fuzz.oracles.counting.clock import generators_of
@@ -34,16 +33,13 @@ class BufferClock(DrawnOnceClock[Buffers]):
         self._counted_bytes = 0
 
     @property
-    @override
     def room_bytes(self) -> int:
         return self._buffer.allocation_end - self._buffer.top
 
-    @override
     def collected(self, minors: int, period_bytes: int | None) -> None:
         if minors:
             self._buffer.eden.collect()
 
-    @override
     def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
         if seed is not None and self._counting.births_reseed:
             self._generator.reseed(seed)
@@ -53,7 +49,6 @@ class BufferClock(DrawnOnceClock[Buffers]):
         if self._counting.charges == "allocated":
             self.until_bytes -= self._counting.birth_bytes
 
-    @override
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         buffer = self._buffer
         self._collections_in_callback = self._counted_bytes = 0
@@ -111,7 +106,6 @@ class BufferClock(DrawnOnceClock[Buffers]):
         self._buffer.end_at_sample(self.until_bytes)
         return hits
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         surplus_bytes = size_bytes - self.until_bytes
         hits = super()._take(size_bytes, period_bytes)
@@ -119,7 +113,6 @@ class BufferClock(DrawnOnceClock[Buffers]):
             self.until_bytes -= surplus_bytes
         return hits
 
-    @override
     def explained(self, its: Sum) -> Sum:
         counted_bytes = self._counted_bytes
         if counted_bytes == its.counted_bytes:

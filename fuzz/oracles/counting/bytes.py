@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from typing_extensions import override
-
 from fuzz.oracles.counting.clock import Clock, W, generators_of
 from fuzz.oracles.counting.expected import Alike, ExpectedSample
 from fuzz.protocol.contract import Contract, SamplingRule
@@ -15,7 +13,6 @@ from fuzz.protocol.counting import Bytes
 class FixedClock(Clock[W]):
     """All distances are the period. A division counts those that end in an allocation."""
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         samples = 1 + (size_bytes - self.until_bytes - self._due_at) // period_bytes
         if self._rule.surplus == "carried":
@@ -31,7 +28,6 @@ class FixedClock(Clock[W]):
 class DrawnClock(Clock[W]):
     """Draws distances until one ends beyond the allocation."""
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         hits = []
         sample_point = self.until_bytes
@@ -47,7 +43,6 @@ class DrawnClock(Clock[W]):
 class DrawnOnceClock(Clock[W]):
     """Draws one distance for each sampled allocation. It begins at the allocation's end."""
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         hit = self._hit(self.until_bytes, size_bytes)
         self._draw(period_bytes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
 from fuzz.oracles.counting.clock import generators_of
@@ -25,16 +24,13 @@ class ContextClock(DrawnOnceClock[Contexts]):
     _at = 0
 
     @property
-    @override
     def room_bytes(self) -> int:
         return self._room_bytes
 
-    @override
     def collected(self, minors: int, period_bytes: int | None) -> None:
         if minors:
             self._room_bytes = 0
 
-    @override
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         """Predict the samples. A collection that the object causes does not change them.
 
@@ -98,7 +94,6 @@ class ContextClock(DrawnOnceClock[Contexts]):
         self._at = at + request.size_bytes
         return Place("buffer" if fits else "new buffer", at, minors, None)
 
-    @override
     def explained(self, its: Sum) -> Sum:
         is_apart = self._counting.outside == "apart" and its.outside
         room_bytes = 0 if is_apart else its.room_bytes or 0

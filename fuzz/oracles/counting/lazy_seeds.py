@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnClock, DrawnOnceClock
 from fuzz.oracles.counting.clock import Clock, generators_of
@@ -22,7 +21,6 @@ class LazyClock(Clock[LazySeeds]):
         super().__init__(rule, thread, generator)
         self._seed: int | None = self._counting.seeds[thread]
 
-    @override
     def count(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         if self._seed is not None and self.is_due(size_bytes):
             self._generator.reseed(self._seed)
@@ -30,7 +28,6 @@ class LazyClock(Clock[LazySeeds]):
             self._draw(period_bytes)
         return super().count(size_bytes, period_bytes)
 
-    @override
     def explained(self, its: Sum) -> Sum:
         return attrs.evolve(its, until_bytes=self.until_as_drawn(its))
 

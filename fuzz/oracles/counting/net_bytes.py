@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import FixedClock
 from fuzz.oracles.counting.clock import generators_of
@@ -18,12 +17,10 @@ from fuzz.protocol.observation import Observation
 class NetClock(FixedClock[NetBytes]):
     """Counts allocated bytes down and freed bytes up."""
 
-    @override
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         hits = super().allocated(request, observation)
         return NONE if 0 < request.size_bytes == self._counting.unsampled_bytes else hits
 
-    @override
     def freed(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         self.until_bytes += size_bytes
         freed_bytes = self.until_bytes - self._distance_bytes
@@ -32,7 +29,6 @@ class NetClock(FixedClock[NetBytes]):
         self.until_bytes = self._distance_bytes = period_bytes
         return [ExpectedSample(0, freed_bytes)]
 
-    @override
     def explained(self, its: Sum) -> Sum:
         if not its.hits and 0 < its.counted_bytes == self._counting.unsampled_bytes:
             return attrs.evolve(its, reason="no block of this size is sampled")

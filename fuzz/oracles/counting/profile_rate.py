@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
 from fuzz.oracles.counting.clock import generators_of
@@ -21,7 +20,6 @@ class RateClock(DrawnOnceClock[ProfileRate]):
     # The period of the last distance that was drawn; 0 if sampling was off.
     _drawn_period_bytes = 0
 
-    @override
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         period_bytes = request.period_bytes or 0
         if self._is_certain(period_bytes):
@@ -35,7 +33,6 @@ class RateClock(DrawnOnceClock[ProfileRate]):
             return True
         return self._counting.new_period == "samples" and period_bytes != self._drawn_period_bytes
 
-    @override
     def explained(self, its: Sum) -> Sum:
         left_bytes = its.until_bytes or 0
         if its.hits and its.period_bytes == self._counting.certain_period_bytes:
@@ -44,7 +41,6 @@ class RateClock(DrawnOnceClock[ProfileRate]):
             return attrs.evolve(its, reason="the period is a new one")
         return its
 
-    @override
     def _draw(self, period_bytes: int) -> None:
         super()._draw(period_bytes)
         self._drawn_period_bytes = period_bytes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnClock
 from fuzz.oracles.counting.clock import generators_of
@@ -23,12 +22,10 @@ class StreamsClock(DrawnClock[Streams]):
         super().__init__(rule, thread, generator)
         self._outside = DrawnClock[Streams](rule, thread, generator)
 
-    @override
     def start(self, period_bytes: int, seed: int | None = None) -> None:
         self._outside.start(period_bytes, seed)
         self._draw(period_bytes)
 
-    @override
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         size_bytes, period_bytes = request.size_bytes, request.period_bytes
         if period_bytes is None:
@@ -45,7 +42,6 @@ class StreamsClock(DrawnClock[Streams]):
             self._draw(period_bytes)
         return hits
 
-    @override
     def collected(self, minors: int, period_bytes: int | None) -> None:
         if period_bytes is not None and "collections" in self._counting.renewed_by:
             for _ in range(minors):
@@ -58,7 +54,6 @@ class StreamsClock(DrawnClock[Streams]):
         self._draw(period_bytes)
         return hits
 
-    @override
     def explained(self, its: Sum) -> Sum:
         clock = self._outside if its.outside else self
         return attrs.evolve(its, until_bytes=clock.until_as_drawn(its))

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
-from typing_extensions import override
 
 from fuzz.protocol.counting.limits import Count
 from fuzz.protocol.counting.way import DRAWN, ONE_SAMPLE, SAMPLES, StatedContract, Way
@@ -84,29 +83,24 @@ class Buffers(Way):
     """Period in force until the first `set_period` or `enable_sampling`; 0 if there is none."""
 
     @property
-    @override
     def predicts_places(self) -> bool:
         return True
 
     @property
-    @override
     def births_reseed(self) -> bool:
         return self.births == "reseeds"
 
     @property
-    @override
     def needs_observed(self) -> tuple[str, ...]:
         buffer = ("buffer",) if self.taken == "anywhere" else ()
         seed = ("seed",) if self.births_reseed else ()
         return ("samples", "minors", "at", *buffer, *seed)
 
-    @override
     def left_to_chance(self, has_births: bool) -> tuple[str, ...]:
         """A buffer that is taken anywhere may have another size, a birth another seed."""
         buffer = ("buffer",) if self.taken == "anywhere" else ()
         return (*SAMPLES, "seed", *buffer) if has_births and self.births_reseed else buffer
 
-    @override
     def problems(self, contract: StatedContract) -> Iterator[str]:
         layout, is_in_order = contract.layout, self.taken == "in order"
         for name in SIZES:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
-from typing_extensions import override
 
 from fuzz.protocol.counting.limits import Positive
 from fuzz.protocol.counting.way import DRAWN, ONE_DRAW, SAMPLES, StatedContract, Way
@@ -56,26 +55,21 @@ class Contexts(Way):
     """
 
     @property
-    @override
     def samples_before_collecting(self) -> bool:
         return self.outside == "in_turn"
 
     @property
-    @override
     def predicts_places(self) -> bool:
         return self.sizes == "reported"
 
     @property
-    @override
     def needs_observed(self) -> tuple[str, ...]:
         return ("samples", "minors", "at", "buffer") if self.predicts_places else ()
 
-    @override
     def left_to_chance(self, has_births: bool) -> tuple[str, ...]:
         """The distances depend on where contexts end."""
         return (*SAMPLES, "buffer", "ended") if self.sizes == "reported" else ()
 
-    @override
     def problems(self, contract: StatedContract) -> Iterator[str]:
         size_bytes, most = self.context_bytes, contract.nursery_bytes
         if size_bytes > most:

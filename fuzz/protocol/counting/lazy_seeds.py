@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import attrs
-from typing_extensions import override
 
 from fuzz.protocol.counting.limits import Seeds
 from fuzz.protocol.counting.way import DRAWN, StatedContract, Way
@@ -26,7 +25,6 @@ class LazySeeds(Way):
     """For each thread, the seed that its generator starts from when a sample is first due. A new
     distance then decides about that sample."""
 
-    @override
     def problems(self, contract: StatedContract) -> Iterator[str]:
         seeds, threads = len(self.seeds), contract.threads
         if seeds != threads:

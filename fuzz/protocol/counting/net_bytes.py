@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from typing_extensions import override
 
 from fuzz.protocol.counting.limits import Count
 from fuzz.protocol.counting.way import ONE_DRAW, Way
@@ -30,6 +29,5 @@ class NetBytes(Way):
     though it ends a distance. Scalene takes it for a mark of its own."""
 
     @property
-    @override
     def edge_bytes(self) -> tuple[int, ...]:
         return (self.unsampled_bytes,) if self.unsampled_bytes else ()

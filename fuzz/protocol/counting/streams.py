@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
-from typing_extensions import override
 
 from fuzz.problems import did_you_mean
 from fuzz.protocol.counting.way import DRAWN, StatedContract, Way
@@ -47,7 +46,6 @@ class Streams(Way):
     callbacks: the callback of an object that was sampled.
     """
 
-    @override
     def problems(self, contract: StatedContract) -> Iterator[str]:
         kinds = contract.layout.kinds
         for kind in self.postponed:
