@@ -54,12 +54,15 @@ def quoted(value: object) -> str:
     return text if len(text) <= QUOTED_MAX else text[:QUOTED_MAX] + "…"
 
 
+TYPES = {int: "an integer", bool: "true or false", str: "a string"}
+
+
 def _exactly(kind: type) -> Callable[[object, object], object]:
     """A structuring hook that takes a JSON value as it is."""
 
     def structure(value: object, _: object) -> object:
         if type(value) is not kind:
-            raise TypeError(f"{quoted(value)} is not of type {kind.__name__}")
+            raise _WrongValueError(f"must be {TYPES[kind]}, and is {quoted(value)}")
         return value
 
     return structure
@@ -74,21 +77,23 @@ def _sequence(
     converter: cattrs.BaseConverter,
 ) -> Callable[[object, object], object]:
     """A structuring hook for a list or tuple of one type, which a string is not."""
+    from cattrs.cols import list_structure_factory
+
     item, build = get_args(kind)[0], get_origin(kind)
-    structure_item = converter.get_structure_hook(item)
+    structure_items = list_structure_factory(list[item], converter)  # type: ignore[valid-type]
 
     def structure(value: object, _: object) -> object:
         if not isinstance(value, list):
-            raise TypeError(f"{quoted(value)} is not a list")
+            raise _WrongValueError(f"must be a list, and is {quoted(value)}")
         if item is int and set(map(type, value)) <= {int}:
             return build(value)
-        return build(structure_item(each, item) for each in value)
+        return build(structure_items(value, kind))
 
     return structure
 
 
-class _NotOneOfError(ValueError):
-    """A value that is not legal. The message lacks the name of its key."""
+class _WrongValueError(ValueError):
+    """A value that is not legal. The message lacks its place."""
 
 
 def _is_literal(kind: object) -> bool:
@@ -102,7 +107,8 @@ def _literal(kind: object) -> Callable[[object, object], object]:
     def structure(value: object, _: object) -> object:
         if value not in choices:
             legal = f"; it must be one of {', '.join(map(str, choices))}"
-            raise _NotOneOfError(f"is {quoted(value)}{did_you_mean(str(value), choices) or legal}")
+            like = did_you_mean(str(value), choices)
+            raise _WrongValueError(f"is {quoted(value)}{like or legal}")
         return value
 
     return structure
@@ -116,27 +122,37 @@ def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(
         forbid_extra_keys=True, omit_if_default=True, unstruct_collection_overrides={tuple: list}
     )
-    for kind in (int, bool, str):
+    for kind in TYPES:
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_factory(_is_sequence, _sequence)
     converter.register_structure_hook_factory(_is_literal, _literal)
 
-    def way_of(data: object, _: object) -> object:
-        if not isinstance(data, dict):
-            raise _NotOneOfError("must be a JSON object")
-        keys = dict(data)
-        by = keys.pop("by", None)
-        if not isinstance(by, str) or by not in WAYS:
-            like = did_you_mean(by, WAYS) if isinstance(by, str) else ""
-            legal = f"; it must be by one of {', '.join(WAYS)}"
-            raise _NotOneOfError(f"is by {quoted(by)}{like or legal}")
-        return converter.structure(keys, WAYS[by])
-
-    converter.register_structure_hook_func(lambda kind: kind is Way, way_of)
+    converter.register_structure_hook_func(lambda kind: kind is Way, _way_of)
     converter.register_unstructure_hook_func(
         lambda kind: kind is Way, lambda way: {"by": way.by, **converter.unstructure(way)}
     )
+    converter.register_structure_hook_func(lambda kind: kind is Action, _action_of)
+    converter.register_unstructure_hook_func(lambda kind: kind is Action, action_to_data)
     return converter
+
+
+def _way_of(data: object, _: object) -> Way:
+    if not isinstance(data, dict):
+        raise _WrongValueError("must be a JSON object")
+    keys = dict(data)
+    by = keys.pop("by", None)
+    if not isinstance(by, str) or by not in WAYS:
+        like = did_you_mean(by, WAYS) if isinstance(by, str) else ""
+        legal = f"; it must be by one of {', '.join(WAYS)}"
+        raise _WrongValueError(f"is by {quoted(by)}{like or legal}")
+    return _converter().structure(keys, WAYS[by])
+
+
+def _action_of(data: object, _: object) -> Action:
+    try:
+        return action_from_data(data)
+    except ValueError as problem:
+        raise _WrongValueError(f"is not an action: {problem}") from problem
 
 
 def structured(data: object, kind: type[T]) -> T:
@@ -161,7 +177,7 @@ def _message_of(problem: BaseException, kind: type | None) -> str:
     """What is wrong, without the place."""
     import cattrs
 
-    if isinstance(problem, _NotOneOfError):
+    if isinstance(problem, _WrongValueError):
         return f"{SUBJECT}{problem}"
     if isinstance(problem, KeyError):
         return f"{SUBJECT}is missing"

@@ -7,9 +7,9 @@ cannot be read is a BadInputError that names the file and the line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 
@@ -98,9 +98,9 @@ def header_from_data(data: object) -> Header:
     for key in ("found", "contract"):
         if not isinstance(data.get(key) or {}, dict):
             raise ValueError(f'"{key}" must be a JSON object')  # noqa: TRY004 - the caller's one error
-    earlier = _earlier_from_data(data.get("earlier", []))
-    header = wire.structured({**data, "earlier": []}, Header)
-    header = attrs.evolve(header, earlier=earlier)
+    header = wire.structured(data, Header)
+    if sum(len(trace.actions) for trace in header.earlier) > ACTIONS_MAX:
+        raise ValueError(f"earlier has more than {ACTIONS_MAX} actions; leave some traces out")
     for field in header.excluded:
         if field not in FIELDS:
             legal = ", ".join(FIELDS)
@@ -110,57 +110,9 @@ def header_from_data(data: object) -> Header:
     return header
 
 
-def _earlier_from_data(data: object) -> tuple[EarlierTrace, ...]:
-    """The traces before this one. Raises ValueError saying which of them is wrong."""
-    if not isinstance(data, list):
-        raise ValueError('"earlier" must be a list of {"config": {…}, "actions": […]}')  # noqa: TRY004 - the caller's one error
-    if sum(_actions_count(each) for each in data) > ACTIONS_MAX:
-        raise ValueError(f'"earlier" has more than {ACTIONS_MAX} actions; leave some traces out')
-    return tuple(
-        _within(f"earlier[{number}]", _earlier_trace_from_data, each)
-        for number, each in enumerate(data)
-    )
-
-
-def _actions_count(data: object) -> int:
-    actions = data.get("actions") if isinstance(data, dict) else None
-    return len(actions) if isinstance(actions, list) else 0
-
-
-def _earlier_trace_from_data(data: object) -> EarlierTrace:
-    fields = dict(wire.as_object(data))
-    actions = fields.pop("actions", [])
-    if not isinstance(actions, list):
-        raise ValueError("actions must be a list")  # noqa: TRY004 - the caller's one error
-    converted = tuple(
-        _within(f"actions[{number}]", wire.action_from_data, each)
-        for number, each in enumerate(actions)
-    )
-    return attrs.evolve(wire.structured(fields, EarlierTrace), actions=converted)
-
-
-def _within(place: str, convert: Callable[[object], T], data: object) -> T:
-    """Convert a part of the header. Raises ValueError naming the place."""
-    try:
-        return convert(data)
-    except ValueError as problem:
-        raise ValueError(f"{place}: {problem}") from problem
-
-
-def _header_to_data(header: Header) -> Mapping[str, Any]:
-    data: dict[str, Any] = wire.unstructured(attrs.evolve(header, earlier=()))
-    if header.earlier:
-        data["earlier"] = [_earlier_trace_to_data(each) for each in header.earlier]
-    return data
-
-
-def _earlier_trace_to_data(trace: EarlierTrace) -> dict[str, Any]:
-    return {"config": trace.config, "actions": [*map(wire.action_to_data, trace.actions)]}
-
-
 def dumps(trace: Trace) -> str:
     """The trace as text."""
-    lines = [_header_to_data(trace.header)]
+    lines = [wire.unstructured(trace.header)]
     if trace.recorded is None:
         lines += map(wire.action_to_data, trace.actions)
     else:

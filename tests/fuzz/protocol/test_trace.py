@@ -239,12 +239,12 @@ def test_a_header_with_wrong_fields_is_bad_input(fields: dict[str, object]) -> N
 @pytest.mark.parametrize(
     ("earlier", "problem"),
     [
-        ({}, '"earlier" must be a list of {"config": {…}, "actions": […]}'),
-        ([{}, 1], "earlier[1]: a line must be a JSON object"),
-        ([{"actions": {}}], "earlier[0]: actions must be a list"),
-        ([{"actions": [{"do": "fly"}]}], 'earlier[0]: actions[0]: "do" must name an action, and'),
-        ([{"config": {"nursery_bytes": "512"}}], "earlier[0]: "),
-        ([{"colour": "red"}], "earlier[0]: the unknown key colour"),
+        ({}, "earlier must be a list, and is {}"),
+        ([{}, 1], "invalid value for type, expected EarlierTrace @ $.earlier[1]"),
+        ([{"actions": {}}], "earlier[0].actions must be a list, and is {}"),
+        ([{"actions": [{"do": "fly"}]}], 'earlier[0].actions[0] is not an action: "do" must name'),
+        ([{"config": {"size": "512"}}], "earlier[0].config['size'] must be an integer, and is"),
+        ([{"colour": "red"}], "the unknown key colour in earlier[0]"),
     ],
 )
 def test_malformed_earlier_traces_are_bad_input(earlier: object, problem: str) -> None:
