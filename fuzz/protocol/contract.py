@@ -71,8 +71,7 @@ class Setting:
     default: int
     range: Range
     choices: tuple[int, ...] = ()
-    """If there are any, only these values are legal. A value that is listed twice is drawn twice as
-    often."""
+    """The only legal values, if there are any. A repeated value is drawn more often."""
     at_most: str | None = None
     """The setting whose value this one must not exceed."""
     of_process: bool = False
@@ -115,14 +114,9 @@ class Layout:
     page_bytes: Positive = 1
     """A block that is larger than all classes gets whole pages."""
     shared_bytes: Count = 0
-    """Smaller blocks share one block of this size, each aligned by its size. Only the first of them
-    counts. A block of 0 bytes has no memory (Go)."""
+    """Smaller blocks share one block of this size, of which only the first counts (Go)."""
     nonmovable: Literal["outside", "ignored"] = "outside"
-    """Where an object lies that must not move.
-
-    outside: outside the nursery.
-    ignored: where any other object would.
-    """
+    """An object that must not move lies `outside` the nursery, or `ignored`: like any other."""
 
     def class_bytes(self, requested_bytes: int) -> int | None:
         """The size class of a block; None if it is larger than all."""
@@ -160,26 +154,18 @@ class SamplingRule:
     periods: tuple[int, ...] = ()
     """If there are any, only these periods are legal."""
     counts: Literal["size", "requested", "requested_plus_one", "class_or_requested"] = "size"
-    """How many bytes of an allocation count.
-
-    size: what the object costs, or what a block has room for.
-    requested, requested_plus_one: what was requested (TCMalloc adds one).
-    class_or_requested: the size class; what was requested, if no class is so large (gperftools).
-    """
+    """The bytes of an allocation that count. `size`: what it costs, or what a block has room for;
+    `class_or_requested`: the size class, or what was requested beyond all classes (gperftools);
+    `requested_plus_one` is TCMalloc's."""
     crosses: Literal["beyond", "at"] = "beyond"
-    """When a sample is due.
-
-    beyond: when the bytes since the last one exceed the distance.
-    at: when they reach it.
-    """
+    """A sample is due when the bytes since the last one are `beyond` the distance, or `at` it."""
     surplus: Literal["carried", "dropped"] = "carried"
-    """Whether the bytes beyond the distance count for the next one."""
+    """The bytes beyond the distance are `carried` to the next one, or `dropped`."""
     samples_per_allocation: Literal["all", "one"] = "all"
-    """Whether an allocation that spans several distances is sampled for each of them, or once."""
+    """An allocation that spans several distances is sampled for `all` of them, or for `one`."""
     realloc: Literal["always", "when_moved", "unless_alike"] = "always"
     """When a block that gets another size counts again.
 
-    always: always (jemalloc).
     when_moved: if it moves. It stays if it does not grow and keeps at least half of its room. If it
         grows by less than a quarter, a quarter more is requested (gperftools).
     unless_alike: unless it stays. It stays if its room would be the same, it was not sampled, and
@@ -194,33 +180,22 @@ class SamplingRule:
         rounded to a whole number, in bytes (V8).
     """
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
-    """The supported ways of disabling: dropping the pending samples, or reporting them in a minor
-    collection."""
+    """Whether disabling may drop the pending samples, and report them in a minor collection."""
     paused: Literal["stopped", "counting", "placeholders"] = "stopped"
     """What pausing does.
 
     stopped: the count stops, and resuming begins a new one.
     counting: it continues, but samples are not recorded (jemalloc's `prof.active`).
-    placeholders: likewise, but the distances that follow are not drawn. They are long (gperftools,
-        with a sampling parameter of 0).
+    placeholders: likewise, and long distances follow that are not drawn (gperftools, parameter 0).
     """
     setting_period: Literal["keeps", "drops"] = "keeps"
-    """Whether setting the period drops the samples of the profile (jemalloc's `prof.reset`)."""
+    """Setting the period `keeps` the samples of the profile, or `drops` them (jemalloc)."""
     enabling: Literal["draws", "keeps", "reseeds"] = "draws"
-    """What enabling does, each time.
-
-    draws: a new distance begins.
-    keeps: the distance goes on that disabling has left; the first is in `first_bytes`.
-    reseeds: the generator restarts from the observation's `seed`, and a new distance begins (V8).
-    """
+    """`draws`: enabling begins a new distance; `keeps`: the present one continues, and the first is
+    in `first_bytes`; `reseeds`: the generator restarts from the observation's `seed` (V8)."""
     distances: Distances = "period"
-    """How far samples are apart.
-
-    period: the period.
-    a system's name: drawn by its generator and formula; see `fuzz/oracles/counting/distances`.
-    random: drawn by a generator that is not stated, with the period as the mean.
-    unstated: not promised.
-    """
+    """How far samples are apart. `random`: drawn in a way that is not stated; `unstated`: not
+    promised; a system's name: see `fuzz/oracles/counting/distances`."""
     seeds: Seeds = (0,)
     """For each thread, the seed of its generator at the header. There are as many threads."""
     initial_period_bytes: int = 0
@@ -347,7 +322,7 @@ class Contract:
     """What it promises about collections and the old space.
 
     collections: the same actions cause the same collections, with and without sampling, and no
-        others come. Without this promise they may come at any time.
+        others come.
     memory: after a full collection only living objects take bytes, and arenas for them alone.
     progress: beyond the threshold, a collection that an allocation causes begins a major one, and
         the allocation of an object outside causes one.
@@ -355,9 +330,9 @@ class Contract:
     """
     old_space: OldSpace = OldSpace()
     survivor_bytes: Annotated[int | None, Limits(0)] = None
-    """How many bytes stay young when they survive, counted from one full collection to the next.
-    Beyond that, a new object may become old in its first collection. If it is a weak reference, it
-    may keep its object alive until the next full collection. None: no weak reference does so."""
+    """How many bytes stay young when they survive, from one full collection to the next. Beyond
+    that, a new weak reference may be old at once, and keep its object alive until the next full
+    collection. None: no weak reference does so."""
     at_once: AtOnce | None = None
     """None: nothing is promised about threads that run at once."""
     boundary_bytes: Annotated[tuple[int, ...], Limits(1)] = ()
@@ -397,7 +372,7 @@ def layout_of_blocks(
     page_bytes: int = 1,
     header_bytes: int = 0,
 ) -> Layout:
-    """The layout of an allocator: only blocks, each with a header of that size."""
+    """The layout of an allocator, which has only blocks."""
     return Layout(
         kinds={"block": KindLayout(type_index=1, fixed_bytes=header_bytes, item_bytes=1)},
         large_object_bytes=1,

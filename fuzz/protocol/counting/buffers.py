@@ -22,17 +22,10 @@ SIZES = (
 
 @attrs.frozen
 class Buffers(Way):
-    """Each thread allocates in a buffer, which is taken from what is left of the nursery.
+    """Each thread allocates in a buffer of the nursery, whose end is where its next sample is due.
 
-    What does not fit in a thread's buffer is placed outside it, in the nursery, where the buffer
-    has more left than the thread's limit, which grows by `waste_increment_bytes` then. Otherwise a
-    new buffer is taken: of `desired_bytes` and the object's, or of what the nursery has left, if
-    that is `least_bytes` or more and has room for `reserve_bytes` behind the object. The limit is
-    `waste_bytes` again. If an object outside has no room in the nursery, a collection empties that
-    first, and every thread is without a buffer.
-
-    While sampling is on, a buffer's end is where the thread's next sample is due, if that comes
-    sooner. The end is the true one again once something does not fit.
+    An object that does not fit lies outside the buffer, if that has more left than the thread's
+    limit. Otherwise a new buffer begins. docs/sampling-rules.md has the complete rule.
     """
 
     by = "buffers"
@@ -47,38 +40,21 @@ class Buffers(Way):
     waste_bytes: Count
     waste_increment_bytes: Count
     charges: Literal["ahead", "allocated"]
-    """What counts.
-
-    ahead: what does not fit before the end, while sampling is on, and whatever is allocated
-        between two of these, as it was when the end was put there: all that was left up to it,
-        whether it is allocated or not (HotSpot 11 to 24).
-    allocated: what is allocated, also while sampling is off (25).
-    """
+    """`ahead`: what does not fit before the end counts, and what was left up to the end, even if it
+    is never allocated (HotSpot 11 to 24); `allocated`: what is allocated counts, also while
+    sampling is off (25)."""
     birth_bytes: Count = 0
-    """What a thread that begins allocates by itself, while nothing is sampled."""
+    """What a new thread allocates by itself, while nothing is sampled."""
     callback_bytes: Count = 0
-    """What the receiver of an event allocates in the sampled thread. No event follows from a sample
-    that this takes."""
+    """What the receiver of a sample allocates in the sampled thread, without being called again."""
     taken: Literal["in order", "anywhere"] = "in order"
-    """Where a new buffer lies, and an object outside.
-
-    in order: behind all that was taken of the nursery since the last collection.
-    anywhere: an observation's `buffer` has the size of the new one, and the contract promises
-        nothing of where an object outside lies, nor of collections. The first three sizes mean
-        nothing.
-    """
+    """`in order`: a new buffer, or an object outside, lies behind all that was taken of the nursery
+    since the last collection; `anywhere`: the observation's `buffer` has the size of a new one."""
     generators: Literal["each", "shared"] = "each"
-    """Which generator a thread draws its distances from.
-
-    each: its own.
-    shared: the first thread's.
-    """
+    """`each`: every thread has its own generator; `shared`: all use the first one."""
     births: Literal["draws", "reseeds"] = "draws"
-    """What a thread that begins does, for the period that was set last, also while sampling is off.
-
-    draws: it draws a distance.
-    reseeds: before that, the generator starts from the observation's `seed`.
-    """
+    """`draws`: a new thread draws a distance for the period set last; `reseeds`: before that, the
+    generator restarts from the observation's `seed`."""
     resting_period_bytes: Count = 0
     """Period in force until the first `set_period` or `enable_sampling`; 0 if there is none."""
 

@@ -18,12 +18,9 @@ from fuzz.protocol.counting.way import DRAWN, ONE_DRAW, SAMPLES, StatedContract,
 class Contexts(Way):
     """Each thread allocates in contexts, which are parts of the nursery.
 
-    An object that fits in its thread's context is sampled if its bytes exceed the distance, and
-    another distance is drawn behind it. For an object that does not fit, the distance decides about
-    the bytes that the context has left. If it ends behind them, a new distance decides about the
-    rest of the object. Then a new context begins, and a new distance behind the object. A
-    collection ends all contexts. If `enabling` is `keeps`, there is no distance before one is
-    drawn, nor after one was passed while sampling was off.
+    For an object that does not fit in its context, the distance decides about what the context has
+    left, and a new distance about the rest. Then a new context begins. docs/sampling-rules.md has
+    the complete rule.
     """
 
     by = "contexts"
@@ -41,18 +38,11 @@ class Contexts(Way):
     context_bytes: Positive
     """How large a context is, at most the nursery's size."""
     sizes: Literal["fixed", "reported"] = "fixed"
-    """How large a new context is.
-
-    fixed: `context_bytes`, or the object for which it begins, if that is larger.
-    reported: about as much; the observation's `buffer` has the bytes from that object on (.NET 10).
-    """
+    """`fixed`: a new context has `context_bytes`, or the size of a larger object that begins it;
+    `reported`: it has about as much, and the observation's `buffer` has its size (.NET 10)."""
     outside: Literal["apart", "in_turn"] = "apart"
-    """Which distance decides about an object outside the nursery.
-
-    apart: a distance of its own, which leaves the context's distance alone.
-    in_turn: the context's distance, as if the object did not fit there. Behind the object another
-        one is drawn for what the context has left (.NET 10).
-    """
+    """`apart`: a separate distance decides about an object outside the nursery; `in_turn`: that of
+    the context, as if the object did not fit there (.NET 10)."""
 
     @property
     def samples_before_collecting(self) -> bool:

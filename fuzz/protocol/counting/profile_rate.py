@@ -21,11 +21,8 @@ class ProfileRate(Way):
     needs: ClassVar = {**DRAWN, **ONE_DRAW}
 
     new_period: Literal["waits", "samples"] = "waits"
-    """What another period does.
-
-    waits: nothing, until the next distance is drawn.
-    samples: a thread's first allocation since then is sampled, and a distance drawn (Go 1.27).
-    """
+    """`waits`: another period counts from the next distance on; `samples`: it samples each thread's
+    next allocation, and draws a distance (Go 1.27)."""
     certain_period_bytes: Count = 0
     """While this is the period, each allocation is sampled, regardless of the distance."""
     spent_numbers: Annotated[int, Limits(0, 2**10)] = 0

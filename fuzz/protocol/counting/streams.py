@@ -36,15 +36,11 @@ class Streams(Way):
 
     postponed: tuple[str, ...] = ()
     """The kinds of objects that the runtime makes, and not compiled code. If the nursery's distance
-    ends in such an object in the nursery, the bytes behind it count for the distance outside, and
-    the nursery's is drawn again, before the callback runs."""
+    ends in such an object, the bytes after it count for the distance outside, and the nursery's is
+    drawn again."""
     renewed_by: tuple[Literal["collections", "callbacks"], ...] = ()
-    """What the nursery's distance is drawn again after.
-
-    collections: each minor collection, which comes before an object in the nursery and after one
-        outside.
-    callbacks: the callback of an object that was sampled.
-    """
+    """The nursery's distance is drawn again after each of the `collections`, which come before an
+    object in the nursery and after one outside, or after the `callbacks` of sampled objects."""
 
     def problems(self, contract: StatedContract) -> Iterator[str]:
         kinds = contract.layout.kinds
