@@ -135,27 +135,11 @@ def test_a_contract_without_sampling_needs_no_rule(contract: Contract) -> None:
 
 CARDS = Setting("cards", 4, Range(0, 8))
 MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    (
-        PLAIN,
-        {"actions": ("alocate_node",)},
-        "actions lists 'alocate_node', which is unknown; did you mean `allocate_node`?",
-    ),
+    (PLAIN, {"actions": ("alocate_node",)}, "actions lists 'alocate_node', which is unknown; did"),
     (PLAIN, {"actions": ()}, "actions is empty"),
-    (
-        PLAIN,
-        {"observes": ("sample",)},
-        "observes lists 'sample', which is unknown; did you mean `samples`?",
-    ),
-    (
-        PLAIN,
-        {"promises": ("memories",)},
-        "promises lists 'memories', which is unknown; did you mean `memory`?",
-    ),
-    (
-        PLAIN,
-        {"kinds": {"tuple": KindLayout(1, 16)}},
-        "layout.kinds lists 'tuple', which is unknown",
-    ),
+    (PLAIN, {"observes": ("sample",)}, "observes lists 'sample', which is unknown; did you mean `"),
+    (PLAIN, {"promises": ("memories",)}, "promises lists 'memories', which is unknown; did you me"),
+    (PLAIN, {"kinds": {"tuple": KindLayout(1, 16)}}, "layout.kinds lists 'tuple', which is unknow"),
     # Numbers.
     (PLAIN, {"nursery_bytes": 0}, "nursery_bytes is 0; it must be at least 1"),
     (BLOCKS, {"nursery_bytes": -1}, "nursery_bytes is -1; it must be at least 0"),
@@ -166,58 +150,22 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (PLAIN, {"large_object_bytes": 0}, "layout.large_object_bytes is 0; it must be at least 1"),
     (PLAIN, {"object_bytes_max": 16}, "fixed_bytes of a node is 32; it must be from 0 to 16"),
     (BLOCKS, {"page_bytes": 0}, "layout.page_bytes is 0; it must be at least 1"),
-    (
-        PLAIN,
-        {"kinds": {"string": KindLayout(1, 16)}},
-        "item_bytes of a string is 0; it must be at least 1",
-    ),
-    (
-        PLAIN,
-        {"prebuilt": (Prebuilt("array", -1),)},
-        "prebuilt[…].length is -1; it must be at least 0",
-    ),
-    (
-        PLAIN,
-        {"prebuilt": (Prebuilt("array", 10**12),)},
-        "the number of prebuilt objects and items is 1000000000001; it must be from 0 to 4096",
-    ),
-    (
-        PLAIN,
-        {"old_space": OldSpace(card_items=-1)},
-        "old_space.card_items is -1; it must be at least 0",
-    ),
-    (
-        PLAIN,
-        {"old_space": OldSpace(arena_pages=0)},
-        "old_space.arena_pages is 0; it must be at least 1",
-    ),
+    (PLAIN, {"kinds": {"string": KindLayout(1, 16)}}, "item_bytes of a string is 0; it must be at"),
+    (PLAIN, {"prebuilt": (Prebuilt("array", -1),)}, "prebuilt[…].length is -1; it must be at leas"),
+    (PLAIN, {"prebuilt": (Prebuilt("array", 10**12),)}, "the number of prebuilt objects and items"),
+    (PLAIN, {"old_space": OldSpace(card_items=-1)}, "old_space.card_items is -1; it must be at le"),
+    (PLAIN, {"old_space": OldSpace(arena_pages=0)}, "old_space.arena_pages is 0; it must be at le"),
     (
         PLAIN,
         {"old_space": OldSpace(arena_object_bytes_max=40, page_room_bytes=39)},
         "old_space.page_room_bytes is 39; it must be at least 40",
     ),
-    (
-        PLAIN,
-        {"period_bytes": Range(1, 10, 0)},
-        "sampling.period_bytes.multiple is 0; it must be at least 1",
-    ),
+    (PLAIN, {"period_bytes": Range(1, 10, 0)}, "sampling.period_bytes.multiple is 0; it must be a"),
     (BLOCKS, {"seeds": (), "first_bytes": ()}, "the number of seeds, one a thread, is 0; it must"),
-    (
-        BLOCKS,
-        {"seeds": (0,) * 65, "first_bytes": ()},
-        "the number of seeds, one a thread, is 65; it must be from 1 to 64",
-    ),
+    (BLOCKS, {"seeds": (0,) * 65, "first_bytes": ()}, "the number of seeds, one a thread, is 65;"),
     (BLOCKS, {"seeds": (-1, 0, 0)}, f"sampling.seeds[…] is -1; it must be from 0 to {2**64 - 1}"),
-    (
-        BLOCKS,
-        {"seeds": (2**64, 0, 0)},
-        "sampling.seeds[…] is further from 0 than 2**62; it must be from 0 to 184467440737095516",
-    ),
-    (
-        BLOCKS,
-        {"counting": LazySeeds((0, 0, -1))},
-        "sampling.counting.seeds[…] is -1; it must be from 0 to",
-    ),
+    (BLOCKS, {"seeds": (2**64, 0, 0)}, "sampling.seeds[…] is further from 0 than 2**62; it must b"),
+    (BLOCKS, {"counting": LazySeeds((0, 0, -1))}, "sampling.counting.seeds[…] is -1; it must be f"),
     (BLOCKS, {"first_bytes": (1, 2)}, "the number of first_bytes is 2; it must be from 3 to 3"),
     (BLOCKS, {"first_bytes": (1, None, -1)}, "the least of first_bytes is -1; it must be at least"),
     (
@@ -225,17 +173,9 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"first_bytes": (1, None, 0), "crosses": "at", "distances": "jemalloc"},
         "the least of first_bytes is 0; it must be at least 1",
     ),
-    (
-        BLOCKS,
-        {"size_classes": tuple(range(1, 2**16))},
-        "the number of numbers is 65564; it must be from 0 to 65536",
-    ),
+    (BLOCKS, {"size_classes": tuple(range(1, 2**16))}, "the number of numbers is 65564; it must b"),
     (BLOCKS, {"shared_bytes": 129}, "layout.shared_bytes is 129; it must be from 0 to 128"),
-    (
-        AT_ONCE,
-        {"at_once": AtOnce(phantom_percent=-1)},
-        "at_once.phantom_percent is -1; it must be at least 0",
-    ),
+    (AT_ONCE, {"at_once": AtOnce(phantom_percent=-1)}, "at_once.phantom_percent is -1; it must be"),
     # Kinds of objects.
     (PLAIN, {"kinds": {}}, "actions lists allocate_node, but layout has no kind 'node'"),
     (PLAIN, {"actions": ("malloc",)}, "actions lists malloc, but layout has no kind 'block'"),
@@ -271,11 +211,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"settings": (attrs.evolve(CARDS, choices=(4, 16)),)},
         "cards has a choice that is not from 0 to 8",
     ),
-    (
-        PLAIN,
-        {"settings": (attrs.evolve(CARDS, default=16),)},
-        "by default, cards is 16; it must be",
-    ),
+    (PLAIN, {"settings": (attrs.evolve(CARDS, default=16),)}, "by default, cards is 16; it must b"),
     (
         PLAIN,
         {"settings": (attrs.evolve(CARDS, at_most="cards"),)},
@@ -303,16 +239,8 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         "cards is at most size, but their least values are 50 and 40",
     ),
     # Periods and distances.
-    (
-        PLAIN,
-        {"sampling": NO_SAMPLING},
-        "sampling is left out; enable_sampling needs its period_byt",
-    ),
-    (
-        PLAIN,
-        {"period_bytes": Range(9, 15, 8)},
-        "period_bytes has no legal period of at least 1: a multiple of 8 from 9 to 15",
-    ),
+    (PLAIN, {"sampling": NO_SAMPLING}, "sampling is left out; enable_sampling needs its period_by"),
+    (PLAIN, {"period_bytes": Range(9, 15, 8)}, "period_bytes has no legal period of at least 1: a"),
     (PLAIN, {"period_bytes": Range(0, 64)}, "period_bytes has no legal period of at least 1: from"),
     (BLOCKS, {"initial_period_bytes": 4097}, "initial_period_bytes is 4097; it must be from 1 to"),
     (BLOCKS, {"initial_period_bytes": -5}, "initial_period_bytes is -5; it must be from 1 to 4096"),
@@ -326,11 +254,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"periods": (100, 4097), "actions": ("malloc",)},
         "one of periods is not from 1 to 4096",
     ),
-    (
-        BLOCKS,
-        {"period_bytes": Range(1, 2**53 + 1)},
-        "the longest period that is drawn is 9007199254740993; it must be from 0 to 90071992547409",
-    ),
+    (BLOCKS, {"period_bytes": Range(1, 2**53 + 1)}, "the longest period that is drawn is 90071992"),
     (
         BLOCKS,
         {"surplus": "carried", "distances": "dotnet_document"},
@@ -341,11 +265,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"samples_per_allocation": "all", "distances": "tcmalloc"},
         "tcmalloc with a period of 1 needs samples_per_allocation one, not all",
     ),
-    (
-        STREAMS,
-        {"period_bytes": Range(12, 120, 4)},
-        "distances is ocaml: period_bytes must be multi",
-    ),
+    (STREAMS, {"period_bytes": Range(12, 120, 4)}, "distances is ocaml: period_bytes must be mult"),
     # What would take too long, or could not be counted.
     (
         BLOCKS,
@@ -380,21 +300,13 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (PLAIN, {"paused": "placeholders"}, "paused placeholders needs distances gperftools, not peri"),
     (PLAIN, {"paused": "counting"}, "set_callback in actions needs paused stopped, not counting"),
     (BLOCKS, {"distances": "period"}, "first_bytes needs distances that are drawn, not period"),
-    (
-        PLAIN,
-        {"observes": (*PLAIN["observes"], "offsets")},
-        "offsets in observes needs distances that are drawn, not period",
-    ),
+    (PLAIN, {"observes": (*PLAIN["observes"], "offsets")}, "offsets in observes needs distances t"),
     (
         BLOCKS,
         {"weights": "passed", "distances": "random", "first_bytes": ()},
         "weights passed needs distances that are drawn, not random",
     ),
-    (
-        BLOCKS,
-        {"weights": "since", "surplus": "carried"},
-        "weights since needs surplus dropped, not",
-    ),
+    (BLOCKS, {"weights": "since", "surplus": "carried"}, "weights since needs surplus dropped, no"),
     (BLOCKS, {"estimates": "weight"}, "estimates weight needs weights in sampling"),
     *[
         (
@@ -414,62 +326,26 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"actions": ("malloc", "read_profile"), "observes": ("samples", "profile")},
         "read_profile in actions needs estimates in sampling",
     ),
-    (
-        BLOCKS,
-        {"observes": ("samples", "minors", "weights")},
-        "weights in observes needs weights in",
-    ),
-    (
-        BUFFERS,
-        {"first_bytes": (None,)},
-        "enabling keeps needs first_bytes, a number for each threa",
-    ),
-    (
-        AT_ONCE,
-        {"distances": "period"},
-        "run_at_once needs distances that are random or unstated, not period",
-    ),
+    (BLOCKS, {"observes": ("samples", "minors", "weights")}, "weights in observes needs weights i"),
+    (BUFFERS, {"first_bytes": (None,)}, "enabling keeps needs first_bytes, a number for each thre"),
+    (AT_ONCE, {"distances": "period"}, "run_at_once needs distances that are random or unstated,"),
     # What a way to count needs.
-    (
-        BLOCKS,
-        {"counting": LazySeeds((1, 2))},
-        "counting.seeds has 2 numbers; it must have 3, as se",
-    ),
+    (BLOCKS, {"counting": LazySeeds((1, 2))}, "counting.seeds has 2 numbers; it must have 3, as s"),
     (
         BLOCKS,
         {"counting": LazySeeds((1, 2, 3)), "distances": "unstated", "first_bytes": ()},
         "counting by lazy_seeds needs distances that are drawn, not unstated",
     ),
-    (
-        BLOCKS,
-        {"counting": NetBytes(), **PERIOD},
-        "counting by net_bytes needs crosses at, not beyond",
-    ),
-    (
-        BLOCKS,
-        {"counting": NetBytes(unsampled_bytes=-1)},
-        "sampling.counting.unsampled_bytes is -1; it must be at least 0",
-    ),
-    (
-        BLOCKS,
-        {"counting": ProfileRate(spent_numbers=1025)},
-        "sampling.counting.spent_numbers is 1025; it must be from 0 to 1024",
-    ),
+    (BLOCKS, {"counting": NetBytes(), **PERIOD}, "counting by net_bytes needs crosses at, not bey"),
+    (BLOCKS, {"counting": NetBytes(unsampled_bytes=-1)}, "sampling.counting.unsampled_bytes is -1"),
+    (BLOCKS, {"counting": ProfileRate(spent_numbers=1025)}, "sampling.counting.spent_numbers is 1"),
     (
         BLOCKS,
         {"counting": ProfileRate(), "samples_per_allocation": "all"},
         "counting by profile_rate needs samples_per_allocation one, not all",
     ),
-    (
-        CONTEXTS,
-        {"counting": Contexts(0)},
-        "sampling.counting.context_bytes is 0; it must be at lea",
-    ),
-    (
-        CONTEXTS,
-        {"counting": Contexts(264)},
-        "counting.context_bytes is 264; it must be from 1 to 2",
-    ),
+    (CONTEXTS, {"counting": Contexts(0)}, "sampling.counting.context_bytes is 0; it must be at le"),
+    (CONTEXTS, {"counting": Contexts(264)}, "counting.context_bytes is 264; it must be from 1 to"),
     *[
         (CONTEXTS, {"distances": "geometric", key: value}, f"counting by contexts needs {key} ")
         for key, value in (
@@ -488,33 +364,13 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (STREAMS, {"distances": "period"}, "counting by streams needs distances that are drawn, not"),
     (STREAMS, {"seeds": (1, 2)}, "counting by streams needs one number in seeds, for one thread"),
     (STREAMS, ONE, "counting by streams needs surplus carried, or samples_per_allocation all, not"),
-    (
-        STREAMS,
-        {"initial_period_bytes": 64},
-        "counting by streams needs initial_period_bytes 0, not",
-    ),
+    (STREAMS, {"initial_period_bytes": 64}, "counting by streams needs initial_period_bytes 0, no"),
     (STREAMS, {"first_bytes": (8,)}, "counting by streams needs first_bytes (), not (8,)"),
     (STREAMS, {"paused": "counting"}, "counting by streams needs paused stopped, not counting"),
-    (
-        BUFFERS,
-        {"nursery_bytes": 56},
-        "counting by buffers needs objects that all lie in the nurser",
-    ),
-    (
-        BUFFERS,
-        {"nonmovable": "outside"},
-        "counting by buffers needs objects that all lie in the nu",
-    ),
-    (
-        BUFFERS,
-        {"large_object_bytes": 64},
-        "counting by buffers needs objects that all lie in the n",
-    ),
-    (
-        BUFFERS,
-        {"samples_per_allocation": "all"},
-        "counting by buffers needs samples_per_allocation one, not all",
-    ),
+    (BUFFERS, {"nursery_bytes": 56}, "counting by buffers needs objects that all lie in the nurse"),
+    (BUFFERS, {"nonmovable": "outside"}, "counting by buffers needs objects that all lie in the n"),
+    (BUFFERS, {"large_object_bytes": 64}, "counting by buffers needs objects that all lie in the"),
+    (BUFFERS, {"samples_per_allocation": "all"}, "counting by buffers needs samples_per_allocatio"),
     (BUFFERS, {"enabling": "draws"}, "counting by buffers needs enabling keeps, not draws"),
     (
         BUFFERS,
@@ -526,22 +382,14 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"counting": attrs.evolve(TLABS, taken="anywhere", callback_bytes=24)},
         "counting.callback_bytes needs buffers that are taken in order",
     ),
-    (
-        BUFFERS,
-        {"seeds": (1, 2), "first_bytes": (8, 8)},
-        "counting.generators shared needs seeds that are equal",
-    ),
+    (BUFFERS, {"seeds": (1, 2), "first_bytes": (8, 8)}, "counting.generators shared needs seeds t"),
     # What must be observed, and what excludes each other.
     (PLAIN, {"observes": ("minors", "memory")}, "set_callback needs order in observes"),
     *[
         (PLAIN, {"promises": (promise,)}, f"{promise} in promises needs {field} in observes")
         for promise, field in (("memory", "memory"), ("progress", "state"), ("pressure", "state"))
     ],
-    (
-        PLAIN,
-        {"observes": (*PLAIN["observes"], "memory")},
-        "memory in observes needs memory in prom",
-    ),
+    (PLAIN, {"observes": (*PLAIN["observes"], "memory")}, "memory in observes needs memory in pro"),
     (
         BLOCKS,
         {"distances": "random", "first_bytes": (), "observes": ("size", "minors")},
@@ -552,11 +400,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"actions": ("malloc", "realloc"), "shared_bytes": 8},
         "realloc cannot be listed with",
     ),
-    (
-        PLAIN,
-        {"observes": (*PLAIN["observes"], "tlab")},
-        "tlab in observes needs buffers of threads, and counting is by bytes",
-    ),
+    (PLAIN, {"observes": (*PLAIN["observes"], "tlab")}, "tlab in observes needs buffers of thread"),
     (
         PLAIN,
         {"seeds": (0, 0), "observes": (*PLAIN["observes"], "limit", "free", "top", "sample_point")},
@@ -578,11 +422,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"actions": ("set_callback",), "observes": PLAIN["observes"]},
         "set_callback cannot be listed with counting by contexts",
     ),
-    (
-        STREAMS,
-        {"observes": ("samples", "minors", "offsets")},
-        "offsets cannot be listed with counting by streams",
-    ),
+    (STREAMS, {"observes": ("samples", "minors", "offsets")}, "offsets cannot be listed with coun"),
     (STREAMS, {"observes": ("minors",)}, "counting by streams needs samples in observes"),
     (BUFFERS, {"observes": ("samples", "minors")}, "counting by buffers needs at in observes"),
     (
@@ -607,16 +447,8 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"observes": ("samples", "minors", "shares", "reports")},
         "reports cannot be listed with run_at_once",
     ),
-    (
-        AT_ONCE,
-        {"actions": ("run_at_once", "end_thread")},
-        "end_thread cannot be listed with run_at_once",
-    ),
-    (
-        AT_ONCE,
-        {"actions": ("run_at_once", "set_period")},
-        "set_period cannot be listed with at_once",
-    ),
+    (AT_ONCE, {"actions": ("run_at_once", "end_thread")}, "end_thread cannot be listed with run_a"),
+    (AT_ONCE, {"actions": ("run_at_once", "set_period")}, "set_period cannot be listed with at_on"),
 ]
 
 
