@@ -90,60 +90,47 @@ def test_nothing_is_sampled_while_sampling_is_off(judge: Judge) -> None:
     )
 
 
-def test_an_object_that_reaches_the_period_is_not_sampled(judge: Judge) -> None:
-    judge.enable(2 * NODE_BYTES)
-    judge.node(samples=0)
-    judge.node(samples=0)
-    judge.node(samples=1)
+ONE = {"samples_per_allocation": "one"}
+DROPPED = {"surplus": "dropped"}
 
 
-def test_where_a_sample_is_due_at_the_period_an_object_that_reaches_it_is_sampled(
-    contract: Contract,
+@pytest.mark.parametrize(
+    ("rule", "period_bytes", "samples", "left_bytes"),
+    [
+        ({}, 64, [0, 0, 1], 32),
+        ({"crosses": "at"}, 64, [0, 1, 0], 32),
+        ({}, 40, [0, 1], 40 - 24),
+        (DROPPED, 40, [0, 1], 40),
+        (DROPPED, 40, [0], 8),
+    ],
+)
+def test_nodes_are_sampled_by_the_period(
+    contract: Contract, rule: dict[str, Any], period_bytes: int, samples: list[int], left_bytes: int
 ) -> None:
-    judge = Judge(contract, crosses="at")
-    judge.enable(2 * NODE_BYTES)
-    judge.node(samples=0)
-    judge.node(samples=1)
-    judge.node(samples=0)
+    judge = Judge(contract, **rule)
+    judge.enable(period_bytes)
+    for each in samples:
+        judge.node(each)
+    assert judge.oracle.facts.bytes_until_sample() == left_bytes
 
 
-def test_an_object_larger_than_several_periods_is_sampled_for_each(judge: Judge) -> None:
-    judge.enable(64)
-    judge.string(3 * 64 + 1, samples=3)
-
-
-def test_where_an_allocation_takes_one_sample_it_is_one(contract: Contract) -> None:
-    judge = Judge(contract, samples_per_allocation="one")
-    judge.enable(64)
-    judge.string(3 * 64 + 1, samples=1)
-
-
-def test_the_bytes_beyond_the_period_are_carried(judge: Judge) -> None:
-    judge.enable(40)
-    judge.node(samples=0)
-    judge.node(samples=1)
-    assert judge.oracle.facts.bytes_until_sample() == 40 - 24
-
-
-def test_where_the_surplus_is_dropped_the_count_starts_anew(contract: Contract) -> None:
-    judge = Judge(contract, surplus="dropped")
-    judge.enable(40)
-    judge.node(samples=0)
-    judge.node(samples=1)
-    assert judge.oracle.facts.bytes_until_sample() == 40
-
-
-def test_where_the_surplus_is_dropped_bytes_before_the_sample_count(contract: Contract) -> None:
-    judge = Judge(contract, surplus="dropped")
-    judge.enable(40)
-    judge.node(samples=0)
-    assert judge.oracle.facts.bytes_until_sample() == 8
-
-
-def test_an_object_outside_counts_unrounded(judge: Judge) -> None:
-    judge.enable(72)
-    judge.string(65, samples=0)
-    assert judge.oracle.facts.bytes_until_sample() == 7
+@pytest.mark.parametrize(
+    ("rule", "period_bytes", "size_bytes", "samples", "left_bytes"),
+    [({}, 64, 193, 3, 63), (ONE, 64, 193, 1, 63), ({}, 72, 65, 0, 7)],
+    ids=["one for each period", "one at most", "outside nothing is rounded"],
+)
+def test_a_large_string_is_sampled_by_the_period(  # noqa: PLR0913 - a row of the table
+    contract: Contract,
+    rule: dict[str, Any],
+    period_bytes: int,
+    size_bytes: int,
+    samples: int,
+    left_bytes: int,
+) -> None:
+    judge = Judge(contract, **rule)
+    judge.enable(period_bytes)
+    judge.string(size_bytes, samples)
+    assert judge.oracle.facts.bytes_until_sample() == left_bytes
 
 
 def test_a_minor_collection_does_not_change_the_count(judge: Judge) -> None:
@@ -223,32 +210,21 @@ def test_a_callback_that_does_not_run_is_not_counted(judge: Judge) -> None:
     judge.node(samples=1)
 
 
-def test_what_a_callback_allocates_counts_before_the_object(judge: Judge) -> None:
-    judge.enable(64)
-    judge.hear(LIKE_A_NODE, Observation())
-    judge.node(samples=0)
-    judge.collecting("Ms")
-    assert (judge.oracle.facts.callback_samples, judge.oracle.facts.bytes_until_sample()) == (0, 32)
-
-
-def test_a_callback_that_passes_a_sample_point_takes_the_sample(judge: Judge) -> None:
-    judge.enable(64)
-    judge.hear(LIKE_A_NODE, Observation())
-    judge.node(samples=0)
-    judge.node(samples=0)
-    judge.collecting("Ms")
-    assert (judge.oracle.facts.callback_samples, judge.oracle.facts.bytes_until_sample()) == (1, 0)
-
-
-def test_an_object_that_passed_a_sample_point_before_it_was_found_not_to_fit_takes_the_sample(
-    judge: Judge,
+@pytest.mark.parametrize(
+    ("nodes", "order", "callback_samples", "left_bytes"),
+    [(1, "Ms", 0, 32), (2, "Ms", 1, 0), (2, "sM", 0, 0)],
+    ids=["the object", "the callback's string", "the object, before it is found not to fit"],
+)
+def test_a_callback_s_string_counts_before_the_object(
+    judge: Judge, nodes: int, order: str, callback_samples: int, left_bytes: int
 ) -> None:
     judge.enable(64)
     judge.hear(LIKE_A_NODE, Observation())
-    judge.node(samples=0)
-    judge.node(samples=0)
-    judge.collecting("sM")
-    assert (judge.oracle.facts.callback_samples, judge.oracle.facts.bytes_until_sample()) == (0, 0)
+    for _ in range(nodes):
+        judge.node(samples=0)
+    judge.collecting(order)
+    facts = judge.oracle.facts
+    assert (facts.callback_samples, facts.bytes_until_sample()) == (callback_samples, left_bytes)
 
 
 @pytest.mark.parametrize("order", ["M", "Mss", "sMs"])
@@ -282,10 +258,8 @@ def test_a_collection_that_was_asked_for_has_no_callback(judge: Judge) -> None:
     judge.enable(64)
     judge.hear(LIKE_A_NODE, Observation())
     judge.hear(CollectMinor(), Observation(minors=1, order="M"))
-    assert (judge.oracle.facts.nursery_used_bytes, judge.oracle.facts.bytes_until_sample()) == (
-        0,
-        64,
-    )
+    facts = judge.oracle.facts
+    assert (facts.nursery_used_bytes, facts.bytes_until_sample()) == (0, 64)
 
 
 def test_a_callback_lies_in_the_nursery_before_the_object(judge: Judge) -> None:
@@ -511,25 +485,25 @@ def test_the_message_says_how_many_bytes_were_left_before(judge: Judge) -> None:
     )
 
 
-@pytest.mark.parametrize(("size", "direction"), [(31, "less"), (40, "more"), (None, "different")])
-def test_another_size_than_the_layout_gives_is_wrong(
-    judge: Judge, size: int | None, direction: str
+@pytest.mark.parametrize(
+    ("action", "seen", "problem"),
+    [
+        (AllocateString(1), {"size": 31, "outside": False}, "size: expected 32, got 31"),
+        (AllocateString(1), {"size": 40, "outside": False}, "size: expected 32, got 40"),
+        (AllocateString(1), {"outside": False}, "size: expected 32, got None"),
+        (AllocateNode(0), {"size": 32, "outside": True}, "outside: expected False, got True"),
+        (AllocateNode(0), {"size": 32}, "outside: expected False, got None"),
+        (
+            AllocateNode(0, nonmovable=True),
+            {"size": 32, "outside": False},
+            "outside: expected True, got False",
+        ),
+    ],
+)
+def test_other_costs_than_the_layout_states_are_wrong(
+    judge: Judge, action: Action, seen: dict[str, Any], problem: str
 ) -> None:
-    mismatch = mismatch_of(judge, AllocateString(1), size=size, outside=False)
-    assert (mismatch.field, mismatch.expected, mismatch.direction) == ("size", 32, direction)
-
-
-@pytest.mark.parametrize("outside", [True, None])
-def test_an_object_outside_that_belongs_in_the_nursery_is_wrong(
-    judge: Judge, outside: bool | None
-) -> None:
-    mismatch = mismatch_of(judge, AllocateNode(0), size=32, outside=outside)
-    assert (mismatch.field, mismatch.expected, mismatch.got) == ("outside", False, outside)
-
-
-def test_an_object_in_the_nursery_that_belongs_outside_is_wrong(judge: Judge) -> None:
-    mismatch = mismatch_of(judge, AllocateNode(0, nonmovable=True), size=32, outside=False)
-    assert (mismatch.field, mismatch.expected, mismatch.got) == ("outside", True, False)
+    assert str(mismatch_of(judge, action, **seen)).startswith(f"sampling: {problem}")
 
 
 # What the rules aim with.
