@@ -28,7 +28,6 @@ _PART_OF = {
     **dict.fromkeys(("objects", "bytes"), "profile"),
     **dict.fromkeys(("read", "sampled_bytes"), "shares"),
 }
-_NOTHING = Observation()
 
 
 def field_of(name: str) -> str:
@@ -59,4 +58,5 @@ def judged_part(observation: Observation, excluded: Collection[str]) -> Observat
     """The observation as if it contained none of the excluded fields."""
     if not excluded:
         return observation
-    return observation.with_fields({each: getattr(_NOTHING, each) for each in excluded})
+    nothing = Observation()
+    return observation.with_fields({each: getattr(nothing, each) for each in excluded})

@@ -74,14 +74,17 @@ class MemoryOracle(Oracle):
                 self._check_begun(action, observation, outside)
             self._is_due = False
             self._state = observation.state
-        elif new and (self._is_due or (outside and "progress" in self._promises)):
-            self._check_collected(outside)
+        else:
+            is_judged = self._is_due or (outside and "progress" in self._promises)
+            if new and is_judged and (excess := self._excess(outside)):
+                raise self.mismatch("minors", 1, 0, excess)
         if outside:
             self._place_outside(outside)
         elif isinstance(action, TakeIdentity):
             self._reserve(self._shadow.roots[action.root])
-        elif isinstance(action, AddMemoryPressure):
-            self._press(action.extra_bytes)
+        elif isinstance(action, AddMemoryPressure) and "pressure" in self._promises:
+            self._threshold_bytes -= action.extra_bytes
+            self._is_due = self._threshold_bytes < 0
 
     # What grows old.
 
@@ -167,16 +170,6 @@ class MemoryOracle(Oracle):
         self._threshold_bytes = max(self._space.threshold_bytes, grown_bytes)
         self._used_bytes = used_bytes_min
         self._is_due = False
-
-    def _press(self, extra_bytes: int) -> None:
-        if "pressure" in self._promises:
-            self._threshold_bytes -= extra_bytes
-            self._is_due = self._threshold_bytes < 0
-
-    def _check_collected(self, outside: ShadowObject | None) -> None:
-        """An object was allocated without a collection."""
-        if excess := self._excess(outside):
-            raise self.mismatch("minors", 1, 0, excess)
 
     def _check_begun(
         self, action: Action, observation: Observation, outside: ShadowObject | None

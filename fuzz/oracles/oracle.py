@@ -65,11 +65,20 @@ class Mismatch(Exception):  # noqa: N818 - it reports a target's mistake, not on
         return "different"
 
 
-class Oracle(ABC):
-    """Judges a target's observations, one after another. The bench finds every subclass."""
+class Judge(ABC):
+    """What all oracles have in common."""
 
     name: ClassVar[str]
     """Its name in mismatches."""
+
+    def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
+        """What it raises."""
+        return Mismatch(self.name, field, expected, got, why)
+
+
+class Oracle(Judge):
+    """Judges a target's observations, one after another. The bench finds every subclass."""
+
     judges: ClassVar[tuple[str, ...]]
     """The fields of an observation that it judges."""
     relies_on: ClassVar[tuple[type[Oracle], ...]] = ()
@@ -91,20 +100,14 @@ class Oracle(ABC):
         `sampling` is what the sampling oracle knows, for oracles that rely on it.
         """
 
-    def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
-        """What it raises."""
-        return Mismatch(self.name, field, expected, got, why)
 
-
-class RerunOracle(ABC):
+class RerunOracle(Judge):
     """Compares a trace with a second, changed run of it.
 
     It predicts nothing. So it also judges what no contract states, such as when a target collects.
     Invariant: the second run performs the same actions in order, or replacements of them.
     """
 
-    name: ClassVar[str]
-    """Its name in mismatches."""
     share: ClassVar[int]
     """A session runs one trace in `share` again, to stay fast."""
     relies_on: ClassVar[tuple[type[RerunOracle], ...]] = ()
@@ -131,7 +134,3 @@ class RerunOracle(ABC):
                 silence["graph"] = None
             first, second = first.with_fields(silence), second.with_fields(silence)
         self.check(first, second)
-
-    def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
-        """What it raises."""
-        return Mismatch(self.name, field, expected, got, why)

@@ -7,7 +7,6 @@ not only at the next sample.
 from __future__ import annotations
 
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.counting.expected import Place
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
@@ -42,7 +41,9 @@ class PlacesOracle(Oracle):
         if observation.minors != place.collections:
             why = f"{place.nursery_used_bytes} bytes of the nursery are taken then"
             raise self.mismatch("minors", int(place.collections), observation.minors, why)
-        self._check_buffer(place, observation.buffer)
+        may_begin = place.where == "new buffer" and self._shows_new_buffers
+        if observation.buffer is not None and not may_begin:
+            raise self.mismatch("buffer", None, observation.buffer, "no new one was needed")
         if self._observes_place and observation.at != place.at:
             is_outside = place.where == "outside"
             why = "outside the thread's buffer" if is_outside else f"in its {place.where}"
@@ -50,8 +51,3 @@ class PlacesOracle(Oracle):
         if self._shows_buffers and observation.tlab != place.tlab:
             why = "the buffer's start, what is used of it, its end, and its true end"
             raise self.mismatch("tlab", place.tlab, observation.tlab, why)
-
-    def _check_buffer(self, place: Place, got: int | None) -> None:
-        """Only an allocation that begins a buffer may report a size."""
-        if got is not None and not (place.where == "new buffer" and self._shows_new_buffers):
-            raise self.mismatch("buffer", None, got, "no new one was needed")

@@ -7,7 +7,7 @@ when it collects, in its pointers and in its identities.
 
 from __future__ import annotations
 
-from fuzz.oracles.oracle import Mismatch
+from fuzz.oracles.oracle import Judge
 from fuzz.protocol.observation import FIELDS, Observation
 
 ALL = FIELDS
@@ -16,8 +16,10 @@ DETERMINED_WITHOUT_CALLBACKS = (*DETERMINED, "samples")
 """What a callback allocates depends on when the target collects."""
 
 
-class RecordingOracle:
+class RecordingOracle(Judge):
     """Compares these fields of answers with a recording."""
+
+    name = "recording"
 
     def __init__(self, fields: tuple[str, ...]) -> None:
         self._fields = fields
@@ -30,4 +32,4 @@ class RecordingOracle:
         for field in fields:
             then, now = getattr(recorded, field), getattr(observation, field)
             if then != now:
-                raise Mismatch("recording", field, then, now, "what was recorded")
+                raise self.mismatch(field, then, now, "what was recorded")

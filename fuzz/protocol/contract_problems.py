@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 import attrs
 
 from fuzz.problems import did_you_mean
-from fuzz.protocol.actions import ACTIONS, Action
+from fuzz.protocol.actions import ACTIONS
 from fuzz.protocol.contract import (
     NO_SAMPLING,
     Contract,
@@ -331,13 +331,9 @@ def _needed_by(name: str, contract: Contract) -> Iterator[str]:
     for field in action.needs if action else NEEDS.get(name, ()):
         if field not in OF_SAMPLING or contract.samples:
             yield field
-    if action and _may_collect(action, contract):
+    can_report = "report" in contract.sampling.disabling
+    collects = action and action.collects != "never"
+    if action and collects and (can_report or "report" not in attrs.fields_dict(action)):
         yield "minors"
     if name == "limit" and "size" in contract.observes:
         yield from ("outside", "at")
-
-
-def _may_collect(action: type[Action], contract: Contract) -> bool:
-    """Whether a collection is a part of an action, in a way that the target supports."""
-    has_ways = "report" in attrs.fields_dict(action)
-    return action.collects != "never" and (not has_ways or "report" in contract.sampling.disabling)

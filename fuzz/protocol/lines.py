@@ -126,7 +126,6 @@ def _converter() -> cattrs.Converter:
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_factory(_is_sequence, _sequence)
     converter.register_structure_hook_factory(_is_literal, _literal)
-
     converter.register_structure_hook_func(lambda kind: kind is Way, _way_of)
     converter.register_unstructure_hook_func(
         lambda kind: kind is Way, lambda way: {"by": way.by, **converter.unstructure(way)}
@@ -194,8 +193,8 @@ def _with_place(mistake: str) -> str:
     """A message of cattrs, `what @ $.where`, as a sentence."""
     what, _, where = mistake.rpartition(AT)
     name = where.removeprefix(".")
-    if what.startswith(SUBJECT) and name:
-        return f"{name} {what.removeprefix(SUBJECT)}"
+    if what.startswith(SUBJECT):
+        return f"{name or 'it'} {what.removeprefix(SUBJECT)}"
     if what.startswith(UNKNOWN):
         what, mark, like = what.partition(LIKE)
         return f"{what}{f' in {name}' if name else ''}{mark}{like}"
