@@ -260,7 +260,7 @@ def _needs(contract: Contract) -> Iterator[str]:
     needs: dict[str, tuple[object, Mapping[str, object]]] = {
         "first_bytes": (rule.first_bytes, DRAWN),
         "offsets in observes": ("offsets" in listed, DRAWN),
-        f"weights {rule.weights}": (rule.weights in ("passed", "whole_objects"), DRAWN),
+        "weights": (rule.weights in ("passed", "whole_objects"), DRAWN),
         "weights since": (rule.weights == "since", {"is_stated": True, **ONE_DRAW}),
         "estimates": (rule.estimates != "none", {"is_stated": True, **ONE_SAMPLE}),
         "paused placeholders": (rule.paused == "placeholders", {"distances": "gperftools"}),

@@ -304,7 +304,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         BLOCKS,
         {"weights": "passed", "distances": "random", "first_bytes": ()},
-        "weights passed needs distances that are drawn, not random",
+        "weights needs distances that are drawn, not random",
     ),
     (BLOCKS, {"weights": "since", "surplus": "carried"}, "weights since needs surplus dropped, no"),
     (BLOCKS, {"estimates": "weight"}, "estimates weight needs weights in sampling"),
