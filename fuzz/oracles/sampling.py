@@ -7,6 +7,7 @@ make no difference. Nothing here depends on one system or on one way to count.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
@@ -45,10 +46,11 @@ class SamplingOracle(Oracle):
         self._nursery_bytes = contract.nursery_bytes
         self._has_local_buffers = self._rule.counting.has_local_buffers
         self._clocks = clocks_of(contract)
+        self._bytes_counted = partial(bytes_counted, self._rule, self._layout)
         self._no_rooms = (0,) * contract.threads
-        # What is sampled for; while it is None, allocations may count for the other one.
+        # The period that samples are taken for, that allocations count for, and that was set last.
         self._period_bytes: int | None = None
-        self._paused_period_bytes: int | None = None
+        self._counted_period_bytes: int | None = None
         self._last_period_bytes: int | None = None
         self._nursery_used_bytes = 0
         self._was_enabled = False
@@ -245,18 +247,15 @@ class SamplingOracle(Oracle):
         callback_bytes: int = 0,
     ) -> int:
         """Count bytes of an object; returns its samples. While paused, they are not recorded."""
-        period_bytes = self._period_bytes
         if not self._is_stated:
-            samples = observation.samples if period_bytes is not None else 0
+            samples = observation.samples if self._period_bytes is not None else 0
             self._callback_samples = None if callback_bytes and samples else 0
             return samples
-        clock = self._clocks[thread]
-        is_paused = period_bytes is None and self._paused_period_bytes is not None
-        counted_for = self._paused_period_bytes if is_paused else period_bytes
-        request = Request(size_bytes, obj.outside, obj.kind, counted_for, self._is_predicted)
-        if not callback_bytes or period_bytes is None:
+        clock, period_bytes = self._clocks[thread], self._counted_period_bytes
+        request = Request(size_bytes, obj.outside, obj.kind, period_bytes, self._is_predicted)
+        if not callback_bytes or self._period_bytes is None:
             hits = clock.allocated(request, observation)
-            if is_paused:
+            if self._period_bytes is None and period_bytes is not None:
                 self._unrecorded = len(hits)
                 return 0
             self._hits = hits
@@ -272,9 +271,6 @@ class SamplingOracle(Oracle):
         self._callback_samples = len(of_callback)
         self._hits = all_of(hits, of_callback, clock.allocated(request, observation))
         return len(self._hits)
-
-    def _bytes_counted(self, requested_bytes: int) -> int:
-        return bytes_counted(self._rule, self._layout, requested_bytes)
 
     def _reallocated(self, action: Realloc, observation: Observation) -> int:
         block = self._shadow.roots[action.root]
@@ -322,7 +318,7 @@ class SamplingOracle(Oracle):
     # What starts and ends a count.
 
     def _start(self, period_bytes: int, seed: int | None = None) -> None:
-        self._period_bytes = period_bytes
+        self._period_bytes = self._counted_period_bytes = period_bytes
         self._was_enabled = True
         for clock in self._clocks:
             clock.start(period_bytes, seed)
@@ -336,8 +332,6 @@ class SamplingOracle(Oracle):
             action.sampling == "starts" or (is_resumed and self._rule.paused == "stopped")
         ):
             self._start(period_bytes, seed)
-        self._period_bytes = period_bytes
-        if paused_bytes is None or self._rule.paused == "stopped":
-            self._paused_period_bytes = None
-        else:
-            self._paused_period_bytes = paused_bytes if self._rule.paused == "counting" else 0
+        self._period_bytes = self._counted_period_bytes = period_bytes
+        if paused_bytes is not None and self._rule.paused != "stopped":
+            self._counted_period_bytes = paused_bytes if self._rule.paused == "counting" else 0

@@ -306,9 +306,10 @@ def action_from_data(data: object) -> Action:
 
 def observation_from_data(data: object) -> Observation:
     """The observation of one line. Raises ValueError saying what is wrong with it."""
-    observation = _flat(as_object(data), Observation)
+    fields = as_object(data)
+    observation = _flat(fields, Observation)
     for field in ("samples", "minors"):
-        if (count := getattr(observation, field)) not in COUNTS:
+        if field in fields and (count := fields[field]) not in COUNTS:
             raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")
     return observation
 
