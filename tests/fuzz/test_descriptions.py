@@ -72,7 +72,7 @@ def test_a_reference_that_is_lost_leads_to_null(contract: Contract) -> None:
     assert description == Description("array #3, item 1", "node #1 (number 7)", "null")
 
 
-def test_one_that_nobody_wrote_is_in_a_field(contract: Contract) -> None:
+def test_a_reference_that_was_never_written_is_named_by_its_field(contract: Contract) -> None:
     description = said_of_walks(contract, HELD, [NODE, 7, 0, 2], [NODE, 9], [ARRAY, 2, 1, 0])
     assert description == Description("node #1, field 0", "null", "array #3 (length 2)")
 
@@ -127,7 +127,7 @@ def test_a_reference_to_no_row_leads_to_nothing(contract: Contract, row: int) ->
     assert description.got == "nothing"
 
 
-def test_a_type_that_there_is_not_is_told_by_its_index(contract: Contract) -> None:
+def test_an_unknown_type_is_described_by_its_index(contract: Contract) -> None:
     description = said_of_walks(contract, (AllocateNode(7),), [9, 7])
     assert description == Description("object #1", "node #1 (number 7)", "type 9 #1 (length 7)")
 
@@ -149,12 +149,12 @@ def test_a_walk_that_is_missing_is_null(contract: Contract) -> None:
 # What is read.
 
 
-def test_a_slot_that_is_read_is_told_with_its_object(contract: Contract) -> None:
+def test_a_slot_is_described_with_its_object(contract: Contract) -> None:
     description = said(contract, (*HELD, Read(2, 1)), Mismatch("heap", "value", 0, 1, ""))
     assert description == Description("array #3, item 1", "root 0, node #1", "root 1, node #2")
 
 
-def test_a_slot_that_there_is_not_is_told(contract: Contract) -> None:
+def test_a_slot_that_does_not_exist_is_described(contract: Contract) -> None:
     description = said(contract, (*HELD, Read(2, 1)), Mismatch("heap", "value", 0, 17, ""))
     assert description.got == "root 17, which does not exist"
 
@@ -188,7 +188,7 @@ def test_a_weak_reference_that_is_cleared_is_named(contract: Contract) -> None:
         ("sample_point", None, "null"),
     ],
 )
-def test_a_value_is_said_in_words(
+def test_a_value_is_described(
     contract: Contract, field: str, value: object, description: str
 ) -> None:
     mismatch = Mismatch("heap", field, value, "nothing", "")

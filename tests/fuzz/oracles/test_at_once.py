@@ -113,7 +113,7 @@ def test_a_sample_while_sampling_is_off_is_found() -> None:
         judge([READ[0], 1, 40], [READ[1], 0, 0], is_on=False)
 
 
-def test_a_sample_that_is_of_none_of_the_threads_is_found() -> None:
+def test_a_sample_of_no_thread_is_wrong() -> None:
     bench = Bench(contract_of())
     bench.judge(EnableSampling(2**20), Observation())
     with pytest.raises(Mismatch, match=r"^at-once: .*expected 0, got 1"):

@@ -56,7 +56,9 @@ def allocate(
 
 
 @pytest.mark.parametrize(("crosses", "size_bytes"), [("at", 10), ("beyond", 11)])
-def test_an_allocation_of_exactly_so_many_bytes_is_sampled(crosses: str, size_bytes: int) -> None:
+def test_an_allocation_that_reaches_or_exceeds_the_distance_is_sampled(
+    crosses: str, size_bytes: int
+) -> None:
     rule: dict[str, Any] = {
         "crosses": crosses,
         "distances": "geometric",
@@ -73,7 +75,7 @@ def test_the_byte_that_was_drawn_is_counted_from_0(crosses: str, offset: int) ->
     assert offsets(clock.count(50, PERIOD)) == [offset]
 
 
-def test_bytes_before_the_allocation_are_none_of_its_own() -> None:
+def test_an_offset_counts_from_the_start_of_the_allocation() -> None:
     clock = clock_of(crosses="at", distances="geometric", first_bytes=(10,), **ONE)
     clock.count(8, PERIOD)
     assert offsets(clock.count(50, PERIOD)) == [1]
@@ -223,7 +225,7 @@ def test_where_an_allocation_takes_all_samples_all_are_of_the_other_generator() 
     assert clock.until_bytes == 25 + 210 + 4 + 93 - 300
 
 
-def test_only_the_first_sample_that_is_due_is_decided_anew() -> None:
+def test_a_new_distance_decides_only_about_the_first_due_sample() -> None:
     drawn = generator_of("gperftools", 9)
     clock = clock_of(**RESEEDED)
     for distance in (drawn.draw(PERIOD), drawn.draw(PERIOD)):
@@ -349,7 +351,7 @@ def test_what_was_drawn_beyond_a_context_means_nothing_to_the_next() -> None:
     assert judged(context_of(16, 18), 24) == ([], 40, DRAWS[1])
 
 
-def test_where_there_is_no_context_the_whole_object_is_judged_anew() -> None:
+def test_without_a_context_a_new_distance_decides_about_the_whole_object() -> None:
     assert judged(context_of(0, 5), DRAWS[0] + 1) == ([DRAWS[0]], 0, DRAWS[1])
 
 
@@ -548,7 +550,7 @@ def test_behind_the_first_sample_the_other_distance_counts_where_the_runtime_all
     assert samples(clock, WORDS[1] + WORDS[0], OF_RUNTIME) == (2, WORDS[4])
 
 
-def test_a_collection_begins_the_distance_anew_before_an_object_in_the_nursery() -> None:
+def test_a_collection_restarts_the_distance_before_an_object_in_the_nursery() -> None:
     clock = streamed()
     assert samples(clock, WORDS[1], minors=1) == (0, WORDS[2] - WORDS[1])
     clock.collected(2, 8 * PERIOD)
@@ -563,7 +565,7 @@ def test_a_collection_comes_after_an_object_outside() -> None:
     ("renewed_by", "until"),
     [((), WORDS[2]), (("collections",), WORDS[3]), (("callbacks",), WORDS[3])],
 )
-def test_only_what_is_named_begins_the_distance_anew(
+def test_only_what_is_named_restarts_the_distance(
     renewed_by: tuple[Literal["collections", "callbacks"], ...], until: int
 ) -> None:
     clock = streamed(counting=Streams((OF_RUNTIME,), renewed_by))
@@ -572,7 +574,7 @@ def test_only_what_is_named_begins_the_distance_anew(
     assert samples(clock, left) == (1, until)
 
 
-def test_enabling_begins_both_distances_anew() -> None:
+def test_enabling_restarts_both_distances() -> None:
     clock = streamed()
     clock.start(8 * PERIOD)
     again = streamed(seeds=(1,))

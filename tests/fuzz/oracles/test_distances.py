@@ -91,7 +91,7 @@ def test_dotnets_document_draws_by_the_numbers_of_system_random() -> None:
 
 def test_dotnet_draws_by_the_numbers_of_xoshiro128() -> None:
     distances = Dotnet(STATE_1234)
-    # The period is so long that all bits of a number can be told from the distance.
+    # The period is so long that all bits of a number show in the distance.
     found = [round((1 - math.exp(-distances.draw(2**52) / 2**52)) * 2**32) for _ in XOSHIRO_1234]
     assert found == XOSHIRO_1234
 
@@ -136,7 +136,7 @@ def test_jemalloc_draws_the_trial_that_succeeds(seed: int, period_bytes: int) ->
         assert is_trial(distance, uniform, period_bytes)
 
 
-def test_where_jemallocs_number_is_0_it_stands_for_1() -> None:
+def test_jemalloc_takes_1_for_the_number_0() -> None:
     before_0 = -JEMALLOC_TERM * pow(JEMALLOC_FACTOR, -1, 2**64) % 2**64
     assert jemalloc_uniforms(before_0, 1) == [0]
     assert Jemalloc(before_0).draw(2**19) == 1
@@ -331,7 +331,7 @@ def test_with_an_interval_of_0_hotspot_draws_nothing() -> None:
     ("name", "expected"),
     [("go", [15, 1206, 260, 11758, 498]), ("go_1_19", [512, 8977, 6950, 19, 12301])],
 )
-def test_gos_distances_are_those_with_which_it_was_foretold(name: str, expected: list[int]) -> None:
+def test_gos_distances_are_those_that_predicted_it(name: str, expected: list[int]) -> None:
     distances = generator_of(name, 1)
     assert drawn(distances, 4096, 5) == expected
     assert (distances.draw(1), distances.draw(0)) == (0, 2**63 - 1)

@@ -31,7 +31,7 @@ CHARGES = ("ahead", "allocated")
 def contract_of(
     charges: Any = "ahead", taken: Any = "in order", threads: int = 1, first_bytes: int = NEVER
 ) -> Contract:
-    told = ("buffer",) if taken == "anywhere" else ()
+    observation = ("buffer",) if taken == "anywhere" else ()
     contract = Contract(
         nursery_bytes=EDEN_BYTES,
         layout=Layout(
@@ -42,7 +42,7 @@ def contract_of(
             nonmovable="ignored",
         ),
         actions=("allocate_string", "collect_full", "enable_sampling", "disable_sampling"),
-        observes=("samples", "minors", "size", "at", *told),
+        observes=("samples", "minors", "size", "at", *observation),
         sampling=SamplingRule(
             period_bytes=Range(1, 2**20),
             crosses="at",
@@ -154,7 +154,7 @@ def test_where_nothing_is_allocated_nothing_collects(taken: str) -> None:
 # Buffers anywhere.
 
 
-def test_where_buffers_lie_anywhere_it_is_told_how_large_they_are() -> None:
+def test_if_buffers_lie_anywhere_their_size_is_reported() -> None:
     bench = Bench(contract_of(taken="anywhere"))
     judge(bench, AllocateString(8), buffer=64, at=0)
     judge(bench, AllocateString(56), at=8)
@@ -195,7 +195,7 @@ def test_what_a_collection_throws_away_is_charged_ahead(charges: str, expected: 
 
 
 @pytest.mark.parametrize(("charges", "expected"), [("ahead", 0), ("allocated", 1)])
-def test_what_is_allocated_while_off_counts_only_where_it_is_no_charge(
+def test_allocations_while_sampling_is_off_count_only_if_allocated_bytes_are_charged(
     charges: str, expected: int
 ) -> None:
     bench = Bench(contract_of(charges, first_bytes=64))

@@ -37,7 +37,7 @@ LIKE_A_NODE = SetCallback(7)
 
 
 class Judge:
-    """A sampling oracle over a shadow heap that follows what it is told."""
+    """A sampling oracle over a shadow heap that follows what it is observation."""
 
     def __init__(self, contract: Contract, **rule: Any) -> None:
         rules = attrs.evolve(contract.sampling, **rule)
@@ -46,24 +46,26 @@ class Judge:
         self.shadow = Shadow(contract)
         self.oracle = SamplingOracle(contract, self.shadow)
 
-    def hear(self, action: Action, observation: Observation) -> None:
+    def follow(self, action: Action, observation: Observation) -> None:
         self.shadow.follow(action, observation.minors)
         self.oracle.check(action, observation, None)
 
     def enable(self, period_bytes: int) -> None:
-        self.hear(EnableSampling(period_bytes), Observation())
+        self.follow(EnableSampling(period_bytes), Observation())
 
     def node(self, samples: int) -> None:
-        self.hear(AllocateNode(0), Observation(samples, size=NODE_BYTES, outside=False))
+        self.follow(AllocateNode(0), Observation(samples, size=NODE_BYTES, outside=False))
 
     def string(self, size: int, samples: int) -> None:
         """A string outside, of `size` bytes."""
-        self.hear(AllocateString(size - 25), Observation(samples, size=size, outside=True))
+        self.follow(AllocateString(size - 25), Observation(samples, size=size, outside=True))
 
     def collecting(self, order: str) -> None:
         """A node whose allocation collects."""
-        told = Observation(order.count("s"), order.count("M"), order, NODE_BYTES, outside=False)
-        self.hear(AllocateNode(0), told)
+        observation = Observation(
+            order.count("s"), order.count("M"), order, NODE_BYTES, outside=False
+        )
+        self.follow(AllocateNode(0), observation)
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def judge(contract: Contract) -> Judge:
 
 def mismatch_of(judge: Judge, action: Action, **fields: Any) -> Mismatch:
     with pytest.raises(Mismatch, match=r"^sampling: ") as raised:
-        judge.hear(action, Observation(**fields))
+        judge.follow(action, Observation(**fields))
     return raised.value
 
 
@@ -136,11 +138,11 @@ def test_a_large_string_is_sampled_by_the_period(  # noqa: PLR0913 - a row of th
 def test_a_minor_collection_does_not_change_the_count(judge: Judge) -> None:
     judge.enable(40)
     judge.node(samples=0)
-    judge.hear(CollectMinor(), Observation(minors=1))
+    judge.follow(CollectMinor(), Observation(minors=1))
     judge.node(samples=1)
 
 
-def test_enabling_again_starts_the_count_anew(judge: Judge) -> None:
+def test_enabling_again_restarts_the_count(judge: Judge) -> None:
     judge.enable(40)
     judge.node(samples=0)
     judge.enable(40)
@@ -150,7 +152,7 @@ def test_enabling_again_starts_the_count_anew(judge: Judge) -> None:
 @pytest.mark.parametrize("report", [False, True])
 def test_nothing_is_sampled_after_disabling(judge: Judge, report: bool) -> None:
     judge.enable(8)
-    judge.hear(DisableSampling(report), Observation(minors=int(report)))
+    judge.follow(DisableSampling(report), Observation(minors=int(report)))
     judge.node(samples=0)
 
 
@@ -163,15 +165,15 @@ def test_an_action_that_allocates_nothing_is_not_sampled(judge: Judge) -> None:
 @pytest.mark.parametrize("action", [PauseSampling(), Fork()], ids=str)
 def test_nothing_is_sampled_after_pausing_or_forking(judge: Judge, action: Action) -> None:
     judge.enable(8)
-    judge.hear(action, Observation())
+    judge.follow(action, Observation())
     judge.node(samples=0)
 
 
-def test_resuming_starts_the_count_anew_with_the_period_that_was_paused(judge: Judge) -> None:
+def test_resuming_restarts_the_count_with_the_paused_period(judge: Judge) -> None:
     judge.enable(40)
     judge.node(samples=0)
-    judge.hear(PauseSampling(), Observation())
-    judge.hear(ResumeSampling(), Observation())
+    judge.follow(PauseSampling(), Observation())
+    judge.follow(ResumeSampling(), Observation())
     judge.node(samples=0)
     judge.node(samples=1)
 
@@ -179,22 +181,22 @@ def test_resuming_starts_the_count_anew_with_the_period_that_was_paused(judge: J
 def test_resuming_what_was_not_paused_leaves_the_count_as_it_was(judge: Judge) -> None:
     judge.enable(40)
     judge.node(samples=0)
-    judge.hear(ResumeSampling(), Observation())
+    judge.follow(ResumeSampling(), Observation())
     judge.node(samples=1)
 
 
 @pytest.mark.parametrize("action", [DisableSampling(), Fork()], ids=str)
 def test_what_was_disabled_is_not_resumed(judge: Judge, action: Action) -> None:
     judge.enable(8)
-    judge.hear(PauseSampling(), Observation())
-    judge.hear(action, Observation())
-    judge.hear(ResumeSampling(), Observation())
+    judge.follow(PauseSampling(), Observation())
+    judge.follow(action, Observation())
+    judge.follow(ResumeSampling(), Observation())
     judge.node(samples=0)
 
 
 def test_a_string_that_is_old_from_the_start_counts_unrounded(judge: Judge) -> None:
     judge.enable(34)
-    judge.hear(AllocateOldString(1), Observation(size=26, outside=True))
+    judge.follow(AllocateOldString(1), Observation(size=26, outside=True))
     assert judge.oracle.facts.bytes_until_sample() == 8
     judge.node(samples=1)
 
@@ -204,7 +206,7 @@ def test_a_string_that_is_old_from_the_start_counts_unrounded(judge: Judge) -> N
 
 def test_a_callback_that_does_not_run_is_not_counted(judge: Judge) -> None:
     judge.enable(64)
-    judge.hear(LIKE_A_NODE, Observation())
+    judge.follow(LIKE_A_NODE, Observation())
     judge.node(samples=0)
     judge.node(samples=0)
     judge.node(samples=1)
@@ -219,7 +221,7 @@ def test_a_callback_s_string_counts_before_the_object(
     judge: Judge, nodes: int, order: str, callback_samples: int, left_bytes: int
 ) -> None:
     judge.enable(64)
-    judge.hear(LIKE_A_NODE, Observation())
+    judge.follow(LIKE_A_NODE, Observation())
     for _ in range(nodes):
         judge.node(samples=0)
     judge.collecting(order)
@@ -232,14 +234,14 @@ def test_other_samples_than_those_of_callback_and_object_are_wrong(
     judge: Judge, order: str
 ) -> None:
     judge.enable(64)
-    judge.hear(LIKE_A_NODE, Observation())
+    judge.follow(LIKE_A_NODE, Observation())
     judge.node(samples=0)
     with pytest.raises(Mismatch, match=r"^sampling: samples: expected"):
         judge.collecting(order)
 
 
 def test_a_callback_takes_no_sample_while_sampling_is_off(judge: Judge) -> None:
-    judge.hear(LIKE_A_NODE, Observation())
+    judge.follow(LIKE_A_NODE, Observation())
     judge.collecting("M")
     with pytest.raises(Mismatch, match=r"^sampling: .*sampling was off"):
         judge.collecting("Ms")
@@ -247,8 +249,8 @@ def test_a_callback_takes_no_sample_while_sampling_is_off(judge: Judge) -> None:
 
 def test_a_callback_that_was_taken_away_is_not_counted(judge: Judge) -> None:
     judge.enable(64)
-    judge.hear(LIKE_A_NODE, Observation())
-    judge.hear(SetCallback(None), Observation())
+    judge.follow(LIKE_A_NODE, Observation())
+    judge.follow(SetCallback(None), Observation())
     judge.node(samples=0)
     judge.collecting("M")
     assert judge.oracle.facts.bytes_until_sample() == 0
@@ -256,22 +258,22 @@ def test_a_callback_that_was_taken_away_is_not_counted(judge: Judge) -> None:
 
 def test_a_collection_that_was_asked_for_has_no_callback(judge: Judge) -> None:
     judge.enable(64)
-    judge.hear(LIKE_A_NODE, Observation())
-    judge.hear(CollectMinor(), Observation(minors=1, order="M"))
+    judge.follow(LIKE_A_NODE, Observation())
+    judge.follow(CollectMinor(), Observation(minors=1, order="M"))
     facts = judge.oracle.facts
     assert (facts.nursery_used_bytes, facts.bytes_until_sample()) == (0, 64)
 
 
 def test_a_callback_lies_in_the_nursery_before_the_object(judge: Judge) -> None:
-    judge.hear(LIKE_A_NODE, Observation())
+    judge.follow(LIKE_A_NODE, Observation())
     judge.node(samples=0)
     judge.collecting("M")
     assert judge.oracle.facts.nursery_used_bytes == 2 * NODE_BYTES
 
 
 def test_a_callback_lies_in_the_nursery_also_if_the_object_lies_outside(judge: Judge) -> None:
-    judge.hear(LIKE_A_NODE, Observation())
-    judge.hear(AllocateString(275), Observation(minors=1, order="M", size=300, outside=True))
+    judge.follow(LIKE_A_NODE, Observation())
+    judge.follow(AllocateString(275), Observation(minors=1, order="M", size=300, outside=True))
     assert judge.oracle.facts.nursery_used_bytes == NODE_BYTES
     assert not judge.oracle.facts.callback_was_reported
 
@@ -281,7 +283,7 @@ def test_a_callback_that_leaves_too_little_room_is_collected(
     contract: Contract, nursery_bytes: int, used: int, collects: bool
 ) -> None:
     judge = Judge(attrs.evolve(contract, nursery_bytes=nursery_bytes))
-    judge.hear(LIKE_A_NODE, Observation())
+    judge.follow(LIKE_A_NODE, Observation())
     judge.collecting("MM" if collects else "M")
     assert judge.oracle.facts.nursery_used_bytes == used
     assert judge.oracle.facts.callback_was_reported is collects
@@ -296,9 +298,9 @@ def test_the_reference_samples_a_callback_and_the_object_between_two_collections
     run = Run(reference, TIGHT)
     for action in (LIKE_A_NODE, EnableSampling(72), AllocateString(31)):
         run.step(action)
-    told = run.step(AllocateString(38))
+    observation = run.step(AllocateString(38))
     # 56 + 32 bytes pass 72 in the callback's string, and 64 more pass 144 in the object.
-    assert told.order == "MsMRs"
+    assert observation.order == "MsMRs"
     assert run.bench.sampling.bytes_until_sample() == 3 * 72 - (56 + 32 + 64)
 
 
@@ -306,9 +308,9 @@ def test_the_reference_samples_an_object_before_it_is_found_not_to_fit(reference
     run = Run(reference, TIGHT)
     for action in (LIKE_A_NODE, EnableSampling(56), AllocateString(31)):
         run.step(action)
-    told = run.step(AllocateString(38))
+    observation = run.step(AllocateString(38))
     # The object passes 56 and 112 where it does not fit, so that nothing is due in the callback.
-    assert told.order == "ssMM"
+    assert observation.order == "ssMM"
     assert run.bench.sampling.bytes_until_sample() == 3 * 56 - (56 + 32 + 64)
 
 
@@ -347,11 +349,11 @@ def test_where_the_distances_are_unstated_sizes_are_not(unstated: Judge) -> None
     assert mismatch_of(unstated, AllocateNode(0), size=40, outside=False).field == "size"
 
 
-def test_where_the_distances_are_unstated_nobody_knows_what_a_callback_takes(
+def test_where_the_distances_are_unstated_the_samples_of_a_callback_are_unknown(
     unstated: Judge,
 ) -> None:
     unstated.enable(64)
-    unstated.hear(LIKE_A_NODE, Observation())
+    unstated.follow(LIKE_A_NODE, Observation())
     unstated.collecting("M")
     assert unstated.oracle.facts.callback_samples == 0
     unstated.collecting("Ms")
@@ -373,9 +375,9 @@ IN_CONTEXTS = {
 def threads(contract: Contract) -> Judge:
     """Two threads with contexts of 64 bytes, each of which has allocated a node there."""
     judge = Judge(contract, **IN_CONTEXTS)
-    judge.hear(EnableSampling(2**30), Observation())
+    judge.follow(EnableSampling(2**30), Observation())
     for thread in (0, 1):
-        judge.hear(AllocateNode(0, thread=thread), A_NODE)
+        judge.follow(AllocateNode(0, thread=thread), A_NODE)
     return judge
 
 
@@ -389,30 +391,30 @@ def rooms(judge: Judge) -> list[int]:
 
 def test_each_thread_allocates_in_a_context_of_its_own(threads: Judge) -> None:
     assert rooms(threads) == [32, 32]
-    threads.hear(AllocateNode(0, thread=1), A_NODE)
+    threads.follow(AllocateNode(0, thread=1), A_NODE)
     assert rooms(threads) == [32, 0]
 
 
 def test_an_object_outside_lies_in_no_context(threads: Judge) -> None:
-    threads.hear(AllocateString(75), Observation(size=100, outside=True))
+    threads.follow(AllocateString(75), Observation(size=100, outside=True))
     assert rooms(threads) == [32, 32]
 
 
 def test_a_collection_ends_every_threads_context(threads: Judge) -> None:
-    threads.hear(CollectMinor(), Observation(minors=1))
+    threads.follow(CollectMinor(), Observation(minors=1))
     assert rooms(threads) == [0, 0]
 
 
 def test_a_collection_in_an_allocation_comes_before_the_context_of_its_object(
     threads: Judge,
 ) -> None:
-    threads.hear(AllocateNode(0, thread=1), A_NODE)
-    threads.hear(AllocateNode(0, thread=1), COLLECTING)
+    threads.follow(AllocateNode(0, thread=1), A_NODE)
+    threads.follow(AllocateNode(0, thread=1), COLLECTING)
     assert rooms(threads) == [0, 32]
 
 
 def test_a_collection_for_an_object_outside_ends_also_its_threads_context(threads: Judge) -> None:
-    threads.hear(AllocateString(75), Observation(minors=1, size=100, outside=True))
+    threads.follow(AllocateString(75), Observation(minors=1, size=100, outside=True))
     assert rooms(threads) == [0, 0]
 
 
@@ -421,16 +423,16 @@ def test_an_object_that_collects_is_judged_by_what_its_old_context_had_left(
 ) -> None:
     """The byte that was drawn is the last that the context had left."""
     judge = Judge(contract, **IN_CONTEXTS, first_bytes=(15, 2**30))
-    judge.hear(AllocateArray(4), Observation(size=48, outside=False))
+    judge.follow(AllocateArray(4), Observation(size=48, outside=False))
     judge.enable(2**30)
-    judge.hear(AllocateNode(0), attrs.evolve(COLLECTING, samples=1))
+    judge.follow(AllocateNode(0), attrs.evolve(COLLECTING, samples=1))
     assert [hit.offset for hit in judge.oracle.facts.hits] == [15]
 
 
 def test_a_context_of_which_nothing_was_left_cannot_end(threads: Judge) -> None:
-    threads.hear(CollectMinor(), Observation(minors=1))
+    threads.follow(CollectMinor(), Observation(minors=1))
     with pytest.raises(Mismatch, match=r"^sampling: .*ended"):
-        threads.hear(AllocateNode(0), attrs.evolve(A_NODE, ended=True))
+        threads.follow(AllocateNode(0), attrs.evolve(A_NODE, ended=True))
 
 
 def test_while_sampling_is_off_contexts_go_on(contract: Contract) -> None:
@@ -460,7 +462,7 @@ def test_however_many_samples_a_callback_takes_they_are_counted(contract: Contra
     layout = attrs.evolve(contract.layout, large_object_bytes=2**60, object_bytes_max=2**60)
     judge = Judge(attrs.evolve(contract, layout=layout, nursery_bytes=2**61))
     judge.enable(8)
-    judge.hear(SetCallback(2**59 - 25), Observation())
+    judge.follow(SetCallback(2**59 - 25), Observation())
     judge.shadow.follow(AllocateNode(0), minors=1)
     samples = judge.oracle.follow(AllocateNode(0), Observation(minors=1))
     assert samples == (2**59 + NODE_BYTES) // 8 - 1
@@ -518,7 +520,7 @@ def test_the_nursery_used_is_what_was_allocated_in_it(judge: Judge) -> None:
 
 def test_a_collection_inside_an_allocation_leaves_that_object_in_the_nursery(judge: Judge) -> None:
     judge.node(samples=0)
-    judge.hear(AllocateArray(1), Observation(minors=1, size=24, outside=False))
+    judge.follow(AllocateArray(1), Observation(minors=1, size=24, outside=False))
     assert judge.oracle.facts.nursery_used_bytes == 24
 
 
@@ -563,7 +565,7 @@ def test_the_arithmetic_agrees_with_counting_each_byte(
     answers = byte_by_byte(attrs.evolve(contract.sampling, **rule), period_bytes, sizes)
     for length, size, samples in zip(lengths, sizes, answers, strict=True):
         nonmovable = AllocateString(length, nonmovable=True)  # Outside nothing is rounded.
-        judge.hear(nonmovable, Observation(samples, size=size, outside=True))
+        judge.follow(nonmovable, Observation(samples, size=size, outside=True))
 
 
 # What a target does not show is not judged.

@@ -129,7 +129,7 @@ def test_an_object_that_its_buffer_has_room_for_counts_nothing() -> None:
     assert ", which its buffer has room for, " in counting.words(8)
 
 
-def test_an_object_for_which_there_is_no_room_counts_with_its_buffer() -> None:
+def test_an_object_that_does_not_fit_counts_with_its_buffer() -> None:
     counting = Counting(TLABS, distances="hotspot", enabling="keeps", first_bytes=(2**20,))
     counting.words(8)
     counting.words(56)
