@@ -4,13 +4,13 @@ A root slot names an object. The roots are a list: an allocation, a `Read` that 
 a `LoadPrebuilt` append a slot. `Free` deletes one, and the slots above it move down. Invariant: no
 action combines two others, and an action means the same for every target.
 
-An action's class declares it: the docstring is its row in docs/protocol.md, the class variables say
-what it does, and the types of its fields say what they may be. Legality, the shadow, the oracles,
-the forecast and the reduction read these declarations.
+An action's class declares it: the docstring is its row in docs/protocol.md, the arguments of the
+class say what it does, and the types of its fields say what they may be. Legality, the shadow, the
+oracles, the forecast and the reduction read these declarations.
 """
 
 import re
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 
@@ -110,10 +110,13 @@ class Action:
     needs: ClassVar[tuple[str, ...]] = ()
     """The fields of observations that an oracle needs to judge it."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **declared: Any) -> None:  # noqa: ANN401 - see above
+        """`declared` are the values of the class variables."""
+        assert declared.keys() <= vars(Action).keys()
         # So attrs does not compile these methods, which takes a third of the import time.
-        for name in ("__eq__", "__hash__", "__repr__"):
-            setattr(cls, name, getattr(Action, name))
+        methods = {name: getattr(Action, name) for name in ("__eq__", "__hash__", "__repr__")}
+        for name, value in {**methods, **declared}.items():
+            setattr(cls, name, value)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and attrs.astuple(self) == attrs.astuple(other)
@@ -133,79 +136,62 @@ class Action:
 
 
 @attrs.frozen
-class AllocateNode(Action):
+class AllocateNode(Action, kind="node", allocates=True):
     """A node: an integer and two references, null at first."""
 
-    kind: ClassVar = "node"
-    allocates: ClassVar = True
     number: Number
     nonmovable: bool = False
 
 
 @attrs.frozen
-class AllocateString(Action):
+class AllocateString(Action, kind="string", allocates=True):
     """A string of `length` characters."""
 
-    kind: ClassVar = "string"
-    allocates: ClassVar = True
     length: StringLength
     nonmovable: bool = False
 
 
 @attrs.frozen
-class AllocateArray(Action):
+class AllocateArray(Action, kind="array", allocates=True):
     """An array of `length` null references."""
 
-    kind: ClassVar = "array"
-    allocates: ClassVar = True
     length: Annotated[int, LengthOf("array")]
     nonmovable: bool = False
 
 
 @attrs.frozen
-class AllocateWeakref(Action):
+class AllocateWeakref(Action, kind="weakref", allocates=True):
     """A weak reference to the object in slot `root`."""
 
-    kind: ClassVar = "weakref"
-    allocates: ClassVar = True
     root: Slot
 
 
 @attrs.frozen
-class AllocateOldString(Action):
+class AllocateOldString(Action, kind="string", allocates=True, old=True):
     """A string of `length` characters that lies outside the nursery and is old from the start."""
 
-    kind: ClassVar = "string"
-    allocates: ClassVar = True
-    old: ClassVar = True
     length: StringLength
 
 
 @attrs.frozen
-class Malloc(Action):
+class Malloc(Action, kind="block", allocates=True):
     """A block of `size_bytes`, which only `free` ends."""
 
-    kind: ClassVar = "block"
-    allocates: ClassVar = True
     size_bytes: Annotated[int, BlockBytes()]
 
 
 @attrs.frozen
-class Calloc(Action):
+class Calloc(Action, kind="block", allocates=True):
     """A block of `count` times `size_bytes`, all zero."""
 
-    kind: ClassVar = "block"
-    allocates: ClassVar = True
     count: int
     size_bytes: Annotated[int, BlockBytes(times="count")]
 
 
 @attrs.frozen
-class Realloc(Action):
+class Realloc(Action, kind="block", answer="size"):
     """Resize the block in slot `root` to `size_bytes`, at least 1. It may move."""
 
-    kind: ClassVar = "block"
-    answer: ClassVar = "size"
     root: Block
     size_bytes: Annotated[int, BlockBytes(minimum=1)]
 
@@ -225,30 +211,27 @@ class Free(Action):
 
 
 @attrs.frozen
-class Read(Action):
+class Read(Action, answer="value"):
     """Read a node's reference (0 or 1) or an array's item, and append the object to the roots.
 
     The value is the lowest slot that holds the object, or null if there is none.
     """
 
-    answer: ClassVar = "value"
     root: WithReferences
     field: Annotated[int, ItemOf("root")]
 
 
 @attrs.frozen
-class ReadNumber(Action):
+class ReadNumber(Action, answer="value"):
     """Read a node's integer, or the length of a string or array."""
 
-    answer: ClassVar = "value"
     root: Annotated[int, SlotOf(("node", "string", "array"))]
 
 
 @attrs.frozen
-class ReadWeakref(Action):
+class ReadWeakref(Action, answer="alive"):
     """Read whether the object of a weak reference is alive."""
 
-    answer: ClassVar = "alive"
     root: Annotated[int, SlotOf(("weakref",))]
 
 
@@ -281,18 +264,16 @@ class CopyArray(Action):
 
 
 @attrs.frozen
-class TakeIdentity(Action):
+class TakeIdentity(Action, answer="identity"):
     """Read a number that identifies the object. No other living object has it."""
 
-    answer: ClassVar = "identity"
     root: Slot
 
 
 @attrs.frozen
-class Pin(Action):
+class Pin(Action, needs=("minors",)):
     """Pin the string in slot `root`, which is in the nursery: no collection moves it."""
 
-    needs: ClassVar = ("minors",)
     root: Slot
 
 
@@ -304,15 +285,13 @@ class Unpin(Action):
 
 
 @attrs.frozen
-class SetCallback(Action):
+class SetCallback(Action, kind="string", needs=("order",)):
     """From here on, a callback follows each collection that an allocation causes.
 
     It allocates a string of `length` characters in the nursery and drops it at once. Without a
     length, there is no callback.
     """
 
-    kind: ClassVar = "string"
-    needs: ClassVar = ("order",)
     length: Annotated[int | None, LengthOf("string", in_nursery=True)]
 
 
@@ -324,86 +303,64 @@ class AddMemoryPressure(Action):
 
 
 @attrs.frozen
-class CollectMinor(Action):
+class CollectMinor(Action, collects="minor"):
     """A minor collection and nothing else."""
 
-    collects: ClassVar = "minor"
-
 
 @attrs.frozen
-class CollectProgress(Action):
+class CollectProgress(Action, collects="progress"):
     """The collection that a full nursery causes: a minor one, and the due steps of a major one."""
 
-    collects: ClassVar = "progress"
-
 
 @attrs.frozen
-class CollectStep(Action):
+class CollectStep(Action, collects="step"):
     """A minor collection and one step of a major one."""
 
-    collects: ClassVar = "step"
-
 
 @attrs.frozen
-class CollectFull(Action):
+class CollectFull(Action, collects="full"):
     """A full collection: unreachable objects are dead after it."""
 
-    collects: ClassVar = "full"
-
 
 @attrs.frozen
-class EnableSampling(Action):
+class EnableSampling(Action, sampling="starts"):
     """From here on, sample with this period."""
 
-    sampling: ClassVar = "starts"
     period_bytes: Period
 
 
 @attrs.frozen
-class DisableSampling(Action):
+class DisableSampling(Action, sampling="stops", collects="minor"):
     """Stop sampling. A minor collection reports the pending samples, or they are dropped."""
 
-    sampling: ClassVar = "stops"
-    collects: ClassVar = "minor"
     report: bool = False
 
 
 @attrs.frozen
-class PauseSampling(Action):
+class PauseSampling(Action, sampling="pauses"):
     """Stop sampling and drop the pending samples, but keep the period."""
 
-    sampling: ClassVar = "pauses"
-
 
 @attrs.frozen
-class ResumeSampling(Action):
+class ResumeSampling(Action, sampling="resumes"):
     """Enable sampling with the kept period, if it was paused."""
 
-    sampling: ClassVar = "resumes"
-
 
 @attrs.frozen
-class SetPeriod(Action):
+class SetPeriod(Action, sampling="sets period"):
     """From here on, draw distances for this period. The present distance remains."""
 
-    sampling: ClassVar = "sets period"
     period_bytes: Period
 
 
 @attrs.frozen
-class ReadProfile(Action):
+class ReadProfile(Action, kind="block", answer="profile", needs=("samples", "profile")):
     """Read what the samples of living blocks stand for."""
-
-    kind: ClassVar = "block"
-    answer: ClassVar = "profile"
-    needs: ClassVar = ("samples", "profile")
 
 
 @attrs.frozen
-class Fork(Action):
+class Fork(Action, sampling="stops"):
     """Continue in a forked child: sampling is off, and pending samples are dropped."""
-
-    sampling: ClassVar = "stops"
 
 
 @attrs.frozen
@@ -412,32 +369,24 @@ class EndThread(Action):
 
 
 @attrs.frozen
-class BeginThread(Action):
+class BeginThread(Action, collects="full", answer="seed"):
     """A thread begins with the number of one that has ended. A full collection follows.
 
     The collection makes the thread's own start-up allocations irrelevant.
     """
 
-    collects: ClassVar = "full"
-    answer: ClassVar = "seed"
-
 
 @attrs.frozen
-class RunAtOnce(Action):
+class RunAtOnce(Action, kind="node", answer="shares", needs=("shares", "samples")):
     """All threads at once allocate `objects` nodes and strings each, and read each node again."""
 
-    kind: ClassVar = "node"
-    answer: ClassVar = "shares"
-    needs: ClassVar = ("shares", "samples")
     objects: Annotated[int, SHARES]
     first: Annotated[int, FIRST_NUMBERS]
 
 
 @attrs.frozen
-class CheckHeap(Action):
+class CheckHeap(Action, answer="graph"):
     """Walk all reachable objects."""
-
-    answer: ClassVar = "graph"
 
 
 def name_of(action: type[Action]) -> str:
