@@ -31,8 +31,5 @@ class DeterminismOracle(RerunOracle):
         return dict(configuration)
 
     def check(self, first: Observation, second: Observation) -> None:
-        if first == second:
-            return
-        field = next(each for each in FIELDS if getattr(first, each) != getattr(second, each))
-        expected, got = getattr(first, field), getattr(second, field)
-        raise self.mismatch(field, expected, got, "the same actions, a second time")
+        if first != second:
+            self.compare_fields(FIELDS, first, second, "the same actions, a second time")

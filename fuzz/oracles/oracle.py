@@ -7,7 +7,7 @@ its first line, so that it costs little.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fuzz.mutator.shadow import Shadow
@@ -16,18 +16,12 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
-_SILENCE = Observation()
-UNPROMISED: dict[str, Any] = {
-    field: getattr(_SILENCE, field)
-    for field in (
-        *("minors", "order", "at", "tlab", "alive", "identity", "reports"),
-        *("free", "limit", "top", "sample_point", "state", "memory"),
-    )
-}
-"""The fields that depend on when collections come, except the graph, with empty values."""
-UNPROMISED_CHANCE: dict[str, Any] = {
-    field: getattr(_SILENCE, field) for field in ("samples", "profile", "offsets", "weights")
-}
+ON_COLLECTIONS = (
+    *("minors", "order", "at", "tlab", "alive", "identity", "reports"),
+    *("free", "limit", "top", "sample_point", "state", "memory"),
+)
+"""The fields that depend on when collections come, except the graph."""
+BY_CHANCE = ("samples", "profile", "offsets", "weights")
 """The same for random distances: a collection may use up numbers of their generator."""
 
 
@@ -35,9 +29,9 @@ def unpromised(contract: Contract) -> dict[str, Any]:
     """The fields that may differ if collections come at other times, with empty values."""
     if "collections" in contract.promises:
         return {}
-    if contract.sampling.distances == "random":
-        return UNPROMISED | UNPROMISED_CHANCE
-    return dict(UNPROMISED)
+    nothing, is_random = Observation(), contract.sampling.distances == "random"
+    names = ON_COLLECTIONS + (BY_CHANCE if is_random else ())
+    return {name: getattr(nothing, name) for name in names}
 
 
 class Mismatch(Exception):  # noqa: N818 - it reports a target's mistake, not one of gcfuzz
@@ -74,6 +68,15 @@ class Judge(ABC):
     def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
         """What it raises."""
         return Mismatch(self.name, field, expected, got, why)
+
+    def compare_fields(
+        self, fields: Iterable[str], expected: Observation, got: Observation, why: str
+    ) -> None:
+        """Raise a Mismatch in the first of the fields in which two observations differ."""
+        for field in fields:
+            wanted, found = getattr(expected, field), getattr(got, field)
+            if wanted != found:
+                raise self.mismatch(field, wanted, found, why)
 
 
 class Oracle(Judge):

@@ -29,7 +29,4 @@ class RecordingOracle(Judge):
         fields = self._fields
         if None not in (recorded.graph, observation.graph):
             fields = (*fields, "graph")  # If only one shows its heap, it collects at another time.
-        for field in fields:
-            then, now = getattr(recorded, field), getattr(observation, field)
-            if then != now:
-                raise self.mismatch(field, then, now, "what was recorded")
+        self.compare_fields(fields, recorded, observation, "what was recorded")

@@ -8,7 +8,6 @@ a minor collection. Everything else remains.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 
 from fuzz.oracles.determinism import DeterminismOracle
 from fuzz.oracles.oracle import RerunOracle
@@ -19,7 +18,6 @@ from fuzz.protocol.observation import Observation
 SWITCHES = ("starts", "stops", "pauses", "resumes")
 COMPARED = ("error", "minors", "alive", "graph")
 """The fields of an observation that show the heap. The first ones explain most."""
-_heap_of = attrgetter(*COMPARED)
 
 
 class TransparencyOracle(RerunOracle):
@@ -44,13 +42,7 @@ class TransparencyOracle(RerunOracle):
         return CollectMinor() if collects(action) == "minor" else None
 
     def check(self, first: Observation, second: Observation) -> None:
-        if _heap_of(first) == _heap_of(second):
-            return
-        for field in COMPARED:
-            with_sampling, without = getattr(first, field), getattr(second, field)
-            if with_sampling != without:
-                why = "the same actions without sampling"
-                raise self.mismatch(field, without, with_sampling, why)
+        self.compare_fields(COMPARED, second, first, "the same actions without sampling")
 
 
 def _only_switches(action: Action) -> bool:
