@@ -28,10 +28,17 @@ from fuzz.oracles.counting.distances.v8 import PLACE_BITS
 from fuzz.protocol.contract import DRAWN
 
 MIB = 2**20
-DOUBLES_OF_SYSTEM_RANDOM_0 = (
-    *(0.7262432699679598, 0.8173253595909687, 0.7680226893946634),
-    *(0.5581611914365372, 0.2060331540210327),
-)
+DOUBLES_OF_SYSTEM_RANDOM = [
+    (
+        *(0.7262432699679598, 0.8173253595909687, 0.7680226893946634),
+        *(0.5581611914365372, 0.2060331540210327),
+    ),
+    (
+        *(0.24866858415709278, 0.11074397718102856, 0.46701067987224587),
+        *(0.7716041220219825, 0.657518893786482),
+    ),
+]
+"""By seed."""
 SPLITMIX_0 = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
 STRINGS_OF_NODE = [17, 4, 3, 20, 17, 24, 15, 4, 15, 3, 31, 1]
 JEMALLOC_FACTOR, JEMALLOC_TERM = 6364136223846793005, 1442695040888963407
@@ -81,12 +88,13 @@ def test_ddtrace_draws_what_cpps_own_library_draws() -> None:
     assert drawn(Ddtrace(MIB), MIB, 4) == [4_431_559, 216_398, 160_813, 46_800]
 
 
-def test_dotnets_document_draws_by_the_numbers_of_system_random() -> None:
+@pytest.mark.parametrize("seed", [0, 1])
+def test_dotnets_document_draws_by_the_numbers_of_system_random(seed: int) -> None:
     # A period so long that one in a thousand million is seen in the distance.
     period_bytes = 2**40
     ln_q = math.log(1 - 1 / period_bytes)
-    expected = [math.floor(math.log(1 - u) / ln_q) for u in DOUBLES_OF_SYSTEM_RANDOM_0]
-    assert drawn(DotnetDocument(0), period_bytes, 5) == expected
+    expected = [math.floor(math.log(1 - u) / ln_q) for u in DOUBLES_OF_SYSTEM_RANDOM[seed]]
+    assert drawn(DotnetDocument(seed), period_bytes, 5) == expected
 
 
 def test_dotnet_draws_by_the_numbers_of_xoshiro128() -> None:
@@ -144,7 +152,7 @@ def test_jemalloc_takes_1_for_the_number_0() -> None:
 
 def test_dotnets_document_draws_the_trials_that_fail() -> None:
     distances = drawn(DotnetDocument(0), 100, 5)
-    for distance, uniform in zip(distances, DOUBLES_OF_SYSTEM_RANDOM_0, strict=True):
+    for distance, uniform in zip(distances, DOUBLES_OF_SYSTEM_RANDOM[0], strict=True):
         assert is_trial(distance + 1, 1 - Fraction(uniform), 100)
 
 
@@ -159,6 +167,13 @@ def test_gperftools_draws_the_bytes_before_an_exponential_one(seed: int) -> None
             chance = Decimal(state // 2**22 + 1) / 2**26
             least, most = (Decimal(-each) / 4096 for each in (distance + 1, distance))
             assert least.exp() < chance <= most.exp()
+
+
+def test_gperftools_draws_the_longest_distance_for_the_number_0() -> None:
+    state, inverse = 0, pow(0x5DEECE66D, -1, 2**48)
+    for _ in range(21):
+        state = (state - 0xB) * inverse % 2**48
+    assert Gperftools(state).draw(4096) == int(26 * math.log(2) * 4096)
 
 
 @pytest.mark.parametrize("seed", [1, 0x7F3A_9C00, 2**48 - 1])
