@@ -193,9 +193,7 @@ def run_with(traces: list[Trace], oracles: tuple[type, ...]) -> None:
             observation = target.perform(action)
             bench.shadow.follow(action, observation.minors)
             for each in asked:
-                told_by = each.told_by
-                facts = None if told_by is None else bench.oracles[told_by].facts
-                each.check(action, observation, facts)
+                each.check(action, observation, bench.sampling)
 
 
 class CheckedStateMachine(RuleStateMachine):

@@ -1,15 +1,14 @@
-"""A mismatch in words: where it is, what was expected there, and what came instead.
+"""Descriptions of mismatches for people: where it is, what was expected there, and what was found.
 
-An object is called by its kind and by the number of the action that made it, as in reports and
-pages, since its row in a walk of the heap is another after every action. Whatever a target says has
-words: where a walk cannot be understood, they are its rows. What makes two failures the same is
-asked of the mismatch itself, never of these words.
+An object is named by its kind and the number of the action that made it, since its row in a walk of
+the heap changes. Any answer of a target has a description: a walk that cannot be understood is
+described by its rows. The identity of a failure never depends on these texts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile, zip_longest
 from typing import Any, TypeAlias
 
@@ -38,20 +37,20 @@ Graph: TypeAlias = list[list[int]]
 Kinds: TypeAlias = Mapping[str, KindLayout]
 STATES = ("state", "major_state")
 NUMBERS = 2
-"""So many stand in a row of a walk before its references: the object's type and its number."""
+"""A row of a walk has the object's type and its number before its references."""
 UNITS = {"memory": ("byte", "arena byte"), "profile": ("object", "byte")}
 """What the figures of an observation count."""
-ASKED = {
+EXPECTED_ANSWERS = {
     WHILE_PERFORMING: "this action",
     WHILE_STARTING: "the header",
     AFTER_ALL: "the end of its input",
 }
-"""What a target that failed was to answer."""
+"""What a target that failed should have answered."""
 
 
 @attrs.frozen
-class Words:
-    """A mismatch in words. Without `where`, the field's name belongs before the other two."""
+class Description:
+    """A mismatch as text. If `where` is empty, the name of the field belongs before the others."""
 
     where: str
     expected: str
@@ -60,19 +59,19 @@ class Words:
 
 def describe(
     mismatch: Mismatch, action: Action, seen: Observation, shadow: Shadow, kinds: Kinds
-) -> Words:
-    """What `seen`, the answer to `action`, is found wrong for; the shadow has followed it."""
+) -> Description:
+    """A mismatch in `seen`, the answer to `action`, which the shadow has followed."""
     field, values = mismatch.field, (mismatch.expected, mismatch.got)
     if field == "graph" and None not in values:
         return _of_graphs(values, seen, shadow, kinds)
     if isinstance(action, Read | ReadNumber | ReadWeakref | TakeIdentity):
-        where = shadow.roots[action.root].label
+        obj = shadow.roots[action.root]
         if field == "value" and isinstance(action, Read):
-            where += f", {_field_of(shadow.roots[action.root].kind)} {action.field}"
-            return Words(where, *(_root(value, shadow) for value in values))
+            where = f"{obj.label}, {_field_of(obj.kind)} {action.field}"
+            return Description(where, *(_root(value, shadow) for value in values))
         if field in {"value", "alive", "identity"}:
-            return Words(where, *(f"{field} {_text(value)}" for value in values))
-    return Words("", *(describe_value(field, value, kinds) for value in values))
+            return Description(obj.label, *(f"{field} {_text(value)}" for value in values))
+    return Description("", *(describe_value(field, value, kinds) for value in values))
 
 
 def _root(slot: object, shadow: Shadow) -> str:
@@ -80,79 +79,73 @@ def _root(slot: object, shadow: Shadow) -> str:
         return "null"
     if isinstance(slot, int) and slot in range(len(shadow.roots)):
         return f"root {slot}, {shadow.roots[slot].label}"
-    return f"root {slot}, which there is not"
+    return f"root {slot}, which does not exist"
 
 
 def _text(value: object) -> str:
-    """A value as a trace would write it."""
+    """A value as in a trace."""
     return cut(value if isinstance(value, str) else json.dumps(unstructured(value)))
 
 
 def describe_error(error: str, when: str) -> str:
-    """What a target did instead of answering; `when` says during what.
+    """What a target did instead of answering. `error` is `KIND: what happened`.
 
-    `error` is `KIND: what happened`. What follows a semicolon in `when` ends the sentence.
+    `when` says during what. The part after a semicolon in `when` ends the sentence.
     """
     kind, _, what = error.partition(": ")
     for place in (" at start", " at end"):
         kind = kind.removesuffix(place)
     when, _, more = when.partition("; ")
-    asked = ASKED.get(when, "this action")
+    answer = EXPECTED_ANSWERS.get(when, "this action")
     crash = kind.removeprefix("crash").strip()
-    words = f"the target reported an error {when}: {error}"
-    if kind == HANG:
-        words = f"the target did not answer {asked} {what.removeprefix('no answer ')}"
-    elif kind == MEMORY:
-        words = f"the target took {what} memory {when}"
-    elif kind == "garbage":
-        words = f"the target answered {asked} with a line that gcfuzz cannot read: {what}"
-    elif kind == "garbage after the last answer":
-        words = f"the target wrote a line after its last answer: {what}"
-    elif kind == "refused":
-        words = f"the target refused {asked}: {what}"
-    elif kind == "crash":
-        words = f"the target crashed {when}: {what}"
-    elif kind.startswith("crash exit code"):
-        words = f"the target ended with {crash} {when}: {what}"
-    elif kind.startswith("crash"):
-        words = f"the target crashed with {crash} {when}: {what}"
-    words = words.removesuffix(f": {SILENT}")
-    return f"{words}; {more}" if more else words
+    ended = f"ended with {crash}" if crash.startswith("exit code") else f"crashed with {crash}"
+    texts = {
+        HANG: f"did not answer {answer} {what.removeprefix('no answer ')}",
+        MEMORY: f"took {what} memory {when}",
+        "garbage": f"answered {answer} with a line that gcfuzz cannot read: {what}",
+        "garbage after the last answer": f"wrote a line after its last answer: {what}",
+        "refused": f"refused {answer}: {what}",
+        "crash": f"crashed {when}: {what}",
+    }
+    reported = f"reported an error {when}: {error}"
+    text = texts.get(kind, f"{ended} {when}: {what}" if kind.startswith("crash") else reported)
+    text = f"the target {text}".removesuffix(f": {SILENT}")
+    return f"{text}; {more}" if more else text
 
 
 def describe_value(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401 - any field's
-    """What a field of an observation says."""
-    words = _text(value)
+    """The value of a field of an observation."""
+    text = _text(value)
     match value:
         case []:
-            words = "none"
+            text = "none"
         case [Report(), *_]:
-            words = "; ".join(_report(each, kinds) for each in value)
+            text = "; ".join(_report(each, kinds) for each in value)
         case int() if field in STATES:
-            words = describe_state(value)
+            text = describe_state(value)
         case [*_] if field in STATES:
-            words = " or ".join(map(describe_state, value))
+            text = " or ".join(map(describe_state, value))
         case [_, _] if field in UNITS:
-            words = describe_figures(field, value)
+            text = describe_figures(field, value)
         case [kind, place, fate] if field == "entry":
-            words = f"{kind if isinstance(kind, str) else f'type {kind}'} {place}, {fate}"
+            text = f"{kind if isinstance(kind, str) else f'type {kind}'} {place}, {fate}"
         case [*_] if field in {"offsets", "weights"}:
-            words = listed(value)
-    return cut(words)
+            text = listed(value)
+    return cut(text)
 
 
 def listed(numbers: Iterable[object]) -> str:
-    """These, one after another."""
+    """Some things, joined by `and`."""
     return " and ".join(map(str, numbers))
 
 
 def describe_state(state: int) -> str:
-    """A major collection's state."""
+    """A state of the major collection."""
     return MAJOR_STATES[state] if state in range(len(MAJOR_STATES)) else f"in state {state}"
 
 
 def describe_figures(field: str, figures: Sequence[int]) -> str:
-    """What an observation counts, each with its unit."""
+    """The figures in a field, each with its unit."""
     return listed(counted(*each) for each in zip(figures, UNITS[field], strict=False))
 
 
@@ -162,7 +155,7 @@ def _report(report: Report, kinds: Kinds) -> str:
 
 
 def describe_entries(report: Report, kinds: Kinds) -> str:
-    """What a report says of the objects that were sampled."""
+    """The sampled objects in a report."""
     names = _names_of(kinds)
     return "reported " + (listed(_entry(entry, names) for entry in report.entries) or "nothing")
 
@@ -180,17 +173,19 @@ def _names_of(kinds: Kinds) -> dict[int, str]:
 # Walks of the heap.
 
 
-def _of_graphs(values: tuple[Any, Any], seen: Observation, shadow: Shadow, kinds: Kinds) -> Words:
-    """The first difference of two walks; who counts objects has only their numbers."""
+def _of_graphs(
+    values: tuple[Any, Any], seen: Observation, shadow: Shadow, kinds: Kinds
+) -> Description:
+    """The first difference of two walks. A mismatch may contain only their numbers of objects."""
     if isinstance(values[0], list):
         return _first_difference(*values, shadow, kinds)
     assert seen.graph is not None
-    words = _first_difference(shadow.graph(), seen.graph, shadow, kinds)
+    first = _first_difference(shadow.graph(), seen.graph, shadow, kinds)
     expected, got = (f"; {counted(value, 'object')} in all" for value in values)
-    return Words(words.where, words.expected + expected, words.got + got)
+    return Description(first.where, first.expected + expected, first.got + got)
 
 
-def _first_difference(expected: Graph, got: Graph, shadow: Shadow, kinds: Kinds) -> Words:
+def _first_difference(expected: Graph, got: Graph, shadow: Shadow, kinds: Kinds) -> Description:
     pairs = zip_longest(expected, got)
     row, pair = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
     both = zip(*(each or [] for each in pair), strict=False)
@@ -201,23 +196,25 @@ def _first_difference(expected: Graph, got: Graph, shadow: Shadow, kinds: Kinds)
         for graph in (expected, got)
     )
     if None in pair:
-        return Words(f"object {row} of the walk", one.object(row), other.object(row))
+        return Description(f"object {row} of the walk", one.object(row), other.object(row))
     if not all(map(_is_whole, pair)):
-        return Words(f"row {row} of the walk", *map(_text, pair))
+        return Description(f"row {row} of the walk", *map(_text, pair))
     if not same:
-        return Words(one.name(row), one.object(row), other.object(row))
+        name = one.names[row] if row < len(one.names) else f"{row} of the walk"
+        return Description(f"object {name}", one.object(row), other.object(row))
     if len(same) < NUMBERS:
-        return Words(one.label(row), one.number(row), other.number(row))
-    references = [dict(_pairs(each)) for each in pair]
+        return Description(one.label(row), one.number(row), other.number(row))
+    references = [dict(zip(each[NUMBERS::2], each[NUMBERS + 1 :: 2], strict=True)) for each in pair]
     field = min(field for field, _ in {*references[0].items()} ^ {*references[1].items()})
     where = f"{one.label(row)}, {_field_of(one.kind(row))} {field}"
-    return Words(
-        where, one.object(references[0].get(field)), other.object(references[1].get(field))
+    found = (
+        walk.object(each.get(field)) for walk, each in zip((one, other), references, strict=True)
     )
+    return Description(where, *found)
 
 
 def _names_up_to(row: int, same: list[int], graph: Graph, shadow: Shadow) -> list[str]:
-    """The names of the objects that two walks have both found, if the mutator's has them too."""
+    """The names of the objects that both walks have found, if the mutator's walk has them too."""
     if shadow.graph()[:row] != graph[:row]:
         return []
     found = [to for each in (*graph[:row], same) for to in each[NUMBERS + 1 :: 2]]
@@ -225,13 +222,8 @@ def _names_up_to(row: int, same: list[int], graph: Graph, shadow: Shadow) -> lis
     return shadow.names()[: max([roots, *(to + 1 for to in found)])]
 
 
-def _pairs(row: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The references of an object: fields, each with the row of an object."""
-    return zip(row[NUMBERS::2], row[NUMBERS + 1 :: 2], strict=False)
-
-
 def _is_whole(row: Sequence[int]) -> bool:
-    """Whether it has a type, a number, and references, each of one field, in their order."""
+    """Whether it has a type, a number, and references of different fields, in their order."""
     fields = row[NUMBERS::2]
     return len(row) >= NUMBERS and len(row) % 2 == 0 and fields == sorted({*fields})
 
@@ -252,15 +244,12 @@ class _Walk:
         kind = self.rows[row][0]
         return self.kinds.get(kind, f"type {kind}")
 
-    def name(self, row: int) -> str:
-        return f"object {self.names[row] if row < len(self.names) else f'{row} of the walk'}"
-
     def label(self, row: int) -> str:
         name = f" {self.names[row]}" if row in range(len(self.names)) else ""
         return self.kind(row) + name
 
     def object(self, row: int | None) -> str:
-        """The object of that row; a reference may lead to none."""
+        """The object of that row, which may not exist."""
         if row is None:
             return "null"
         if row not in range(len(self.rows)):

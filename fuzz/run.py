@@ -20,7 +20,7 @@ from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.excluded import judged_part
-from fuzz.oracles.heap import AFTER_ALL, WHILE_STARTING, HeapMismatch
+from fuzz.oracles.heap import AFTER_ALL, WHILE_STARTING, HeapOracle
 from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, Action, BeginThread, RunAtOnce, SetCallback
@@ -66,7 +66,7 @@ class Failure:
     @property
     def what_happened(self) -> str:
         """A sentence of a target that failed to answer; empty if it answered, but wrongly."""
-        if (self.oracle, self.field) != (HeapMismatch.oracle, "error"):
+        if (self.oracle, self.field) != (HeapOracle.name, "error"):
             return ""
         return describe_error(self.got, self.why)
 
@@ -214,7 +214,7 @@ class Run:
         """The trace is over. Raises a Mismatch, which belongs to the last action."""
         problem = self._target.finish() if self.actions else None
         if problem is not None:
-            raise HeapMismatch("error", None, problem, AFTER_ALL)
+            raise Mismatch(HeapOracle.name, "error", None, problem, AFTER_ALL)
 
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch, or Cancelled."""
@@ -224,7 +224,8 @@ class Run:
         if self._problem_at_start is not None:
             self.last = Observation(error=self._problem_at_start)
             self.answered += 1
-            raise HeapMismatch("error", None, self._problem_at_start, WHILE_STARTING)
+            problem = self._problem_at_start
+            raise Mismatch(HeapOracle.name, "error", None, problem, WHILE_STARTING)
         checkpoint()
         self.last = observation = self._perform(action)
         self.answered += 1
@@ -256,17 +257,17 @@ class Run:
         """What the last step raised, or a second run of all, as data."""
         shadow = mismatch.shadow or self.bench.shadow
         kinds = self.contract.layout.kinds
-        words = describe(mismatch, self.actions[-1], self.last, shadow, kinds)
+        description = describe(mismatch, self.actions[-1], self.last, shadow, kinds)
         return Failure(
             configuration=self.configuration,
             actions=tuple(self.actions),
             oracle=mismatch.oracle,
             field=mismatch.field,
             direction=mismatch.direction,
-            expected=words.expected,
-            got=words.got,
+            expected=description.expected,
+            got=description.got,
             why=mismatch.why + self._judged_without,
-            where=words.where,
+            where=description.where,
             started_with=self.contract.started_with,
             excluded=self.excluded,
             complaint=self._target.complaint,

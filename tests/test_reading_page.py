@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.oracles import Mismatch
+from fuzz.oracles.bench import ORACLES, RERUN_ORACLES
+from fuzz.oracles.recorded import RecordingOracle
 from fuzz.terminal.cli import run_command_line
 
 ROOT = Path(__file__).parents[1]
@@ -26,4 +27,5 @@ def test_an_example_is_what_its_command_prints(
 def test_each_oracle_has_its_row() -> None:
     section = PAGE.partition("\n## Oracles\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)
-    assert sorted(rows) == sorted(each.oracle for each in Mismatch.__subclasses__())
+    oracles = (*ORACLES, *RERUN_ORACLES.values(), RecordingOracle)
+    assert sorted(rows) == sorted(oracle.name for oracle in oracles)

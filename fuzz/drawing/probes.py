@@ -17,7 +17,7 @@ import attrs
 from fuzz.mutator.legality import length_max
 from fuzz.mutator.shadow import Age, ShadowObject
 from fuzz.oracles import Bench
-from fuzz.oracles.sampling import SamplingFacts
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol import actions
 from fuzz.protocol.actions import ACTIONS, NAMES, Action, collects
 from fuzz.protocol.contract import DRAWN, Contract, Range

@@ -1,7 +1,7 @@
 """The oracles: each predicts observations from the contract and the actions, in its own file.
 
-They are the second opinion. None imports the reference or the engines, and each raises its own
-subclass of Mismatch. A newcomer begins with `oracle`; `bench` finds all that are written here.
+They are a second opinion, so none imports the reference or an engine. Read `oracle` first. `bench`
+finds all oracles of this folder.
 """
 
 from fuzz.oracles.bench import RERUN_ORACLES, Bench

@@ -1,12 +1,11 @@
-"""The at-once oracle: what holds of threads that run at the same time, whatever their order.
+"""The at-once oracle: what holds for threads that run at the same time, in any order.
 
-Each reads what it has written, and nothing of another's. A sample is a thread's own, of an object
-of the sizes that it makes, and none is taken while sampling is off. Each thread takes as many as
-chance allows, apart from what its contract says may count for nothing, or besides.
+Each thread reads what it has written. Its samples are of objects that it allocates, and it takes
+none while sampling is off. Their number is what chance allows, with the tolerances of the contract.
 
-A thread's nodes have the numbers from `first` on, `objects` a thread, and each has a string of 37
-times its number modulo 128 characters. What it has read is the sum, over its nodes, of the number
-times one more than the length, so that neither may be another node's. (docs/protocol.md)
+A thread's nodes have the numbers from `first` on, `objects` for each thread. A node's string has
+37 times its number modulo 128 characters. The thread reports the sum, over its nodes, of the number
+times one more than the length, so that neither can be another node's. (docs/protocol.md)
 """
 
 from __future__ import annotations
@@ -14,33 +13,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.estimate import IMPROBABLE, improbability
-from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, RunAtOnce
 from fuzz.protocol.contract import AtOnce, Contract
 from fuzz.protocol.observation import Observation
 
 LENGTH_STEP, LENGTHS = 37, 128
 NUMBERS = 3
-"""In the share of a thread."""
+"""How many numbers the share of a thread has."""
 
 
-class AtOnceMismatch(Mismatch):
-    """A thread has lost something, or was sampled when it should not, or too often or seldom."""
-
-    oracle = "at-once"
-
-
-class AtOnceOracle(Oracle[SamplingFacts]):
+class AtOnceOracle(Oracle):
     """Judges each thread's share."""
 
+    name = "at-once"
     judges = ("shares",)
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -50,34 +42,27 @@ class AtOnceOracle(Oracle[SamplingFacts]):
         self._promise = contract.at_once
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return "run_at_once" in contract.actions
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action is RunAtOnce
-
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
-        """Compare with what the target said. Raises AtOnceMismatch."""
-        assert isinstance(action, RunAtOnce)
+        if not isinstance(action, RunAtOnce):
+            return
         shares = observation.shares
         if shares is None or [*map(len, shares)] != [NUMBERS] * self._threads:
             expected = f"{NUMBERS} numbers for each of {self._threads} threads"
-            raise AtOnceMismatch("shares", expected, shares, "of threads that run at once")
+            raise self.mismatch("shares", expected, shares, "of threads that run at once")
         for thread, (read, samples, sampled_bytes) in enumerate(shares):
             first = action.first + thread * action.objects
             why = f"thread {thread} makes {action.objects} nodes, numbered from {first} on"
             lengths = _lengths(first, action.objects)
             expected_read = sum((1 + length) * sum(lengths[length]) for length in lengths)
             if read != expected_read:
-                raise AtOnceMismatch("read", expected_read, read, why)
+                raise self.mismatch("read", expected_read, read, why)
             sizes = self._sizes(lengths)
             if not min(sizes) * samples <= sampled_bytes <= max(sizes) * samples:
                 expected = f"{samples} times {min(sizes)} to {max(sizes)} bytes"
-                raise AtOnceMismatch("sampled_bytes", expected, sampled_bytes, why)
+                raise self.mismatch("sampled_bytes", expected, sampled_bytes, why)
             if self._promise and sampling.period_bytes is not None:
                 low, high = self._expected(
                     self._promise, sizes, observation.minors, sampling.period_bytes
@@ -85,13 +70,13 @@ class AtOnceOracle(Oracle[SamplingFacts]):
                 wanted = min(max(samples, low), high)
                 if samples != wanted and not self._is_chance(samples, wanted, sizes, sampling):
                     why += f"; period {sampling.period_bytes}, {observation.minors} collections"
-                    raise AtOnceMismatch("samples", round(wanted), samples, why)
+                    raise self.mismatch("samples", round(wanted), samples, why)
         total = sum(samples for _, samples, _ in shares)
         if observation.samples != total:
-            raise AtOnceMismatch("samples", total, observation.samples, "those of all threads")
+            raise self.mismatch("samples", total, observation.samples, "those of all threads")
 
     def _sizes(self, lengths: Mapping[int, range]) -> Counter[int]:
-        """How many objects a thread makes of each size."""
+        """The number of objects that a thread allocates, for each size."""
         sizes = Counter[int]()
         for length, numbers in lengths.items():
             sizes[self._layout.cost("node", 0, nonmovable=False)[0]] += len(numbers)
@@ -101,8 +86,8 @@ class AtOnceOracle(Oracle[SamplingFacts]):
     def _expected(
         self, promise: AtOnce, sizes: Counter[int], minors: int, period_bytes: int
     ) -> tuple[float, float]:
-        """The least and the most samples of a thread that are to be expected."""
-        if not period_bytes:  # Each allocation that is seen.
+        """The least and the most expected samples of a thread."""
+        if not period_bytes:  # Each allocation is sampled.
             objects = sizes.total()
             return max(objects - promise.unseen_bytes / min(sizes), 0), objects
         least = self._mean(sizes, period_bytes + self._layout.word_bytes)
@@ -114,7 +99,7 @@ class AtOnceOracle(Oracle[SamplingFacts]):
         )
 
     def _mean(self, sizes: Counter[int], period_bytes: int) -> float:
-        """How many samples are to be expected of objects, of each byte apart from all others."""
+        """The expected samples of objects if each byte is sampled independently."""
         if self._rule.samples_per_allocation == "all":
             return sum(size * times for size, times in sizes.items()) / period_bytes
         return sum((1 - (1 - 1 / period_bytes) ** size) * times for size, times in sizes.items())
@@ -122,7 +107,7 @@ class AtOnceOracle(Oracle[SamplingFacts]):
     def _is_chance(
         self, samples: int, expected: float, sizes: Counter[int], sampling: SamplingFacts
     ) -> bool:
-        """As the estimate oracle has it: of those that are sampled, and of those that are not."""
+        """Whether chance allows a number of samples, as the estimate oracle judges it."""
         objects = sizes.total()
         by_chance = improbability(samples, expected)
         if self._rule.samples_per_allocation == "one" and expected < objects:

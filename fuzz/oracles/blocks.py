@@ -1,4 +1,4 @@
-"""What a block counts: one that the mutator of an allocator asks for, resizes and frees itself."""
+"""What counts of a block: memory that the mutator of an allocator requests, resizes and frees."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.contract import Layout, SamplingRule, rounded_up
 
 GROWTH_SHARE = 4
-"""A block that moves to grow grows by one in so many bytes, at least."""
+"""A block that moves to grow grows by at least a quarter of its room."""
 SHRINKING_SHARE = 2
-"""One that keeps one in so many bytes stays where it is."""
+"""A block that keeps half of its room stays where it is."""
 WORD_BYTES = 8
 
 
 class SharedBlock:
-    """The block in which a thread puts its small ones together, one behind the other (Go)."""
+    """The block in which one thread puts its small blocks, one after another (Go)."""
 
     def __init__(self, room_bytes: int) -> None:
         self._room_bytes = room_bytes
-        self._used_bytes = room_bytes
-        self._first: ShadowObject | None = None
+        self.forget()
 
     def forget(self) -> None:
-        """A collection ends it: what comes next begins another."""
-        self._used_bytes, self._first = self._room_bytes, None
+        """A collection ends it. The next small block begins another."""
+        self._used_bytes = self._room_bytes
+        self._first: ShadowObject | None = None
 
     def place(self, block: ShadowObject, requested_bytes: int) -> ShadowObject:
-        """The one beside which a block is put; itself, if a shared one is begun for it.
+        """The block whose memory a new block shares; itself, if it begins a shared one.
 
-        It is aligned by its size. Of the two that are begun, that with more room left is kept.
+        It is aligned by its size. Of the old and the new shared block, the one with more room is
+        kept.
         """
         at = rounded_up(self._used_bytes, gcd(requested_bytes, WORD_BYTES))
         if at + requested_bytes <= self._room_bytes and self._first is not None:
@@ -41,7 +42,7 @@ class SharedBlock:
 
 
 def bytes_counted(rule: SamplingRule, layout: Layout, requested_bytes: int) -> int:
-    """What a block for which `requested_bytes` are asked counts."""
+    """What a block counts for which `requested_bytes` are requested."""
     match rule.counts:
         case "requested":
             return requested_bytes + layout.kinds["block"].fixed_bytes
@@ -54,9 +55,10 @@ def bytes_counted(rule: SamplingRule, layout: Layout, requested_bytes: int) -> i
 
 
 def bytes_to_move(room_bytes: int, requested_bytes: int) -> int | None:
-    """What is asked for when a block with room for `room_bytes` is made another size.
+    """The bytes requested for a block with `room_bytes` that gets another size.
 
-    None if it stays where it is and nothing counts. (gperftools' do_realloc_with_callback.)
+    None if the block stays where it is, and nothing counts. (gperftools'
+    do_realloc_with_callback.)
     """
     if room_bytes // SHRINKING_SHARE <= requested_bytes <= room_bytes:
         return None

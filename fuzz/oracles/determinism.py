@@ -1,49 +1,35 @@
-"""The determinism oracle: the same actions, a second time, give the same observations.
+"""The determinism oracle: the same actions have the same observations the second time.
 
-Without that a trace could not be replayed, and a failure not be reduced.
+Without that, a trace could not be replayed, and a failure could not be reduced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from typing_extensions import override
-
-from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, BeginThread, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import FIELDS, Observation
 
 
-class DeterminismMismatch(Mismatch):
-    """A target answered the same actions differently the second time."""
-
-    oracle = "determinism"
-
-
 class DeterminismOracle(RerunOracle):
     """Changes nothing, and compares everything."""
 
-    name = DeterminismMismatch.oracle
+    name = "determinism"
     share = 32
 
-    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # A thread's part of the nursery may have another size the next time; a birth may seed
-        # differently; which of the threads that run at once is first is chance.
+        # The size of a thread's part of the nursery may be chance, like the seed of a new thread,
+        # and the order of threads that run at once.
         if contract.sampling.counting.left_to_chance(has_births=False):
             return None
         if any(isinstance(action, BeginThread | RunAtOnce) for action in actions):
             return None
         return dict(configuration)
 
-    @override
     def check(self, first: Observation, second: Observation) -> None:
-        """Raises DeterminismMismatch."""
-        if first == second:
-            return
-        field = next(each for each in FIELDS if getattr(first, each) != getattr(second, each))
-        expected, got = getattr(first, field), getattr(second, field)
-        raise DeterminismMismatch(field, expected, got, "the same actions, a second time")
+        if first != second:
+            self.compare_fields(FIELDS, first, second, "the same actions, a second time")

@@ -1,15 +1,15 @@
-"""The estimate oracle: what samples stand for, and whether they are as many as chance allows.
+"""The estimate oracle: what samples stand for, and whether chance allows their number.
 
-A profile adds up what the sampled blocks that are alive stand for, each for itself: unbias, then
-sum. It is foretold from the samples, but for rounding each of them to whole objects and bytes.
+A profile adds up what the sampled living blocks stand for: first unbias each sample, then sum. The
+samples predict it, except that each may be rounded to whole objects and bytes.
 
-Of distances at random, of which nothing is stated, only the number can be judged: of a kind of
-object, and of those of one size, the samples must be as many as the bytes let expect. Each byte is
-drawn apart from all others, so that s samples where m are expected have a probability of at most
-exp(-(s ln(s/m) - s + m)), to either side (Chernoff). Where each of n allocations is sampled once at
-most, it is exp(-(s ln(s/m) + f ln(f/(n - m)))), with f = n - s that are not: a large object that
-goes by says as much as many small ones. Less than exp(-40) is no chance: of 10^12 comparisons, one
-right target in a hundred thousand would be blamed.
+If distances are random, only the number of samples can be judged, for each kind of object and for
+each size. Each byte is sampled independently of all others, so s samples where m are expected have
+a probability of at most exp(-(s ln(s/m) - s + m)), to either side (Chernoff). If each of n
+allocations is sampled at most once, it is exp(-(s ln(s/m) + f ln(f/(n - m)))), where f = n - s of
+them are not: a large object without a sample counts as much as many small ones. The oracle reports
+what is less probable than exp(-40). With 10^12 comparisons, it would blame one correct target in a
+hundred thousand.
 """
 
 from __future__ import annotations
@@ -17,67 +17,54 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, ReadProfile, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 BEGINNING = ("starts", "sets period")
-"""What of sampling begins distances of another period."""
+"""What begins distances of another period."""
 ROUNDING_SHARE = 1e-6
-"""By so much of it a sum may be off that was made of small probabilities, 1 - exp(-x)."""
+"""The error of a sum of small probabilities 1 - exp(-x), as a share of the sum."""
 IMPROBABLE = 40.0
 """How improbable a number of samples may be, as the negative logarithm of its bound."""
 
 
-class EstimateMismatch(Mismatch):
-    """A profile says something else than its samples, or they are too many or too few."""
+class EstimateOracle(Oracle):
+    """Judges samples together. The sampling oracle has judged each of them as far as it can."""
 
-    oracle = "estimate"
-
-
-class EstimateOracle(Oracle[SamplingFacts]):
-    """Follows the samples; the sampling oracle has judged each of them as far as it can."""
-
+    name = "estimate"
     judges = ("profile", "samples")
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._rule = contract.sampling
-        # What the sample of a block stands for: objects, and bytes.
+        # The objects and bytes that the sample of a block stands for.
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
         self._samples: Counter[str] = Counter()
         self._expected: defaultdict[str, float] = defaultdict(float)
-        # What is freed only together with a sampled block.
+        # Blocks that are freed only together with a sampled block.
         self._beside: defaultdict[ShadowObject, list[ShadowObject]] = defaultdict(list)
-        # Allocations that are not sampled, where one takes one sample at most.
+        # Allocations without a sample, if an allocation takes at most one.
         self._missed: Counter[str] = Counter()
         self._expected_missed: defaultdict[str, float] = defaultdict(float)
-        # After the period was set, a distance that was drawn before goes on.
+        # False after the period was set, since the present distance is of the period before.
         self._is_of_one_period = True
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         rule = contract.sampling
         return rule.distances == "random" or rule.estimates != "none"
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates or action.sampling in BEGINNING or action in (Realloc, ReadProfile)
-
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
-        """Compare with what the target said. Raises EstimateMismatch."""
         if isinstance(action, ReadProfile):
             self._check_profile(observation, sampling.period_bytes)
+            return
+        if not (action.allocates or action.sampling in BEGINNING or isinstance(action, Realloc)):
             return
         if self._rule.estimates != "none":
             self._follow_blocks(action, sampling)
@@ -102,7 +89,7 @@ class EstimateOracle(Oracle[SamplingFacts]):
             elif self._rule.estimates == "present_probability":
                 objects = 1
             else:
-                # What counts nothing can be sampled only where the rule lets a distance be nothing.
+                # A block that counts nothing is sampled only if a distance may be 0.
                 assert sampling.period_bytes
                 objects = one_over_chance(max(counted_bytes, 1), sampling.period_bytes)
             self._stands_for[block] = objects, objects * block.size_bytes
@@ -120,20 +107,20 @@ class EstimateOracle(Oracle[SamplingFacts]):
         expected = [sum(objects for objects, _ in alive), sum(size for _, size in alive)]
         got = observation.profile
         if got is None or len(got) != len(expected):
-            raise EstimateMismatch("profile", "objects and bytes", got, "asked for")
+            raise self.mismatch("profile", "objects and bytes", got, "asked for")
         for name, wanted, number in zip(("objects", "bytes"), expected, got, strict=True):
             if abs(number - wanted) > len(alive) + 1 + wanted * ROUNDING_SHARE:
                 why = (
                     f"what the samples of living blocks stand for, each of {len(alive)} for itself"
                 )
-                raise EstimateMismatch(name, round(wanted), number, why)
+                raise self.mismatch(name, round(wanted), number, why)
 
     # Chance.
 
     def _check_chance(
         self, action: Action, observation: Observation, sampling: SamplingFacts
     ) -> None:
-        """An object beside which a callback has allocated is left out, sampled or not."""
+        """Count the samples of an object, unless a callback has allocated too."""
         if action.sampling in BEGINNING:
             self._is_of_one_period = action.sampling == "starts"
         counted_bytes = sampling.counted_bytes
@@ -149,7 +136,7 @@ class EstimateOracle(Oracle[SamplingFacts]):
             return
         if period_bytes == 0:
             if not observation.samples:
-                raise EstimateMismatch("samples", 1, 0, "each allocation is, where the period is 0")
+                raise self.mismatch("samples", 1, 0, "each allocation is, where the period is 0")
             return
         samples, expected = observation.samples, size_bytes / period_bytes
         missed, expected_missed = 0, 0.0
@@ -164,19 +151,19 @@ class EstimateOracle(Oracle[SamplingFacts]):
             taken, wanted = self._samples[like], self._expected[like]
             of_missed = improbability(self._missed[like], self._expected_missed[like])
             if improbability(taken, wanted) + of_missed > IMPROBABLE:
-                why = f"of every {like}; of so many bytes {wanted:.3g} are to be expected"
-                raise EstimateMismatch("samples", round(wanted), taken, why)
+                why = f"of every {like}; for their bytes {wanted:.3g} are expected"
+                raise self.mismatch("samples", round(wanted), taken, why)
 
 
 def one_over_chance(size_bytes: float, period_bytes: int) -> float:
-    """For how many blocks of so many bytes a sampled one stands."""
+    """How many blocks of this size a sampled one stands for."""
     return -1 / math.expm1(-size_bytes / period_bytes)
 
 
 def improbability(times: int, expected: float) -> float:
-    """How improbable it is to be met so often, at least: the negative logarithm of a bound.
+    """The negative logarithm of a bound of the probability that an event happens `times` times.
 
-    Added to that of not being met, where each time it is the one or the other, it is a bound too.
+    The sum of that for an event and for its opposite is a bound too.
     """
     if times and not expected:
         return math.inf

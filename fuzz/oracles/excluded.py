@@ -1,7 +1,7 @@
-"""Excluded fields: those of an observation that no oracle judges in a trace.
+"""Excluded fields: fields of an observation that no oracle judges in a trace.
 
-A comparison excludes what the target before the change already gets wrong. An excluded field is
-judged as if the contract did not observe it; what depends on it alone is excluded with it.
+A comparison excludes the fields that are already wrong before the change. An excluded field is
+judged as if the contract did not observe it. What depends on it alone is excluded too.
 """
 
 from __future__ import annotations
@@ -15,29 +15,28 @@ from fuzz.protocol.contract_problems import OF_PROMISES
 from fuzz.protocol.observation import FIELDS, Observation
 
 FOLLOWED = ("error", "minors", "seed", "ended", "buffer")
-"""All later predictions depend on these: a trace in which one is wrong is judged no further."""
+"""All later predictions depend on these. A trace is not judged after one of them was wrong."""
 _POINTERS = ("free", "limit", "top", "sample_point")
 _TOGETHER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_POINTERS, _POINTERS),
     "samples": ("samples", "offsets", "weights", "profile"),
 }
-"""Fields that are excluded with others: they are predicted from each other, or from one count."""
+"""Fields that are excluded together, since they are predicted from each other."""
 _PART_OF = {
     **dict.fromkeys(("reported", "entry", "major_state"), "reports"),
     **dict.fromkeys(("memory_used_bytes", "arena_bytes"), "memory"),
     **dict.fromkeys(("objects", "bytes"), "profile"),
     **dict.fromkeys(("read", "sampled_bytes"), "shares"),
 }
-_NOTHING = Observation()
 
 
 def field_of(name: str) -> str:
-    """The field of an observation that a mismatch is in, which may name a part of it."""
+    """The field of an observation in which a mismatch is; the mismatch may name a part of it."""
     return _PART_OF.get(name, name)
 
 
 def excluded_for(name: str) -> frozenset[str]:
-    """The fields to exclude when a mismatch is in this one; none if the trace ends there."""
+    """The fields to exclude after a mismatch in this one; none if the trace ends there."""
     field = field_of(name)
     if field in FOLLOWED or field not in FIELDS:
         return frozenset()
@@ -59,4 +58,5 @@ def judged_part(observation: Observation, excluded: Collection[str]) -> Observat
     """The observation as if it contained none of the excluded fields."""
     if not excluded:
         return observation
-    return observation.with_fields({each: getattr(_NOTHING, each) for each in excluded})
+    nothing = Observation()
+    return observation.with_fields({each: getattr(nothing, each) for each in excluded})

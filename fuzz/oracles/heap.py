@@ -1,11 +1,12 @@
 """The heap oracle: the target's heap is the mutator's heap.
 
-Reads return what was written; what is strongly reachable is never dead; after a full collection
-what is not is always dead; a young object survives a minor collection exactly when it is reachable
-from the roots or from anything already old; a weak reference dies exactly when its object does,
-or, once more than the contract's `survivor_bytes` have survived, at the next full collection at the
-latest; an identity stays and is nobody else's. Where the contract promises it, collections happen
-only in actions that may collect. An error is a mismatch: the contract promises none.
+- A read returns what was written. An identity is constant, and no other living object has it.
+- A strongly reachable object is alive. After a full collection, any other object is dead.
+- A young object survives a minor collection if and only if the roots or an old object lead to it.
+- A weak reference dies when its object does. After more than `survivor_bytes` have survived, it may
+  live until the next full collection.
+- If the contract promises collections, they happen only in actions that may collect.
+- No contract promises errors, so each error is a mismatch.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import (
     Action,
     CheckHeap,
@@ -37,20 +37,11 @@ OPEN = ("progress", "full")
 """What may take more than one minor collection."""
 
 
-class HeapMismatch(Mismatch):
-    """The target's heap is not what the mutator made of it."""
+class HeapOracle(Oracle):
+    """Compares answers with the shadow heap. It is asked first: after an error none can judge."""
 
-    oracle = "heap"
-
-
-class HeapOracle(Oracle[None]):
-    """Compares answers with the shadow heap.
-
-    It is asked first: after an error nothing else in an observation means anything.
-    """
-
+    name = "heap"
     judges = ("minors", "order", "value", "alive", "identity", "graph", "error")
-    events = frozenset({"error", "minors", "samples", "reports", "order"})
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -61,31 +52,23 @@ class HeapOracle(Oracle[None]):
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.collects != "never" or action.answer is not None
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
-        """Compare with what the target said. Raises HeapMismatch."""
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if observation.error is not None:
-            raise HeapMismatch("error", None, observation.error, WHILE_PERFORMING)
-        kind = type(action)
+            raise self.mismatch("error", None, observation.error, WHILE_PERFORMING)
         if observation.minors or action.collects != "never":
             self._check_minors(action, observation.minors)
-        counted = observation.samples + observation.minors + len(observation.reports)
-        if self._observes_order and (counted or observation.order):
-            self._check_order(observation, counted)
-        if action.answer in self._observes and kind in self._ANSWERS:
-            self._ANSWERS[kind](self, action, observation)
-        if self._observes_graph and (observation.minors or kind is CheckHeap):
+        if self._observes_order:
+            self._check_order(observation)
+        check_answer = self._ANSWERS.get(type(action))
+        if check_answer is not None and action.answer in self._observes:
+            check_answer(self, action, observation)
+        if self._observes_graph and (observation.minors or isinstance(action, CheckHeap)):
             self._check_graph(observation)
 
     def _check_minors(self, action: Action, minors: int) -> None:
-        """An action that collects says so, and no other does but an allocation, which may.
+        """Only an action that collects, or an allocation, has minor collections.
 
-        Unless the contract promises that much, others may come before it.
+        Without the promise of collections, others may come before any action.
         """
         if action.allocates:
             return
@@ -93,63 +76,62 @@ class HeapOracle(Oracle[None]):
         expected = int(part != "never")
         if part in OPEN or not self._promises_collections:
             if minors < expected:
-                raise HeapMismatch("minors", 1, minors, "at least one is part of the action")
+                raise self.mismatch("minors", 1, minors, "at least one is part of the action")
         elif minors != expected:
-            raise HeapMismatch("minors", expected, minors, "exactly what the action asks for")
+            raise self.mismatch("minors", expected, minors, "exactly what the action asks for")
 
-    def _check_order(self, observation: Observation, counted: int) -> None:
-        """The events in order are the same events that are counted."""
+    def _check_order(self, observation: Observation) -> None:
         order, reports = observation.order, len(observation.reports)
+        counted = observation.samples + observation.minors + reports
         if len(order) != counted:
-            raise HeapMismatch("order", f"{counted} events", order, "those that are counted")
+            raise self.mismatch("order", f"{counted} events", order, "those that are counted")
         if order and (
             order.count("s") != observation.samples
             or order.count("M") != observation.minors
             or order.count("MR") != reports
         ):
             why = f"{observation.samples} s, {observation.minors} M, R right after its M"
-            raise HeapMismatch("order", f"{reports} reports", order, why)
+            raise self.mismatch("order", f"{reports} reports", order, why)
 
     def _check_read(self, action: Read, observation: Observation) -> None:
-        # The shadow has appended what was found, so that it stands in some slot.
+        # The shadow has appended the object that the read found, so it has a slot.
         found = self._shadow.roots[action.root].refs[action.field]
         expected = None if found is None else self._shadow.roots.index(found)
         if observation.value != expected:
             why = f"what was last written to field {action.field} of root {action.root}"
-            raise HeapMismatch("value", expected, observation.value, why)
+            raise self.mismatch("value", expected, observation.value, why)
 
     def _check_number(self, action: ReadNumber, observation: Observation) -> None:
         obj = self._shadow.roots[action.root]
         if observation.value != obj.number:
-            raise HeapMismatch("value", obj.number, observation.value, f"of a {obj.kind}")
+            raise self.mismatch("value", obj.number, observation.value, f"of a {obj.kind}")
 
     def _check_weakref(self, action: ReadWeakref, observation: Observation) -> None:
         target = self._shadow.roots[action.root].target
         assert target is not None
         if observation.alive is None:
-            raise HeapMismatch("alive", "true or false", None, "asked of a weak reference")
+            raise self.mismatch("alive", "true or false", None, "asked of a weak reference")
         if target.age is Age.DEAD and observation.alive:
-            raise HeapMismatch("alive", False, True, "its object did not survive")
+            raise self.mismatch("alive", False, True, "its object did not survive")
         if not observation.alive:
             if target.age is Age.YOUNG:
-                raise HeapMismatch("alive", True, False, "its object is young")
+                raise self.mismatch("alive", True, False, "its object is young")
             if target in self._shadow.reachable():
-                raise HeapMismatch("alive", True, False, "its object is reachable")
+                raise self.mismatch("alive", True, False, "its object is reachable")
             self._shadow.lose(target)
 
     def _check_identity(self, action: TakeIdentity, observation: Observation) -> None:
         obj, got = self._shadow.roots[action.root], observation.identity
         if got is None:
-            raise HeapMismatch("identity", "a number", None, f"of root {action.root}")
+            raise self.mismatch("identity", "a number", None, f"of root {action.root}")
         expected = self._identities.setdefault(obj, got)
         if got != expected:
-            raise HeapMismatch("identity", expected, got, "the same object had another before")
+            raise self.mismatch("identity", expected, got, "the same object had another before")
         owner = self._owners.setdefault(got, obj)
         if owner is not obj and owner in self._shadow.reachable():
-            raise HeapMismatch("identity", "a new one", got, "another living object has it")
+            raise self.mismatch("identity", "a new one", got, "another living object has it")
         self._owners[got] = obj
 
-    # Each of these by a function of its own.
     _ANSWERS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
         Read: _check_read,
         ReadNumber: _check_number,
@@ -162,8 +144,8 @@ class HeapOracle(Oracle[None]):
         if got == expected:
             return
         if got is None:
-            raise HeapMismatch("graph", "a walk of the heap", None, "after a collection")
+            raise self.mismatch("graph", "a walk of the heap", None, "after a collection")
         why = "what a walk from the roots finds"
         if len(got) != len(expected):
-            raise HeapMismatch("graph", len(expected), len(got), why)
-        raise HeapMismatch("graph", expected, got, why)
+            raise self.mismatch("graph", len(expected), len(got), why)
+        raise self.mismatch("graph", expected, got, why)

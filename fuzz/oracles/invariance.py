@@ -1,18 +1,15 @@
-"""The invariance oracle: the size of the nursery makes no difference to what is sampled.
+"""The invariance oracle: the size of the nursery makes no difference to samples.
 
-The same actions under a nursery of twice the size, the large-object threshold unchanged, take the
-same samples. It needs no sampling rule, so it also judges targets whose contract leaves the
-distances between samples unstated.
+The same actions take the same samples if the nursery is twice as large. It needs no sampling rule,
+so it also judges contracts that do not state the distances.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from typing_extensions import override
-
 from fuzz.oracles.determinism import DeterminismOracle
-from fuzz.oracles.oracle import Mismatch, RerunOracle
+from fuzz.oracles.oracle import RerunOracle
 from fuzz.protocol.actions import Action, Pin, SetCallback
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import Observation
@@ -20,25 +17,17 @@ from fuzz.protocol.observation import Observation
 NURSERY = "nursery_bytes"
 
 
-class InvarianceMismatch(Mismatch):
-    """Under another nursery other objects were sampled."""
-
-    oracle = "invariance"
-
-
 class InvarianceOracle(RerunOracle):
     """Doubles the nursery, and compares the samples."""
 
-    name = InvarianceMismatch.oracle
+    name = "invariance"
     share = 16
     relies_on = (DeterminismOracle,)
 
-    @override
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # What can be pinned, how often a callback allocates, and where a thread's part of the
-        # nursery ends, depend on when a collection comes.
+        # Pins, callbacks and the ends of threads' parts of the nursery depend on collections.
         if contract.sampling.counting.has_local_buffers:
             return None
         if any(isinstance(action, Pin) or _has_callback(action) for action in actions):
@@ -46,14 +35,12 @@ class InvarianceOracle(RerunOracle):
         doubled = {**configuration, NURSERY: 2 * contract.nursery_bytes}
         return None if problem_of_configuration(doubled, contract.settings) else doubled
 
-    @override
     def check(self, first: Observation, second: Observation) -> None:
-        """Raises InvarianceMismatch."""
         why = "the same actions with a nursery of twice the size"
         if first.error != second.error:
-            raise InvarianceMismatch("error", first.error, second.error, why)
+            raise self.mismatch("error", first.error, second.error, why)
         if first.samples != second.samples:
-            raise InvarianceMismatch("samples", second.samples, first.samples, why)
+            raise self.mismatch("samples", second.samples, first.samples, why)
 
 
 def _has_callback(action: Action) -> bool:

@@ -2,20 +2,17 @@
 
     scanning -> marking -> sweeping -> finalizing -> scanning
 
-So an action with n minor collections takes it n states further at most, and one without takes it
-nowhere. A minor collection that is asked for as such does not either, and a full collection brings
-it to its end, which is where the next one begins. A report says how it stood when it was made,
-which is before the step that follows its minor collection; what is said later in the same action,
-in another report or at its end, is no step back from there.
+An action with n minor collections takes at most n steps. `collect_minor` takes none. A full
+collection ends in the first state. A report contains the state before the step that follows its
+minor collection. Within an action, no report and no final state is a step back.
 """
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
-from fuzz.oracles.oracle import Mismatch, Oracle
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
@@ -24,18 +21,11 @@ STATES = len(MAJOR_STATES)
 SCANNING, MARKING, SWEEPING, _ = range(STATES)
 
 
-class MajorMismatch(Mismatch):
-    """The major collection is where it cannot have come."""
+class MajorOracle(Oracle):
+    """Follows the state, if the target shows it. In a report it must at least be a state."""
 
-    oracle = "major"
-
-
-class MajorOracle(Oracle[None]):
-    """Follows the state, where the target shows it; in a report it must at least be one."""
-
+    name = "major"
     judges = ("state", "reports")
-    events = frozenset({"reports"})
-    states = frozenset({"state"})
     relies_on = (HeapOracle,)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -45,18 +35,10 @@ class MajorOracle(Oracle[None]):
         self._state = SCANNING
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return not {"state", "reports"}.isdisjoint(contract.observes)
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.collects == "full"
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
-        """Compare with what the target said. Raises MajorMismatch."""
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         steps = 0
         if observation.reports and self._observes_reports:
             before = _minors_before_reports(observation)
@@ -64,35 +46,35 @@ class MajorOracle(Oracle[None]):
                 allowed = self._states(steps, minors - 1)
                 steps = self._check("major_state", report.major_state, allowed, steps)
         elif observation.state == self._state and action.collects != "full":
-            return  # It need not go on.
+            return  # It need not take a step.
         if not self._observes_state:
             return
         allowed = self._states(steps, 0 if action.collects == "minor" else observation.minors)
         if action.collects == "full":
             allowed = [SCANNING]
         self._check("state", observation.state, allowed, steps)
-        assert observation.state is not None  # None is nowhere allowed.
+        assert observation.state is not None  # None is never allowed.
         self._state = observation.state
 
     def _states(self, steps_min: int, steps_max: int) -> list[int]:
-        """Where it may be, so many steps further than before the action."""
+        """The states after that many steps since the action began."""
         if not self._observes_state:
             return [*range(STATES)]
         steps = range(steps_min, max(steps_min, min(steps_max, steps_min + STATES - 1)) + 1)
         return [(self._state + each) % STATES for each in steps]
 
     def _check(self, field: str, got: int | None, allowed: list[int], steps: int) -> int:
-        """How many steps it must have come, being there; it had come `steps` before."""
+        """The least number of steps that lead to a state, if `steps` were taken before."""
         if got not in allowed:
             why = f"before the action it was {MAJOR_STATES[self._state]}"
-            raise MajorMismatch(field, allowed, got, why)
+            raise self.mismatch(field, allowed, got, why)
         return steps + allowed.index(got)
 
 
 def _minors_before_reports(observation: Observation) -> list[int]:
-    """How many minor collections there were when each report was made, its own included.
+    """The number of minor collections when each report was made, its own included.
 
-    At most, where the order of the events is not told.
+    The highest possible number, if the order of the events is not observed.
     """
     counts, minors = [], 0
     for event in observation.order:

@@ -1,60 +1,48 @@
-"""What an oracle is, and what it raises. One that is written here, in a file of its own, is asked.
+"""What an oracle is, and what it raises.
 
-judges      the fields of an observation of which it says whether they are right
-concerns    it is asked about these actions, whatever the target said
-events      and about any in whose observation one of these fields says something
-states      and about any after which one of these fields says something else than before
-relies_on   the oracles that are asked before it
-told_by     one of them, whose facts it is handed
-
-Whatever else is said of another action it does not regard, and so it costs nothing there.
+The bench asks every oracle about every action. An oracle that an action does not concern returns in
+its first line, so that it costs little.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from fuzz.mutator.shadow import Shadow
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
-Facts = TypeVar("Facts")
-_SILENCE = Observation()
-UNPROMISED: dict[str, Any] = {
-    field: getattr(_SILENCE, field)
-    for field in (
-        *("minors", "order", "at", "tlab", "alive", "identity", "reports"),
-        *("free", "limit", "top", "sample_point", "state", "memory"),
-    )
-}
-"""What depends on when collections come, but for the graph, as if nothing were said of it."""
-UNPROMISED_CHANCE: dict[str, Any] = {
-    field: getattr(_SILENCE, field) for field in ("samples", "profile", "offsets", "weights")
-}
-"""The same where distances are random: a collection may take of the numbers they come from."""
+ON_COLLECTIONS = (
+    *("minors", "order", "at", "tlab", "alive", "identity", "reports"),
+    *("free", "limit", "top", "sample_point", "state", "memory"),
+)
+"""The fields that depend on when collections come, except the graph."""
+BY_CHANCE = ("samples", "profile", "offsets", "weights")
+"""The same for random distances: a collection may use up numbers of their generator."""
 
 
 def unpromised(contract: Contract) -> dict[str, Any]:
-    """What may be otherwise when collections come at other times, as if nothing were said of it."""
+    """The fields that may differ if collections come at other times, with empty values."""
     if "collections" in contract.promises:
         return {}
-    if contract.sampling.distances == "random":
-        return UNPROMISED | UNPROMISED_CHANCE
-    return dict(UNPROMISED)
+    nothing, is_random = Observation(), contract.sampling.distances == "random"
+    names = ON_COLLECTIONS + (BY_CHANCE if is_random else ())
+    return {name: getattr(nothing, name) for name in names}
 
 
-class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, not an error
-    """A target broke its contract. Each oracle raises a subclass of its own."""
+class Mismatch(Exception):  # noqa: N818 - it reports a target's mistake, not one of gcfuzz
+    """A target broke its contract."""
 
-    oracle = ""
     shadow: Shadow | None = None
-    """The mutator's view when a second run went wrong, which is not that after the first one."""
+    """The mutator's view, if a second run went wrong."""
 
-    def __init__(self, field: str, expected: object, got: object, why: str) -> None:
-        super().__init__(f"{self.oracle}: {field}: expected {expected}, got {got} ({why})")
+    def __init__(self, oracle: str, field: str, expected: object, got: object, why: str) -> None:
+        super().__init__(f"{oracle}: {field}: expected {expected}, got {got} ({why})")
+        self.oracle = oracle
         self.field = field
         self.expected = expected
         self.got = got
@@ -62,7 +50,7 @@ class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, no
 
     @property
     def direction(self) -> str:
-        """More or less than expected; for errors, which one; otherwise just different."""
+        """`more`, `less` or `different`; the kind of an error."""
         expected, got = self.expected, self.got
         if isinstance(got, str) and self.field == "error":
             return got.split(":", 1)[0]
@@ -71,24 +59,33 @@ class Mismatch(Exception):  # noqa: N818 - the house's noun; it is a finding, no
         return "different"
 
 
-class Oracle(ABC, Generic[Facts]):
-    """Judges one observation after another of a target under one contract.
+class Judge(ABC):
+    """What all oracles have in common."""
 
-    `Facts` is the type of what it is handed: None if nobody tells it anything.
-    """
+    name: ClassVar[str]
+    """Its name in mismatches."""
 
-    written: ClassVar[list[type[Oracle[Any]]]] = []
-    """All oracles that there are."""
+    def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
+        """What it raises."""
+        return Mismatch(self.name, field, expected, got, why)
+
+    def compare_fields(
+        self, fields: Iterable[str], expected: Observation, got: Observation, why: str
+    ) -> None:
+        """Raise a Mismatch in the first of the fields in which two observations differ."""
+        for field in fields:
+            wanted, found = getattr(expected, field), getattr(got, field)
+            if wanted != found:
+                raise self.mismatch(field, wanted, found, why)
+
+
+class Oracle(Judge):
+    """Judges a target's observations, one after another. The bench finds every subclass."""
+
     judges: ClassVar[tuple[str, ...]]
-    events: ClassVar[frozenset[str]] = frozenset()
-    states: ClassVar[frozenset[str]] = frozenset()
-    relies_on: ClassVar[tuple[type[Oracle[Any]], ...]] = ()
-    told_by: ClassVar[type[Oracle[Any]] | None] = None
-    facts: Any = None
-    """Frozen data, made anew in each `check`; None if it tells nothing."""
-
-    def __init_subclass__(cls) -> None:
-        Oracle.written.append(cls)
+    """The fields of an observation that it judges."""
+    relies_on: ClassVar[tuple[type[Oracle], ...]] = ()
+    """The oracles that the bench asks before it."""
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         """`shadow` is for reading only."""
@@ -96,46 +93,37 @@ class Oracle(ABC, Generic[Facts]):
 
     @classmethod
     def can_judge(cls, contract: Contract) -> bool:
-        """Whether there is anything in the contract that it could judge."""
+        """Whether the contract contains anything that it judges."""
         return True
 
-    @classmethod
     @abstractmethod
-    def concerns(cls, action: type[Action]) -> bool:
-        """Whether it is asked about such an action, whatever the target said."""
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+        """Raise a Mismatch unless the observation is right. The shadow has followed the action.
 
-    @abstractmethod
-    def check(self, action: Action, observation: Observation, facts: Facts) -> None:
-        """Raise a Mismatch unless the observation is right. The shadow has followed the action."""
+        `sampling` is what the sampling oracle knows, for oracles that rely on it.
+        """
 
 
-class RerunOracle(ABC):
-    """Judges a trace as a whole: it is run once more, changed, and the two must agree.
+class RerunOracle(Judge):
+    """Compares a trace with a second, changed run of it.
 
-    It predicts nothing, so it also sees what no other oracle knows: when a collector collects, how
-    far its samples are apart. Invariant: the second run performs each action of the first one, or
-    what stands for it, in the same order.
+    It predicts nothing. So it also judges what no contract states, such as when a target collects.
+    Invariant: the second run performs the same actions in order, or replacements of them.
     """
 
-    written: ClassVar[list[type[RerunOracle]]] = []
-    """All oracles that run a trace once more."""
-    name: ClassVar[str]
-    """That of its mismatches."""
     share: ClassVar[int]
-    """In a session one trace in so many is run once more for it, so that speed holds."""
+    """A session runs one trace in `share` again, to stay fast."""
     relies_on: ClassVar[tuple[type[RerunOracle], ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        RerunOracle.written.append(cls)
+    """The oracles that come before it."""
 
     @abstractmethod
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        """What the second run begins with; None if nothing can be said of this trace."""
+        """The second run's configuration; None if the oracle cannot judge this trace."""
 
     def instead(self, action: Action) -> Action | None:
-        """What the second run does for `action`; None is nothing."""
+        """The second run's replacement for `action`; None to leave it out."""
         return action
 
     @abstractmethod
@@ -143,7 +131,7 @@ class RerunOracle(ABC):
         """Raise a Mismatch unless the observations of one action agree."""
 
     def compare(self, contract: Contract, first: Observation, second: Observation) -> None:
-        """Check them, as far as the contract promises that they agree. Raises a Mismatch."""
+        """Check the fields that the contract promises. Raises a Mismatch."""
         if silence := unpromised(contract):
             if first.graph is None or second.graph is None:
                 silence["graph"] = None

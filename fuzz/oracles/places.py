@@ -1,77 +1,53 @@
-"""The places oracle: where each object lies, and when an allocation collects, as foretold.
+"""The places oracle: where each object lies, and which allocation collects, as predicted.
 
-The arithmetic is the clocks' (`hotspot`), which needs both to tell what is sampled: so a mistake in
-it shows at once, and not only at the next sample.
+The clocks predict both, since samples depend on them. This oracle detects a difference at once, and
+not only at the next sample.
 """
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.counting.expected import Place
-from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 
-class PlacesMismatch(Mismatch):
-    """An object lies elsewhere, or the heap was collected for it, or was not."""
+class PlacesOracle(Oracle):
+    """Compares the clocks' places with the reported ones."""
 
-    oracle = "places"
-
-
-class PlacesOracle(Oracle[SamplingFacts]):
-    """Compares what the sampling oracle was told of buffers with where objects are."""
-
+    name = "places"
     judges = ("minors", "at", "buffer", "tlab")
-    events = frozenset({"minors"})
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._observes_place = "at" in contract.observes
-        self._is_told = "buffer" in contract.observes
+        self._shows_new_buffers = "buffer" in contract.observes
         self._shows_buffers = "tlab" in contract.observes
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return contract.sampling.counting.predicts_places
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: SamplingFacts) -> None:
-        """Compare with what the target said. Raises PlacesMismatch."""
-        place = facts.place
-        if place is None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+        place = sampling.place
+        if place is None or not action.allocates:
             if observation.minors and action.collects == "never":
-                raise PlacesMismatch("minors", 0, observation.minors, "nothing was allocated")
+                raise self.mismatch("minors", 0, observation.minors, "nothing was allocated")
             return
         if observation.minors != place.collections:
-            why = f"of the nursery {place.nursery_used_bytes} bytes are taken then"
-            raise PlacesMismatch("minors", int(place.collections), observation.minors, why)
-        self._check_buffer(place, observation.buffer)
+            why = f"{place.nursery_used_bytes} bytes of the nursery are taken then"
+            raise self.mismatch("minors", int(place.collections), observation.minors, why)
+        may_begin = place.where == "new buffer" and self._shows_new_buffers
+        if observation.buffer is not None and not may_begin:
+            raise self.mismatch("buffer", None, observation.buffer, "no new one was needed")
         if self._observes_place and observation.at != place.at:
-            why = (
-                "outside the thread's buffer"
-                if place.where == "outside"
-                else f"in its {place.where}"
-            )
-            raise PlacesMismatch("at", place.at, observation.at, why)
+            is_outside = place.where == "outside"
+            why = "outside the thread's buffer" if is_outside else f"in its {place.where}"
+            raise self.mismatch("at", place.at, observation.at, why)
         if self._shows_buffers and observation.tlab != place.tlab:
             why = "the buffer's start, what is used of it, its end, and its true end"
-            raise PlacesMismatch("tlab", place.tlab, observation.tlab, why)
-
-    def _check_buffer(self, place: Place, got: int | None) -> None:
-        """Of a new one it is said how large it is, if that is not foretold, and of no other."""
-        if got is None or (place.where == "new buffer" and self._is_told):
-            return
-        raise PlacesMismatch("buffer", None, got, "no new one was needed")
+            raise self.mismatch("tlab", place.tlab, observation.tlab, why)

@@ -6,40 +6,31 @@
     at + size == free, for an object just allocated in the nursery
     top is the end of the nursery
 
-Where an object may be pinned, the nursery has several rooms: `top` is the end of one, within the
-nursery, and `free` lies in it. Where memory pressure may have made a collection due, `limit` may be
-`free`, wherever that is, so that the next allocation collects.
+If an object may be pinned, the nursery has several parts: `top` is the end of one of them, and
+`free` lies in it. If memory pressure may have made a collection due, `limit` may be `free`, so that
+the next allocation collects. The bytes until the next sample come from the sampling oracle.
 
 (Jung and Bolz-Tereick, Low Overhead Allocation Sampling in a Garbage Collected Virtual Machine,
-section 3.2.) The bytes until the next sample come from the sampling oracle's arithmetic.
+section 3.2.)
 """
 
 from __future__ import annotations
 
-from typing_extensions import override
-
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling import SamplingFacts, SamplingOracle
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 
-class PointersMismatch(Mismatch):
-    """A pointer of the allocator is not where the invariants put it."""
-
-    oracle = "pointers"
-
-
-class PointersOracle(Oracle[SamplingFacts]):
+class PointersOracle(Oracle):
     """Compares pointers with each other and with the sampling oracle's count."""
 
+    name = "pointers"
     judges = ("free", "limit", "top", "at", "sample_point")
-    events = frozenset({"minors"})
-    states = frozenset({"free", "limit", "top", "sample_point"})
     relies_on = (SamplingOracle,)
-    told_by = SamplingOracle
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
@@ -47,54 +38,44 @@ class PointersOracle(Oracle[SamplingFacts]):
         self._states_distances = contract.sampling.is_stated
 
     @classmethod
-    @override
     def can_judge(cls, contract: Contract) -> bool:
         return "limit" in contract.observes
 
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        return action.allocates or action.sampling is not None
-
-    @override
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
-        """Compare with what the target said. Raises PointersMismatch."""
         free, limit, top = observation.free, observation.limit, observation.top
         if free is None or limit is None or top is None:
             pointers = ("free", "limit", "top")
             missing = next(name for name in pointers if getattr(observation, name) is None)
-            raise PointersMismatch(missing, "an offset", None, "the contract promises it")
-        if limit == free and self._shadow.collection_may_be_due:
-            pass  # Wherever they are: the next allocation collects.
-        elif self._shadow.has_obstacles:
-            self._check_room(free, top)
-            self._check_limit(observation.sample_point, free, limit, top, sampling)
-        else:
-            self._check_nursery(free, top, sampling.nursery_used_bytes)
+            raise self.mismatch(missing, "an offset", None, "the contract promises it")
+        if limit != free or not self._shadow.collection_may_be_due:
+            if self._shadow.has_obstacles:
+                self._check_part(free, top)
+            else:
+                self._check_nursery(free, top, sampling.nursery_used_bytes)
             self._check_limit(observation.sample_point, free, limit, top, sampling)
         if free > limit:
-            raise PointersMismatch("free", f"at most {limit}", free, "within the limit")
+            raise self.mismatch("free", f"at most {limit}", free, "within the limit")
         if action.allocates and observation.size is not None:
             self._check_place(observation.at, free)
 
     def _check_nursery(self, free: int, top: int, used: int) -> None:
         if top != self._end:
-            raise PointersMismatch("top", self._end, top, "the end of the nursery")
+            raise self.mismatch("top", self._end, top, "the end of the nursery")
         if free != used:
             why = "bytes allocated in the nursery since the last minor collection"
-            raise PointersMismatch("free", used, free, why)
+            raise self.mismatch("free", used, free, why)
 
-    def _check_room(self, free: int, top: int) -> None:
+    def _check_part(self, free: int, top: int) -> None:
         if top > self._end:
-            raise PointersMismatch("top", f"at most {self._end}", top, "within the nursery")
+            raise self.mismatch("top", f"at most {self._end}", top, "within the nursery")
         if not 0 <= free <= top:
-            raise PointersMismatch("free", f"from 0 to {top}", free, "within a room")
+            raise self.mismatch("free", f"from 0 to {top}", free, "within a part of the nursery")
 
     def _check_place(self, at: int | None, free: int) -> None:
         obj = self._shadow.roots[-1]
         expected = None if obj.outside else free - obj.size_bytes
         if at != expected:
-            raise PointersMismatch("at", expected, at, "an object ends where the free space begins")
+            raise self.mismatch("at", expected, at, "an object ends where the free space begins")
 
     def _check_limit(
         self, sample_point: int | None, free: int, limit: int, top: int, sampling: SamplingFacts
@@ -105,13 +86,13 @@ class PointersOracle(Oracle[SamplingFacts]):
             due = free + until_bytes
             if self._states_distances and sample_point != due:
                 why = f"free {free} + {until_bytes} bytes until the sample"
-                raise PointersMismatch("sample_point", due, sample_point, why)
+                raise self.mismatch("sample_point", due, sample_point, why)
             if sample_point is None:
-                raise PointersMismatch("sample_point", "an offset", None, "sampling is on")
+                raise self.mismatch("sample_point", "an offset", None, "sampling is on")
             if sample_point < top:
                 expected = sample_point
         elif sample_point is not None:
-            raise PointersMismatch("sample_point", None, sample_point, "sampling is off")
+            raise self.mismatch("sample_point", None, sample_point, "sampling is off")
         if limit != expected:
             why = f"sample_point {sample_point}, top {top}"
-            raise PointersMismatch("limit", expected, limit, why)
+            raise self.mismatch("limit", expected, limit, why)

@@ -1,130 +1,119 @@
-"""The sampling oracle: how many samples each allocation takes, by arithmetic alone.
+"""The sampling oracle: which samples each allocation takes, by arithmetic alone.
 
-It asks each thread's clock what an allocation takes; the clocks know how the contract counts. They
-get sizes, and never addresses or limits, which may make no difference. Nothing here is special to
-one system, or to one way to count.
+It asks the thread's clock. It passes sizes to the clock, and never addresses or limits, which must
+make no difference. Nothing here depends on one system or on one way to count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
-
-from typing_extensions import override
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
-from fuzz.oracles.counting.clock import Clock
-from fuzz.oracles.counting.expected import NONE, Alike, ExpectedSample, Place, Request, Sum, all_of
+from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum, all_of
 from fuzz.oracles.heap import HeapOracle
-from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling_descriptions import describe_sum
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling_descriptions import WEIGHTS, describe_sum
+from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
-SETTING = ("starts", "sets period")
-PAUSING = ("pauses", "resumes")
+COUNTED = frozenset({BeginThread, Free, Realloc})
+"""Actions that may change a count, although they neither allocate nor switch sampling."""
 _UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
 
 
-WEIGHTS = {
-    "passed": "the period of the distance, and the bytes beyond the one that was drawn",
-    "since": "all bytes that count since the last sample",
-    "whole_objects": "the bytes of as many whole objects as make one sample",
-}
-"""What a sample stands for, in words."""
+class SamplingOracle(Oracle):
+    """Compares samples and sizes with what the contract states."""
 
-
-class SamplingMismatch(Mismatch):
-    """An allocation was sampled too often, or not often enough, or cost the wrong bytes."""
-
-    oracle = "sampling"
-
-
-class SamplingFacts(NamedTuple):
-    """What is known of sampling after the last action that the oracle was asked about.
-
-    Of that one action speak `hits` and what follows; all before it lasts until the next.
-    """
-
-    period_bytes: int | None
-    """None while nothing is sampled."""
-    until_bytes: tuple[int, ...]
-    """What each thread has left until its next sample; means nothing while nothing is counted."""
-    room_bytes: tuple[int, ...]
-    """And until the end of its allocation context."""
-    nursery_used_bytes: int
-    """What was allocated in the nursery since the last minor collection: the pointers oracle
-    expects `free` there, and the rules aim with it at the nursery's edge."""
-    was_enabled: bool
-    """Whether sampling ever was on."""
-    hits: Sequence[ExpectedSample]
-    """The samples of that action."""
-    unrecorded: int
-    """How many samples were not taken in it because sampling was paused."""
-    counted_bytes: int | None
-    """What its block counted, None if none was counted."""
-    beside: ShadowObject | None
-    """The block beside which its block was put, and with which it is freed."""
-    callback_samples: int | None
-    """The samples of its callback, None if nobody can tell them from those of the object."""
-    callback_was_reported: bool
-    """Whether it collected once more after its callback."""
-    place: Place | None
-    """Where its object lies, None if that is not foretold."""
-
-    @property
-    def is_on(self) -> bool:
-        """Whether anything is sampled."""
-        return self.period_bytes is not None
-
-    def bytes_until_sample(self, thread: int = 0) -> int:
-        """The thread's next allocation of more bytes is sampled (or of as many, if so ruled)."""
-        return self.until_bytes[thread]
-
-    @property
-    def offsets(self) -> list[int]:
-        """The bytes that were drawn in that action; none where distances are not."""
-        return [hit.offset for hit in self.hits] if type(self.hits) is not Alike else []
-
-
-class SamplingOracle(Oracle[None]):
-    """Tells the clocks what is allocated, and the other oracles what they say."""
-
+    name = "sampling"
     judges = ("samples", "size", "outside", "offsets", "weights", "seed", "ended")
-    events = frozenset({"minors", "samples", "offsets", "weights", "reports"})
     relies_on = (HeapOracle,)
-    facts: SamplingFacts
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
-        self._rule = contract.sampling
-        self._layout = contract.layout
+        self._rule, self._layout = contract.sampling, contract.layout
         self._observes = frozenset(contract.observes)
         self._observes_samples = "samples" in self._observes
-        self._checks_hits = self._rule.is_stated and not self._observes.isdisjoint(
+        self._is_stated = self._rule.is_stated
+        self._checks_hits = self._is_stated and not self._observes.isdisjoint(
             ("offsets", "weights")
         )
         self._nursery_bytes = contract.nursery_bytes
-        self._is_stated = self._rule.is_stated
         self._has_local_buffers = self._rule.counting.has_local_buffers
-        self._counts_frees = self._rule.counting.counts_frees
-        self._births_reseed = self._rule.counting.births_reseed
         self._clocks = clocks_of(contract)
+        self._bytes_counted = partial(bytes_counted, self._rule, self._layout)
         self._no_rooms = (0,) * contract.threads
+        # The period that samples are taken for, that allocations count for, and that was set last.
         self._period_bytes: int | None = None
+        self._counted_period_bytes: int | None = None
         self._last_period_bytes: int | None = None
         self._nursery_used_bytes = 0
         self._was_enabled = False
         self._sampled_blocks: set[ShadowObject] = set()
-        self._shared = [SharedBlock(self._layout.shared_bytes) for _ in range(contract.threads)]
+        self._shared = [SharedBlock(self._layout.shared_bytes) for _ in self._clocks]
+        self._is_predicted = False
         self._forget_last_action()
         if shadow.sampling_bytes is not None:
             self._start(shadow.sampling_bytes)
         self.facts = self._facts()
+
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+        allocates = action.allocates
+        has_samples = observation.samples or observation.offsets or observation.weights
+        is_counted = allocates or action.sampling or type(action) in COUNTED
+        if not (is_counted or has_samples or observation.minors):
+            return
+        before = self.facts
+        self._check_reported(action, observation)
+        expected = self.follow(action, observation)
+        if allocates or isinstance(action, Realloc):
+            self._check_cost(action, observation)
+        if self._observes_samples and observation.samples != expected:
+            why = self._why(action, observation, before)
+            raise self.mismatch("samples", expected, observation.samples, why)
+        if self._checks_hits:
+            self._check_hits(observation)
+
+    def follow(self, action: Action, observation: Observation) -> int:
+        """Count what the action allocated; returns the samples that it must have taken.
+
+        Reads only those fields of the observation that no rule predicts.
+        """
+        self._forget_last_action()
+        if observation.minors:
+            self._empty_nursery()
+        samples = 0
+        if action.allocates:
+            samples = self._allocated(action, observation)
+        elif action.sampling:
+            self._switch(action, observation.seed)
+        elif isinstance(action, Realloc):
+            samples = self._reallocated(action, observation)
+        elif isinstance(action, Free):
+            samples = self._freed(action)
+        elif isinstance(action, BeginThread):
+            self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
+        elif isinstance(action, RunAtOnce):
+            samples = 0 if self._period_bytes is None else observation.samples
+        if observation.minors and not action.allocates:
+            for clock in self._clocks:
+                clock.collected(observation.minors, self._period_bytes)
+        self.facts = self._facts()
+        return samples
+
+    def predict(self, action: Action, minors: int) -> int:
+        """Count an action that no target performed; returns its expected samples."""
+        self._is_predicted = True
+        samples = self.follow(action, Observation(minors=minors))
+        self._is_predicted = False
+        return samples
+
+    # What other oracles get.
 
     def _forget_last_action(self) -> None:
         self._hits: Sequence[ExpectedSample] = NONE
@@ -153,91 +142,42 @@ class SamplingOracle(Oracle[None]):
             self._callback_was_reported,
             self._place,
         )
-        return tuple.__new__(SamplingFacts, facts)  # The class itself takes thrice as long.
-
-    @classmethod
-    @override
-    def concerns(cls, action: type[Action]) -> bool:
-        is_counted = action in (Realloc, Free, BeginThread)
-        return action.allocates or action.sampling is not None or is_counted
-
-    @override
-    def check(self, action: Action, observation: Observation, facts: None = None) -> None:
-        """Compare with what the target said. Raises SamplingMismatch."""
-        before, allocates = self.facts, action.allocates
-        if observation.ended and allocates and not self._clocks[action.thread].room_bytes:
-            raise SamplingMismatch("ended", None, True, "its thread had nothing left of one")
-        if self._births_reseed and isinstance(action, BeginThread):
-            self._check_seed(observation, "of a thread that begins")
-        if self._rule.enabling == "reseeds" and action.sampling == "starts":
-            self._check_seed(observation, "of enabling")
-        expected = self.follow(action, observation)
-        if allocates or isinstance(action, Realloc):
-            self._check_cost(action, observation)
-        if self._observes_samples and observation.samples != expected:
-            why = self._why(action, observation, before)
-            raise SamplingMismatch("samples", expected, observation.samples, why)
-        if self._checks_hits:
-            self._check_hits(observation)
-
-    def follow(self, action: Action, observation: Observation) -> int:
-        """Count what the action allocated; returns the samples that it must have taken.
-
-        Of the observation it regards only what collected, and what no rule predicts.
-        """
-        return self._follow(action, observation, observation)
-
-    def predict(self, action: Action, minors: int) -> int:
-        """The same for an action that no target performed."""
-        return self._follow(action, Observation(minors=minors), None)
-
-    def _follow(self, action: Action, observation: Observation, answer: Observation | None) -> int:
-        self._forget_last_action()
-        if observation.minors:
-            self._empty_nursery()
-        samples = 0
-        if action.allocates:
-            samples = self._allocated(action, observation, answer)
-        elif isinstance(action, Realloc):
-            samples = self._reallocated(action, observation, answer)
-        elif isinstance(action, Free):
-            samples = self._freed(action)
-        elif isinstance(action, BeginThread):
-            self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
-        elif isinstance(action, RunAtOnce):
-            samples = 0 if self._period_bytes is None else observation.samples
-        elif action.sampling in SETTING or self._shadow.sampling_bytes != self._period_bytes:
-            self._toggled(action, observation.seed)
-        if observation.minors and not action.allocates:
-            for clock in self._clocks:
-                clock.collected(observation.minors, self._period_bytes)
-        self.facts = self._facts()
-        return samples
-
-    def _empty_nursery(self) -> None:
-        """A collection has, and nothing is put beside what it has seen."""
-        self._nursery_used_bytes = 0
-        for shared in self._shared:
-            shared.forget()
+        return tuple.__new__(SamplingFacts, facts)  # The class itself takes three times as long.
 
     # What is compared.
 
-    def _check_seed(self, observation: Observation, why: str) -> None:
-        if observation.seed is None:
-            raise SamplingMismatch("seed", "a number", None, why)
+    def _check_reported(self, action: Action, observation: Observation) -> None:
+        """Check the fields that no rule predicts."""
+        if action.allocates:
+            if observation.ended and not self._clocks[action.thread].room_bytes:
+                raise self.mismatch("ended", None, True, "its thread had nothing left of one")
+        elif observation.seed is None:
+            if isinstance(action, BeginThread) and self._rule.counting.births_reseed:
+                raise self.mismatch("seed", "a number", None, "of a thread that begins")
+            if action.sampling == "starts" and self._rule.enabling == "reseeds":
+                raise self.mismatch("seed", "a number", None, "of enabling")
 
     def _check_cost(self, action: Action, observation: Observation) -> None:
-        """What the new object cost is what the layout says."""
+        """The new object costs what the layout states."""
         obj = self._shadow.placed_by(action)
         if observation.size != obj.size_bytes and "size" in self._observes:
             why = f"by the layout, a {obj.kind} of {obj.number}"
-            raise SamplingMismatch("size", obj.size_bytes, observation.size, why)
+            raise self.mismatch("size", obj.size_bytes, observation.size, why)
         if observation.outside is not obj.outside and "outside" in self._observes:
             why = f"by the layout, {obj.size_bytes} bytes"
-            raise SamplingMismatch("outside", obj.outside, observation.outside, why)
+            raise self.mismatch("outside", obj.outside, observation.outside, why)
+
+    def _check_hits(self, observation: Observation) -> None:
+        offsets, weights = self.facts.offsets, [hit.weight for hit in self._hits]
+        if "offsets" in self._observes and observation.offsets != offsets:
+            why = "the byte of the object at which the distance ends"
+            raise self.mismatch("offsets", offsets, observation.offsets, why)
+        if "weights" in self._observes and observation.weights != weights:
+            why = WEIGHTS[self._rule.weights]
+            raise self.mismatch("weights", weights, observation.weights, why)
 
     def _why(self, action: Action, observation: Observation, before: SamplingFacts) -> str:
-        """The sum that led to the expected samples, in words."""
+        """The sum that leads to the expected samples, as text."""
         if before.period_bytes is None:
             return "sampling was off"
         counted, counted_bytes = self._counted(action)
@@ -257,10 +197,9 @@ class SamplingOracle(Oracle[None]):
         return describe_sum(self._rule, self._clocks[action.thread].explained(its))
 
     def _counted(self, action: Action) -> tuple[str, int]:
-        """What of an action counts, in words, and in bytes."""
-        if isinstance(action, Free) and self._counts_frees and self._shadow.freed:
-            size_bytes = self._shadow.freed.number
-            counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
+        """What counts of an action: as text, and in bytes."""
+        if isinstance(action, Free) and self._rule.counting.counts_frees and self._shadow.freed:
+            counted_bytes = self._bytes_counted(self._shadow.freed.number)
             return f"the block gives {counted_bytes} back", counted_bytes
         if not action.allocates and not isinstance(action, Realloc):
             return "this action allocates nothing", 0
@@ -270,122 +209,99 @@ class SamplingOracle(Oracle[None]):
         counted_bytes = self._counted_bytes or 0
         return f"the block counts {counted_bytes or 'nothing'}", counted_bytes
 
-    def _check_hits(self, observation: Observation) -> None:
-        offsets, weights = self.facts.offsets, [hit.weight for hit in self._hits]
-        if "offsets" in self._observes and observation.offsets != offsets:
-            why = "the byte of the object at which the distance ends"
-            raise SamplingMismatch("offsets", offsets, observation.offsets, why)
-        if "weights" in self._observes and observation.weights != weights:
-            why = WEIGHTS[self._rule.weights]
-            raise SamplingMismatch("weights", weights, observation.weights, why)
-
     # What is counted.
 
-    def _allocated(
-        self, action: Action, observation: Observation, answer: Observation | None
-    ) -> int:
+    def _empty_nursery(self) -> None:
+        """A collection does so, and ends the blocks that small ones share."""
+        self._nursery_used_bytes = 0
+        for shared in self._shared:
+            shared.forget()
+
+    def _allocated(self, action: Action, observation: Observation) -> int:
         """Count the new object."""
         obj = self._shadow.roots[-1]
         if obj.kind == "block":
-            return self._count_block(action, obj, obj.number, observation, answer)
+            return self._count_block(action, obj, obj.number, observation)
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
         if callback_bytes:
-            self._make_room_after_callback(obj, callback_bytes)
+            # The callback allocates in the empty nursery. It may leave too little for the object.
+            fits = callback_bytes + obj.size_bytes <= self._nursery_bytes
+            self._callback_was_reported = not obj.outside and not fits
+            self._nursery_used_bytes = 0 if self._callback_was_reported else callback_bytes
         if not obj.outside:
             self._nursery_used_bytes += obj.size_bytes
-        if self._period_bytes is not None and not self._is_stated:
-            self._callback_samples = None if callback_bytes and observation.samples else 0
-            return observation.samples
-        clock = self._clocks[action.thread]
-        request = self._request(obj.size_bytes, obj.outside, obj.kind, observation.minors)
-        if callback_bytes and self._period_bytes is not None:
-            self._hits = self._count_with_callback(clock, observation, request, callback_bytes)
-        else:
-            self._hits = self._count(clock, request, answer)
-        self._place = clock.place
+        samples = self._count(
+            action.thread, obj.size_bytes, obj, observation, callback_bytes=callback_bytes
+        )
+        self._place = self._clocks[action.thread].place
         if self._place and self._place.nursery_used_bytes is not None:
             self._nursery_used_bytes = self._place.nursery_used_bytes
-        return len(self._hits)
-
-    def _request(self, size_bytes: int, outside: bool, kind: str, minors: int) -> Request:
-        """An allocation, with the period that it counts for, also while sampling is paused."""
-        period_bytes = self._period_bytes
-        paused_bytes = self._shadow.paused_bytes
-        if period_bytes is None and paused_bytes is not None and self._rule.paused != "stopped":
-            period_bytes = paused_bytes if self._rule.paused == "counting" else 0
-        return Request(size_bytes, outside, kind, minors, period_bytes)
+        return samples
 
     def _count(
-        self, clock: Clock, request: Request, answer: Observation | None
-    ) -> Sequence[ExpectedSample]:
-        """The samples of an allocation by the clock's thread. While paused none is reported."""
-        is_paused = self._period_bytes is None and request.period_bytes is not None
-        if not is_paused:
-            return clock.allocated(request, answer)
-        if self._is_stated:
-            self._unrecorded = len(clock.allocated(request, answer))
-        return NONE
-
-    def _make_room_after_callback(self, obj: ShadowObject, callback_bytes: int) -> None:
-        """The callback allocates in the empty nursery, which may leave too little for `obj`."""
-        fits = callback_bytes + obj.size_bytes <= self._nursery_bytes
-        self._callback_was_reported = not obj.outside and not fits
-        self._nursery_used_bytes = 0 if self._callback_was_reported else callback_bytes
-
-    def _count_with_callback(
-        self, clock: Clock, observation: Observation, request: Request, callback_bytes: int
-    ) -> Sequence[ExpectedSample]:
-        """The samples of a callback's string and of the object whose allocation caused it.
-
-        The object may pass sample points before it is found not to fit. Its bytes are counted when
-        it is placed, after those of the string, but these samples are taken.
-        """
-        hits: Sequence[ExpectedSample] = NONE
+        self,
+        thread: int,
+        size_bytes: int,
+        obj: ShadowObject,
+        observation: Observation,
+        callback_bytes: int = 0,
+    ) -> int:
+        """Count bytes of an object; returns its samples. While paused, they are not recorded."""
+        if not self._is_stated:
+            samples = observation.samples if self._period_bytes is not None else 0
+            self._callback_samples = None if callback_bytes and samples else 0
+            return samples
+        clock, period_bytes = self._clocks[thread], self._counted_period_bytes
+        request = Request(size_bytes, obj.outside, obj.kind, period_bytes, self._is_predicted)
+        if not callback_bytes or self._period_bytes is None:
+            hits = clock.allocated(request, observation)
+            if self._period_bytes is None and period_bytes is not None:
+                self._unrecorded = len(hits)
+                return 0
+            self._hits = hits
+            return len(hits)
+        # The object may pass sample points before it is found not to fit. It takes these samples,
+        # although its bytes are counted only when it is placed, after those of the string.
+        hits = NONE
         if observation.order.startswith("s"):
             hits = clock.allocated(request, observation)
-            clock.uncount(request.size_bytes)
-        of_callback = clock.allocated(self._request(callback_bytes, False, "string", 0), None)
+            clock.uncount(size_bytes)
+        string = Request(callback_bytes, False, "string", period_bytes, self._is_predicted)
+        of_callback = clock.allocated(string, observation)
         self._callback_samples = len(of_callback)
-        return all_of(hits, of_callback, clock.allocated(request, observation))
+        self._hits = all_of(hits, of_callback, clock.allocated(request, observation))
+        return len(self._hits)
 
-    def _reallocated(
-        self, action: Realloc, observation: Observation, answer: Observation | None
-    ) -> int:
+    def _reallocated(self, action: Realloc, observation: Observation) -> int:
         block = self._shadow.roots[action.root]
         to_move_bytes = self._bytes_to_move(block, action)
         if to_move_bytes is None:
             return 0
-        return self._count_block(action, block, to_move_bytes, observation, answer)
-
-    def _freed(self, action: Free) -> int:
-        block = self._shadow.freed
-        if block and self._counts_frees and self._period_bytes is not None:
-            counted_bytes = bytes_counted(self._rule, self._layout, block.number)
-            self._hits = self._clocks[action.thread].freed(counted_bytes, self._period_bytes)
-        return len(self._hits)
+        return self._count_block(action, block, to_move_bytes, observation)
 
     def _bytes_to_move(self, block: ShadowObject, action: Realloc) -> int | None:
-        """What is asked for when a block moves; None if it stays, and nothing counts."""
+        """The bytes requested for a block that moves; None if it stays, and nothing counts."""
         room_bytes, requested_bytes = block.size_bytes, action.size_bytes
         if self._rule.realloc == "when_moved":
             return bytes_to_move(room_bytes, requested_bytes)
         is_alike = self._layout.room_bytes(requested_bytes) == room_bytes
         if self._rule.realloc == "always" or not is_alike or block in self._sampled_blocks:
             return requested_bytes
-        counted_bytes = bytes_counted(self._rule, self._layout, requested_bytes)
-        is_due = self._clocks[action.thread].is_due(counted_bytes)
+        is_due = self._clocks[action.thread].is_due(self._bytes_counted(requested_bytes))
         is_small = self._layout.class_bytes(requested_bytes) is not None
         return requested_bytes if is_due and is_small else None
 
+    def _freed(self, action: Free) -> int:
+        block = self._shadow.freed
+        if block and self._rule.counting.counts_frees and self._period_bytes is not None:
+            counted_bytes = self._bytes_counted(block.number)
+            self._hits = self._clocks[action.thread].freed(counted_bytes, self._period_bytes)
+        return len(self._hits)
+
     def _count_block(
-        self,
-        action: Action,
-        block: ShadowObject,
-        size_bytes: int,
-        observation: Observation,
-        answer: Observation | None,
+        self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
     ) -> int:
-        """Count a block for which there is to be room of `size_bytes`."""
+        """Count a block for which `size_bytes` are requested."""
         if size_bytes < self._layout.shared_bytes:
             if not size_bytes:
                 return 0
@@ -393,13 +309,8 @@ class SamplingOracle(Oracle[None]):
             if beside is not block:
                 self._beside = beside
                 return 0
-        self._counted_bytes = bytes_counted(self._rule, self._layout, size_bytes)
-        if self._period_bytes is not None and not self._is_stated:
-            samples = observation.samples
-        else:
-            request = self._request(self._counted_bytes, True, block.kind, observation.minors)
-            self._hits = self._count(self._clocks[action.thread], request, answer)
-            samples = len(self._hits)
+        self._counted_bytes = self._bytes_counted(size_bytes)
+        samples = self._count(action.thread, self._counted_bytes, block, observation)
         self._shadow.resize(block, size_bytes)
         (self._sampled_blocks.add if samples else self._sampled_blocks.discard)(block)
         return samples
@@ -407,17 +318,20 @@ class SamplingOracle(Oracle[None]):
     # What starts and ends a count.
 
     def _start(self, period_bytes: int, seed: int | None = None) -> None:
-        self._period_bytes = period_bytes
+        self._period_bytes = self._counted_period_bytes = period_bytes
         self._was_enabled = True
         for clock in self._clocks:
             clock.start(period_bytes, seed)
 
-    def _toggled(self, action: Action, seed: int | None) -> None:
-        """Enabled or disabled; what goes on counting for another period, or unrecorded, goes on."""
+    def _switch(self, action: Action, seed: int | None) -> None:
+        """Sampling is switched, or its period set."""
         self._last_period_bytes = getattr(action, "period_bytes", self._last_period_bytes)
-        goes_on = action.sampling in PAUSING and self._rule.paused != "stopped"
-        period_bytes = self._shadow.sampling_bytes
-        if action.sampling == "sets period" or goes_on or period_bytes is None:
-            self._period_bytes = period_bytes
-        else:
+        period_bytes, paused_bytes = self._shadow.sampling_bytes, self._shadow.paused_bytes
+        is_resumed = action.sampling == "resumes" and self._period_bytes != period_bytes
+        if period_bytes is not None and (
+            action.sampling == "starts" or (is_resumed and self._rule.paused == "stopped")
+        ):
             self._start(period_bytes, seed)
+        self._period_bytes = self._counted_period_bytes = period_bytes
+        if paused_bytes is not None and self._rule.paused != "stopped":
+            self._counted_period_bytes = paused_bytes if self._rule.paused == "counting" else 0

@@ -1,8 +1,4 @@
-"""Why an action takes the expected samples, as a sum that a reader can check.
-
-The sampling oracle builds this text only once a target has disagreed with it. Invariant: the words
-follow from the rule, from the thread's bytes before the action and from the expected samples.
-"""
+"""Why an action takes the expected samples, as a sum that a reader can check."""
 
 from __future__ import annotations
 
@@ -11,10 +7,16 @@ from fuzz.protocol.contract import SamplingRule
 
 OFFSETS_MAX = 4
 """At most this many expected samples are listed by their byte."""
+WEIGHTS = {
+    "passed": "the period of the distance, and the bytes beyond the one that was drawn",
+    "since": "all bytes that count since the last sample",
+    "whole_objects": "the bytes of as many whole objects as make one sample",
+}
+"""What a sample stands for."""
 
 
 def describe_sum(rule: SamplingRule, its: Sum) -> str:
-    """The bytes before, the bytes of the allocation, the period, and the samples of that."""
+    """The bytes before, the bytes of the allocation, the period, and the resulting samples."""
     is_drawn = rule.distances != "period"
     period = f"the period is {its.period_bytes}" + (" on average" if is_drawn else "")
     left = "a distance was drawn meanwhile"
@@ -34,18 +36,18 @@ def _left(until_bytes: int) -> str:
 
 def _expected(rule: SamplingRule, its: Sum) -> str:
     count = {0: "no sample", 1: "1 sample"}.get(len(its.hits), f"{len(its.hits)} samples")
-    words = f"{count} expected"
+    text = f"{count} expected"
     if its.reason:
-        return f"{words}, since {its.reason}"
+        return f"{text}, since {its.reason}"
     if its.hits:
-        return words + ("" if its.has_more else _where(rule, its))
+        return text + ("" if its.has_more else _where(rule, its))
     if its.counted_bytes == its.until_bytes and rule.crosses == "beyond":
-        return f"{words}, since the bytes must exceed those that were left"
-    return words
+        return f"{text}, since the bytes must exceed those that were left"
+    return text
 
 
 def _where(rule: SamplingRule, its: Sum) -> str:
-    """At which bytes of the allocation, from 0, if that is known."""
+    """The sampled bytes of the allocation, from 0, if they are known."""
     if isinstance(its.hits, Alike) and its.until_bytes is not None:
         first = its.until_bytes - (rule.crosses == "at")
         step = "byte" if its.period_bytes == 1 else f"{its.period_bytes} bytes"

@@ -1,6 +1,5 @@
-"""What passes between the parts, which is also the file format and the wire.
+"""What the parts of gcfuzz exchange, which is also the file format and the wire format.
 
-Actions, observations and contracts as plain data; lines and traces, in which they are written. It
-imports nothing but problems and files. A newcomer begins with `actions`, then `observation` and
-`contract`.
+Actions, observations and contracts as plain data; lines and traces, in which they are written. Read
+`actions` first, then `observation` and `contract`.
 """

@@ -1,28 +1,27 @@
-"""Actions: what a mutator asks of a heap, as plain frozen data.
+"""Actions: what a mutator does with a heap, as plain frozen data.
 
-Objects are named by root slot. The roots are a list: every allocation, every `Read` that finds an
-object and every `LoadPrebuilt` appends a slot; `Free` deletes one, and the slots above it move
-down. Invariant: no action combines two others, and an action means the same to every target.
+A root slot names an object. The roots are a list: an allocation, a `Read` that finds an object and
+a `LoadPrebuilt` append a slot. `Free` deletes one, and the slots above it move down. Invariant: no
+action combines two others, and an action means the same for every target.
 
-An action's class is its declaration: its docstring is its row in docs/protocol.md, its class
-variables say what it does, and the types of its fields what they may be. Legality, the shadow, the
-oracles, the forecast and the reduction ask there, so that they need no word of an action that does
-nothing new.
+An action's class declares it: the docstring is its row in docs/protocol.md, the arguments of the
+class say what it does, and the types of its fields say what they may be. Legality, the shadow, the
+oracles, the forecast and the reduction read these declarations.
 """
 
 import re
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 
 from fuzz.protocol.contract import Range
 
-# What a field may be. What that is in figures under a contract, fuzz/mutator/legality.py says.
+# What a field may be. fuzz/mutator/legality.py computes the legal values under a contract.
 
 
 @attrs.frozen
 class SlotOf:
-    """A root slot: it names the object that it holds, of one of these kinds if there are any."""
+    """A root slot that holds an object of one of these kinds, or of any kind if there are none."""
 
     kinds: tuple[str, ...] = ()
     or_null: bool = False
@@ -30,9 +29,9 @@ class SlotOf:
 
 @attrs.frozen
 class ItemOf:
-    """One of the references of the object in a slot: a field of a node or an item of an array.
+    """A reference of the object in a slot: a field of a node or an item of an array.
 
-    It is the first of as many as the field `length` says, or the only one.
+    It is the first of `length` references, if there is such a field.
     """
 
     slot: str
@@ -41,7 +40,7 @@ class ItemOf:
 
 @attrs.frozen
 class LengthOf:
-    """The length of an object of that kind: of any, or of one that an empty nursery takes."""
+    """The length of an object of that kind, which may have to fit in the empty nursery."""
 
     kind: str
     in_nursery: bool = False
@@ -49,7 +48,7 @@ class LengthOf:
 
 @attrs.frozen
 class BlockBytes:
-    """The size of a block, or of each of as many as the field `times` says; at least `minimum`."""
+    """The size of a block, or of each of `times` items of it; at least `minimum`."""
 
     minimum: int = 0
     times: str | None = None
@@ -80,37 +79,44 @@ StringLength = Annotated[int, LengthOf("string")]
 # What an action does.
 
 Collects = Literal["never", "minor", "step", "progress", "full"]
-"""What of a collector's work is part of an action: nothing; a minor collection; one, and a step of
-a major one; at least one, and what of a major one is due; at least one, and all of a major one."""
+"""The collections that are part of an action.
+
+minor: one minor collection.
+step: one minor collection and a step of a major one.
+progress: at least one minor collection, and the steps of a major one that are due.
+full: at least one minor collection, and a complete major one.
+"""
 Sampling = Literal["starts", "stops", "pauses", "resumes", "sets period"]
 
 
 @attrs.frozen
 class Action:
-    """What all actions are, and by which of the mutator's threads."""
+    """The base class of all actions."""
 
     thread: int = attrs.field(default=0, kw_only=True)
 
     kind: ClassVar[str | None] = None
-    """The kind of object that it makes, now or later, or asks about: a layout must have it."""
+    """The kind of object that it uses. The layout must have this kind."""
     allocates: ClassVar[bool] = False
-    """Whether it appends a new object of that kind to the roots, for which it may collect."""
+    """Whether it appends a new object of that kind to the roots. Then it may collect."""
     old: ClassVar[bool] = False
     """Whether that object lies outside the nursery and is old from the start."""
     collects: ClassVar[Collects] = "never"
-    """What is always part of it; where it has a field `report`, only if that is true."""
+    """The collections that are part of it; if it has a field `report`, only if that is true."""
     sampling: ClassVar[Sampling | None] = None
-    """What becomes of sampling."""
+    """What it does to sampling."""
     answer: ClassVar[str | None] = None
     """The field of the observation that answers it."""
     needs: ClassVar[tuple[str, ...]] = ()
-    """The fields of observations without which nobody can judge what it does."""
+    """The fields of observations that an oracle needs to judge it."""
 
-    def __init_subclass__(cls) -> None:
-        # What a class has attrs does not make: to compile these takes a third of its time, and all
-        # that use actions are begun often.
-        for name in ("__eq__", "__hash__", "__repr__"):
-            setattr(cls, name, getattr(Action, name))
+    def __init_subclass__(cls, **declared: Any) -> None:  # noqa: ANN401 - see above
+        """`declared` are the values of the class variables."""
+        assert declared.keys() <= vars(Action).keys()
+        # So attrs does not compile these methods, which takes a third of the import time.
+        methods = {name: getattr(Action, name) for name in ("__eq__", "__hash__", "__repr__")}
+        for name, value in {**methods, **declared}.items():
+            setattr(cls, name, value)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and attrs.astuple(self) == attrs.astuple(other)
@@ -123,130 +129,109 @@ class Action:
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def by(self, thread: int) -> Self:
-        """The same, by that thread. (attrs.evolve takes three times as long.)"""
+        """The same action by another thread. (attrs.evolve takes three times as long.)"""
         fields = {name: getattr(self, name) for name in FIELD_NAMES[type(self)]}
         fields["thread"] = thread
         return type(self)(**fields)
 
 
 @attrs.frozen
-class AllocateNode(Action):
+class AllocateNode(Action, kind="node", allocates=True):
     """A node: an integer and two references, null at first."""
 
-    kind: ClassVar = "node"
-    allocates: ClassVar = True
     number: Number
     nonmovable: bool = False
 
 
 @attrs.frozen
-class AllocateString(Action):
+class AllocateString(Action, kind="string", allocates=True):
     """A string of `length` characters."""
 
-    kind: ClassVar = "string"
-    allocates: ClassVar = True
     length: StringLength
     nonmovable: bool = False
 
 
 @attrs.frozen
-class AllocateArray(Action):
+class AllocateArray(Action, kind="array", allocates=True):
     """An array of `length` null references."""
 
-    kind: ClassVar = "array"
-    allocates: ClassVar = True
     length: Annotated[int, LengthOf("array")]
     nonmovable: bool = False
 
 
 @attrs.frozen
-class AllocateWeakref(Action):
+class AllocateWeakref(Action, kind="weakref", allocates=True):
     """A weak reference to the object in slot `root`."""
 
-    kind: ClassVar = "weakref"
-    allocates: ClassVar = True
     root: Slot
 
 
 @attrs.frozen
-class AllocateOldString(Action):
+class AllocateOldString(Action, kind="string", allocates=True, old=True):
     """A string of `length` characters that lies outside the nursery and is old from the start."""
 
-    kind: ClassVar = "string"
-    allocates: ClassVar = True
-    old: ClassVar = True
     length: StringLength
 
 
 @attrs.frozen
-class Malloc(Action):
+class Malloc(Action, kind="block", allocates=True):
     """A block of `size_bytes`, which only `free` ends."""
 
-    kind: ClassVar = "block"
-    allocates: ClassVar = True
     size_bytes: Annotated[int, BlockBytes()]
 
 
 @attrs.frozen
-class Calloc(Action):
+class Calloc(Action, kind="block", allocates=True):
     """A block of `count` times `size_bytes`, all zero."""
 
-    kind: ClassVar = "block"
-    allocates: ClassVar = True
     count: int
     size_bytes: Annotated[int, BlockBytes(times="count")]
 
 
 @attrs.frozen
-class Realloc(Action):
-    """Make the block in slot `root` one of `size_bytes`, at least 1, wherever it lies then."""
+class Realloc(Action, kind="block", answer="size"):
+    """Resize the block in slot `root` to `size_bytes`, at least 1. It may move."""
 
-    # One so small that it has no byte would be freed.
-    kind: ClassVar = "block"
-    answer: ClassVar = "size"
     root: Block
     size_bytes: Annotated[int, BlockBytes(minimum=1)]
 
 
 @attrs.frozen
 class LoadPrebuilt(Action):
-    """Append the immortal object `index` to the roots."""
+    """Append the prebuilt object `index` to the roots."""
 
     index: Annotated[int, PrebuiltIndex()]
 
 
 @attrs.frozen
 class Free(Action):
-    """Delete the slot `root`, and with it a block that lies there."""
+    """Delete the slot `root`. A block in it is freed."""
 
     root: Slot
 
 
 @attrs.frozen
-class Read(Action):
-    """Read a node's reference (0 or 1) or an array's item; an object found is appended.
+class Read(Action, answer="value"):
+    """Read a node's reference (0 or 1) or an array's item, and append the object to the roots.
 
-    The value is the lowest slot that holds it, or null.
+    The value is the lowest slot that holds the object, or null if there is none.
     """
 
-    answer: ClassVar = "value"
     root: WithReferences
     field: Annotated[int, ItemOf("root")]
 
 
 @attrs.frozen
-class ReadNumber(Action):
+class ReadNumber(Action, answer="value"):
     """Read a node's integer, or the length of a string or array."""
 
-    answer: ClassVar = "value"
     root: Annotated[int, SlotOf(("node", "string", "array"))]
 
 
 @attrs.frozen
-class ReadWeakref(Action):
-    """Ask a weak reference whether its object is alive."""
+class ReadWeakref(Action, answer="alive"):
+    """Read whether the object of a weak reference is alive."""
 
-    answer: ClassVar = "alive"
     root: Annotated[int, SlotOf(("weakref",))]
 
 
@@ -279,167 +264,133 @@ class CopyArray(Action):
 
 
 @attrs.frozen
-class TakeIdentity(Action):
-    """Take a number that the object keeps and no other living one has."""
+class TakeIdentity(Action, answer="identity"):
+    """Read a number that identifies the object. No other living object has it."""
 
-    answer: ClassVar = "identity"
     root: Slot
 
 
 @attrs.frozen
-class Pin(Action):
-    """From here on no collection moves the string in slot `root`, which is in the nursery."""
+class Pin(Action, needs=("minors",)):
+    """Pin the string in slot `root`, which is in the nursery: no collection moves it."""
 
-    needs: ClassVar = ("minors",)
     root: Slot
 
 
 @attrs.frozen
 class Unpin(Action):
-    """The object in slot `root` may be moved again."""
+    """Unpin the object in slot `root`: collections may move it again."""
 
     root: Slot
 
 
 @attrs.frozen
-class SetCallback(Action):
-    """From here on each collection that an allocation causes is followed by a callback.
+class SetCallback(Action, kind="string", needs=("order",)):
+    """From here on, a callback follows each collection that an allocation causes.
 
     It allocates a string of `length` characters in the nursery and drops it at once. Without a
-    length there is no callback any more.
+    length, there is no callback.
     """
 
-    kind: ClassVar = "string"
-    needs: ClassVar = ("order",)
     length: Annotated[int | None, LengthOf("string", in_nursery=True)]
 
 
 @attrs.frozen
 class AddMemoryPressure(Action):
-    """So many bytes outside the heap depend on objects in it, which are worth collecting."""
+    """Report that objects in the heap hold `extra_bytes` outside it."""
 
     extra_bytes: Annotated[int, PRESSURES]
 
 
 @attrs.frozen
-class CollectMinor(Action):
+class CollectMinor(Action, collects="minor"):
     """A minor collection and nothing else."""
 
-    collects: ClassVar = "minor"
+
+@attrs.frozen
+class CollectProgress(Action, collects="progress"):
+    """The collection that a full nursery causes: a minor one, and the due steps of a major one."""
 
 
 @attrs.frozen
-class CollectProgress(Action):
-    """What a full nursery causes: a minor collection, and steps of a major one if it is due."""
-
-    collects: ClassVar = "progress"
-
-
-@attrs.frozen
-class CollectStep(Action):
+class CollectStep(Action, collects="step"):
     """A minor collection and one step of a major one."""
 
-    collects: ClassVar = "step"
+
+@attrs.frozen
+class CollectFull(Action, collects="full"):
+    """A full collection: unreachable objects are dead after it."""
 
 
 @attrs.frozen
-class CollectFull(Action):
-    """A full collection: what is unreachable is dead afterwards."""
+class EnableSampling(Action, sampling="starts"):
+    """From here on, sample with this period."""
 
-    collects: ClassVar = "full"
-
-
-@attrs.frozen
-class EnableSampling(Action):
-    """Sample every `period_bytes` from here on."""
-
-    sampling: ClassVar = "starts"
     period_bytes: Period
 
 
 @attrs.frozen
-class DisableSampling(Action):
-    """Stop sampling; pending samples are reported by a minor collection, or dropped."""
+class DisableSampling(Action, sampling="stops", collects="minor"):
+    """Stop sampling. A minor collection reports the pending samples, or they are dropped."""
 
-    sampling: ClassVar = "stops"
-    collects: ClassVar = "minor"
     report: bool = False
 
 
 @attrs.frozen
-class PauseSampling(Action):
+class PauseSampling(Action, sampling="pauses"):
     """Stop sampling and drop the pending samples, but keep the period."""
 
-    sampling: ClassVar = "pauses"
+
+@attrs.frozen
+class ResumeSampling(Action, sampling="resumes"):
+    """Enable sampling with the kept period, if it was paused."""
 
 
 @attrs.frozen
-class ResumeSampling(Action):
-    """Enable sampling again with the period that pausing kept, if it was paused."""
+class SetPeriod(Action, sampling="sets period"):
+    """From here on, draw distances for this period. The present distance remains."""
 
-    sampling: ClassVar = "resumes"
-
-
-@attrs.frozen
-class SetPeriod(Action):
-    """From here on distances between samples are drawn for this period; the present one stays."""
-
-    sampling: ClassVar = "sets period"
     period_bytes: Period
 
 
 @attrs.frozen
-class ReadProfile(Action):
-    """Ask how much the samples of living blocks stand for."""
-
-    kind: ClassVar = "block"
-    answer: ClassVar = "profile"
-    needs: ClassVar = ("samples", "profile")
+class ReadProfile(Action, kind="block", answer="profile", needs=("samples", "profile")):
+    """Read what the samples of living blocks stand for."""
 
 
 @attrs.frozen
-class Fork(Action):
-    """The process goes on as a forked child: sampling is off, pending samples are dropped."""
-
-    sampling: ClassVar = "stops"
+class Fork(Action, sampling="stops"):
+    """Continue in a forked child: sampling is off, and pending samples are dropped."""
 
 
 @attrs.frozen
 class EndThread(Action):
-    """The thread ends, which is not the first one, until one of that number begins."""
+    """The thread, which is not the first one, ends. A new one may begin with its number."""
 
 
 @attrs.frozen
-class BeginThread(Action):
-    """A thread begins, with the number of one that has ended; then a full collection.
+class BeginThread(Action, collects="full", answer="seed"):
+    """A thread begins with the number of one that has ended. A full collection follows.
 
-    So nobody need know where that lies which it allocates before its first action.
+    The collection makes the thread's own start-up allocations irrelevant.
     """
 
-    collects: ClassVar = "full"
-    answer: ClassVar = "seed"
-
 
 @attrs.frozen
-class RunAtOnce(Action):
-    """All threads at once: each makes `objects` nodes and strings, and reads each node again."""
+class RunAtOnce(Action, kind="node", answer="shares", needs=("shares", "samples")):
+    """All threads at once allocate `objects` nodes and strings each, and read each node again."""
 
-    kind: ClassVar = "node"
-    answer: ClassVar = "shares"
-    needs: ClassVar = ("shares", "samples")
     objects: Annotated[int, SHARES]
     first: Annotated[int, FIRST_NUMBERS]
 
 
 @attrs.frozen
-class CheckHeap(Action):
-    """Walk all that is reachable."""
-
-    answer: ClassVar = "graph"
+class CheckHeap(Action, answer="graph"):
+    """Walk all reachable objects."""
 
 
 def name_of(action: type[Action]) -> str:
-    """The name that stands in a trace: `allocate_string` for AllocateString."""
+    """The name of an action in a trace: `allocate_string` for AllocateString."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", action.__name__).lower()
 
 
@@ -447,14 +398,14 @@ ACTIONS: dict[str, type[Action]] = {}
 """All actions by name."""
 NAMES: dict[type[Action], str] = {}
 BOUNDS: dict[type[Action], dict[str, Bound]] = {}
-"""What the fields of each action may be, by name; one that is missing may be anything."""
+"""What the fields of each action may be, by name. A missing field may be anything."""
 FIELD_NAMES: dict[type[Action], tuple[str, ...]] = {}
 SLOT_FIELDS: dict[type[Action], tuple[str, ...]] = {}
 """The fields of each action that name objects."""
 
 
 def register(action: type[Action]) -> None:
-    """Make a class an action of the format, as all in this module are."""
+    """Add an action to the format."""
     ACTIONS[name_of(action)], NAMES[action] = action, name_of(action)
     FIELD_NAMES[action] = tuple(field.name for field in attrs.fields(action))
     BOUNDS[action] = {
@@ -467,18 +418,17 @@ def register(action: type[Action]) -> None:
     )
 
 
-# Not Action.__subclasses__(): it also yields the classes without slots, of which attrs makes those
-# that stand in this module, until they are collected.
+# Action.__subclasses__() would also yield the classes from which attrs makes those with slots.
 for _each in tuple(globals().values()):
     if isinstance(_each, type) and issubclass(_each, Action) and _each is not Action:
         register(_each)
 
 
 def collects(action: Action) -> Collects:
-    """What a collector does in any case to carry out this very action."""
+    """The collections that are part of this action."""
     return action.collects if getattr(action, "report", True) else "never"
 
 
 def requested_bytes(action: Malloc | Calloc | Realloc) -> int:
-    """How large a block is asked for."""
+    """The size of the requested block."""
     return action.size_bytes * (action.count if isinstance(action, Calloc) else 1)

@@ -1,7 +1,7 @@
-"""Whether a trace means the same under another contract than the one that it was made under.
+"""Whether a trace means the same under another contract than the one in its header.
 
-Only what the trace uses matters: what its objects cost, when they are sampled if sampling is ever
-enabled, the prebuilt objects. The size of the nursery does not, since no sample depends on it.
+This compares only what the trace uses: what its objects cost, the sampling rule if sampling is ever
+on, and the prebuilt objects. No sample depends on the size of the nursery.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from fuzz.protocol.lines import unstructured
 from fuzz.protocol.trace import Trace
 
 NOT_OF_SAMPLES = (
-    *("period_bytes", "periods", "disabling", "pinning"),  # What may be asked.
-    *("estimates", "weights", "setting_period"),  # What is said of samples.
-    "realloc",  # Whether a block has moved.
+    *("period_bytes", "periods", "disabling", "pinning"),  # What is legal.
+    *("estimates", "weights", "setting_period"),  # What is reported about samples.
+    "realloc",  # Whether a block moves.
 )
 RULE_FIELDS = tuple(
     field.name for field in attrs.fields(SamplingRule) if field.name not in NOT_OF_SAMPLES
 )
-"""What of a sampling rule says when an allocation is sampled: all that is not known not to."""
+"""The keys of a sampling rule that decide when an allocation is sampled."""
 BLOCK_FIELDS = ("size_classes", "page_bytes", "shared_bytes")
-"""What of a layout says how much room a block has."""
+"""The keys of a layout that decide how much room a block has."""
 
 
 def disagreement(trace: Trace, contract: Contract) -> str | None:

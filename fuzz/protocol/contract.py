@@ -1,19 +1,20 @@
 """The contract: what a target promises, as plain data.
 
-It is all that the rules and the oracles know of a target. A target states it in answer to each
-header, since what an allocation costs may depend on the configuration.
+A target states it in its answer to each header, since what an allocation costs may depend on the
+configuration. The rules and the oracles know nothing else about a target.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Mapping
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import attrs
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.counting import Bytes, Counting
+from fuzz.protocol.counting import Bytes, Way
+from fuzz.protocol.counting.limits import Count, Limits, Positive, Seeds
 
 Drawn = Literal[
     "geometric",
@@ -29,7 +30,7 @@ Drawn = Literal[
     "go_1_19",
     "v8",
 ]
-"""The distances that are drawn at random, and can be foretold."""
+"""Distances that a stated generator draws, so that they can be predicted."""
 DRAWN: tuple[str, ...] = get_args(Drawn)
 Distances = Literal["period", "unstated", "random", Drawn]
 Promise = Literal["collections", "memory", "progress", "pressure"]
@@ -46,14 +47,14 @@ class Range:
 
     minimum: int
     maximum: int
-    multiple: int = 1
+    multiple: Positive = 1
 
     def __contains__(self, number: int) -> bool:
         return self.minimum <= number <= self.maximum and number % self.multiple == 0
 
     def nearest(self, number: int) -> int:
         """The greatest member up to `number`, or else the least."""
-        least = -(-self.minimum // self.multiple) * self.multiple
+        least = rounded_up(self.minimum, self.multiple)
         number = min(number, self.maximum)
         return max(number - number % self.multiple, least)
 
@@ -64,24 +65,27 @@ class Range:
 
 @attrs.frozen
 class Setting:
-    """A key that a header's `config` may have.
-
-    `choices`, if any, are all its legal values; one that stands there twice is drawn more often.
-    """
+    """A key that a header's `config` may have."""
 
     name: str
     default: int
     range: Range
     choices: tuple[int, ...] = ()
+    """The only legal values, if there are any. A repeated value is drawn more often."""
     at_most: str | None = None
     """The setting whose value this one must not exceed."""
     of_process: bool = False
-    """Whether a process settles it at its first header, so that each value has one of its own."""
+    """Whether the first header of a process determines it. Then each value has its own process."""
 
     @property
     def legal_values(self) -> str:
-        """In words."""
+        """The legal values, as text."""
         return f"one of {_listed(self.choices)}" if self.choices else str(self.range)
+
+    @property
+    def least(self) -> int:
+        """The least legal value."""
+        return min(self.choices, default=self.range.nearest(self.range.minimum))
 
 
 @attrs.frozen
@@ -90,7 +94,7 @@ class KindLayout:
 
     type_index: int
     """The number by which reports and graphs name the kind."""
-    fixed_bytes: int
+    fixed_bytes: Count
     item_bytes: int = 0
 
 
@@ -99,26 +103,20 @@ class Layout:
     """What each allocation costs."""
 
     kinds: Mapping[str, KindLayout]
-    large_object_bytes: int
+    large_object_bytes: Positive
     """An object of this unrounded size or more lies outside the nursery."""
-    word_bytes: int
+    word_bytes: Positive
     """An object in the nursery is rounded up to a multiple; one outside counts unrounded."""
-    object_bytes_max: int
+    object_bytes_max: Positive
     """No object may be larger, unrounded."""
     size_classes: tuple[int, ...] = ()
-    """A block gets the room of the least of these that holds it, in rising order."""
-    page_bytes: int = 1
-    """One that is larger than all of them gets whole pages."""
-    shared_bytes: int = 0
-    """Blocks that are smaller are put together in one of so many bytes, each aligned by its size:
-    one that is begun for the first of them, and for which alone anything counts. One of 0 bytes
-    lies nowhere (Go)."""
+    """A block gets the room of the least class that holds it. They rise."""
+    page_bytes: Positive = 1
+    """A block that is larger than all classes gets whole pages."""
+    shared_bytes: Count = 0
+    """Smaller blocks share one block of this size, of which only the first counts (Go)."""
     nonmovable: Literal["outside", "ignored"] = "outside"
-    """What an object is that is asked to be non-movable.
-
-    outside: it lies outside the nursery.
-    ignored: one like any other.
-    """
+    """An object that must not move lies `outside` the nursery, or `ignored`: like any other."""
 
     def class_bytes(self, requested_bytes: int) -> int | None:
         """The size class of a block; None if it is larger than all."""
@@ -147,101 +145,66 @@ BYTES = Bytes()
 
 @attrs.frozen
 class SamplingRule:
-    """When an allocation is sampled.
-
-    `distances` are how far samples are apart: the `period` itself; drawn at random, with the mean
-    of the period, by the named system's own generator and formula, which docs/sampling-rules.md
-    gives; drawn at `random` by a generator of which nothing is stated, so that the estimate oracle
-    judges; or `unstated`, as the target likes, which only invariance judges.
-    """
+    """When an allocation is sampled. docs/sampling-rules.md explains the keys."""
 
     period_bytes: Range
     """The legal periods."""
-    counting: Counting = BYTES
+    counting: Way = BYTES
     """How bytes are counted; see `fuzz/protocol/counting`."""
     periods: tuple[int, ...] = ()
-    """If there are any, these are all the legal ones of them."""
+    """If there are any, only these periods are legal."""
     counts: Literal["size", "requested", "requested_plus_one", "class_or_requested"] = "size"
-    """How many bytes of an allocation count.
-
-    size: what the object costs, or what a block has room for.
-    requested, requested_plus_one: what was asked for (TCMalloc adds one).
-    class_or_requested: the size class; what was asked for, if no class is so large (gperftools).
-    """
+    """The bytes of an allocation that count. `size`: what it costs, or what a block has room for;
+    `class_or_requested`: the size class, or what was requested beyond all classes (gperftools);
+    `requested_plus_one` is TCMalloc's."""
     crosses: Literal["beyond", "at"] = "beyond"
-    """When a sample is due.
-
-    beyond: when the bytes since the last one exceed the distance.
-    at: when they reach it.
-    """
+    """A sample is due when the bytes since the last one are `beyond` the distance, or `at` it."""
     surplus: Literal["carried", "dropped"] = "carried"
-    """What becomes of the bytes beyond the distance when a sample was taken.
-
-    carried: they count for the next distance.
-    dropped: they do not.
-    """
+    """The bytes beyond the distance are `carried` to the next one, or `dropped`."""
     samples_per_allocation: Literal["all", "one"] = "all"
-    """How often an allocation that spans several distances is sampled.
-
-    all: for each of them.
-    one: once.
-    """
+    """An allocation that spans several distances is sampled for `all` of them, or for `one`."""
     realloc: Literal["always", "when_moved", "unless_alike"] = "always"
-    """When a block that is made another size counts again.
+    """When a block that gets another size counts again.
 
-    always: in any case (jemalloc).
-    when_moved: not if it stays, since it is not to grow, nor to lose more than half. One that is to
-        grow by less than a quarter is asked to grow by a quarter (gperftools).
-    unless_alike: not if it stays, since its room would be the same, it was no sample itself, and no
-        sample is due, or no size class holds what is asked for (TCMalloc).
+    when_moved: if it moves. It stays if it does not grow and keeps at least half of its room. If it
+        grows by less than a quarter, a quarter more is requested (gperftools).
+    unless_alike: unless it stays. It stays if its room would be the same, it was not sampled, and
+        either no sample is due or no size class is large enough (TCMalloc).
     """
     weights: Literal["none", "passed", "since", "whole_objects"] = "none"
-    """What a sample is said to stand for.
+    """The weight that is reported with a sample.
 
-    none: nothing is said.
-    passed: the period, and what of the allocation lies beyond the byte that was drawn (TCMalloc).
+    passed: the period, and the bytes of the allocation after the sampled one (TCMalloc).
     since: all bytes that count since the last sample (ddtrace, Scalene).
     whole_objects: as many objects of its size as make one sample, 1 / (1 - exp(-bytes/period)),
         rounded to a whole number, in bytes (V8).
     """
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
-    """The supported ways of disabling.
-
-    drop: the pending samples are dropped.
-    report: a minor collection reports them.
-    """
+    """Whether disabling may drop the pending samples, and report them in a minor collection."""
     paused: Literal["stopped", "counting", "placeholders"] = "stopped"
     """What pausing does.
 
     stopped: the count stops, and resuming begins a new one.
-    counting: it goes on, and nothing is said of its samples (jemalloc's `prof.active`).
-    placeholders: likewise, but each distance that ends is followed by one that is not drawn but
-        long (gperftools, with a sampling parameter of 0).
+    counting: it continues, but samples are not recorded (jemalloc's `prof.active`).
+    placeholders: likewise, and long distances follow that are not drawn (gperftools, parameter 0).
     """
     setting_period: Literal["keeps", "drops"] = "keeps"
-    """What becomes of the samples taken when the period is set.
-
-    keeps: they stay.
-    drops: they are forgotten (jemalloc's `prof.reset`).
-    """
+    """Setting the period `keeps` the samples of the profile, or `drops` them (jemalloc)."""
     enabling: Literal["draws", "keeps", "reseeds"] = "draws"
-    """What enabling does, each time.
-
-    draws: a distance begins.
-    keeps: the present one goes on, as disabling has left it; the first is in `first_bytes`.
-    reseeds: the generator begins anew, from the observation's `seed`, and then a distance (V8).
-    """
+    """`draws`: enabling begins a new distance; `keeps`: the present one continues, and the first is
+    in `first_bytes`; `reseeds`: the generator restarts from the observation's `seed` (V8)."""
     distances: Distances = "period"
-    seeds: tuple[int, ...] = (0,)
-    """What each thread's generator begins from at the header; there are as many threads."""
+    """How far samples are apart. `random`: drawn in a way that is not stated; `unstated`: not
+    promised; a system's name: see `fuzz/oracles/counting/distances`."""
+    seeds: Seeds = (0,)
+    """For each thread, the seed of its generator at the header. There are as many threads."""
     initial_period_bytes: int = 0
     """The period with which sampling is on from the header on; 0 if it is off."""
     first_bytes: tuple[int | None, ...] = ()
-    """Each thread's first distance, where it is not drawn like every further one."""
+    """Each thread's first distance, if it is not drawn like the others."""
     estimates: Literal["none", "probability", "present_probability", "weight"] = "none"
     """What a sample of a block stands for in a profile.
 
-    none: nothing is said.
     probability: one over the chance that a block of its counted bytes is sampled,
         1 - exp(-bytes/period) (jemalloc).
     present_probability: likewise, for the period when the profile is read; one with a period of
@@ -249,15 +212,11 @@ class SamplingRule:
     weight: its weight over its counted bytes (TCMalloc).
     """
     pinning: Literal["excluded", "allowed"] = "excluded"
-    """Whether objects may be pinned while sampling is on.
-
-    excluded: neither begins beside the other (PyPy).
-    allowed: they may.
-    """
+    """Whether objects may be pinned while sampling is on (PyPy excludes it)."""
 
     @property
     def is_drawn(self) -> bool:
-        """Whether distances are drawn from a generator that is stated."""
+        """Whether a stated generator draws the distances."""
         return self.distances in DRAWN
 
     @property
@@ -267,7 +226,7 @@ class SamplingRule:
 
     @property
     def samples_once(self) -> bool:
-        """Whether an object passes one distance at most, since another begins behind it."""
+        """Whether an object passes one distance at most, since the next one begins behind it."""
         return (self.surplus, self.samples_per_allocation) == ("dropped", "one")
 
     def why_illegal(self, period_bytes: int) -> str | None:
@@ -296,111 +255,111 @@ NO_SAMPLING = SamplingRule(period_bytes=Range(1, 0))
 
 @attrs.frozen
 class Prebuilt:
-    """An immortal object that exists from the start, all its references null."""
+    """An immortal object that exists from the start. All its references are null."""
 
     kind: Literal["node", "array"]
-    length: int = 0
+    length: Count = 0
 
 
 @attrs.frozen
 class OldSpace:
-    """What lies outside the nursery takes, and when a major collection of it begins.
+    """What objects cost outside the nursery, and when a major collection of them begins.
 
-    An object counts its bytes there, rounded up to words; prebuilt ones do not count. The threshold
-    is `threshold_bytes`, and after a major collection up to `threshold_percent` of what that left,
-    if this is more.
+    An object counts its bytes there, rounded up to words. Prebuilt objects do not count. The
+    threshold is `threshold_bytes`. After a major collection it may be up to `threshold_percent` of
+    what remained, if this is more.
     """
 
-    card_items: int = 0
-    """So many items of an array that is large have a bit, and the bits of one array whole words,
-    which count too; 0 if there are none."""
-    arena_object_bytes_max: int = 0
-    """Up to so many bytes, what is moved out of the nursery lies in arenas; 0 if there are none."""
-    arena_bytes: int = 0
-    arena_pages: int = 1
-    """The pages of an arena that can be used. Each takes objects of one size, and is begun if no
-    page of that size has room that is not to be swept yet; an arena, if no page is free."""
-    page_room_bytes: int = 0
+    card_items: Count = 0
+    """A large array has a bit for this many items, in whole words, which count too; 0 if there are
+    no bits."""
+    arena_object_bytes_max: Count = 0
+    """Objects up to this size that leave the nursery lie in arenas; 0 if there are no arenas."""
+    arena_bytes: Count = 0
+    arena_pages: Positive = 1
+    """The usable pages of an arena. A page has objects of one size. A new one begins if no page of
+    that size has room that is already swept; a new arena, if no page is free."""
+    page_room_bytes: Count = 0
     """What all objects of one page may take."""
-    threshold_bytes: int = 0
-    threshold_percent: int = 0
+    threshold_bytes: Count = 0
+    threshold_percent: Count = 0
 
 
 @attrs.frozen
 class AtOnce:
-    """How many samples threads take that run at once: each as many as chance allows.
+    """How many samples threads take that run at once: as many as chance allows.
 
-    Whatever the order, each byte is as likely to be sampled as any other, with a mean distance of
-    the period, or of a word more, but for these.
+    Each byte is as likely to be sampled as any other, in any order of the threads. The mean
+    distance is the period, or up to a word more.
     """
 
-    unseen_bytes: int = 0
-    """So many bytes of a thread's may count for nothing."""
-    phantom_bytes: int = 0
-    """So many that a thread does not allocate may count, and again for each collection."""
-    phantom_percent: int = 0
-    """And so many for a hundred that it allocates."""
+    unseen_bytes: Count = 0
+    """The bytes of a thread that may count for nothing."""
+    phantom_bytes: Count = 0
+    """The bytes that may count although a thread does not allocate them; again for each
+    collection."""
+    phantom_percent: Count = 0
+    """The same, in percent of what a thread allocates."""
 
 
 @attrs.frozen
 class Contract:
     """All that a target promises under one configuration."""
 
-    nursery_bytes: int
-    """0 if there is no nursery, and no collector: blocks that the mutator frees itself."""
+    nursery_bytes: Count
+    """0 if there is no collector, but blocks that the mutator frees."""
     layout: Layout
     actions: tuple[str, ...]
-    """The names of the actions that it carries out."""
+    """The names of the actions that it performs."""
     observes: tuple[str, ...]
     """The fields of an observation that it fills, where they apply."""
     sampling: SamplingRule = NO_SAMPLING
     settings: tuple[Setting, ...] = ()
     prebuilt: tuple[Prebuilt, ...] = ()
-    pins_max: int = 0
+    pins_max: Count = 0
     """How many objects may be pinned at once."""
     promises: tuple[Promise, ...] = ()
-    """What it promises of collections, and of the old space.
+    """What it promises about collections and the old space.
 
-    collections: the same actions cause the same ones, with sampling and without, and no others
-        come. Without it they come whenever they like.
-    memory: after a full collection only what lives takes bytes, and arenas for no more than that.
+    collections: the same actions cause the same collections, with and without sampling, and no
+        others come.
+    memory: after a full collection only living objects take bytes, and arenas for them alone.
     progress: beyond the threshold, a collection that an allocation causes begins a major one, and
         the allocation of an object outside causes one.
-    pressure: memory pressure lowers the threshold; below zero, the next allocation collects.
+    pressure: memory pressure lowers the threshold. Below zero, the next allocation collects.
     """
     old_space: OldSpace = OldSpace()
-    survivor_bytes: int | None = None
-    """How many bytes surely stay young when they survive, counted from one full collection to the
-    next. Beyond that, a new object may become old in its first collection. If it is a weak
-    reference, it may keep its object alive until the next full collection. None: no weak reference
-    keeps its object alive."""
+    survivor_bytes: Annotated[int | None, Limits(0)] = None
+    """How many bytes stay young when they survive, from one full collection to the next. Beyond
+    that, a new weak reference may be old at once, and keep its object alive until the next full
+    collection. None: no weak reference does so."""
     at_once: AtOnce | None = None
-    """None if nothing is promised of it."""
-    boundary_bytes: tuple[int, ...] = ()
+    """None: nothing is promised about threads that run at once."""
+    boundary_bytes: Annotated[tuple[int, ...], Limits(1)] = ()
     """Sizes of objects, or of blocks with their headers, at which the target may behave differently
     although the contract promises no difference. Sessions draw them more often."""
     started_with: tuple[str, ...] = ()
-    """The options with which the target was started, which a find keeps."""
+    """The options with which the target was started. A failure keeps them."""
     fresh_process: bool = False
-    """Whether each trace is to have a process of its own, since a header does not undo all."""
+    """Whether each trace needs a new process, since a header does not reset everything."""
     batch: bool = False
-    """Whether a trace is taken as a whole, and answered when it is over: a profile that is read at
-    the end. What is legal in it must not depend on answers."""
+    """Whether a trace is answered only when it is complete, because a profile is read at its end.
+    Then no action may depend on an answer."""
     version: str = ""
-    """What runs, for people: "OpenJDK 17.0.15". It is judged by nobody."""
+    """What runs, for people: "OpenJDK 17.0.15". No oracle judges it."""
 
     @property
     def samples(self) -> bool:
         """Whether sampling can ever be on."""
         return "enable_sampling" in self.actions or self.sampling.initial_period_bytes != 0
 
-    @property  # Not a cached one: with it each field of a class with slots takes long to read.
+    @property  # A cached one would make each field of a class with slots slow to read.
     def threads(self) -> int:
-        """How many threads the mutator has; actions name them from 0 up."""
+        """How many threads the mutator has. Actions name them from 0 up."""
         return len(self.sampling.seeds)
 
     def without(self, actions: Collection[str]) -> Contract:
-        """The same contract, but for these actions."""
+        """The same contract without these actions."""
         if not actions:
             return self
         left = tuple(action for action in self.actions if action not in actions)
@@ -413,7 +372,7 @@ def layout_of_blocks(
     page_bytes: int = 1,
     header_bytes: int = 0,
 ) -> Layout:
-    """The layout of an allocator that knows blocks only, each with so much before its bytes."""
+    """The layout of an allocator, which has only blocks."""
     return Layout(
         kinds={"block": KindLayout(type_index=1, fixed_bytes=header_bytes, item_bytes=1)},
         large_object_bytes=1,

@@ -1,32 +1,32 @@
 """What is wrong with a contract that a target stated.
 
-Whoever writes a contract by hand makes mistakes in it, and a mistake there must not look like one
-of the collector. Invariant: a contract without a problem can be drawn from and judged by.
+A mistake in a contract must not look like a mistake of the collector. Invariant: rules can draw
+from a contract without a problem, and oracles can judge by it. The checks come in stages. A stage
+relies on those before it, so the first stage with a problem is the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import attrs
 
 from fuzz.problems import did_you_mean
-from fuzz.protocol.actions import ACTIONS, Action
+from fuzz.protocol.actions import ACTIONS
 from fuzz.protocol.contract import (
     NO_SAMPLING,
-    AtOnce,
     Contract,
     Layout,
-    Range,
     SamplingRule,
     Setting,
     problem_of_configuration,
     rounded_up,
 )
-from fuzz.protocol.counting import ONE_DRAW
+from fuzz.protocol.counting.limits import LARGEST, Limits
+from fuzz.protocol.counting.way import DRAWN, ONE_DRAW, ONE_SAMPLE
 from fuzz.protocol.observation import FIELDS
 
 KINDS = tuple(dict.fromkeys(each.kind for each in ACTIONS.values() if each.kind))
@@ -37,370 +37,303 @@ NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("offsets", "weights"), ("samples",)),
     "limit": ("minors", "free", "top", "sample_point"),
 }
-"""Fields of observations, and those without which nobody can judge them."""
+"""Fields of observations, and the fields that an oracle needs to judge them."""
 OF_PROMISES = {
     "collections": "minors",
     "memory": "memory",
     "progress": "state",
     "pressure": "state",
 }
-"""The field of observations without which nobody can judge a promise."""
+"""The field of observations that an oracle needs to judge a promise."""
 OF_SAMPLING = ("samples", "sample_point")
-"""The fields that nothing needs where sampling cannot be enabled."""
-INTEGERS = Range(-(2**62), 2**62)
-SEEDS = Range(0, 2**64 - 1)
-THREADS_MAX = 64
-DRAWN_PERIOD_MAX = 2**53
-"""Beyond it one minus the probability of a byte, one over the period, is 1 in floating point."""
+"""The fields that nothing needs if sampling cannot be enabled."""
+INTEGERS = Limits(-LARGEST)
+THREADS = Limits(1, 64)
+DRAWN_PERIODS = Limits(0, 2**53)
+"""For longer periods, 1 - 1/period is 1 in floating point."""
 ZERO_IS_EVERY = ("hotspot", "random", "unstated")
-"""Where a period of 0 means that each allocation is sampled."""
+"""Distances for which a period of 0 means that each allocation is sampled."""
 ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc", "go", "go_1_19")
-"""Distances that may be 0 for a period of 1: an allocation would be sampled without end."""
+"""Distances that may be 0 for a period of 1: an allocation could take any number of samples."""
 UNIT_BYTES = {"ocaml": 8}
 """Distances that are drawn in words, which periods must be multiples of."""
-SAMPLES_MAX = 2**20
-"""So many distances may be drawn for one object, which takes a second."""
-NUMBERS_MAX = 2**16
-"""So many numbers may a contract have in all: several contracts are kept at once."""
-PREBUILT_MAX = 4096
-"""So many prebuilt objects and items may there be: all are walked after each collection."""
+SAMPLES = Limits(0, 2**20)
+"""How many distances may be drawn for one object. More would take seconds."""
+NUMBERS = Limits(0, 2**16)
+"""How many numbers a contract may have, since several contracts are kept at once."""
+PREBUILT = Limits(0, 4096)
+"""How many prebuilt objects and items there may be. All are walked after each collection."""
 KINDS_WITH_LENGTH = ("string", "array", "block")
+MEANINGS: dict[tuple[str, object], str] = {
+    ("is_drawn", True): "distances that are drawn",
+    ("is_stated", True): "distances that are stated",
+    ("is_stated", False): "distances that are random or unstated",
+    ("samples_once", False): "surplus carried, or samples_per_allocation all",
+}
+"""What the properties of a rule mean in its keys."""
 
 
 def problems_of(contract: Contract) -> Iterator[str]:
-    """What is wrong with a contract, each in a sentence; nothing if it can be worked with."""
-    yield from _problems_of_numbers(contract)
-    yield from _unknown("actions", contract.actions, ACTIONS)
-    yield from _unknown("observes", contract.observes, FIELDS)
-    if not contract.actions:
-        yield "actions is empty"
-    yield from _problems_of_nursery(contract)
-    if contract.pins_max < 0:
-        yield f"pins_max is {contract.pins_max}; it must be at least 0"
-    if contract.survivor_bytes is not None and contract.survivor_bytes < 0:
-        yield f"survivor_bytes is {contract.survivor_bytes}; it must be at least 0"
-    for name in (*contract.actions, *contract.observes):
-        for field in _needed_by(name, contract):
-            if field not in contract.observes:
-                yield f"{name} means nothing without {field} in observes"
-    yield from _problems_of_layout(contract.layout)
-    yield from _problems_of_kinds(contract)
-    yield from _problems_of_prebuilt(contract)
-    yield from _problems_of_sampling(contract)
-    yield from _problems_of_generators(contract.sampling)
-    yield from _problems_of_distances(contract)
-    yield from contract.sampling.counting.problems(contract)
-    yield from _problems_of_shared_blocks(contract)
-    yield from _problems_of_rounding(contract)
-    yield from _problems_of_threads(contract)
-    yield from _problems_of_threads_at_once(contract)
-    yield from _problems_of_estimates(contract)
-    yield from _problems_of_boundaries(contract)
-    yield from _problems_of_promises(contract)
-    yield from _problems_of_settings(contract.settings)
+    """What is wrong with a contract, each in a sentence; nothing if it can be used."""
+    for stage in (_numbers, _names, _limits, _objects, _settings, _periods, _needs, _fields):
+        problems = [*stage(contract)]
+        yield from problems
+        if problems:
+            return
 
 
-def _problems_of_numbers(contract: Contract) -> Iterator[str]:
-    numbers = _integers(contract)
-    if len(numbers) > NUMBERS_MAX:
-        yield f"it has {len(numbers)} numbers; it may have {NUMBERS_MAX}"
-    for key, number in numbers:
-        if key == "seeds":
-            if number not in SEEDS:
-                yield f"{key} has {number}; a seed must be {SEEDS}"
-        elif number not in INTEGERS:
-            yield f"{key} is too far from 0; integers must be {INTEGERS}"
+# Numbers, within the limits that their types state.
 
 
-def _problems_of_nursery(contract: Contract) -> Iterator[str]:
-    """A mutator of blocks, which frees them itself, needs no nursery; any other does."""
-    least = int(set(contract.layout.kinds) != {"block"})
-    if contract.nursery_bytes < least:
-        yield f"nursery_bytes is {contract.nursery_bytes}; it must be at least {least}"
-
-
-def _integers(contract: Contract) -> list[tuple[str, int]]:
-    """All integers in a contract, each with the key under which it stands."""
-    integers = []
-    pending: list[tuple[str, Any]] = [("contract", contract)]
-    for key, data in pending:  # It grows.
+def _numbers(contract: Contract) -> Iterator[str]:
+    count, pending = 0, [("", INTEGERS, cast(Any, contract))]
+    for path, limits, data in pending:  # It grows.
         if isinstance(data, int):
-            integers.append((key, data))
-        elif isinstance(data, dict):
-            pending += data.items()
+            count += 1
+            if not limits.minimum <= data <= limits.maximum:
+                shown = data if data in INTEGERS else "further from 0 than 2**62"
+                yield f"{path[1:]} is {shown}; it must be {limits}"
         elif isinstance(data, tuple):
-            pending += ((key, each) for each in data)
-        else:
-            kind: Any = type(data)
-            pending += ((name, getattr(data, name)) for name in _fields_of(kind))
-    return integers
+            item = f"{path}[…]"
+            pending += [(item, limits, each) for each in data]
+        elif isinstance(data, dict):
+            pending += [(f"{path}.{key}", INTEGERS, each) for key, each in data.items()]
+        elif attrs.has(type(data)):
+            fields = _limits_of(cast(Any, type(data))).items()
+            pending += [(f"{path}.{name}", each, getattr(data, name)) for name, each in fields]
+    yield from _beyond("the number of numbers", count, NUMBERS)
 
 
 @cache
-def _fields_of(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - any type
-    return tuple(field.name for field in attrs.fields(kind)) if attrs.has(kind) else ()
+def _limits_of(kind: Any) -> dict[str, Limits]:  # noqa: ANN401 - a class
+    """The fields of a class, with the limits that their types state."""
+    hints = get_type_hints(kind, include_extras=True)
+    types = {field.name: hints[field.name] for field in attrs.fields(kind)}
+    return {
+        name: get_args(each)[1] if get_origin(each) is Annotated else INTEGERS
+        for name, each in types.items()
+    }
 
 
-def _unknown(key: str, names: Collection[str], known: Collection[str]) -> Iterator[str]:
-    for name in names:
-        if name not in known:
-            yield f"{key} lists {name!r}, which is unknown{did_you_mean(name, known)}"
+def _beyond(what: str, number: int, limits: Limits) -> Iterator[str]:
+    if number not in limits:
+        yield f"{what} is {number}; it must be {limits}"
 
 
-def _needed_by(name: str, contract: Contract) -> Iterator[str]:
-    """The fields without which nobody can judge what an action or a field means."""
-    action = ACTIONS.get(name)
-    for field in action.needs if action else NEEDS.get(name, ()):
-        if field not in OF_SAMPLING or contract.samples:
-            yield field
-    if action and _may_collect(action, contract):
-        yield "minors"
-    if name == "limit" and "size" in contract.observes:
-        yield from ("outside", "at")
+# The parts of a contract, each for itself.
 
 
-def _may_collect(action: type[Action], contract: Contract) -> bool:
-    """Whether an action has a collection as a part, in a way that the target supports."""
-    has_ways = "report" in attrs.fields_dict(action)
-    return action.collects != "never" and (not has_ways or "report" in contract.sampling.disabling)
+def _names(contract: Contract) -> Iterator[str]:
+    known: dict[str, tuple[Iterable[str], Collection[str]]] = {
+        "actions": (contract.actions, ACTIONS),
+        "observes": (contract.observes, FIELDS),
+        "promises": (contract.promises, OF_PROMISES),
+        "layout.kinds": (contract.layout.kinds, KINDS),
+    }
+    for key, (names, legal) in known.items():
+        for name in names:
+            if name not in legal:
+                yield f"{key} lists {name!r}, which is unknown{did_you_mean(name, legal)}"
+    if not contract.actions:
+        yield "actions is empty"
 
 
-def _problems_of_layout(layout: Layout) -> Iterator[str]:
-    for name in ("word_bytes", "large_object_bytes", "object_bytes_max", "page_bytes"):
-        if getattr(layout, name) < 1:
-            yield f"{name} is {getattr(layout, name)}; it must be at least 1"
-    if any(high <= low for low, high in pairwise((0, *layout.size_classes))):
-        yield "size_classes must rise, from at least 1"
-    if "block" in layout.kinds and len(layout.kinds) > 1:
-        yield "layout has blocks beside other kinds, which could refer to one that was freed"
-    for kind, each in layout.kinds.items():
-        if kind not in KINDS:
-            yield f"layout has the unknown kind {kind!r}{did_you_mean(kind, KINDS)}"
-        if each.item_bytes < (kind in KINDS_WITH_LENGTH):
-            yield f"item_bytes of a {kind} is {each.item_bytes}; it is too small"
-        if not 0 <= each.fixed_bytes <= layout.object_bytes_max:
-            most = layout.object_bytes_max
-            yield f"fixed_bytes of a {kind} is {each.fixed_bytes}; it must be from 0 to {most}"
-
-
-def _problems_of_kinds(contract: Contract) -> Iterator[str]:
-    for name, action in ACTIONS.items():
-        if name in contract.actions and action.kind not in {None, *contract.layout.kinds}:
-            yield f"actions lists {name}, but layout has no kind {action.kind!r}"
-
-
-def _problems_of_prebuilt(contract: Contract) -> Iterator[str]:
-    for each in contract.prebuilt:
-        if each.kind not in contract.layout.kinds or each.length < 0:
-            yield f"prebuilt has a {each.kind} of length {each.length}, which layout does not have"
-    count = sum(1 + each.length for each in contract.prebuilt)
-    if count > PREBUILT_MAX:
-        yield f"prebuilt has {count} objects and items; it may have {PREBUILT_MAX}"
-
-
-def _problems_of_sampling(contract: Contract) -> Iterator[str]:
-    periods = contract.sampling.period_bytes
-    if periods.multiple < 1:
-        yield f"multiple of period_bytes is {periods.multiple}; it must be at least 1"
-        return
-    if not contract.samples:
-        return
-    if contract.sampling == NO_SAMPLING:
-        yield "sampling is left out; with enable_sampling it must say which period_bytes are legal"
-        return
-    least = int(contract.sampling.distances not in ZERO_IS_EVERY)
-    if periods.minimum < least or periods.nearest(1) not in periods:
-        yield f"sampling has no legal period_bytes: {periods}"
-    if any(period_bytes not in periods for period_bytes in contract.sampling.periods):
-        yield f"one of periods is not {periods}"
-    initial_bytes = contract.sampling.initial_period_bytes
-    if initial_bytes and contract.sampling.why_illegal(initial_bytes):
-        yield f"initial_{contract.sampling.why_illegal(initial_bytes)}"
-    if "disable_sampling" in contract.actions and not contract.sampling.disabling:
-        yield "disabling is empty, but actions lists disable_sampling"
-    if contract.sampling.paused == "placeholders" and contract.sampling.distances != "gperftools":
-        yield f"paused is placeholders, but distances is {contract.sampling.distances}"
-
-
-def _problems_of_generators(rule: SamplingRule) -> Iterator[str]:
-    """Each thread has what it begins from."""
-    threads = len(rule.seeds)
-    if not 1 <= threads <= THREADS_MAX:
-        yield f"seeds has {threads} numbers, one a thread; it must have 1 to {THREADS_MAX}"
-    firsts = len(rule.first_bytes)
-    if firsts not in (0, threads):
-        yield f"first_bytes has {firsts} numbers; it must have none, or {threads} like seeds"
-    if rule.first_bytes and not rule.is_drawn:
-        yield f"first_bytes means nothing where distances is {rule.distances}"
-    is_first_known = rule.first_bytes and None not in rule.first_bytes
-    is_drawn_at_once = rule.initial_period_bytes and rule.is_drawn
-    is_drawn_first = is_drawn_at_once or rule.counting.local_buffers_end_distances
-    if rule.enabling == "keeps" and not (is_first_known or is_drawn_first):
-        yield "enabling is keeps, but first_bytes does not say what"
+def _limits(contract: Contract) -> Iterator[str]:
+    """Numbers that other parts of the contract limit."""
+    layout, rule, space = contract.layout, contract.sampling, contract.old_space
+    kinds, classes, threads = layout.kinds, layout.size_classes, contract.threads
+    prebuilt = sum(1 + each.length for each in contract.prebuilt)
+    firsts = [each for each in rule.first_bytes if each is not None]
     least = int(rule.crosses == "at")
-    if any(first_bytes is not None and first_bytes < least for first_bytes in rule.first_bytes):
-        yield f"first_bytes has a number below {least}"
+    limits = {
+        "nursery_bytes": (contract.nursery_bytes, Limits(int({*kinds} != {"block"}))),
+        "layout.shared_bytes": (layout.shared_bytes, Limits(0, max(classes, default=0))),
+        "the number of prebuilt objects and items": (prebuilt, PREBUILT),
+        "old_space.page_room_bytes": (space.page_room_bytes, Limits(space.arena_object_bytes_max)),
+        "the number of seeds, one a thread,": (threads, THREADS),
+        "the number of first_bytes": (len(rule.first_bytes) or threads, Limits(threads, threads)),
+        "the least of first_bytes": (min(firsts, default=least), Limits(least)),
+    }
+    for kind, each in kinds.items():
+        length = int(kind in KINDS_WITH_LENGTH)
+        limits[f"fixed_bytes of a {kind}"] = each.fixed_bytes, Limits(0, layout.object_bytes_max)
+        limits[f"item_bytes of a {kind}"] = each.item_bytes, Limits(length)
+    for what, (number, legal) in limits.items():
+        yield from _beyond(what, number, legal)
 
 
-def _problems_of_distances(contract: Contract) -> Iterator[str]:
-    """What is drawn must be a number that the formula can give, and that an allocation can pass."""
-    rule = contract.sampling
+def _objects(contract: Contract) -> Iterator[str]:
+    """What the layout has is what the actions need."""
+    layout, kinds = contract.layout, contract.layout.kinds
+    if any(high <= low for low, high in pairwise((0, *layout.size_classes))):
+        yield "layout.size_classes must rise, from at least 1"
+    if "block" in kinds and len(kinds) > 1:
+        yield "layout has blocks beside other kinds, which could refer to one that was freed"
+    needed = [(f"actions lists {name}", ACTIONS[name].kind) for name in contract.actions]
+    needed += [(f"prebuilt has a {each.kind}", each.kind) for each in contract.prebuilt]
+    needed += [("actions lists run_at_once", "string")] * ("run_at_once" in contract.actions)
+    for what, kind in needed:
+        if kind not in {None, *kinds}:
+            yield f"{what}, but layout has no kind {kind!r}"
+
+
+def _settings(contract: Contract) -> Iterator[str]:
+    settings = contract.settings
+    known = {setting.name: setting for setting in settings}
+    if len(known) < len(settings):
+        yield "settings has two of one name"
+    for setting in settings:
+        legal, bound = setting.range, known.get(setting.at_most or "")
+        if legal.nearest(legal.minimum) not in legal:
+            yield f"{setting.name} has no legal value: {legal}"
+        elif any(choice not in legal for choice in setting.choices):
+            yield f"{setting.name} has a choice that is not {legal}"
+        elif bound is not None:
+            yield from _bound(setting, bound)
+        elif setting.at_most is not None:
+            yield f"{setting.name} is at most {setting.at_most!r}, which is not a setting"
+            return
+    defaults = {setting.name: setting.default for setting in settings}
+    if problem := problem_of_configuration(defaults, settings):
+        yield f"by default, {problem}"
+
+
+def _bound(setting: Setting, bound: Setting) -> Iterator[str]:
+    """For each value of the bound, which is drawn later, the setting must have a legal one."""
+    pair = f"{setting.name} is at most {bound.name}"
+    if bound.at_most is not None:
+        yield f"{pair}, which must not have such a bound itself"
+    if setting.of_process or bound.of_process:
+        yield f"{pair}; of_process must be false for both"
+    if setting.least > bound.least:
+        yield f"{pair}, but their least values are {setting.least} and {bound.least}"
+
+
+# Sampling.
+
+
+def _periods(contract: Contract) -> Iterator[str]:
+    """The periods are legal, and the formula has a distance for each."""
+    rule, periods = contract.sampling, contract.sampling.period_bytes
+    if contract.samples and rule == NO_SAMPLING:
+        yield "sampling is left out; enable_sampling needs its period_bytes"
+    elif contract.samples:
+        least = int(rule.distances not in ZERO_IS_EVERY)
+        if periods.minimum < least or periods.nearest(1) not in periods:
+            yield f"period_bytes has no legal period of at least {least}: {periods}"
+        if any(period_bytes not in periods for period_bytes in rule.periods):
+            yield f"one of periods is not {periods}"
+        if rule.initial_period_bytes and (problem := rule.why_illegal(rule.initial_period_bytes)):
+            yield f"initial_{problem}"
     unit_bytes = UNIT_BYTES.get(rule.distances, 1)
-    if rule.period_bytes.multiple % unit_bytes:
+    if periods.multiple % unit_bytes:
         yield f"distances is {rule.distances}: period_bytes must be multiples of {unit_bytes}"
-    longest = rule.period_bytes.maximum
-    if rule.is_drawn and longest > DRAWN_PERIOD_MAX:
-        yield f"period_bytes is up to {longest}; {rule.distances} is drawn up to {DRAWN_PERIOD_MAX}"
-    if rule.distances in ZERO_FOR_ONE and 1 in rule.period_bytes and not rule.samples_once:
-        yield f"distances is {rule.distances}, which may be 0 for a period of 1: {ONE_DRAW}"
-
-
-def _problems_of_shared_blocks(contract: Contract) -> Iterator[str]:
-    shared_bytes = contract.layout.shared_bytes
-    most = max(contract.layout.size_classes, default=0)
-    if not 0 <= shared_bytes <= most:
-        yield f"shared_bytes is {shared_bytes}; it must be from 0 to {most}, as are size_classes"
-    if shared_bytes and "realloc" in contract.actions:
-        yield "shared_bytes means nothing with realloc"
-
-
-def _problems_of_rounding(contract: Contract) -> Iterator[str]:
-    """An object counts what it is rounded up to, and each distance that it passes takes time."""
-    rule = contract.sampling
-    if any(_problems_of_layout(contract.layout)):
-        return  # Then nobody can tell what that is.
     largest_bytes = _rounded_bytes_max(contract.layout, rule)
-    if largest_bytes not in INTEGERS:
-        yield f"an object could take {largest_bytes} bytes; {INTEGERS.maximum} are the most"
-    samples = largest_bytes // max(rule.period_bytes.minimum, 1)
-    if rule.is_drawn and not rule.samples_once and samples > SAMPLES_MAX:
-        yield f"an object could pass {samples} distances that are drawn; {SAMPLES_MAX} are the most"
+    yield from _beyond("the size of the largest object", largest_bytes, Limits(0, 2**62 - 1))
+    if rule.is_drawn:
+        yield from _beyond("the longest period that is drawn", periods.maximum, DRAWN_PERIODS)
+    if rule.is_drawn and not rule.samples_once:
+        samples = largest_bytes // max(periods.minimum, 1)
+        yield from _beyond("the number of distances drawn for an object", samples, SAMPLES)
 
 
 def _rounded_bytes_max(layout: Layout, rule: SamplingRule) -> int:
-    """The most that an object takes: rounded up to words, to a class or to pages."""
+    """The most that an object takes, rounded up to words, to a class or to pages."""
     largest_bytes = layout.object_bytes_max
     if "block" not in layout.kinds:
         return rounded_up(largest_bytes, layout.word_bytes)
-    if rule.realloc != "always":  # To grow, it may ask for a quarter more.
+    if rule.realloc != "always":  # To grow, it may request a quarter more.
         largest_bytes += largest_bytes // 4
     return layout.room_bytes(largest_bytes)
 
 
-def _problems_of_threads(contract: Contract) -> Iterator[str]:
-    """Where each thread has its own place in the nursery, nobody tells where all of it is."""
-    rule = contract.sampling
-    if "limit" in contract.observes and contract.threads > 1:
-        yield "limit means nothing where threads have their own"
-    if rule.enabling == "reseeds" and "seed" not in contract.observes:
-        yield "enabling is reseeds, which no oracle can judge without seed in observes"
-    if "tlab" in contract.observes and not rule.counting.shows_local_buffers:
-        yield f"tlab means nothing where counting is by {rule.counting.by}"
-    if "set_callback" in contract.actions and rule.paused != "stopped":
-        yield "set_callback means nothing where pausing goes on counting"
+# What belongs together.
 
 
-def _problems_of_threads_at_once(contract: Contract) -> Iterator[str]:
-    """After that nobody foretells a thread's next sample, nor what a collection has left."""
-    if "run_at_once" not in contract.actions:
-        return
-    if "string" not in contract.layout.kinds:
-        yield "actions lists run_at_once, but layout has no kind 'string'"
-    if contract.samples and contract.sampling.is_stated:
-        yield "run_at_once means nothing where the next sample is foretold"
-    if "collections" in contract.promises or "reports" in contract.observes:
-        yield "run_at_once means nothing where collections are promised, or reports observed"
-    if "end_thread" in contract.actions:
-        yield "run_at_once means nothing with end_thread"
-    if contract.at_once is not None and "set_period" in contract.actions:
-        yield "at_once means nothing with set_period"
-    for name, number in attrs.asdict(contract.at_once or AtOnce()).items():
-        if number < 0:
-            yield f"{name} is {number}; it must be at least 0"
-
-
-def _problems_of_estimates(contract: Contract) -> Iterator[str]:
-    """What is observed of single samples, and of all together, must be ruled."""
-    rule, observes = contract.sampling, contract.observes
-    if rule.distances == "random" and contract.samples and "samples" not in observes:
-        yield "distances is random, which nobody can judge without samples in observes"
-    if "offsets" in observes and not rule.is_drawn:
-        yield f"offsets means nothing where distances is {rule.distances}"
-    if "weights" in observes and rule.weights == "none":
-        yield "weights is observed, but the rule says nothing of weights"
-    if rule.weights in ("passed", "whole_objects") and not rule.is_drawn:
-        yield f"weights means nothing where distances is {rule.distances}"
-    if rule.weights == "since" and not (rule.samples_once and rule.is_stated):
-        yield f"weights is since, which means nothing unless distances are stated: {ONE_DRAW}"
-    if rule.estimates != "none" and not rule.is_stated:
-        yield f"estimates means nothing where distances is {rule.distances}"
-    if rule.estimates != "none" and rule.samples_per_allocation != "one":
-        yield "estimates means nothing unless samples_per_allocation is one"
-    if rule.estimates == "weight" and rule.weights == "none":
-        yield "estimates is weight, but the rule says nothing of weights"
-    if "read_profile" in contract.actions and rule.estimates == "none":
-        yield "actions lists read_profile, but the rule says nothing of estimates"
-
-
-def _problems_of_boundaries(contract: Contract) -> Iterator[str]:
-    for size_bytes in contract.boundary_bytes:
-        if size_bytes < 1:
-            yield f"boundary_bytes has {size_bytes}; it must be at least 1"
-
-
-def _problems_of_promises(contract: Contract) -> Iterator[str]:
-    yield from _unknown("promises", contract.promises, OF_PROMISES)
-    for promise, field in OF_PROMISES.items():
-        if promise in contract.promises and field not in contract.observes:
-            yield f"promises lists {promise}, which nobody can judge without {field} in observes"
-    if "memory" in contract.observes and "memory" not in contract.promises:
-        yield "memory is observed, but nothing is promised of it"
-    space = contract.old_space
-    for name, number in attrs.asdict(space).items():
-        least = space.arena_object_bytes_max if name == "page_room_bytes" else name == "arena_pages"
-        if number < least:
-            yield f"{name} is {number}; it must be at least {int(least)}"
-
-
-def _problems_of_settings(settings: Collection[Setting]) -> Iterator[str]:
-    names = [setting.name for setting in settings]
-    if len(set(names)) < len(names):
-        yield "settings has two of one name"
-    for setting in settings:
-        legal = setting.range
-        if legal.multiple < 1 or legal.nearest(legal.minimum) not in legal:
-            yield f"{setting.name} has no legal value: {legal}"
-            return
-        if setting.at_most is not None and setting.at_most not in names:
-            yield f"{setting.name} is at most {setting.at_most!r}, which is no setting"
-            return
-        if any(choice not in legal for choice in setting.choices):
-            yield f"{setting.name} has a choice that is not {legal}"
-    yield from _problems_of_bounds(settings)
-    problem = problem_of_configuration(
-        {setting.name: setting.default for setting in settings}, tuple(settings)
+def _needs(contract: Contract) -> Iterator[str]:
+    """What a key, an action or a field needs of the sampling rule."""
+    rule, counting, listed = contract.sampling, contract.sampling.counting, _listed_in(contract)
+    is_one = rule.distances in ZERO_FOR_ONE and 1 in rule.period_bytes
+    is_first_known = (rule.first_bytes and None not in rule.first_bytes) or (
+        rule.is_drawn and rule.initial_period_bytes
     )
-    if problem:
-        yield f"by default, {problem}"
+    needs: dict[str, tuple[object, Mapping[str, object]]] = {
+        "first_bytes": (rule.first_bytes, DRAWN),
+        "offsets in observes": ("offsets" in listed, DRAWN),
+        "weights": (rule.weights in ("passed", "whole_objects"), DRAWN),
+        "weights since": (rule.weights == "since", {"is_stated": True, **ONE_DRAW}),
+        "estimates": (rule.estimates != "none", {"is_stated": True, **ONE_SAMPLE}),
+        "paused placeholders": (rule.paused == "placeholders", {"distances": "gperftools"}),
+        "set_callback in actions": ("set_callback" in listed, {"paused": "stopped"}),
+        f"{rule.distances} with a period of 1": (is_one, ONE_DRAW),
+        "run_at_once": (contract.samples and "run_at_once" in listed, {"is_stated": False}),
+        f"counting by {counting.by}": (True, counting.needs),
+    }
+    for what, (applies, values) in needs.items():
+        for key, value in values.items() if applies else ():
+            if getattr(rule, key) != value:
+                found = rule.distances if key.startswith("is_") else getattr(rule, key)
+                yield f"{what} needs {MEANINGS.get((key, value), f'{key} {value}')}, not {found}"
+    if rule.enabling == "keeps" and not (is_first_known or counting.local_buffers_end_distances):
+        yield "enabling keeps needs first_bytes, a number for each thread"
+    for what, applies in {
+        "weights in observes": "weights" in listed,
+        "estimates weight": rule.estimates == "weight",
+    }.items():
+        if applies and rule.weights == "none":
+            yield f"{what} needs weights in sampling"
+    if "read_profile" in listed and rule.estimates == "none":
+        yield "read_profile in actions needs estimates in sampling"
+    if "disable_sampling" in listed and not rule.disabling:
+        yield "disable_sampling in actions needs a way in disabling"
+    yield from counting.problems(contract)
 
 
-def _problems_of_bounds(settings: Collection[Setting]) -> Iterator[str]:
-    """Whatever a bound is, there must be a legal value up to it; it is drawn before that."""
-    known = {setting.name: setting for setting in settings}
-    for setting in settings:
-        if setting.at_most is None:
-            continue
-        bound = known[setting.at_most]
-        if bound.at_most is not None:
-            yield f"{setting.name} is at most {bound.name}, which has such a bound itself"
-        if setting.of_process or bound.of_process:
-            yield f"{setting.name} is at most {bound.name}, which no process can settle"
-        if _least(setting) > _least(bound):
-            yield (
-                f"{setting.name} is at most {bound.name}, but their least values are"
-                f" {_least(setting)} and {_least(bound)}"
-            )
+def _fields(contract: Contract) -> Iterator[str]:
+    """The fields of observations that oracles need, and what excludes each other."""
+    rule, counting, listed = contract.sampling, contract.sampling.counting, _listed_in(contract)
+    is_random = contract.samples and rule.distances == "random"
+    needed = {
+        **{each: tuple(_needed_by(each, contract)) for each in listed},
+        **{f"{each} in promises": (OF_PROMISES[each],) for each in contract.promises},
+        "distances random": ("samples",) if is_random else (),
+        "enabling reseeds": ("seed",) if rule.enabling == "reseeds" else (),
+        f"counting by {counting.by}": counting.needs_observed,
+    }
+    for what, fields in needed.items():
+        for field in fields:
+            if field not in contract.observes:
+                yield f"{what} needs {field} in observes"
+    if "memory" in contract.observes and "memory" not in contract.promises:
+        yield "memory in observes needs memory in promises"
+    if "tlab" in listed and not counting.shows_local_buffers:
+        yield f"tlab in observes needs buffers of threads, and counting is by {counting.by}"
+    excluded: dict[str, tuple[object, Collection[str]]] = {
+        "more than one thread": (contract.threads > 1, ["limit"]),
+        "run_at_once": ("run_at_once" in listed, ["end_thread", "reports", "collections"]),
+        "at_once": (contract.at_once, ["set_period"]),
+        "shared_bytes": (contract.layout.shared_bytes, ["realloc"]),
+        f"counting by {counting.by}": (True, sorted(counting.excludes)),
+    }
+    for what, (applies, names) in excluded.items():
+        for name in names:
+            if applies and name in listed:
+                yield f"{name} cannot be listed with {what}"
 
 
-def _least(setting: Setting) -> int:
-    return min(setting.choices, default=setting.range.nearest(setting.range.minimum))
+def _listed_in(contract: Contract) -> list[str]:
+    return [*contract.actions, *contract.observes, *contract.promises]
+
+
+def _needed_by(name: str, contract: Contract) -> Iterator[str]:
+    """The fields that an oracle needs to judge an action or a field."""
+    action = ACTIONS.get(name)
+    for field in action.needs if action else NEEDS.get(name, ()):
+        if field not in OF_SAMPLING or contract.samples:
+            yield field
+    can_report = "report" in contract.sampling.disabling
+    collects = action and action.collects != "never"
+    if action and collects and (can_report or "report" not in attrs.fields_dict(action)):
+        yield "minors"
+    if name == "limit" and "size" in contract.observes:
+        yield from ("outside", "at")

@@ -1,8 +1,8 @@
-"""Lines of JSON: how plain data becomes one, and is read back.
+"""Lines of JSON: how plain data is written to a line and read from it.
 
-What stands in a trace file and what goes over a pipe are the same lines. Invariant: what is read
-has exactly the types that were declared (1.5 is no integer, and neither is true; a key that nobody
-knows is a mistake), and whatever does not is a ValueError that says what is wrong.
+Trace files and pipes use the same lines. Invariant: data that is read has exactly the declared
+types (1.5 and true are not integers, and an unknown key is a mistake). Anything else is a
+ValueError that says what is wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fuzz.problems import did_you_mean
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import problems_of
-from fuzz.protocol.counting import WAYS, Counting
+from fuzz.protocol.counting import WAYS, Way
 from fuzz.protocol.observation import Observation
 
 if TYPE_CHECKING:
@@ -40,18 +40,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 COUNTS = Range(0, 2**62)
-"""What a target may have counted in one action."""
-WORDS_MAX = 40
-"""So many characters of what cannot be read are repeated in a message."""
+"""What a target may count in one action."""
+QUOTED_MAX = 40
+"""The most characters of unreadable input in a message."""
 
 
 def quoted(value: object) -> str:
-    """The beginning of a value, as a trace would write it."""
+    """The beginning of a value, as in a trace."""
     try:
         text = json.dumps(value)
-    except RecursionError:  # What could just be read may be too deep to be written.
+    except RecursionError:  # A value that could be read may be too deep to be written.
         return "…"
-    return text if len(text) <= WORDS_MAX else text[:WORDS_MAX] + "…"
+    return text if len(text) <= QUOTED_MAX else text[:QUOTED_MAX] + "…"
+
+
+TYPES = {int: "an integer", bool: "true or false", str: "a string"}
 
 
 def _exactly(kind: type) -> Callable[[object, object], object]:
@@ -59,7 +62,7 @@ def _exactly(kind: type) -> Callable[[object, object], object]:
 
     def structure(value: object, _: object) -> object:
         if type(value) is not kind:
-            raise TypeError(f"{quoted(value)} is not of type {kind.__name__}")
+            raise _WrongValueError(f"must be {TYPES[kind]}, and is {quoted(value)}")
         return value
 
     return structure
@@ -70,25 +73,27 @@ def _is_sequence(kind: object) -> bool:
 
 
 def _sequence(
-    kind: Any,  # noqa: ANN401 - a type, whichever
+    kind: Any,  # noqa: ANN401 - any type
     converter: cattrs.BaseConverter,
 ) -> Callable[[object, object], object]:
-    """A structuring hook for a list or tuple of one type; a string is none, although iterable."""
+    """A structuring hook for a list or tuple of one type, which a string is not."""
+    from cattrs.cols import list_structure_factory
+
     item, build = get_args(kind)[0], get_origin(kind)
-    structure_item = converter.get_structure_hook(item)
+    structure_items = list_structure_factory(list[item], converter)  # type: ignore[valid-type]
 
     def structure(value: object, _: object) -> object:
         if not isinstance(value, list):
-            raise TypeError(f"{quoted(value)} is not a list")
+            raise _WrongValueError(f"must be a list, and is {quoted(value)}")
         if item is int and set(map(type, value)) <= {int}:
             return build(value)
-        return build(structure_item(each, item) for each in value)
+        return build(structure_items(value, kind))
 
     return structure
 
 
-class _NotOneOfError(ValueError):
-    """A value that is none of a Literal's; says what is wrong with it, without its name."""
+class _WrongValueError(ValueError):
+    """A value that is not legal. The message lacks its place."""
 
 
 def _is_literal(kind: object) -> bool:
@@ -102,7 +107,8 @@ def _literal(kind: object) -> Callable[[object, object], object]:
     def structure(value: object, _: object) -> object:
         if value not in choices:
             legal = f"; it must be one of {', '.join(map(str, choices))}"
-            raise _NotOneOfError(f"is {quoted(value)}{did_you_mean(str(value), choices) or legal}")
+            like = did_you_mean(str(value), choices)
+            raise _WrongValueError(f"is {quoted(value)}{like or legal}")
         return value
 
     return structure
@@ -110,33 +116,42 @@ def _literal(kind: object) -> Callable[[object, object], object]:
 
 @cache
 def _converter() -> cattrs.Converter:
-    """Made for the first line: a worker whose target is no program reads and writes none."""
+    """Made when it is first needed: most workers read and write no lines."""
     import cattrs
 
     converter = cattrs.Converter(
         forbid_extra_keys=True, omit_if_default=True, unstruct_collection_overrides={tuple: list}
     )
-    for kind in (int, bool, str):
+    for kind in TYPES:
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_factory(_is_sequence, _sequence)
     converter.register_structure_hook_factory(_is_literal, _literal)
-
-    def way_of(data: object, _: object) -> object:
-        if not isinstance(data, dict):
-            raise _NotOneOfError("must be a JSON object")
-        keys = dict(data)
-        by = keys.pop("by", None)
-        if not isinstance(by, str) or by not in WAYS:
-            like = did_you_mean(by, WAYS) if isinstance(by, str) else ""
-            legal = f"; it must be by one of {', '.join(WAYS)}"
-            raise _NotOneOfError(f"is by {quoted(by)}{like or legal}")
-        return converter.structure(keys, WAYS[by])
-
-    converter.register_structure_hook(Counting, way_of)
-    converter.register_unstructure_hook(
-        Counting, lambda way: {"by": way.by, **converter.unstructure(way)}
+    converter.register_structure_hook_func(lambda kind: kind is Way, _way_of)
+    converter.register_unstructure_hook_func(
+        lambda kind: kind is Way, lambda way: {"by": way.by, **converter.unstructure(way)}
     )
+    converter.register_structure_hook_func(lambda kind: kind is Action, _action_of)
+    converter.register_unstructure_hook_func(lambda kind: kind is Action, action_to_data)
     return converter
+
+
+def _way_of(data: object, _: object) -> Way:
+    if not isinstance(data, dict):
+        raise _WrongValueError("must be a JSON object")
+    keys = dict(data)
+    by = keys.pop("by", None)
+    if not isinstance(by, str) or by not in WAYS:
+        like = did_you_mean(by, WAYS) if isinstance(by, str) else ""
+        legal = f"; it must be by one of {', '.join(WAYS)}"
+        raise _WrongValueError(f"is by {quoted(by)}{like or legal}")
+    return _converter().structure(keys, WAYS[by])
+
+
+def _action_of(data: object, _: object) -> Action:
+    try:
+        return action_from_data(data)
+    except ValueError as problem:
+        raise _WrongValueError(f"is not an action: {problem}") from problem
 
 
 def structured(data: object, kind: type[T]) -> T:
@@ -146,22 +161,22 @@ def structured(data: object, kind: type[T]) -> T:
     except Exception as problem:
         import cattrs
 
-        mistakes = cattrs.transform_error(problem, format_exception=_told)
-        # A key that is missing may be one that is misspelt.
+        mistakes = cattrs.transform_error(problem, format_exception=_message_of)
+        # A missing key may be a misspelt one.
         mistakes.sort(key=lambda mistake: not mistake.startswith(UNKNOWN))
         raise ValueError("; ".join(map(_with_place, mistakes))) from problem
 
 
 SUBJECT, UNKNOWN, LIKE, AT = "it ", "the unknown key", "; did you mean ", " @ $"
-"""How a mistake begins that is told of its place, or in it, how it may go on, and what cattrs puts
-between them."""
+"""Parts of messages: two beginnings to which `_with_place` adds the place, the beginning of a
+suggestion, and what cattrs writes before a place."""
 
 
-def _told(problem: BaseException, kind: type | None) -> str:
-    """What is wrong, before anything is said of where."""
+def _message_of(problem: BaseException, kind: type | None) -> str:
+    """What is wrong, without the place."""
     import cattrs
 
-    if isinstance(problem, _NotOneOfError):
+    if isinstance(problem, _WrongValueError):
         return f"{SUBJECT}{problem}"
     if isinstance(problem, KeyError):
         return f"{SUBJECT}is missing"
@@ -170,16 +185,16 @@ def _told(problem: BaseException, kind: type | None) -> str:
         known = [field.name for field in attrs.fields(problem.cl)]
         like = did_you_mean(keys[0], known) if len(keys) == 1 else ""
         return f"{UNKNOWN}{'s' if len(keys) > 1 else ''} {', '.join(keys)}{like}"
-    # Of an annotated type the annotation says nothing to whoever wrote the line.
+    # The annotation of an annotated type would only confuse the reader.
     return cattrs.v.format_exception(problem, getattr(kind, "__origin__", kind))
 
 
 def _with_place(mistake: str) -> str:
-    """A mistake of cattrs, `what @ $.where`, as one would say it."""
+    """A message of cattrs, `what @ $.where`, as a sentence."""
     what, _, where = mistake.rpartition(AT)
     name = where.removeprefix(".")
-    if what.startswith(SUBJECT) and name:
-        return f"{name} {what.removeprefix(SUBJECT)}"
+    if what.startswith(SUBJECT):
+        return f"{name or 'it'} {what.removeprefix(SUBJECT)}"
     if what.startswith(UNKNOWN):
         what, mark, like = what.partition(LIKE)
         return f"{what}{f' in {name}' if name else ''}{mark}{like}"
@@ -195,7 +210,7 @@ def _alternatives(hint: Any) -> frozenset[Any]:  # noqa: ANN401 - a type, whiche
 
 @cache
 def _plain_types(kind: Any) -> Mapping[str, frozenset[type]]:  # noqa: ANN401 - a class
-    """The types that a field may have, for each that is a number, a text or nothing."""
+    """The types that a field may have, for each field of numbers, texts or None."""
     hints = get_type_hints(kind)
     names = [field.name for field in attrs.fields(kind)]
     types = {name: _alternatives(hints[name]) for name in names}
@@ -203,7 +218,7 @@ def _plain_types(kind: Any) -> Mapping[str, frozenset[type]]:  # noqa: ANN401 - 
 
 
 def _flat(data: dict[str, Any], kind: type[T]) -> T:
-    """The same as `structured`, which most lines do not need: they say nothing but numbers."""
+    """The same as `structured`, but fast: most lines contain only numbers and texts."""
     types = _plain_types(cast(Any, kind))
     for name, value in data.items():
         if type(value) not in types.get(name, ()):
@@ -215,42 +230,42 @@ def _flat(data: dict[str, Any], kind: type[T]) -> T:
 
 
 def unstructured(value: object) -> Any:  # noqa: ANN401 - JSON
-    """The same as lists and dictionaries; what has its default is left out."""
+    """A value as lists and dictionaries, without fields that have their defaults."""
     return _converter().unstructure(value)
 
 
 BATCH_END = "{}"
-"""The line behind the last action of a batch."""
+"""The line after the last action of a batch."""
 
 
 def to_line(data: Mapping[str, Any]) -> str:
-    """One line of JSON, without its end."""
+    """One line of JSON, without the line end."""
     return "".join(_encode(data, 0))
 
 
 def from_line(line: str | bytes) -> object:
-    """What a line of JSON says. Raises ValueError."""
+    """The value of a line of JSON. Raises ValueError."""
     try:
         text = line if isinstance(line, str) else line.decode()
         with suppress(StopIteration):
             data, end = _scan(text, 0)
             if end == len(text):
                 return data
-        return _decoder.decode(text)  # There is white space, or a mistake, of which it tells.
+        return _decoder.decode(text)  # For white space, and the message of a mistake.
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"not a line of JSON: {problem}") from problem
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object. One that says a thing twice cannot be meant."""
+    """A JSON object, whose keys must differ."""
     data = dict(pairs)
     if len(data) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key occurs twice")
     return data
 
 
 def _new_encoder() -> Callable[[object, int], Iterable[str]]:
-    """What JSONEncoder makes anew for each line, which takes most of its time."""
+    """The encoder that JSONEncoder would create for each line, which takes most of its time."""
     encoder = json.JSONEncoder(separators=(", ", ": "))
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # In another Python.
@@ -262,21 +277,20 @@ def _new_encoder() -> Callable[[object, int], Iterable[str]]:
     return new
 
 
-# Made once: there are many lines.
 _encode = _new_encoder()
 _decoder = json.JSONDecoder(object_pairs_hook=_object)
-_scan = make_scanner(_decoder)  # type: ignore[arg-type]  # It asks for its fields.
+_scan = make_scanner(_decoder)  # type: ignore[arg-type]  # It reads the decoder's fields.
 
 
 def as_object(data: object) -> dict[str, Any]:
-    """The same, if it is a JSON object. Raises ValueError."""
+    """The data, which must be a JSON object. Raises ValueError."""
     if not isinstance(data, dict):
         raise ValueError("a line must be a JSON object")  # noqa: TRY004 - the caller's one error
     return data
 
 
 def action_to_data(action: Action) -> dict[str, Any]:
-    """An action as its line, `do` first."""
+    """An action's line, as data. `do` comes first."""
     return {"do": NAMES[type(action)], **unstructured(action)}
 
 
@@ -292,16 +306,16 @@ def action_from_data(data: object) -> Action:
 
 def observation_from_data(data: object) -> Observation:
     """The observation of one line. Raises ValueError saying what is wrong with it."""
-    said = as_object(data)
-    observation = _flat(said, Observation)
+    fields = as_object(data)
+    observation = _flat(fields, Observation)
     for field in ("samples", "minors"):
-        if field in said and (count := said[field]) not in COUNTS:
+        if field in fields and (count := fields[field]) not in COUNTS:
             raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")
     return observation
 
 
 HOW_TO_CONVERT = "convert it with: python -m fuzz.protocol.version_1 FILE"
-"""The end of a message about something of version 1."""
+"""The end of a message about version 1."""
 
 
 def contract_from_data(data: object) -> Contract:

@@ -1,7 +1,7 @@
-"""Observations: what a target says after one action.
+"""Observations: what a target reports after one action.
 
-A field is None where it does not apply, or where the target's contract does not promise it.
-Nothing that differs from run to run (time, memory of the process) stands in an observation.
+A field is None if it does not apply, or if the contract does not observe it. An observation
+contains nothing that differs from run to run, such as time or the memory of the process.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 import attrs
 
 HANG = "hang"
-"""An error begins with this where a program did not answer in time."""
+"""The beginning of an error if a program did not answer in time."""
 MEMORY = "memory"
-"""An error begins with this where a program took more memory than it may."""
+"""The beginning of an error if a program took more memory than it may."""
 SILENT = "it ended without a word"
-"""And ends with this where a program crashed and wrote nothing on standard error."""
+"""The end of an error if a program crashed and wrote nothing to standard error."""
 MAJOR_STATES = ("scanning", "marking", "sweeping", "finalizing")
-"""What the numbers of `state` and `major_state` mean."""
+"""The meanings of `state` and `major_state`."""
 SURVIVED = 1
 OUTSIDE = 2
 TYPE_SHIFT = 2
-"""What the bits of a report's entry mean; see Report."""
+"""The bits of a report's entry; see Report."""
 
 
 @attrs.define
 class Report:
-    """What a minor collection says of the samples since the one before it.
+    """What a minor collection reports about the samples since the previous one.
 
     An entry is `type_index << TYPE_SHIFT`, with OUTSIDE for an object outside the nursery and
     SURVIVED for one that survived.
@@ -47,53 +47,53 @@ class Observation:
     samples: int = 0
     minors: int = 0
     order: str = ""
-    """A letter an event, in order: s sample, M minor collection, R report."""
+    """One letter for each event, in order: s sample, M minor collection, R report."""
     size: int | None = None
-    """The bytes counted for the object just allocated, or those that the block has room for."""
+    """The bytes that the allocated object counts, or the room of the block."""
     outside: bool | None = None
     at: int | None = None
-    """The offset of the object just allocated from the start of the nursery; or, where its thread
-    has a buffer that lies anywhere, from the start of that, if it lies in it."""
+    """The offset of the allocated object from the start of the nursery. If threads have buffers
+    that lie anywhere: from the start of its buffer, if it lies in one."""
     buffer: int | None = None
-    """The bytes of the buffer that the object's thread has just begun."""
+    """The size of the buffer that the object's thread has begun for it."""
     ended: bool | None = None
-    """True if the context of the object's thread had ended before, and something was left of it."""
+    """True if the context of the object's thread ended before, with something left of it."""
     seed: int | None = None
-    """What a thread that begins has seeded the generator with that all share."""
+    """The seed with which a new thread, or enabling, starts a generator."""
     tlab: list[int] | None = None
-    """Of the buffer that the object's thread has then: where it begins, how far it is used, where
-    it ends, and where without regard to sampling, as offsets from the start of the nursery."""
+    """The buffer of the object's thread, as offsets from the start of the nursery: its start, how
+    far it is used, its end, and its end without sampling."""
     value: int | None = None
     alive: bool | None = None
     identity: int | None = None
     profile: list[int] | None = None
-    """How many objects the samples of what is alive stand for, and how many bytes."""
+    """How many objects, and how many bytes, the samples of living blocks stand for."""
     offsets: list[int] = attrs.Factory(list)
-    """For each sample the byte of the object that was drawn, the first being 0."""
+    """For each sample, the sampled byte of the object, from 0."""
     weights: list[int] = attrs.Factory(list)
-    """For each sample the bytes of allocation that it stands for."""
+    """For each sample, the bytes of allocation that it stands for."""
     reports: list[Report] = attrs.Factory(list)
     graph: list[list[int]] | None = None
-    """A row an object, in the order of discovery from the roots, then the prebuilt objects,
-    breadth first: type index, number or length, and for each reference that is not null the field
-    and the row of the object found there."""
+    """One row for each object, in the order of discovery from the roots and then the prebuilt
+    objects, breadth first: type index, number or length, and for each reference that is not null
+    its field and the row of its object."""
     free: int | None = None
     limit: int | None = None
     top: int | None = None
     sample_point: int | None = None
-    """Null while sampling is off."""
+    """None while sampling is off."""
     state: int | None = None
-    """The major collection's, an index into MAJOR_STATES."""
+    """The state of the major collection, an index into MAJOR_STATES."""
     memory: list[int] | None = None
     """After a full collection: the bytes in use outside the nursery, and those of all arenas."""
     shares: list[list[int]] | None = None
-    """Of each thread that has run at once with the others: what it has read, how many of its
-    objects were sampled, and their bytes."""
+    """For each thread that ran at once with the others: what it read, how many of its objects were
+    sampled, and their bytes."""
     error: str | None = None
-    """The name of an error and what it says, if the target could not carry out the action."""
+    """The name and message of an error, if the target could not perform the action."""
 
     def with_fields(self, fields: Mapping[str, Any]) -> Observation:
-        """The same but for these fields. (attrs.evolve takes four times as long.)"""
+        """A copy with other values. (attrs.evolve takes four times as long.)"""
         other = Observation(*values_of(self))
         for name, value in fields.items():
             setattr(other, name, value)
@@ -101,5 +101,5 @@ class Observation:
 
 
 FIELDS = tuple(field.name for field in attrs.fields(Observation))
-"""The names of all that an observation may say, in this order."""
+"""The names of all fields, in this order."""
 values_of = attrgetter(*FIELDS)

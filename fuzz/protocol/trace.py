@@ -1,15 +1,15 @@
-"""Traces: a header line and one action a line, as JSON Lines.
+"""Traces: a header line, and then one line for each action, as JSON Lines.
 
-The corpus, the replay file and what goes over the wire are this one format. A recording also has
-what a target said, a line after each action. Invariant: what is read and written again is the same
-text, and whatever cannot be read is a BadInputError that names the file and the line.
+The corpus, saved failures and pipes use this format. A recording also has a line with the target's
+answer after each action. Invariant: a trace that is read and written again is the same text. What
+cannot be read is a BadInputError that names the file and the line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 
@@ -23,31 +23,31 @@ from fuzz.protocol.observation import FIELDS, Observation
 T = TypeVar("T")
 
 VERSION = 2
-"""Another one, once what a file or a program of this one states would be read differently."""
+"""It changes when files or programs of the present version would be read differently."""
 VERSION_OF_DIGESTS = 1
-"""The names of files last longer than a version."""
+"""It never changes, since it is part of the names of files."""
 ACTIONS_MAX = 1_000_000
 LINE_CHARACTERS_MAX = 2**24
-"""As many as a program's answer may have."""
+"""The same limit as for a program's answer."""
 DIGEST_LENGTH = 8
 
 
 @attrs.frozen
 class Found:
-    """How a failure was found: which oracle said what, on which engine, and how it was reduced."""
+    """How a failure was found."""
 
     oracle: str
     message: str
     engine: str
     reduced_from: int | None = None
-    """Actions before reduction; None for a trace that was not reduced."""
+    """The number of actions before reduction; None if the trace was not reduced."""
     started_with: tuple[str, ...] = ()
-    """The options with which the target was started, if it says so."""
+    """The options with which the target was started, if the contract states them."""
 
 
 @attrs.frozen
 class EarlierTrace:
-    """What a process has carried out from one header to the next."""
+    """A trace that a process performed before the present one."""
 
     config: dict[str, int] = attrs.Factory(dict)
     actions: tuple[Action, ...] = ()
@@ -55,7 +55,7 @@ class EarlierTrace:
 
 @attrs.frozen
 class Header:
-    """The first line: forget everything, and start anew on this target and configuration."""
+    """The first line: start again, with this target and configuration."""
 
     gcfuzz: int
     target: str
@@ -63,17 +63,17 @@ class Header:
     seed: int | None = None
     found: Found | None = None
     kills: tuple[str, ...] = ()
-    """The known bugs that this trace finds when they are planted."""
+    """The known bugs that this trace finds if they are planted."""
     contract: Contract | None = None
-    """The contract that it was made under, so that it is not replayed under another one."""
+    """The contract of a recording, so that it is not replayed under a different one."""
     fresh_process: bool = False
-    """Whether a program is to have a process of its own for each run of it."""
+    """Whether each run of the trace needs a new process."""
     memory_bytes: int | None = None
-    """The most that a program may have resident, where that is what it exceeds."""
+    """The resident memory that a program may use, if the failure is that it uses more."""
     excluded: tuple[str, ...] = ()
-    """The fields that no oracle judges in this trace: a comparison found them wrong before."""
+    """The fields that no oracle judges, because a comparison found them wrong before the change."""
     earlier: tuple[EarlierTrace, ...] = ()
-    """The traces that a new process carries out before this one, in order."""
+    """The traces that a new process performs before this one, in order."""
 
 
 @attrs.frozen
@@ -83,7 +83,7 @@ class Trace:
     header: Header
     actions: tuple[Action, ...]
     recorded: tuple[Observation, ...] | None = None
-    """What the target said to each action, in a recording."""
+    """The answers to the actions, in a recording."""
 
 
 def header_from_data(data: object) -> Header:
@@ -98,9 +98,9 @@ def header_from_data(data: object) -> Header:
     for key in ("found", "contract"):
         if not isinstance(data.get(key) or {}, dict):
             raise ValueError(f'"{key}" must be a JSON object')  # noqa: TRY004 - the caller's one error
-    earlier = _earlier_from_data(data.get("earlier", []))
-    header = wire.structured({**data, "earlier": []}, Header)
-    header = attrs.evolve(header, earlier=earlier)
+    header = wire.structured(data, Header)
+    if sum(len(trace.actions) for trace in header.earlier) > ACTIONS_MAX:
+        raise ValueError(f"earlier has more than {ACTIONS_MAX} actions; leave some traces out")
     for field in header.excluded:
         if field not in FIELDS:
             legal = ", ".join(FIELDS)
@@ -110,57 +110,9 @@ def header_from_data(data: object) -> Header:
     return header
 
 
-def _earlier_from_data(data: object) -> tuple[EarlierTrace, ...]:
-    """The traces before this one. Raises ValueError saying which of them is wrong, and how."""
-    if not isinstance(data, list):
-        raise ValueError('"earlier" must be a list of {"config": {…}, "actions": […]}')  # noqa: TRY004 - the caller's one error
-    if sum(_actions_count(each) for each in data) > ACTIONS_MAX:
-        raise ValueError(f'"earlier" has more than {ACTIONS_MAX} actions; leave some traces out')
-    return tuple(
-        _within(f"earlier[{number}]", _earlier_trace_from_data, each)
-        for number, each in enumerate(data)
-    )
-
-
-def _actions_count(data: object) -> int:
-    actions = data.get("actions") if isinstance(data, dict) else None
-    return len(actions) if isinstance(actions, list) else 0
-
-
-def _earlier_trace_from_data(data: object) -> EarlierTrace:
-    fields = dict(wire.as_object(data))
-    actions = fields.pop("actions", [])
-    if not isinstance(actions, list):
-        raise ValueError("actions must be a list")  # noqa: TRY004 - the caller's one error
-    converted = tuple(
-        _within(f"actions[{number}]", wire.action_from_data, each)
-        for number, each in enumerate(actions)
-    )
-    return attrs.evolve(wire.structured(fields, EarlierTrace), actions=converted)
-
-
-def _within(place: str, convert: Callable[[object], T], data: object) -> T:
-    """What stands at a place in the header. Raises ValueError naming the place."""
-    try:
-        return convert(data)
-    except ValueError as problem:
-        raise ValueError(f"{place}: {problem}") from problem
-
-
-def _header_to_data(header: Header) -> Mapping[str, Any]:
-    data: dict[str, Any] = wire.unstructured(attrs.evolve(header, earlier=()))
-    if header.earlier:
-        data["earlier"] = [_earlier_trace_to_data(each) for each in header.earlier]
-    return data
-
-
-def _earlier_trace_to_data(trace: EarlierTrace) -> dict[str, Any]:
-    return {"config": trace.config, "actions": [*map(wire.action_to_data, trace.actions)]}
-
-
 def dumps(trace: Trace) -> str:
     """The trace as text."""
-    lines = [_header_to_data(trace.header)]
+    lines = [wire.unstructured(trace.header)]
     if trace.recorded is None:
         lines += map(wire.action_to_data, trace.actions)
     else:
@@ -186,14 +138,14 @@ def loads(text: str, where: str) -> Trace:
 
 
 def _is_recording(lines: Sequence[str], where: str) -> bool:
-    """Whether the second line after the header is an observation, which asks for nothing."""
+    """Whether the second line after the header is an observation."""
     return any("do" not in _at(f"{where}:3", wire.as_object, line) for line in lines[2:3])
 
 
 def _recording(
     lines: Sequence[str], where: str
 ) -> tuple[tuple[Action, ...], tuple[Observation, ...]]:
-    """The actions and observations of a recording, in turn."""
+    """The actions and observations of a recording, which alternate."""
     actions = _converted(wire.action_from_data, lines, where, slice(1, None, 2))
     observations = _converted(wire.observation_from_data, lines, where, slice(2, None, 2))
     if len(observations) < len(actions):
@@ -204,13 +156,13 @@ def _recording(
 def _converted(
     convert: Callable[[object], T], lines: Sequence[str], where: str, chosen: slice
 ) -> list[T]:
-    """Some of the lines, converted."""
+    """Convert some of the lines."""
     numbers = range(1, len(lines) + 1)[chosen]
     return [_at(f"{where}:{number}", convert, lines[number - 1]) for number in numbers]
 
 
 def _at(place: str, convert: Callable[[object], T], line: str) -> T:
-    """What stands in a line. Raises BadInputError naming the place."""
+    """Convert a line. Raises BadInputError naming the place."""
     if len(line) > LINE_CHARACTERS_MAX:
         raise BadInputError(f"{place}: has more than {LINE_CHARACTERS_MAX:,} characters")
     try:
@@ -229,8 +181,8 @@ def read(path: Path) -> Trace:
 
 
 def digest_of(trace: Trace) -> str:
-    """Eight hex digits of what is replayed, which how it was found and by which seed is not."""
-    import hashlib  # Few sessions find anything.
+    """Eight hex digits that depend on what is replayed, and not on how it was found."""
+    import hashlib  # Few sessions find a failure.
 
     header = attrs.evolve(trace.header, found=None, seed=None, gcfuzz=VERSION_OF_DIGESTS)
     replayed = dumps(attrs.evolve(trace, header=header))
@@ -238,6 +190,6 @@ def digest_of(trace: Trace) -> str:
 
 
 def write_to(trace: Trace, path: Path) -> None:
-    """Save a trace under that name, in place of what is there. Raises OSError."""
+    """Save a trace, in place of an existing file. Raises OSError."""
     with replacing(path) as place:
         place.write_text(dumps(trace), encoding="utf-8")

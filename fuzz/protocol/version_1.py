@@ -30,11 +30,9 @@ OF_WAYS: dict[str, dict[str, object]] = {
 DEFAULTS = {key: default for keys in OF_WAYS.values() for key, default in keys.items()}
 NEEDED = {"contexts": "context_bytes", "buffers": "buffers", "streams": "streams"}
 NEEDED |= {"net_bytes": "frees", "lazy_seeds": "reseeds"}
-"""The key without which a way's other keys mean nothing."""
-_VERSION = re.compile(r'("gcfuzz"\s*:\s*)1\b')
-_WORTH_READING = ('"gcfuzz"', '"contract"', '"sampling"')
+"""The key that a way's other keys depend on."""
 _RENAMED = {"contexts": "sizes", "reseeds": "seeds"}
-_NEW_WORDS = {"sized": "fixed", "told": "reported"}
+_NEW_SIZES = {"sized": "fixed", "told": "reported"}
 
 
 def keys_of_version_1(contract: object) -> list[str]:
@@ -61,25 +59,21 @@ def converted_contract(contract: Mapping[str, Any]) -> dict[str, Any]:
     return {**new, "sampling": {**sampling, **({"counting": counting} if counting else {})}}
 
 
-def _counting(stated: Mapping[str, Any], distances: str) -> dict[str, Any]:
+def _counting(stated: dict[str, Any], distances: str) -> dict[str, Any]:
     """The value of `counting`; empty if plain bytes are counted."""
-    is_in_words = distances == "ocaml"
-    if stated.get("unit_bytes", 1) != (8 if is_in_words else 1):
+    if stated.pop("unit_bytes", 1) != (8 if distances == "ocaml" else 1):
         raise ValueError("unit_bytes must be 8 with the distances ocaml, and 1 with others")
-    stated = {key: value for key, value in stated.items() if key != "unit_bytes"}
     ways = {by for by, keys in OF_WAYS.items() if not stated.keys().isdisjoint({*keys, by})}
     if not ways:
         return {}
     by = ways.pop()
     if ways or (by in NEEDED and NEEDED[by] not in stated):
         raise ValueError(f"version 2 cannot state these keys together: {', '.join(stated)}")
-    counting: dict[str, Any] = {"by": by, **stated.pop("buffers", {})}
-    for key, value in stated.items():
-        if key in _RENAMED:
-            counting[_RENAMED[key]] = _NEW_WORDS.get(value, value) if key == "contexts" else value
-        elif key not in ("streams", "frees"):
-            counting[key] = value
-    return counting
+    if "contexts" in stated:
+        stated["contexts"] = _NEW_SIZES[stated["contexts"]]
+    keys = {**stated.pop("buffers", {}), **stated}
+    left = {key: value for key, value in keys.items() if key not in ("streams", "frees")}
+    return {"by": by, **{_RENAMED.get(key, key): value for key, value in left.items()}}
 
 
 def converted(text: str) -> str:
@@ -95,24 +89,25 @@ def converted(text: str) -> str:
 
 
 def _converted_line(line: str) -> str:
-    if not any(word in line for word in _WORTH_READING):
+    if not any(f'"{key}"' in line for key in ("gcfuzz", "contract", "sampling")):
         return line
     data = json.loads(line)
-    if not isinstance(data, dict):
+    new = _converted_object(data) if isinstance(data, dict) else data
+    if new == data:
         return line
-    new = _converted_object(data)
     if {**new, "gcfuzz": OLD} == {**data, "gcfuzz": OLD}:
-        return line if new == data else _VERSION.sub(r"\g<1>2", line, count=1)
+        return re.sub(r'("gcfuzz"\s*:\s*)1\b', r"\g<1>2", line, count=1)
     return json.dumps(new)
 
 
 def _converted_object(data: dict[str, Any]) -> dict[str, Any]:
-    """A header, an answer with a contract, a contract, or anything else, which stays as it is."""
+    """Converts a header, an answer with a contract, or a contract. Anything else stays as it is."""
+    version = data.get("gcfuzz")
+    if version == NEW:
+        return data
     if "gcfuzz" in data:
-        if data["gcfuzz"] == NEW:
-            return data
-        if data["gcfuzz"] != OLD:
-            raise ValueError(f"version {data['gcfuzz']} is unknown")
+        if version != OLD:
+            raise ValueError(f"version {version} is unknown")
         data = {**data, "gcfuzz": NEW}
     if isinstance(data.get("contract"), dict):
         return {**data, "contract": converted_contract(data["contract"])}
@@ -135,18 +130,17 @@ def convert(path: Path) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """Convert each file. Returns 0, or 2 if one cannot be converted."""
+    code = 0
     if not arguments:
         sys.stderr.write("usage: python -m fuzz.protocol.version_1 FILE...\n")
-        return 2
-    code = 0
+        code = 2
     for name in arguments:
         try:
             changed = convert(Path(name))
+            sys.stdout.write(f"{name}: {'converted' if changed else 'nothing to convert'}\n")
         except (BadInputError, OSError) as problem:
             sys.stderr.write(f"error: {problem}\n")
             code = 2
-        else:
-            sys.stdout.write(f"{name}: {'converted' if changed else 'nothing to convert'}\n")
     return code
 
 

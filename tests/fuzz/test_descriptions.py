@@ -1,14 +1,13 @@
-"""A mismatch in words: which object, which field, and what stands there instead."""
+"""A mismatch in description: which object, which field, and what stands there instead."""
 
 from __future__ import annotations
 
 import pytest
 
-from fuzz.descriptions import Words, describe
+from fuzz.descriptions import Description, describe
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Mismatch
-from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING, HeapMismatch
-from fuzz.oracles.transparency import TransparencyMismatch
+from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -39,7 +38,7 @@ def said(
     actions: tuple[Action, ...],
     mismatch: Mismatch,
     graph: list[list[int]] | None = None,
-) -> Words:
+) -> Description:
     shadow = Shadow(contract)
     for action in actions:
         shadow.follow(action, 0)
@@ -49,41 +48,43 @@ def said(
 
 def said_of_walks(
     contract: Contract, actions: tuple[Action, ...], *rows: list[int], prebuilt: bool = True
-) -> Words:
+) -> Description:
     """Of a walk that finds these objects, and what is prebuilt, where the mutator's are others."""
     shadow = Shadow(contract)
     for action in actions:
         shadow.follow(action, 0)
     got = [*rows, *(PREBUILT if prebuilt else [])]
-    return said(contract, actions, HeapMismatch("graph", shadow.graph(), got, ""), got)
+    return said(contract, actions, Mismatch("heap", "graph", shadow.graph(), got, ""), got)
 
 
 # Walks.
 
 
 def test_a_reference_to_another_object_names_all_three(contract: Contract) -> None:
-    words = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], [ARRAY, 2, 1, 1])
-    assert words == Words("array #3, item 1", "node #1 (number 7)", "node #2 (number 9)")
+    description = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], [ARRAY, 2, 1, 1])
+    assert description == Description(
+        "array #3, item 1", "node #1 (number 7)", "node #2 (number 9)"
+    )
 
 
 def test_a_reference_that_is_lost_leads_to_null(contract: Contract) -> None:
-    words = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], [ARRAY, 2])
-    assert words == Words("array #3, item 1", "node #1 (number 7)", "null")
+    description = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], [ARRAY, 2])
+    assert description == Description("array #3, item 1", "node #1 (number 7)", "null")
 
 
-def test_one_that_nobody_wrote_is_in_a_field(contract: Contract) -> None:
-    words = said_of_walks(contract, HELD, [NODE, 7, 0, 2], [NODE, 9], [ARRAY, 2, 1, 0])
-    assert words == Words("node #1, field 0", "null", "array #3 (length 2)")
+def test_a_reference_that_was_never_written_is_named_by_its_field(contract: Contract) -> None:
+    description = said_of_walks(contract, HELD, [NODE, 7, 0, 2], [NODE, 9], [ARRAY, 2, 1, 0])
+    assert description == Description("node #1, field 0", "null", "array #3 (length 2)")
 
 
 def test_a_number_that_is_another_names_its_object(contract: Contract) -> None:
-    words = said_of_walks(contract, HELD, [NODE, 7], [NODE, 8], [ARRAY, 2, 1, 0])
-    assert words == Words("node #2", "number 9", "number 8")
+    description = said_of_walks(contract, HELD, [NODE, 7], [NODE, 8], [ARRAY, 2, 1, 0])
+    assert description == Description("node #2", "number 9", "number 8")
 
 
 def test_an_object_keeps_its_name_when_its_row_changes(contract: Contract) -> None:
-    words = said_of_walks(contract, (*HELD, Free(1)), [NODE, 7], [ARRAY, 2])
-    assert words == Words("array #3, item 1", "node #1 (number 7)", "null")
+    description = said_of_walks(contract, (*HELD, Free(1)), [NODE, 7], [ARRAY, 2])
+    assert description == Description("array #3, item 1", "node #1 (number 7)", "null")
 
 
 def test_an_object_that_the_mutator_does_not_know_has_no_name(contract: Contract) -> None:
@@ -93,21 +94,21 @@ def test_an_object_that_the_mutator_does_not_know_has_no_name(contract: Contract
         "object 4 of the walk"
     )
     graph = [[ARRAY, 2, 0, 3, 1, 4], *PREBUILT, [NODE, 5], [NODE, 6]]
-    words = said_of_walks(contract, actions, *graph, prebuilt=False)
-    assert words == Words("array #1, item 1", "null", "node (number 6)")
+    description = said_of_walks(contract, actions, *graph, prebuilt=False)
+    assert description == Description("array #1, item 1", "null", "node (number 6)")
 
 
 def test_a_prebuilt_object_is_called_so(contract: Contract) -> None:
     graph = [[NODE, 0, 0, 1], [ARRAY, 4]]
-    words = said_of_walks(contract, (LoadPrebuilt(0),), *graph, prebuilt=False)
-    assert words.where == "node prebuilt 0, field 0"
+    description = said_of_walks(contract, (LoadPrebuilt(0),), *graph, prebuilt=False)
+    assert description.where == "node prebuilt 0, field 0"
 
 
 def test_objects_that_are_missing_are_counted_too(contract: Contract) -> None:
     actions = (AllocateNode(7), AllocateArray(2), Write(1, 1, 0), Free(0))
     got = [[ARRAY, 2], *PREBUILT]
-    words = said(contract, actions, HeapMismatch("graph", 4, 3, ""), got)
-    assert words == Words(
+    description = said(contract, actions, Mismatch("heap", "graph", 4, 3, ""), got)
+    assert description == Description(
         "array #2, item 1", "node #1 (number 7); 4 objects in all", "null; 3 objects in all"
     )
 
@@ -116,57 +117,59 @@ def test_objects_that_are_missing_are_counted_too(contract: Contract) -> None:
     "row", [[], [ARRAY], [ARRAY, 2, 1], [ARRAY, 2, 1, 0, 1, 0], [ARRAY, 2, 1, 0, 0, 0]], ids=str
 )
 def test_a_row_that_cannot_be_understood_is_shown(contract: Contract, row: list[int]) -> None:
-    words = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], row)
-    assert words == Words("row 2 of the walk", "[3, 2, 1, 0]", str(row))
+    description = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], row)
+    assert description == Description("row 2 of the walk", "[3, 2, 1, 0]", str(row))
 
 
 @pytest.mark.parametrize("row", [-1, 99])
 def test_a_reference_to_no_row_leads_to_nothing(contract: Contract, row: int) -> None:
-    words = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], [ARRAY, 2, 1, row])
-    assert words.got == "nothing"
+    description = said_of_walks(contract, HELD, [NODE, 7], [NODE, 9], [ARRAY, 2, 1, row])
+    assert description.got == "nothing"
 
 
-def test_a_type_that_there_is_not_is_told_by_its_index(contract: Contract) -> None:
-    words = said_of_walks(contract, (AllocateNode(7),), [9, 7])
-    assert words == Words("object #1", "node #1 (number 7)", "type 9 #1 (length 7)")
+def test_an_unknown_type_is_described_by_its_index(contract: Contract) -> None:
+    description = said_of_walks(contract, (AllocateNode(7),), [9, 7])
+    assert description == Description("object #1", "node #1 (number 7)", "type 9 #1 (length 7)")
 
 
 def test_a_second_run_s_walk_is_compared_with_the_first(contract: Contract) -> None:
     first = [[NODE, 7], [NODE, 9], [ARRAY, 2, 1, 0], *PREBUILT]
     second = [[NODE, 7], [NODE, 9], [ARRAY, 2, 1, 1], *PREBUILT]
-    words = said(contract, HELD, TransparencyMismatch("graph", second, first, ""))
-    assert words == Words("array #3, item 1", "node #2 (number 9)", "node #1 (number 7)")
+    description = said(contract, HELD, Mismatch("transparency", "graph", second, first, ""))
+    assert description == Description(
+        "array #3, item 1", "node #2 (number 9)", "node #1 (number 7)"
+    )
 
 
 def test_a_walk_that_is_missing_is_null(contract: Contract) -> None:
-    words = said(contract, HELD, HeapMismatch("graph", "a walk of the heap", None, ""))
-    assert words == Words("", "a walk of the heap", "null")
+    description = said(contract, HELD, Mismatch("heap", "graph", "a walk of the heap", None, ""))
+    assert description == Description("", "a walk of the heap", "null")
 
 
 # What is read.
 
 
-def test_a_slot_that_is_read_is_told_with_its_object(contract: Contract) -> None:
-    words = said(contract, (*HELD, Read(2, 1)), HeapMismatch("value", 0, 1, ""))
-    assert words == Words("array #3, item 1", "root 0, node #1", "root 1, node #2")
+def test_a_slot_is_described_with_its_object(contract: Contract) -> None:
+    description = said(contract, (*HELD, Read(2, 1)), Mismatch("heap", "value", 0, 1, ""))
+    assert description == Description("array #3, item 1", "root 0, node #1", "root 1, node #2")
 
 
-def test_a_slot_that_there_is_not_is_told(contract: Contract) -> None:
-    words = said(contract, (*HELD, Read(2, 1)), HeapMismatch("value", 0, 17, ""))
-    assert words.got == "root 17, which there is not"
+def test_a_slot_that_does_not_exist_is_described(contract: Contract) -> None:
+    description = said(contract, (*HELD, Read(2, 1)), Mismatch("heap", "value", 0, 17, ""))
+    assert description.got == "root 17, which does not exist"
 
 
 def test_a_weak_reference_that_is_cleared_is_named(contract: Contract) -> None:
     actions = (AllocateNode(0), AllocateWeakref(0), ReadWeakref(1))
-    words = said(contract, actions, HeapMismatch("alive", True, False, ""))
-    assert words == Words("weakref #2", "alive true", "alive false")
+    description = said(contract, actions, Mismatch("heap", "alive", True, False, ""))
+    assert description == Description("weakref #2", "alive true", "alive false")
 
 
 # What is no object's.
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "words"),
+    ("field", "value", "description"),
     [
         ("state", 1, "marking"),
         ("state", 9, "in state 9"),
@@ -185,11 +188,11 @@ def test_a_weak_reference_that_is_cleared_is_named(contract: Contract) -> None:
         ("sample_point", None, "null"),
     ],
 )
-def test_a_value_is_said_in_words(
-    contract: Contract, field: str, value: object, words: str
+def test_a_value_is_described(
+    contract: Contract, field: str, value: object, description: str
 ) -> None:
-    mismatch = HeapMismatch(field, value, "nothing", "")
-    assert said(contract, (CollectMinor(),), mismatch) == Words("", words, "nothing")
+    mismatch = Mismatch("heap", field, value, "nothing", "")
+    assert said(contract, (CollectMinor(),), mismatch) == Description("", description, "nothing")
 
 
 # A failure.
@@ -229,9 +232,9 @@ def test_the_names_are_those_of_the_graph_s_rows() -> None:
             "the target crashed with SIGSEGV while executing this action",
         ),
         (
-            "crash exit code 3: last words",
+            "crash exit code 3: last line",
             WHILE_PERFORMING,
-            "the target ended with exit code 3 while executing this action: last words",
+            "the target ended with exit code 3 while executing this action: last line",
         ),
         (
             "crash: it closed its output, and did not end",

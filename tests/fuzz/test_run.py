@@ -206,7 +206,7 @@ def test_a_failure_writes_values_as_a_trace_would(
 ) -> None:
     run = Run(reference, {})
     run.step(CollectMinor())
-    failure = run.failure(Mismatch("field", value, value, "why"))
+    failure = run.failure(Mismatch("heap", "field", value, value, "why"))
     assert (failure.expected, failure.got) == (text, text)
 
 
@@ -224,11 +224,11 @@ def test_a_failure_keeps_its_configuration() -> None:
     ],
 )
 def test_the_direction_of_a_mismatch(expected: object, got: object, direction: str) -> None:
-    assert Mismatch("field", expected, got, "why").direction == direction
+    assert Mismatch("heap", "field", expected, got, "why").direction == direction
 
 
 def test_the_direction_of_an_error_is_its_name() -> None:
-    assert Mismatch("error", None, "Error: it failed", "why").direction == "Error"
+    assert Mismatch("heap", "error", None, "Error: it failed", "why").direction == "Error"
 
 
 # Running actions that a reduction tries.

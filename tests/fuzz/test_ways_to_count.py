@@ -9,8 +9,9 @@ import attrs
 import pytest
 
 import fuzz
+from fuzz.mutator.shadow import ShadowObject
 from fuzz.oracles.counting import clocks_of
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import DRAWN, Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.counting import WAYS, Bytes, Way
 from fuzz.protocol.lines import structured, unstructured
 
@@ -18,17 +19,8 @@ LINES_MAX = 150
 PACKAGE = Path(str(fuzz.__file__)).parent
 RULES, CLOCKS = PACKAGE / "protocol" / "counting", PACKAGE / "oracles" / "counting"
 PAGE = Path(__file__).parents[2] / "docs" / "sampling-rules.md"
-GENERIC = [
-    *(CLOCKS / name for name in ("__init__.py", "clock.py", "bytes.py", "expected.py")),
-    *(CLOCKS.parent / name for name in ("sampling.py", "sampling_descriptions.py")),
-    *(RULES / name for name in ("__init__.py", "way.py")),
-    PACKAGE / "drawing" / "rules.py",
-    PACKAGE / "drawing" / "probes.py",
-    PACKAGE / "sessions" / "compare.py",
-]
-"""What must not know any way to count but the plain one."""
-OF_THE_SHADOW = {"outside", "callback_bytes"}
-"""The names of keys that an object, or the mutator, has too."""
+OF_OBJECTS = {*ShadowObject.__slots__, "callback_bytes"}
+"""Names of keys that an object, or the mutator, has too."""
 
 
 def keys_of(way: type[Way]) -> set[str]:
@@ -41,6 +33,15 @@ def names_read_in(path: Path) -> set[str]:
     return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
+def is_of_one_way(path: Path) -> bool:
+    """Whether a module may know a way: its own ones, and the targets, which state contracts."""
+    of_ways = path.stem in WAYS or path == CLOCKS / "eden.py"
+    return PACKAGE / "targets" in path.parents or (path.parent in (RULES, CLOCKS) and of_ways)
+
+
+GENERIC = [path for path in PACKAGE.rglob("*.py") if not is_of_one_way(path)]
+
+
 def section_of(by: str) -> str:
     section: str
     [section] = re.findall(
@@ -49,36 +50,39 @@ def section_of(by: str) -> str:
     return section
 
 
-@pytest.mark.parametrize("path", GENERIC, ids=lambda path: path.stem)
-def test_no_generic_part_reads_a_key_of_one_way(path: Path) -> None:
-    keys = set().union(*map(keys_of, WAYS.values()))
-    shared = {field.name for field in attrs.fields(SamplingRule)} | OF_THE_SHADOW
-    assert names_read_in(path) & (keys - shared) == set()
+def test_no_other_part_reads_a_key_of_one_way() -> None:
+    """Above all not the base class of the clocks."""
+    shared = {field.name for field in attrs.fields(SamplingRule)} | OF_OBJECTS
+    keys = set().union(*map(keys_of, WAYS.values())) - shared
+    assert CLOCKS / "clock.py" in GENERIC
+    read = {str(path): names_read_in(path) & keys for path in GENERIC}
+    assert {path: names for path, names in read.items() if names} == {}
 
 
-@pytest.mark.parametrize(
-    "path", [each for each in GENERIC if each != RULES / "__init__.py"], ids=lambda path: path.stem
-)
-def test_no_generic_part_names_one_way(path: Path) -> None:
+def test_no_other_part_names_the_class_of_one_way() -> None:
     classes = {way.__name__ for way in WAYS.values() if way is not Bytes}
-    names = {
-        node.id
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Name)
-    }
-    assert names & classes == set()
+    for path in set(GENERIC) - {RULES / "__init__.py"}:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        assert {node.id for node in nodes if isinstance(node, ast.Name)} & classes == set(), path
 
 
 @pytest.mark.parametrize("folder", [RULES, CLOCKS], ids=["rules", "clocks"])
 def test_each_way_has_a_module_of_its_name(folder: Path) -> None:
-    shared = {"__init__", "way", "clock", "expected", "distances", "eden"}
+    shared = {"__init__", "way", "limits", "clock", "expected", "eden"}
     assert {path.stem for path in folder.glob("*.py")} - shared == WAYS.keys()
 
 
-@pytest.mark.parametrize("by", WAYS)
-def test_each_module_of_a_way_is_at_most_a_page(by: str) -> None:
-    for folder in (RULES, CLOCKS):
-        assert len((folder / f"{by}.py").read_text().splitlines()) <= LINES_MAX
+def test_all_distances_that_are_drawn_have_a_module_of_their_name_and_a_row() -> None:
+    modules = {path.stem for path in (CLOCKS / "distances").glob("*.py")}
+    assert modules - {"__init__", "generator", "period"} == {*DRAWN}
+    assert {*re.findall(r"distances/(\w+)\.py", PAGE.read_text())} == {*DRAWN}
+
+
+@pytest.mark.parametrize(
+    "path", [*RULES.glob("*.py"), *CLOCKS.rglob("*.py")], ids=lambda path: path.stem
+)
+def test_each_module_is_at_most_a_page(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LINES_MAX
 
 
 @pytest.mark.parametrize("by", WAYS)

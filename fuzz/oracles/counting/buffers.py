@@ -1,8 +1,7 @@
 """Counting by thread-local allocation buffers, whose end is where the next sample is due.
 
-What is charged ahead (HotSpot 11 to 24) is charged when `end` is put, for bytes that may never be
-allocated, so that a collection, which throws the buffer away, has them counted all the same.
-(OpenJDK, threadHeapSampler.cpp.)
+Bytes that are charged ahead (HotSpot 11 to 24) are charged when `end` is set. They count even if a
+collection discards the buffer before they are allocated. (OpenJDK, threadHeapSampler.cpp.)
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
-from fuzz.oracles.counting.clock import Clock, distances_of_threads
-from fuzz.oracles.counting.distances import Distances
+from fuzz.oracles.counting.clock import generators_of
+from fuzz.oracles.counting.distances.generator import Generator
 from fuzz.oracles.counting.eden import Eden, Placed, ThreadBuffer
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum
 from fuzz.protocol.contract import Contract, SamplingRule
@@ -22,77 +20,66 @@ from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 
 
-class BufferClock(DrawnOnceClock):
-    """A thread's, which allocates in buffers."""
+class BufferClock(DrawnOnceClock[Buffers]):
+    """Counts what one thread allocates in its buffers and outside them."""
 
-    def __init__(
-        self,
-        rule: SamplingRule,
-        thread: int,
-        distances: Distances,
-        buffers: Buffers,
-        buffer: ThreadBuffer,
-    ) -> None:
-        super().__init__(rule, thread, distances)
-        self._buffers = buffers
-        self._buffer = buffer
+    def __init__(self, rule: SamplingRule, thread: int, generator: Generator, eden: Eden) -> None:
+        super().__init__(rule, thread, generator)
+        self._buffer = ThreadBuffer(self._counting, eden)
         self._charged_bytes = 0
         self._is_in_callback = False
         self._collections_in_callback = 0
-        # What the last allocation was counted as; 0 if its buffer had room for it.
+        # What the last allocation counted; 0 if its buffer had room for it.
         self._counted_bytes = 0
 
-    @override
+    @property
+    def room_bytes(self) -> int:
+        return self._buffer.allocation_end - self._buffer.top
+
     def collected(self, minors: int, period_bytes: int | None) -> None:
         if minors:
             self._buffer.eden.collect()
 
-    @override
     def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
-        if seed is not None and self._buffers.births_reseed:
-            self._distances.reseed(seed)
-        resting_bytes = self._buffers.resting_period_bytes or None
+        if seed is not None and self._counting.births_reseed:
+            self._generator.reseed(seed)
+        resting_bytes = self._counting.resting_period_bytes or None
         super().begin_thread(seed, resting_bytes if period_bytes is None else period_bytes)
         self._charged_bytes = 0
-        if self._buffers.charges == "allocated":
-            self.until_bytes -= self._buffers.birth_bytes
+        if self._counting.charges == "allocated":
+            self.until_bytes -= self._counting.birth_bytes
 
-    @override
-    def allocated(self, request: Request, answer: Observation | None) -> Sequence[ExpectedSample]:
+    def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         buffer = self._buffer
         self._collections_in_callback = self._counted_bytes = 0
-        heard = answer if self._buffers.taken == "anywhere" else None
+        is_reported = self._counting.taken == "anywhere" and not request.is_predicted
+        reported = observation if is_reported else None
         (where, at, collected), hits = self._allocate(
-            request.size_bytes, request.period_bytes, heard
+            request.size_bytes, request.period_bytes, reported
         )
         collections = collected + self._collections_in_callback
         self.place = Place(where, at, collections, buffer.eden.taken_bytes, buffer.pointers)
         return hits
 
-    @property
-    @override
-    def room_bytes(self) -> int:
-        return self._buffer.allocation_end - self._buffer.top
-
     def _allocate(
-        self, size_bytes: int, period_bytes: int | None, heard: Observation | None
+        self, size_bytes: int, period_bytes: int | None, reported: Observation | None
     ) -> tuple[Placed, Sequence[ExpectedSample]]:
-        placed, was_slow = self._buffer.place(size_bytes, period_bytes is not None, heard)
-        if self._buffers.charges == "allocated":
+        placed, was_slow = self._buffer.place(size_bytes, period_bytes is not None, reported)
+        if self._counting.charges == "allocated":
             return placed, self._charge_allocated(size_bytes, period_bytes)
         if period_bytes is None or not was_slow:
             return placed, NONE
         return placed, self._charge_ahead(size_bytes, period_bytes, placed[0] == "outside")
 
     def _sample(self, counted_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
-        """Count, and let the callback allocate, unsampled; the sample point is put only then."""
+        """Count. The callback allocates, unsampled, before the sample point is set."""
         hits = self.count(counted_bytes, period_bytes)
         if self._is_in_callback:
             return hits
         self._counted_bytes = counted_bytes
-        if hits and self._buffers.callback_bytes:
+        if hits and self._counting.callback_bytes:
             self._is_in_callback = True
-            placed, _ = self._allocate(self._buffers.callback_bytes, period_bytes, None)
+            placed, _ = self._allocate(self._counting.callback_bytes, period_bytes, None)
             self._is_in_callback = False
             self._collections_in_callback = int(placed[-1])
         return hits
@@ -119,7 +106,6 @@ class BufferClock(DrawnOnceClock):
         self._buffer.end_at_sample(self.until_bytes)
         return hits
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         surplus_bytes = size_bytes - self.until_bytes
         hits = super()._take(size_bytes, period_bytes)
@@ -127,24 +113,20 @@ class BufferClock(DrawnOnceClock):
             self.until_bytes -= surplus_bytes
         return hits
 
-    @override
     def explained(self, its: Sum) -> Sum:
         counted_bytes = self._counted_bytes
         if counted_bytes == its.counted_bytes:
             return its
-        words = f"{counted_bytes} count with its buffer's"
-        counted = f"{its.counted}, {words if counted_bytes else 'which its buffer has room for'}"
+        text = f"{counted_bytes} count with its buffer's"
+        counted = f"{its.counted}, {text if counted_bytes else 'which its buffer has room for'}"
         return attrs.evolve(its, counted=counted, counted_bytes=counted_bytes, has_more=True)
 
 
-def clocks_of(contract: Contract) -> list[Clock]:
-    """A clock for each thread."""
+def clocks_of(contract: Contract) -> list[BufferClock]:
+    """One clock per thread, in one nursery."""
     rule, eden = contract.sampling, Eden(contract.nursery_bytes)
     assert isinstance(rule.counting, Buffers)
-    distances = distances_of_threads(rule)
+    generators = generators_of(rule)
     if rule.counting.generators == "shared":
-        distances = distances[:1] * len(distances)
-    return [
-        BufferClock(rule, thread, each, rule.counting, ThreadBuffer(rule.counting, eden))
-        for thread, each in enumerate(distances)
-    ]
+        generators = generators[:1] * len(generators)
+    return [BufferClock(rule, *each, eden) for each in enumerate(generators)]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from typing_extensions import override
-
-from fuzz.oracles.counting.clock import Clock, distances_of_threads
+from fuzz.oracles.counting.clock import Clock, W, generators_of
 from fuzz.oracles.counting.expected import Alike, ExpectedSample
 from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.counting import Bytes
 
 
-class FixedClock(Clock):
-    """Distances that are all alike need not be passed one by one: a division counts them."""
+class FixedClock(Clock[W]):
+    """All distances are the period. A division counts those that end in an allocation."""
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         samples = 1 + (size_bytes - self.until_bytes - self._due_at) // period_bytes
         if self._rule.surplus == "carried":
@@ -27,10 +25,9 @@ class FixedClock(Clock):
         return Alike(samples)
 
 
-class DrawnClock(Clock):
-    """Distances are drawn until one ends beyond the allocation: it passes all that end in it."""
+class DrawnClock(Clock[W]):
+    """Draws distances until one ends beyond the allocation."""
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         hits = []
         sample_point = self.until_bytes
@@ -43,25 +40,24 @@ class DrawnClock(Clock):
         return hits
 
 
-class DrawnOnceClock(Clock):
-    """One distance is drawn for each allocation that is sampled, and begins at its end."""
+class DrawnOnceClock(Clock[W]):
+    """Draws one distance for each sampled allocation. It begins at the allocation's end."""
 
-    @override
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         hit = self._hit(self.until_bytes, size_bytes)
         self._draw(period_bytes)
         return [hit]
 
 
-def kind_of(rule: SamplingRule) -> type[Clock]:
-    """Which of them counts by a rule."""
+def kind_of(rule: SamplingRule) -> type[Clock[Bytes]]:
+    """The clock that counts by a rule."""
     if not rule.is_drawn:
         return FixedClock
     return DrawnOnceClock if rule.samples_once else DrawnClock
 
 
-def clocks_of(contract: Contract) -> list[Clock]:
-    """A clock for each thread."""
+def clocks_of(contract: Contract) -> list[Clock[Bytes]]:
+    """One clock per thread."""
     rule = contract.sampling
     kind = kind_of(rule)
-    return [kind(rule, thread, each) for thread, each in enumerate(distances_of_threads(rule))]
+    return [kind(rule, *each) for each in enumerate(generators_of(rule))]

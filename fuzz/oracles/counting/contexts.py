@@ -5,63 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
-from fuzz.oracles.counting.clock import Clock, distances_of_threads
-from fuzz.oracles.counting.distances import Distances
+from fuzz.oracles.counting.clock import generators_of
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum
-from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import Observation
 
 
-class ContextClock(DrawnOnceClock):
-    """A thread that allocates in contexts: what was drawn ends where its context does.
+class ContextClock(DrawnOnceClock[Contexts]):
+    """Counts in contexts. A distance that ends after its context samples none of its bytes."""
 
-    Where it ends behind that, no byte of the context is sampled. `clocks` are those of all threads.
-    """
-
-    def __init__(
-        self,
-        rule: SamplingRule,
-        thread: int,
-        distances: Distances,
-        contexts: Contexts,
-        clocks: list[Clock],
-    ) -> None:
-        super().__init__(rule, thread, distances)
-        self._contexts = contexts
-        self._clocks = clocks
-        self._room_bytes = 0
-        # Where in its context the thread allocates next.
-        self._at = 0
+    clocks: Sequence[ContextClock] = ()
+    """The clocks of all threads."""
+    _room_bytes = 0
+    # Where in its context the thread allocates next.
+    _at = 0
 
     @property
-    @override
     def room_bytes(self) -> int:
         return self._room_bytes
 
-    @override
     def collected(self, minors: int, period_bytes: int | None) -> None:
         if minors:
             self._room_bytes = 0
 
-    @override
-    def allocated(self, request: Request, answer: Observation | None) -> Sequence[ExpectedSample]:
-        """A collection that the allocation causes comes before its object, which it judges alike.
+    def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
+        """Predict the samples. A collection that the object causes does not change them.
 
-        It ends the contexts of the other threads, and of this one if the object lies outside.
+        It ends the contexts of the other threads, and that of this one if the object lies outside.
         """
-        if answer is not None and answer.ended:
+        if observation.ended:
             self._room_bytes = 0
-        hits = self._allocate(request, answer)
-        for clock in self._clocks if request.minors else ():
+        hits = self._allocate(request, observation)
+        for clock in self.clocks if observation.minors else ():
             if request.outside or clock is not self:
-                clock.collected(request.minors, request.period_bytes)
+                clock.collected(observation.minors, request.period_bytes)
         return hits
 
-    def _allocate(self, request: Request, answer: Observation | None) -> Sequence[ExpectedSample]:
+    def _allocate(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         size_bytes, outside, period_bytes = (
             request.size_bytes,
             request.outside,
@@ -69,63 +52,59 @@ class ContextClock(DrawnOnceClock):
         )
         left_bytes = self._room_bytes
         fits = size_bytes <= left_bytes and not outside
-        if self._contexts.predicts_places:
-            self.place = self._place(request, fits, answer)
-        if outside and self._contexts.outside == "apart":
+        if self._counting.predicts_places:
+            self.place = self._place(request, fits, observation.minors)
+        if outside and self._counting.outside == "apart":
             return NONE if period_bytes is None else self._judge(size_bytes, period_bytes, 0, 0)
         if not outside:
-            self._room_bytes = left_bytes if fits else self._new_room_bytes(size_bytes, answer)
+            self._room_bytes = left_bytes if fits else self._new_room_bytes(size_bytes, observation)
             self._room_bytes -= size_bytes
         if fits and size_bytes <= self.until_bytes:
             self.until_bytes -= size_bytes
             return NONE
-        hits: Sequence[ExpectedSample] = NONE
-        if period_bytes is not None:
-            hits = self._judge(size_bytes, period_bytes, left_bytes, self.until_bytes)
-            self._draw(period_bytes)
-        else:
+        if period_bytes is None:
             self.until_bytes = self._room_bytes
+            return NONE
+        hits = self._judge(size_bytes, period_bytes, left_bytes, self.until_bytes)
+        self._draw(period_bytes)
         return hits
 
     def _judge(
         self, size_bytes: int, period_bytes: int, left_bytes: int, until_bytes: int
     ) -> Sequence[ExpectedSample]:
-        """The old distance decides about what was left of its context, a new one about the rest."""
+        """The old distance decides about the rest of its context, a new one about what follows."""
         offset = until_bytes
         if offset >= left_bytes:
             if size_bytes <= left_bytes:
                 return NONE
-            offset = left_bytes + self._distances.draw(period_bytes)
+            offset = left_bytes + self._generator.draw(period_bytes)
         return [ExpectedSample(offset)] if offset < size_bytes else NONE
 
-    def _new_room_bytes(self, size_bytes: int, answer: Observation | None) -> int:
-        """What there is from an object on that does not fit in the present context."""
-        if self._contexts.sizes == "fixed":
-            return max(self._contexts.context_bytes, size_bytes)
-        return (answer and answer.buffer) or size_bytes
+    def _new_room_bytes(self, size_bytes: int, observation: Observation) -> int:
+        """The size of the context that begins with an object."""
+        if self._counting.sizes == "fixed":
+            return max(self._counting.context_bytes, size_bytes)
+        return observation.buffer or size_bytes
 
-    def _place(self, request: Request, fits: bool, answer: Observation | None) -> Place:
-        """Where the object lies: in its context, or it begins one."""
-        collections = answer.minors if answer else 0
+    def _place(self, request: Request, fits: bool, minors: int) -> Place:
+        """Where the object lies: in its context, or at the beginning of a new one."""
         if request.outside:
-            return Place("outside", None, collections, None)
+            return Place("outside", None, minors, None)
         at = self._at if fits else 0
         self._at = at + request.size_bytes
-        return Place("buffer" if fits else "new buffer", at, collections, None)
+        return Place("buffer" if fits else "new buffer", at, minors, None)
 
-    @override
     def explained(self, its: Sum) -> Sum:
-        is_apart = self._contexts.outside == "apart" and its.outside
+        is_apart = self._counting.outside == "apart" and its.outside
         room_bytes = 0 if is_apart else its.room_bytes or 0
         has_own_distance = is_apart or (its.until_bytes or 0) >= room_bytes
         return attrs.evolve(its, room_bytes=room_bytes, has_own_distance=has_own_distance)
 
 
-def clocks_of(contract: Contract) -> list[Clock]:
-    """A clock for each thread."""
+def clocks_of(contract: Contract) -> list[ContextClock]:
+    """One clock per thread."""
     rule = contract.sampling
-    assert isinstance(rule.counting, Contexts)
-    clocks: list[Clock] = []
-    for thread, each in enumerate(distances_of_threads(rule)):
-        clocks.append(ContextClock(rule, thread, each, rule.counting, clocks))
+    clocks = [ContextClock(rule, *each) for each in enumerate(generators_of(rule))]
+    for clock in clocks:
+        clock.clocks = clocks
     return clocks

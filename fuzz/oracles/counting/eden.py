@@ -1,10 +1,10 @@
-"""Where buffers lie in the nursery, and objects in buffers.
+"""Where buffers lie in the nursery, and where objects lie in buffers.
 
     start      top       end      allocation_end
       |##########|.........|..............|      the thread's buffer; `end` is its sample point
 
-All follows from the contract, the requests and full collections, except for new buffers that are
-taken anywhere: the target reports how large they are, and when that collects.
+The contract, the requests and full collections determine everything. The exception are buffers that
+are taken anywhere: the target reports their size, and which of them collect.
 (OpenJDK, memAllocator.cpp, threadLocalAllocBuffer.cpp.)
 """
 
@@ -18,7 +18,7 @@ from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 
 Placed: TypeAlias = tuple[Literal["buffer", "new buffer", "outside"], int | None, bool]
-"""How a Place begins."""
+"""The first three fields of a Place."""
 WORD_BYTES = 8
 
 
@@ -29,7 +29,7 @@ class Eden:
     size_bytes: int
     taken_bytes: int = 0
     buffers: list[ThreadBuffer] = attrs.Factory(list)
-    """Of all threads."""
+    """Those of all threads."""
 
     @property
     def free_bytes(self) -> int:
@@ -37,20 +37,20 @@ class Eden:
         return self.size_bytes - self.taken_bytes
 
     def take(self, size_bytes: int) -> int:
-        """Take bytes; returns where they begin."""
+        """Take bytes; returns their offset."""
         at = self.taken_bytes
         self.taken_bytes += size_bytes
         return at
 
     def collect(self) -> None:
-        """A collection leaves nothing in it, and no thread has a buffer."""
+        """A collection empties it. Then no thread has a buffer."""
         self.taken_bytes = 0
         for buffer in self.buffers:
             buffer.retire()
 
 
 class ThreadBuffer:
-    """A thread's buffer. Offsets are from the start of eden, or of a buffer that lies anywhere."""
+    """A thread's buffer. Offsets are from the start of eden, or of a buffer taken anywhere."""
 
     def __init__(self, rule: Buffers, eden: Eden) -> None:
         self._rule = rule
@@ -61,17 +61,17 @@ class ThreadBuffer:
 
     @property
     def left_bytes(self) -> int:
-        """What it has left before its end."""
+        """What is left before its end."""
         return self.end - self.top
 
     @property
     def pointers(self) -> list[int] | None:
-        """What an observation's `tlab` must say; None if the thread has no buffer."""
+        """The expected `tlab` of an observation; None if the thread has no buffer."""
         pointers = [self.start, self.top, self.end, self.allocation_end]
         return pointers if self.allocation_end else None
 
     def end_at_sample(self, until_bytes: int) -> bool:
-        """End it where the next sample is due, in whole words. False if it ends sooner."""
+        """End it where the next sample is due, in whole words. Returns False if it ends sooner."""
         until_bytes = max(until_bytes, 0) // WORD_BYTES * WORD_BYTES
         if until_bytes >= self.left_bytes:
             return False
@@ -79,13 +79,15 @@ class ThreadBuffer:
         return True
 
     def retire(self) -> None:
-        """The thread has no buffer."""
+        """The thread has no buffer any more."""
         self.start = self.top = self.end = self.allocation_end = 0
 
-    def place(self, size_bytes: int, is_on: bool, heard: Observation | None) -> tuple[Placed, bool]:
+    def place(
+        self, size_bytes: int, is_on: bool, reported: Observation | None
+    ) -> tuple[Placed, bool]:
         """Place an object; returns where, and whether it did not fit before the end.
 
-        `heard` is what the target reported, where buffers are taken anywhere.
+        `reported` is what the target reported, if buffers are taken anywhere.
         """
         if size_bytes <= self.left_bytes:
             return ("buffer", self._push(size_bytes), False), False
@@ -93,33 +95,33 @@ class ThreadBuffer:
             self.end = self.allocation_end
             if size_bytes <= self.left_bytes:
                 return ("buffer", self._push(size_bytes), False), True
-        if self._begin_another(size_bytes, heard):
-            collected = heard is not None and heard.minors > 0
+        if self._begin_another(size_bytes, reported):
+            collected = reported is not None and reported.minors > 0
             return ("new buffer", self._push(size_bytes), collected), True
-        return self._place_outside(size_bytes, heard), True
+        return self._place_outside(size_bytes, reported), True
 
     def _push(self, size_bytes: int) -> int:
         at = self.top
         self.top += size_bytes
         return at
 
-    def _place_outside(self, size_bytes: int, heard: Observation | None) -> Placed:
+    def _place_outside(self, size_bytes: int, reported: Observation | None) -> Placed:
         eden = self.eden
-        collected = eden.free_bytes < size_bytes if heard is None else heard.minors > 0
+        collected = eden.free_bytes < size_bytes if reported is None else reported.minors > 0
         if collected:
             eden.collect()
         at = eden.take(size_bytes)
-        return "outside", at if heard is None else None, collected
+        return "outside", at if reported is None else None, collected
 
-    def _begin_another(self, size_bytes: int, heard: Observation | None) -> bool:
+    def _begin_another(self, size_bytes: int, reported: Observation | None) -> bool:
         """Whether a new buffer begins for an object that does not fit in this one."""
         rule, eden = self._rule, self.eden
         if self.left_bytes > self._waste_limit_bytes:
             self._waste_limit_bytes += rule.waste_increment_bytes
             return False
         self.retire()
-        if heard is not None:
-            return self._take_reported(heard)
+        if reported is not None:
+            return self._take_reported(reported)
         wanted_bytes = min(eden.free_bytes, rule.desired_bytes + size_bytes)
         if wanted_bytes < max(rule.least_bytes, size_bytes + rule.reserve_bytes):
             return False
@@ -127,13 +129,13 @@ class ThreadBuffer:
         self._begin(start, start + wanted_bytes - rule.reserve_bytes)
         return True
 
-    def _take_reported(self, heard: Observation) -> bool:
-        if heard.buffer is None:
+    def _take_reported(self, reported: Observation) -> bool:
+        if reported.buffer is None:
             return False
-        if heard.minors:
+        if reported.minors:
             self.eden.collect()
-        self._begin(0, heard.buffer)
-        self.eden.take(heard.buffer)
+        self._begin(0, reported.buffer)
+        self.eden.take(reported.buffer)
         return True
 
     def _begin(self, start: int, end: int) -> None:

@@ -1,4 +1,4 @@
-"""What a clock predicts of an allocation: its samples, why, and where its object lies."""
+"""What a clock predicts of an allocation: its samples, the reason, and where its object lies."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ import attrs
 
 
 class Request(NamedTuple):
-    """An allocation, as a clock has to know it."""
+    """An allocation, as a clock needs it."""
 
     size_bytes: int
-    """What counts of it."""
+    """The bytes that count."""
     outside: bool
-    """Whether its object lies outside the nursery."""
+    """Whether the object lies outside the nursery."""
     kind: str
-    minors: int
-    """How many minor collections it caused."""
     period_bytes: int | None
-    """What distances are drawn for now; None if sampling is off."""
+    """The period that new distances are drawn for; None if sampling is off."""
+    is_predicted: bool = False
+    """Whether no target performed the allocation, so that nothing is reported about it."""
 
 
 @attrs.frozen
 class ExpectedSample:
-    """One sample: the byte of the allocation that was drawn, from 0, and what it stands for."""
+    """One sample."""
 
     offset: int
+    """The sampled byte of the allocation, from 0."""
     weight: int = 0
 
 
 NONE: tuple[ExpectedSample, ...] = ()
 ALIKE = ExpectedSample(0)
-"""A sample where distances are all alike, of which no contract promises more."""
+"""A sample whose byte no contract states."""
 
 
 @attrs.frozen
 class Alike(Sequence[ExpectedSample]):
-    """Samples that are all alike, which may be more than a list has room for."""
+    """Equal samples. There may be more than fit in a list."""
 
     samples: int
 
@@ -54,7 +55,7 @@ class Alike(Sequence[ExpectedSample]):
 
 
 def is_open(hits: Sequence[ExpectedSample]) -> bool:
-    """Whether the contract leaves open at which bytes the samples are."""
+    """Whether the contract does not state the sampled bytes."""
     return any(hit is ALIKE for hit in hits)
 
 
@@ -71,11 +72,11 @@ class Place:
 
     where: Literal["buffer", "new buffer", "outside"]
     at: int | None
-    """Its offset from the start of the nursery, or of its buffer; None outside of that."""
+    """Its offset from the start of the nursery, or of its buffer; None if it lies in neither."""
     collections: int
-    """How many came first, because the nursery had no room for it."""
+    """How many collections came first, because the nursery had no room for it."""
     nursery_used_bytes: int | None
-    """What is taken of the nursery then, by buffers too; None if that is not predicted."""
+    """The used part of the nursery, buffers included; None if that is not predicted."""
     tlab: list[int] | None = None
     """The thread's buffer; see Observation."""
 
@@ -86,18 +87,18 @@ class Sum:
 
     period_bytes: int
     until_bytes: int | None
-    """What was left until the next sample; None if the contract leaves that open."""
+    """The bytes until the next sample before the action; None if the contract does not state it."""
     counted: str
-    """What counts, in words: "the string takes 64"."""
+    """What counts, as text: "the string takes 64"."""
     counted_bytes: int
     hits: Sequence[ExpectedSample]
     outside: bool = False
-    """Whether its object lies outside the nursery."""
+    """Whether the object lies outside the nursery."""
     room_bytes: int | None = None
-    """What was left of the thread's part of the nursery, if it has one."""
+    """What was left of the thread's own part of the nursery, if it has one."""
     has_own_distance: bool = False
-    """Whether a distance is drawn for it where that ends."""
+    """Whether a new distance is drawn where that part ends."""
     has_more: bool = False
-    """Whether more than the object counts, so that the hits are not bytes of it."""
+    """Whether more than the object counts. Then the hits are not bytes of the object."""
     reason: str = ""
-    """What decides instead of the distance, in words, if something does."""
+    """What decides instead of the distance, as text."""

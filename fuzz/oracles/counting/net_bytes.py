@@ -1,36 +1,26 @@
-"""Counting net bytes: what is freed counts back."""
+"""Counting net bytes: freed bytes count back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import attrs
-from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import FixedClock
-from fuzz.oracles.counting.clock import Clock, distances_of_threads
-from fuzz.oracles.counting.distances import Distances
+from fuzz.oracles.counting.clock import generators_of
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Request, Sum
-from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import NetBytes
 from fuzz.protocol.observation import Observation
 
 
-class NetClock(FixedClock):
-    """Counts down what is allocated, and up what is freed."""
+class NetClock(FixedClock[NetBytes]):
+    """Counts allocated bytes down and freed bytes up."""
 
-    def __init__(
-        self, rule: SamplingRule, thread: int, distances: Distances, net_bytes: NetBytes
-    ) -> None:
-        super().__init__(rule, thread, distances)
-        self._net_bytes = net_bytes
+    def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
+        hits = super().allocated(request, observation)
+        return NONE if 0 < request.size_bytes == self._counting.unsampled_bytes else hits
 
-    @override
-    def allocated(self, request: Request, answer: Observation | None) -> Sequence[ExpectedSample]:
-        hits = super().allocated(request, answer)
-        return NONE if 0 < request.size_bytes == self._net_bytes.unsampled_bytes else hits
-
-    @override
     def freed(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         self.until_bytes += size_bytes
         freed_bytes = self.until_bytes - self._distance_bytes
@@ -39,18 +29,13 @@ class NetClock(FixedClock):
         self.until_bytes = self._distance_bytes = period_bytes
         return [ExpectedSample(0, freed_bytes)]
 
-    @override
     def explained(self, its: Sum) -> Sum:
-        if not its.hits and 0 < its.counted_bytes == self._net_bytes.unsampled_bytes:
+        if not its.hits and 0 < its.counted_bytes == self._counting.unsampled_bytes:
             return attrs.evolve(its, reason="no block of this size is sampled")
         return its
 
 
-def clocks_of(contract: Contract) -> list[Clock]:
-    """A clock for each thread."""
+def clocks_of(contract: Contract) -> list[NetClock]:
+    """One clock per thread."""
     rule = contract.sampling
-    assert isinstance(rule.counting, NetBytes)
-    return [
-        NetClock(rule, thread, each, rule.counting)
-        for thread, each in enumerate(distances_of_threads(rule))
-    ]
+    return [NetClock(rule, *each) for each in enumerate(generators_of(rule))]

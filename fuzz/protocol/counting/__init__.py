@@ -1,11 +1,9 @@
 """How a target counts bytes: one class for each way, with the keys that only this way has.
 
 A contract names a way by `by` (`"counting": {"by": "contexts", ...}`). The module of the same name
-in `fuzz/oracles/counting` has its clock, the section of the same name in docs/sampling-rules.md
-explains it. A newcomer begins with `way`, then `bytes`.
+in `fuzz/oracles/counting` has its clock; the section of the same name in docs/sampling-rules.md
+explains it. Read `way` first, then `bytes`.
 """
-
-from typing import TypeAlias
 
 from fuzz.protocol.counting.buffers import Buffers
 from fuzz.protocol.counting.bytes import Bytes
@@ -14,21 +12,18 @@ from fuzz.protocol.counting.lazy_seeds import LazySeeds
 from fuzz.protocol.counting.net_bytes import NetBytes
 from fuzz.protocol.counting.profile_rate import ProfileRate
 from fuzz.protocol.counting.streams import Streams
-from fuzz.protocol.counting.way import ONE_DRAW, Way
+from fuzz.protocol.counting.way import Way
 
-Counting: TypeAlias = Bytes | Contexts | Buffers | Streams | NetBytes | ProfileRate | LazySeeds
 WAYS: dict[str, type[Way]] = {
     way.by: way for way in (Bytes, Contexts, Buffers, Streams, NetBytes, ProfileRate, LazySeeds)
 }
 """Each way's class, by its name in contracts."""
 
 __all__ = [
-    "ONE_DRAW",
     "WAYS",
     "Buffers",
     "Bytes",
     "Contexts",
-    "Counting",
     "LazySeeds",
     "NetBytes",
     "ProfileRate",

@@ -6,75 +6,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 import attrs
-from typing_extensions import override
 
-from fuzz.protocol.counting.way import ONE_DRAW, SAMPLES, Way
-
-if TYPE_CHECKING:
-    from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting.limits import Positive
+from fuzz.protocol.counting.way import DRAWN, ONE_DRAW, SAMPLES, StatedContract, Way
 
 
 @attrs.frozen
 class Contexts(Way):
     """Each thread allocates in contexts, which are parts of the nursery.
 
-    An object that fits in its thread's context is sampled if its bytes exceed the distance, and
-    another distance is drawn behind it. For an object that does not fit, the distance decides about
-    the bytes that the context has left. If it ends behind them, a new distance decides about the
-    rest of the object. Then a new context begins, and a new distance behind the object. A
-    collection ends all contexts. Where `enabling` is `keeps`, there is no distance before one is
-    drawn, nor after one was passed while sampling was off.
+    For an object that does not fit in its context, the distance decides about what the context has
+    left, and a new distance about the rest. Then a new context begins. docs/sampling-rules.md has
+    the complete rule.
     """
 
     by = "contexts"
     has_local_buffers = True
     local_buffers_end_distances = True
+    needs: ClassVar = {
+        **DRAWN,
+        **ONE_DRAW,
+        "crosses": "beyond",
+        "paused": "stopped",
+        "weights": "none",
+    }
+    excludes = frozenset({"limit", "set_callback"})
 
-    context_bytes: int
-    """How large a context is, from 1 to the nursery's size."""
+    context_bytes: Positive
+    """How large a context is, at most the nursery's size."""
     sizes: Literal["fixed", "reported"] = "fixed"
-    """How large a new context is.
-
-    fixed: `context_bytes`, or the object for which it begins, if that is larger.
-    reported: about as much; the observation's `buffer` has the bytes from that object on (.NET 10).
-    """
+    """`fixed`: a new context has `context_bytes`, or the size of a larger object that begins it;
+    `reported`: it has about as much, and the observation's `buffer` has its size (.NET 10)."""
     outside: Literal["apart", "in_turn"] = "apart"
-    """Which distance decides about an object outside the nursery.
-
-    apart: a distance of its own, which leaves the context's distance alone.
-    in_turn: the context's distance, as if the object did not fit there. Behind the object another
-        one is drawn for what the context has left (.NET 10).
-    """
+    """`apart`: a separate distance decides about an object outside the nursery; `in_turn`: that of
+    the context, as if the object did not fit there (.NET 10)."""
 
     @property
-    @override
     def samples_before_collecting(self) -> bool:
         return self.outside == "in_turn"
 
     @property
-    @override
     def predicts_places(self) -> bool:
         return self.sizes == "reported"
 
-    @override
+    @property
+    def needs_observed(self) -> tuple[str, ...]:
+        return ("samples", "minors", "at", "buffer") if self.predicts_places else ()
+
     def left_to_chance(self, has_births: bool) -> tuple[str, ...]:
         """The distances depend on where contexts end."""
         return (*SAMPLES, "buffer", "ended") if self.sizes == "reported" else ()
 
-    @override
-    def problems(self, contract: Contract) -> Iterator[str]:
-        rule, most = contract.sampling, contract.nursery_bytes
-        if not 1 <= self.context_bytes <= most:
-            yield f"context_bytes is {self.context_bytes}; it must be from 1 to {most}"
-        for field in ("samples", "minors", "at", "buffer") if self.predicts_places else ():
-            if field not in contract.observes:
-                yield f"sizes is reported, which means nothing without {field} in observes"
-        if not (rule.samples_once and rule.crosses == "beyond" and rule.is_drawn):
-            yield f"contexts need distances that are drawn: crosses must be beyond, {ONE_DRAW}"
-        if (rule.paused, rule.weights) != ("stopped", "none"):
-            yield "contexts mean nothing unless paused is stopped and weights is none"
-        if "limit" in contract.observes or "set_callback" in contract.actions:
-            yield "limit and set_callback mean nothing with contexts"
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        size_bytes, most = self.context_bytes, contract.nursery_bytes
+        if size_bytes > most:
+            yield f"counting.context_bytes is {size_bytes}; it must be from 1 to {most}"

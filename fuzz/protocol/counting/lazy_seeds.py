@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import attrs
-from typing_extensions import override
 
-from fuzz.protocol.counting.way import Way
-
-if TYPE_CHECKING:
-    from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting.limits import Seeds
+from fuzz.protocol.counting.way import DRAWN, StatedContract, Way
 
 
 @attrs.frozen
@@ -22,18 +19,13 @@ class LazySeeds(Way):
     """One countdown per thread. The first time a sample is due, another distance decides."""
 
     by = "lazy_seeds"
+    needs: ClassVar = DRAWN
 
-    seeds: tuple[int, ...]
-    """Each thread's: what its generator starts from when a sample is due for the first time. That
-    sample is then decided by a distance drawn from it."""
+    seeds: Seeds
+    """For each thread, the seed that its generator starts from when a sample is first due. A new
+    distance then decides about that sample."""
 
-    @override
-    def problems(self, contract: Contract) -> Iterator[str]:
-        rule = contract.sampling
-        if len(self.seeds) != contract.threads:
-            yield (
-                f"lazy_seeds has {len(self.seeds)} seeds; it must have {contract.threads},"
-                " like seeds of sampling"
-            )
-        if not rule.is_drawn:
-            yield f"lazy_seeds mean nothing where distances is {rule.distances}"
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        seeds, threads = len(self.seeds), contract.threads
+        if seeds != threads:
+            yield f"counting.seeds has {seeds} numbers; it must have {threads}, as seeds has"

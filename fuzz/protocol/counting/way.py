@@ -5,17 +5,33 @@ Invariant: no generic part names a way, or a key of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Protocol
 
 import attrs
 
-if TYPE_CHECKING:
-    from fuzz.protocol.contract import Contract
-
-ONE_DRAW = "surplus must be dropped, samples_per_allocation one"
 SAMPLES = ("samples", "profile", "offsets", "weights")
-"""The fields of observations that depend on which distances are drawn."""
+"""The fields of observations that depend on the distances."""
+DRAWN: Mapping[str, object] = {"is_drawn": True}
+ONE_SAMPLE: Mapping[str, object] = {"samples_per_allocation": "one"}
+ONE_DRAW: Mapping[str, object] = {"surplus": "dropped", **ONE_SAMPLE}
+"""Parts of a rule: a generator draws distances; an allocation takes one sample; it passes one
+distance."""
+
+
+class StatedContract(Protocol):
+    """What a way reads of a contract to check it."""
+
+    @property
+    def nursery_bytes(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def layout(self) -> Any: ...  # noqa: ANN401 - a Layout, whose module imports this one
+    @property
+    def sampling(self) -> Any: ...  # noqa: ANN401 - a SamplingRule
+    @property
+    def observes(self) -> tuple[str, ...]: ...
 
 
 @attrs.frozen
@@ -25,16 +41,17 @@ class Way:
     by: ClassVar[str]
     """Its name in contracts, of its module, and of its clock's module."""
     has_local_buffers: ClassVar[bool] = False
-    """Whether each thread allocates in a part of the nursery of its own."""
-
+    """Whether each thread allocates in its own part of the nursery."""
     local_buffers_end_distances: ClassVar[bool] = False
-    """Whether a distance ends where its thread's part of the nursery does, and begins with it."""
-
+    """Whether a distance begins and ends with its thread's part of the nursery."""
     shows_local_buffers: ClassVar[bool] = False
     """Whether an observation's `tlab` can show that part."""
-
     counts_frees: ClassVar[bool] = False
-    """Whether what is freed counts."""
+    """Whether freed bytes count."""
+    needs: ClassVar[Mapping[str, object]] = {}
+    """Attributes of the sampling rule, and the values that they must have."""
+    excludes: ClassVar[frozenset[str]] = frozenset()
+    """The actions, and the fields of observations, that a contract must not list."""
 
     @property
     def edge_bytes(self) -> tuple[int, ...]:
@@ -48,7 +65,7 @@ class Way:
 
     @property
     def predicts_places(self) -> bool:
-        """Whether it follows where an object lies in its thread's part of the nursery."""
+        """Whether it predicts where an object lies in its thread's part of the nursery."""
         return False
 
     @property
@@ -56,10 +73,15 @@ class Way:
         """Whether a thread that begins starts a generator from the observation's `seed`."""
         return False
 
-    def left_to_chance(self, has_births: bool) -> tuple[str, ...]:
-        """The fields in which the same actions may be answered differently the next time."""
+    @property
+    def needs_observed(self) -> tuple[str, ...]:
+        """The fields of observations that a contract must list."""
         return ()
 
-    def problems(self, contract: Contract) -> Iterator[str]:
-        """What is wrong with a contract that counts so, each in a sentence."""
+    def left_to_chance(self, has_births: bool) -> tuple[str, ...]:
+        """The fields in which the same actions may have other answers the next time."""
+        return ()
+
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        """What else is wrong with a contract that counts so, each in a sentence."""
         yield from ()

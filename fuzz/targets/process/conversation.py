@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
-from fuzz.protocol.lines import WORDS_MAX
+from fuzz.protocol.lines import QUOTED_MAX
 from fuzz.protocol.observation import HANG, MEMORY, SILENT
 from fuzz.targets.process.earlier import History
 
@@ -270,7 +270,7 @@ def _last_words(complaint: str) -> str:
     ]
     checks = [line for line in lines if line.startswith("#  ")]
     last = (summaries or frames or checks or lines or [""])[-1]
-    return re.sub(r"0x[0-9a-f]+|==\d+==|, [pt]id=\d+", "…", last)[: 4 * WORDS_MAX]
+    return re.sub(r"0x[0-9a-f]+|==\d+==|, [pt]id=\d+", "…", last)[: 4 * QUOTED_MAX]
 
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:

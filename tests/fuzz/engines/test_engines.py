@@ -15,7 +15,7 @@ from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.engines.random import RandomChoices, RandomEngine
 from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, TraceStateMachine
 from fuzz.oracles import RERUN_ORACLES
-from fuzz.oracles.heap import HeapMismatch
+from fuzz.oracles.oracle import Mismatch
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,
@@ -469,7 +469,7 @@ def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceStateMachine]
             traces[-1][1].append(trace.situation.scenario is not None)
             observation = super().perform(trace, action)
             if is_wrong(action):
-                raise HeapMismatch("error", None, "wrong", "the test says so")
+                raise Mismatch("heap", "error", None, "wrong", "the test says so")
             return observation
 
     return WatchedMachine, traces
@@ -493,7 +493,7 @@ def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(
     kind: type[Action], shrunk: list[Action]
 ) -> None:
     machine, traces = watched(lambda action: isinstance(action, kind))
-    with pytest.raises(HeapMismatch):
+    with pytest.raises(Mismatch, match=r"^heap: "):
         run_machine(machine, Phase.generate, Phase.shrink)
     assert any(len(in_story) > 1 and in_story[-1] for _, in_story in traces)
     last, _ = traces[-1]

@@ -7,8 +7,9 @@ import pytest
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
-from fuzz.oracles.counting.distances import distances_of
-from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
+from fuzz.oracles.counting.distances import generator_of
+from fuzz.oracles.oracle import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
     Action,
     Calloc,
@@ -44,13 +45,13 @@ class Judge:
         self.shadow = Shadow(contract)
         self.oracle = SamplingOracle(contract, self.shadow)
 
-    def hear(self, action: Action, samples: int = 0, **fields: Any) -> None:
+    def follow(self, action: Action, samples: int = 0, **fields: Any) -> None:
         observation = Observation(samples, **fields)
         self.shadow.follow(action, 0)
-        self.oracle.check(action, observation)
+        self.oracle.check(action, observation, None)
 
     def malloc(self, size_bytes: int, size: int, samples: int = 0, thread: int = 0) -> None:
-        self.hear(Malloc(size_bytes, thread=thread), samples, size=size)
+        self.follow(Malloc(size_bytes, thread=thread), samples, size=size)
 
     def until(self, thread: int = 0) -> int:
         return self.oracle.facts.bytes_until_sample(thread)
@@ -61,9 +62,9 @@ def judge(blocks: Contract) -> Judge:
     return Judge(blocks)
 
 
-def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> SamplingMismatch:
-    with pytest.raises(SamplingMismatch) as raised:
-        judge.hear(action, samples, **fields)
+def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> Mismatch:
+    with pytest.raises(Mismatch, match=r"^sampling: ") as raised:
+        judge.follow(action, samples, **fields)
     return raised.value
 
 
@@ -103,20 +104,20 @@ def test_what_a_block_of_nothing_counts(blocks: Contract, counts: Any, counted: 
         *(("requested_plus_one", UNTIL - 10), ("class_or_requested", UNTIL - 16)),
     ],
 )
-def test_what_counts_is_what_the_clock_is_told(blocks: Contract, counts: str, left: int) -> None:
+def test_the_clock_counts_what_the_rule_states(blocks: Contract, counts: str, left: int) -> None:
     judge = Judge(blocks, counts=counts)
     judge.malloc(9, size=16)
     assert judge.until() == left
 
 
 def test_a_block_of_several_parts_counts_all_of_them(judge: Judge) -> None:
-    judge.hear(Calloc(3, 9), size=32)
+    judge.follow(Calloc(3, 9), size=32)
     assert judge.until() == UNTIL - 32
 
 
 def test_freeing_a_block_counts_nothing(judge: Judge) -> None:
     judge.malloc(9, size=16)
-    judge.hear(Free(0))
+    judge.follow(Free(0))
     assert (judge.until(), judge.oracle.facts.counted_bytes) == (UNTIL - 16, None)
 
 
@@ -137,7 +138,7 @@ def test_a_block_of_64_bytes_moves_only_for_much_less_or_for_more(
 def test_where_each_realloc_counts_what_is_asked_counts(blocks: Contract, requested: int) -> None:
     judge = Judge(blocks, counts="requested", first_bytes=(1000,) * 3)
     judge.malloc(64, size=64)
-    judge.hear(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    judge.follow(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
     assert judge.oracle.facts.counted_bytes == requested
 
 
@@ -147,28 +148,28 @@ def test_half_of_an_odd_room_is_rounded_down() -> None:
 
 def test_where_each_realloc_counts_one_in_place_counts_in_full(judge: Judge) -> None:
     judge.malloc(9, size=16)
-    judge.hear(Realloc(0, 16), size=16)
+    judge.follow(Realloc(0, 16), size=16)
     assert judge.until() == UNTIL - 32
 
 
 def test_a_block_that_stays_counts_nothing_and_keeps_its_room(blocks: Contract) -> None:
     judge = Judge(blocks, realloc="when_moved")
     judge.malloc(30, size=32)
-    judge.hear(Realloc(0, 16), size=32)
+    judge.follow(Realloc(0, 16), size=32)
     assert (judge.until(), judge.oracle.facts.counted_bytes) == (UNTIL - 32, None)
 
 
 def test_a_block_that_stays_is_measured_by_its_room_ever_after(blocks: Contract) -> None:
     judge = Judge(blocks, realloc="when_moved")
     judge.malloc(30, size=32)
-    judge.hear(Realloc(0, 16), size=32)
-    judge.hear(Realloc(0, 15), size=16)
+    judge.follow(Realloc(0, 16), size=32)
+    judge.follow(Realloc(0, 15), size=16)
 
 
 def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contract) -> None:
     judge = Judge(blocks, realloc="when_moved", counts="requested")
     judge.malloc(6, size=8)
-    judge.hear(Realloc(0, 9), size=16)
+    judge.follow(Realloc(0, 9), size=16)
     assert judge.oracle.facts.counted_bytes == 10
 
 
@@ -178,24 +179,24 @@ def test_unless_alike_a_block_moves_to_another_room_only(
 ) -> None:
     judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
     judge.malloc(32, size=32)
-    judge.hear(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    judge.follow(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
     assert judge.oracle.facts.counted_bytes == counted
 
 
 def test_unless_alike_a_block_that_was_sampled_moves(blocks: Contract) -> None:
     judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(3,) * 3)
     judge.malloc(4, size=8, samples=1)
-    judge.hear(Realloc(0, 3), size=8)
+    judge.follow(Realloc(0, 3), size=8)
     assert judge.oracle.facts.counted_bytes == 3
-    judge.hear(Realloc(0, 2), size=8)
+    judge.follow(Realloc(0, 2), size=8)
     assert judge.oracle.facts.counted_bytes is None
 
 
 def test_unless_alike_a_block_moves_when_a_sample_is_due(blocks: Contract) -> None:
     judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(60,) * 3)
     judge.malloc(32, size=32)
-    judge.hear(Realloc(0, 28), size=32)
-    judge.hear(Realloc(0, 29), samples=1, size=32)
+    judge.follow(Realloc(0, 28), size=32)
+    judge.follow(Realloc(0, 29), samples=1, size=32)
 
 
 def test_unless_alike_a_block_beyond_all_classes_stays_though_a_sample_is_due(
@@ -203,13 +204,13 @@ def test_unless_alike_a_block_beyond_all_classes_stays_though_a_sample_is_due(
 ) -> None:
     judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(310,) * 3)
     judge.malloc(300, size=512)
-    judge.hear(Realloc(0, 310), size=512)
+    judge.follow(Realloc(0, 310), size=512)
     assert judge.oracle.facts.counted_bytes is None
 
 
 def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> None:
     judge.malloc(9, size=16)
-    judge.hear(Realloc(0, 40), samples=1, size=64)
+    judge.follow(Realloc(0, 40), samples=1, size=64)
 
 
 # How much room a block has.
@@ -230,8 +231,8 @@ def test_a_target_that_does_not_say_how_much_room_there_is_is_not_judged_by_it(
     blocks: Contract,
 ) -> None:
     judge = Judge(blocks, observes=("samples", "minors"))
-    judge.hear(Malloc(9))
-    judge.hear(Realloc(0, 9))
+    judge.follow(Malloc(9))
+    judge.follow(Realloc(0, 9))
 
 
 # Who samples.
@@ -246,7 +247,7 @@ def test_sampling_is_off_at_the_start_where_the_contract_says_nothing(blocks: Co
     judge = Judge(blocks, initial_period_bytes=0)
     judge.malloc(60, size=64)
     assert not judge.oracle.facts.was_enabled
-    judge.hear(EnableSampling(PERIOD))
+    judge.follow(EnableSampling(PERIOD))
     judge.malloc(60, size=64, samples=1)
 
 
@@ -261,13 +262,13 @@ def test_each_thread_has_a_clock_of_its_own(judge: Judge) -> None:
 def test_each_thread_goes_on_by_its_own_seed(judge: Judge) -> None:
     for thread in range(3):
         judge.malloc(80, size=128, samples=1, thread=thread)
-    expected = [distances_of("gperftools", seed).draw(PERIOD) for seed in (1, 2, 3)]
+    expected = [generator_of("gperftools", seed).draw(PERIOD) for seed in (1, 2, 3)]
     assert [judge.until(thread) for thread in range(3)] == expected
 
 
 def test_a_realloc_is_counted_by_the_thread_that_asks(judge: Judge) -> None:
     judge.malloc(9, size=16, thread=1)
-    judge.hear(Realloc(0, 9, thread=2), size=16)
+    judge.follow(Realloc(0, 9, thread=2), size=16)
     assert [judge.until(thread) for thread in range(3)] == [50, 44, 54]
 
 
@@ -285,9 +286,9 @@ def test_the_message_names_the_byte_of_each_sample(blocks: Contract) -> None:
     assert mismatch.why.endswith(": 1 sample expected, at byte 49")
 
 
-def test_enabling_starts_every_threads_count_anew(judge: Judge) -> None:
-    judge.hear(EnableSampling(200, thread=1))
-    expected = [distances_of("gperftools", seed).draw(200) for seed in (1, 2, 3)]
+def test_enabling_restarts_the_count_of_every_thread(judge: Judge) -> None:
+    judge.follow(EnableSampling(200, thread=1))
+    expected = [generator_of("gperftools", seed).draw(200) for seed in (1, 2, 3)]
     assert [judge.until(thread) for thread in range(3)] == expected
 
 
@@ -311,19 +312,19 @@ def test_what_allocates_nothing_is_not_sampled(judge: Judge, action: Action) -> 
 
 
 def test_setting_the_period_leaves_the_present_distance(judge: Judge) -> None:
-    judge.hear(SetPeriod(4000))
+    judge.follow(SetPeriod(4000))
     assert (judge.oracle.facts.period_bytes, judge.until()) == (4000, UNTIL)
 
 
 def test_what_is_drawn_after_the_period_was_set_is_drawn_for_it(judge: Judge) -> None:
-    judge.hear(SetPeriod(4000))
+    judge.follow(SetPeriod(4000))
     judge.malloc(60, size=64, samples=1)
-    assert judge.until() == distances_of("gperftools", 1).draw(4000)
+    assert judge.until() == generator_of("gperftools", 1).draw(4000)
 
 
 def test_setting_the_period_does_not_enable(judge: Judge) -> None:
-    judge.hear(DisableSampling())
-    judge.hear(SetPeriod(4000))
+    judge.follow(DisableSampling())
+    judge.follow(SetPeriod(4000))
     judge.malloc(60, size=64)
     assert judge.oracle.facts.period_bytes is None
 
@@ -333,7 +334,7 @@ def unrecorded(blocks: Contract) -> Judge:
     """Paused, and counting all the same."""
     judge = Judge(blocks, paused="counting")
     judge.malloc(9, size=16)
-    judge.hear(PauseSampling())
+    judge.follow(PauseSampling())
     return judge
 
 
@@ -350,44 +351,44 @@ def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_anot
     unrecorded: Judge,
 ) -> None:
     unrecorded.malloc(60, size=64)
-    assert unrecorded.until() == distances_of("gperftools", 1).draw(PERIOD)
+    assert unrecorded.until() == generator_of("gperftools", 1).draw(PERIOD)
 
 
 def test_where_pausing_goes_on_counting_resuming_changes_nothing(unrecorded: Judge) -> None:
     unrecorded.malloc(9, size=16)
-    unrecorded.hear(ResumeSampling())
+    unrecorded.follow(ResumeSampling())
     assert (unrecorded.oracle.facts.period_bytes, unrecorded.until()) == (PERIOD, UNTIL - 32)
     unrecorded.malloc(30, size=32, samples=1)
 
 
 def test_a_period_that_is_set_while_paused_is_drawn_for(unrecorded: Judge) -> None:
-    unrecorded.hear(SetPeriod(4000))
+    unrecorded.follow(SetPeriod(4000))
     unrecorded.malloc(60, size=64)
-    assert unrecorded.until() == distances_of("gperftools", 1).draw(4000)
-    unrecorded.hear(ResumeSampling())
+    assert unrecorded.until() == generator_of("gperftools", 1).draw(4000)
+    unrecorded.follow(ResumeSampling())
     assert unrecorded.oracle.facts.period_bytes == 4000
 
 
 def test_disabling_ends_the_count_that_goes_on(unrecorded: Judge) -> None:
-    unrecorded.hear(DisableSampling())
+    unrecorded.follow(DisableSampling())
     unrecorded.malloc(60, size=64)
     assert (unrecorded.oracle.facts.unrecorded, unrecorded.until()) == (0, UNTIL - 16)
 
 
-def test_enabling_starts_the_count_that_goes_on_anew(unrecorded: Judge) -> None:
-    unrecorded.hear(EnableSampling(200))
-    assert unrecorded.until() == distances_of("gperftools", 1).draw(200)
+def test_enabling_restarts_a_count_that_pausing_continues(unrecorded: Judge) -> None:
+    unrecorded.follow(EnableSampling(200))
+    assert unrecorded.until() == generator_of("gperftools", 1).draw(200)
 
 
 def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) -> None:
-    judge.hear(PauseSampling())
+    judge.follow(PauseSampling())
     judge.malloc(60, size=64)
     assert (judge.oracle.facts.unrecorded, judge.until()) == (0, UNTIL)
-    judge.hear(ResumeSampling())
-    assert judge.until() == distances_of("gperftools", 1).draw(PERIOD)
+    judge.follow(ResumeSampling())
+    assert judge.until() == generator_of("gperftools", 1).draw(PERIOD)
 
 
-# What is told of each sample.
+# What is reported about each sample.
 
 TELLING = ("samples", "minors", "offsets", "weights")
 
@@ -399,7 +400,7 @@ def telling(blocks: Contract) -> Judge:
 
 
 def test_the_offset_and_the_weight_of_a_sample_are_right(telling: Judge) -> None:
-    telling.hear(Malloc(60), 1, offsets=[UNTIL], weights=[PERIOD + 60 - UNTIL - 1])
+    telling.follow(Malloc(60), 1, offsets=[UNTIL], weights=[PERIOD + 60 - UNTIL - 1])
 
 
 @pytest.mark.parametrize("offsets", [[], [51], [50, 50]], ids=str)
@@ -419,16 +420,16 @@ def test_another_weight_than_that_of_the_sample_is_wrong(
 
 
 @pytest.mark.parametrize("action", [Malloc(9), Free(0)], ids=str)
-@pytest.mark.parametrize("told", [{"offsets": [0]}, {"weights": [1]}], ids=str)
-def test_what_is_told_of_a_sample_that_was_not_taken_is_wrong(
-    telling: Judge, action: Action, told: dict[str, Any]
+@pytest.mark.parametrize("fields", [{"offsets": [0]}, {"weights": [1]}], ids=str)
+def test_a_report_about_a_sample_that_was_not_taken_is_wrong(
+    telling: Judge, action: Action, fields: dict[str, Any]
 ) -> None:
-    telling.hear(Malloc(9))
-    assert mismatch_of(telling, action, **told).field in told
+    telling.follow(Malloc(9))
+    assert mismatch_of(telling, action, **fields).field in fields
 
 
 def test_what_the_contract_does_not_observe_of_a_sample_is_not_judged(judge: Judge) -> None:
-    judge.hear(Malloc(60), 1, size=64, offsets=[7], weights=[8])
+    judge.follow(Malloc(60), 1, size=64, offsets=[7], weights=[8])
 
 
 # What is freed counts back.
@@ -448,29 +449,29 @@ NET: dict[str, Any] = {
 def net(blocks: Contract) -> Judge:
     """A period of 100 bytes, of which 60 are allocated."""
     judge = Judge(blocks, **NET)
-    judge.hear(Malloc(60))
+    judge.follow(Malloc(60))
     return judge
 
 
 def test_what_was_freed_since_the_last_sample_does_not_count_for_the_next(net: Judge) -> None:
-    net.hear(Free(0))
-    net.hear(Malloc(99))
-    net.hear(Malloc(2), 1, weights=[101])
+    net.follow(Free(0))
+    net.follow(Malloc(99))
+    net.follow(Malloc(2), 1, weights=[101])
     assert net.until() == PERIOD
 
 
 def test_a_period_that_is_freed_is_a_sample(net: Judge) -> None:
-    net.hear(Malloc(70), 1, weights=[130])
-    net.hear(Free(0))
+    net.follow(Malloc(70), 1, weights=[130])
+    net.follow(Free(0))
     assert mismatch_of(net, Free(0)).expected == 1
     assert net.until() == PERIOD
 
 
 def test_a_sample_of_what_is_freed_weighs_what_was_freed(net: Judge) -> None:
-    net.hear(Malloc(70), 1, weights=[130])
-    net.hear(Malloc(5))
-    net.hear(Free(0))
-    net.hear(Free(0), 1, weights=[125])
+    net.follow(Malloc(70), 1, weights=[130])
+    net.follow(Malloc(5))
+    net.follow(Free(0))
+    net.follow(Free(0), 1, weights=[125])
 
 
 def test_a_sample_of_what_is_freed_too_early_is_wrong(net: Judge) -> None:
@@ -480,16 +481,16 @@ def test_a_sample_of_what_is_freed_too_early_is_wrong(net: Judge) -> None:
 
 def test_a_block_of_the_size_that_is_not_sampled_ends_a_distance(blocks: Contract) -> None:
     judge = Judge(blocks, **{**NET, "counting": NetBytes(unsampled_bytes=130)})
-    judge.hear(Malloc(40))
-    judge.hear(Malloc(130))
+    judge.follow(Malloc(40))
+    judge.follow(Malloc(130))
     assert judge.until() == PERIOD
     assert mismatch_of(judge, Malloc(131)).expected == 1
 
 
-def test_what_stands_before_a_block_counts(blocks: Contract) -> None:
+def test_a_header_before_a_block_counts(blocks: Contract) -> None:
     kinds = {"block": attrs.evolve(blocks.layout.kinds["block"], fixed_bytes=10)}
     judge = Judge(blocks, layout={"kinds": kinds}, counts="requested")
-    judge.hear(Malloc(9), size=32)
+    judge.follow(Malloc(9), size=32)
     assert judge.until() == UNTIL - 19
 
 
@@ -512,7 +513,7 @@ def test_small_blocks_share_one_until_it_is_full(
     assert tuple(place is block for place, block in zip(beside, blocks, strict=True)) == begun
 
 
-def test_after_a_collection_another_shared_block_is_begun() -> None:
+def test_after_a_collection_another_shared_block_begins() -> None:
     shared = SharedBlock(16)
     blocks = [ShadowObject("block", 1, 1, 0, (16, True)) for _ in range(2)]
     shared.place(blocks[0], 1)

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
-from fuzz.oracles.counting.distances import distances_of
+from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.counting.expected import ALIKE, ExpectedSample, Place, Request
 from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, ProfileRate, Streams
 from fuzz.protocol.observation import Observation
 
+NOTHING = Observation()
 PERIOD = 100
 DRAWS = (128, 169, 145, 81, 22)
 """What System.Random(0) draws for a period of 100 bytes."""
@@ -46,17 +47,18 @@ def allocate(
     size_bytes: int,
     outside: bool,
     period_bytes: int | None,
-    answer: Observation | None = None,
+    observation: Observation = NOTHING,
 ) -> Sequence[ExpectedSample]:
-    minors = answer.minors if answer else 0
-    return clock.allocated(Request(size_bytes, outside, "node", minors, period_bytes), answer)
+    return clock.allocated(Request(size_bytes, outside, "node", period_bytes), observation)
 
 
 # When a sample is due.
 
 
 @pytest.mark.parametrize(("crosses", "size_bytes"), [("at", 10), ("beyond", 11)])
-def test_an_allocation_of_exactly_so_many_bytes_is_sampled(crosses: str, size_bytes: int) -> None:
+def test_an_allocation_that_reaches_or_exceeds_the_distance_is_sampled(
+    crosses: str, size_bytes: int
+) -> None:
     rule: dict[str, Any] = {
         "crosses": crosses,
         "distances": "geometric",
@@ -73,7 +75,7 @@ def test_the_byte_that_was_drawn_is_counted_from_0(crosses: str, offset: int) ->
     assert offsets(clock.count(50, PERIOD)) == [offset]
 
 
-def test_bytes_before_the_allocation_are_none_of_its_own() -> None:
+def test_an_offset_counts_from_the_start_of_the_allocation() -> None:
     clock = clock_of(crosses="at", distances="geometric", first_bytes=(10,), **ONE)
     clock.count(8, PERIOD)
     assert offsets(clock.count(50, PERIOD)) == [1]
@@ -82,25 +84,25 @@ def test_bytes_before_the_allocation_are_none_of_its_own() -> None:
 def test_what_is_dropped_is_not_counted_for_the_next_sample() -> None:
     clock = clock_of(distances="geometric", seeds=(3,), first_bytes=(10,), **ONE)
     clock.count(50, PERIOD)
-    assert clock.until_bytes == distances_of("geometric", 3).draw(PERIOD)
+    assert clock.until_bytes == generator_of("geometric", 3).draw(PERIOD)
 
 
 def test_what_is_carried_is_counted_for_the_next_sample() -> None:
     rule: dict[str, Any] = {"surplus": "carried", "samples_per_allocation": "one"}
     clock = clock_of(distances="geometric", seeds=(3,), first_bytes=(10,), **rule)
     clock.count(50, 10**6)
-    assert clock.until_bytes == distances_of("geometric", 3).draw(10**6) - 40
+    assert clock.until_bytes == generator_of("geometric", 3).draw(10**6) - 40
 
 
 def test_an_allocation_is_sampled_at_each_distance_that_ends_in_it() -> None:
-    drawn = distances_of("geometric", 3)
+    drawn = generator_of("geometric", 3)
     first, second = drawn.draw(PERIOD), drawn.draw(PERIOD)
     clock = clock_of(crosses="at", distances="geometric", seeds=(3,))
     assert offsets(clock.count(first + second, PERIOD)) == [first - 1, first + second - 1]
 
 
 def test_an_allocation_that_takes_one_sample_takes_the_first() -> None:
-    drawn = distances_of("geometric", 3)
+    drawn = generator_of("geometric", 3)
     first, second, third = (drawn.draw(PERIOD) for _ in range(3))
     rule: dict[str, Any] = {"crosses": "at", "distances": "geometric", "seeds": (3,)}
     clock = clock_of(samples_per_allocation="one", **rule)
@@ -128,31 +130,31 @@ def test_what_is_taken_back_is_counted_again() -> None:
 def test_each_thread_draws_from_its_own_seed(thread: int) -> None:
     clock = clocks_by(rule_of(distances="jemalloc", seeds=(5, 6)))[thread]
     clock.start(PERIOD)
-    assert clock.until_bytes == distances_of("jemalloc", 5 + thread).draw(PERIOD)
+    assert clock.until_bytes == generator_of("jemalloc", 5 + thread).draw(PERIOD)
 
 
 def test_the_first_distance_may_be_none_that_is_drawn() -> None:
     clock = clock_of(distances="jemalloc", seeds=(5,), first_bytes=(16 << 20,), **ONE)
     assert clock.until_bytes == 16 << 20
     clock.count(17 << 20, PERIOD)
-    assert clock.until_bytes == distances_of("jemalloc", 5).draw(PERIOD)
+    assert clock.until_bytes == generator_of("jemalloc", 5).draw(PERIOD)
 
 
 @pytest.mark.parametrize("thread", [0, 1])
 def test_some_threads_may_draw_their_first_distance(thread: int) -> None:
     clock = clocks_by(rule_of(distances="jemalloc", seeds=(5, 5), first_bytes=(7, None)))[thread]
     clock.start(PERIOD)
-    assert clock.until_bytes == (7, distances_of("jemalloc", 5).draw(PERIOD))[thread]
+    assert clock.until_bytes == (7, generator_of("jemalloc", 5).draw(PERIOD))[thread]
 
 
 def test_the_first_distance_is_the_first_only_once() -> None:
     clock = clock_of(distances="jemalloc", seeds=(5,), first_bytes=(7,))
     clock.start(PERIOD)
-    assert clock.until_bytes == distances_of("jemalloc", 5).draw(PERIOD)
+    assert clock.until_bytes == generator_of("jemalloc", 5).draw(PERIOD)
 
 
 def test_starting_again_goes_on_with_the_same_numbers() -> None:
-    clock, drawn = clock_of(distances="jemalloc", seeds=(5,)), distances_of("jemalloc", 5)
+    clock, drawn = clock_of(distances="jemalloc", seeds=(5,)), generator_of("jemalloc", 5)
     drawn.draw(PERIOD)
     clock.start(PERIOD)
     assert clock.until_bytes == drawn.draw(PERIOD)
@@ -162,7 +164,7 @@ def test_the_present_distance_stays_when_the_period_changes() -> None:
     clock = clock_of(distances="geometric", first_bytes=(10,), seeds=(3,), **ONE)
     assert not clock.count(10, 10**6)
     assert clock.count(1, 10**6)
-    assert clock.until_bytes == distances_of("geometric", 3).draw(10**6)
+    assert clock.until_bytes == generator_of("geometric", 3).draw(10**6)
 
 
 def test_another_period_may_have_the_next_allocation_sampled() -> None:
@@ -186,7 +188,7 @@ def test_numbers_that_are_spent_are_not_drawn_from() -> None:
         PERIOD, distances="go", seeds=(1,), counting=ProfileRate(spent_numbers=2), **ONE
     )
     clock.count(10**6, PERIOD)
-    distances = distances_of("go", 1)
+    distances = generator_of("go", 1)
     assert clock.until_bytes == [distances.draw(PERIOD) for _ in range(4)][3]
 
 
@@ -200,7 +202,7 @@ RESEEDED: dict[str, Any] = {
 
 
 def test_when_a_sample_is_due_first_another_generator_decides() -> None:
-    drawn = distances_of("gperftools", 9)
+    drawn = generator_of("gperftools", 9)
     distance = drawn.draw(PERIOD)
     clock = clock_of(**RESEEDED)
     assert offsets(clock.count(distance + 11, PERIOD)) == [distance]
@@ -208,7 +210,7 @@ def test_when_a_sample_is_due_first_another_generator_decides() -> None:
 
 
 def test_the_other_generator_may_decide_against_the_first_sample() -> None:
-    distance = distances_of("gperftools", 9).draw(PERIOD)
+    distance = generator_of("gperftools", 9).draw(PERIOD)
     assert distance > 11
     clock = clock_of(**RESEEDED)
     assert not clock.count(11, PERIOD)
@@ -216,15 +218,15 @@ def test_the_other_generator_may_decide_against_the_first_sample() -> None:
 
 
 def test_where_an_allocation_takes_all_samples_all_are_of_the_other_generator() -> None:
-    drawn = distances_of("gperftools", 9)
+    drawn = generator_of("gperftools", 9)
     assert [drawn.draw(PERIOD) for _ in range(4)] == [25, 210, 4, 93]
     clock = clock_of(**{**RESEEDED, "surplus": "carried", "samples_per_allocation": "all"})
     assert offsets(clock.count(300, PERIOD)) == [25, 25 + 210, 25 + 210 + 4]
     assert clock.until_bytes == 25 + 210 + 4 + 93 - 300
 
 
-def test_only_the_first_sample_that_is_due_is_decided_anew() -> None:
-    drawn = distances_of("gperftools", 9)
+def test_a_new_distance_decides_only_about_the_first_due_sample() -> None:
+    drawn = generator_of("gperftools", 9)
     clock = clock_of(**RESEEDED)
     for distance in (drawn.draw(PERIOD), drawn.draw(PERIOD)):
         assert offsets(clock.count(10**6, PERIOD)) == [distance]
@@ -259,7 +261,7 @@ def byte_by_byte(rule: SamplingRule, sizes: list[int]) -> list[list[int]]:
     A sample point is so many bytes behind the last one as was drawn; the byte that is sampled is
     the one that reaches it, or the next.
     """
-    drawn = distances_of(rule.distances, 0)
+    drawn = generator_of(rule.distances, 0)
     distance, counted, answers = drawn.draw(PERIOD), 0, []
     for size in sizes:
         hits = []
@@ -349,7 +351,7 @@ def test_what_was_drawn_beyond_a_context_means_nothing_to_the_next() -> None:
     assert judged(context_of(16, 18), 24) == ([], 40, DRAWS[1])
 
 
-def test_where_there_is_no_context_the_whole_object_is_judged_anew() -> None:
+def test_without_a_context_a_new_distance_decides_about_the_whole_object() -> None:
     assert judged(context_of(0, 5), DRAWS[0] + 1) == ([DRAWS[0]], 0, DRAWS[1])
 
 
@@ -444,7 +446,7 @@ def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]
     context: at its first byte, which may lie in the middle of an object for which the context was
     too small; then the object's end is no place where one begins, but the rest of the context is.
     """
-    drawn = distances_of("dotnet_document", 0)
+    drawn = generator_of("dotnet_document", 0)
     left, room, answers = drawn.draw(PERIOD), 0, []
     for size in sizes:
         hit: list[int] = []
@@ -492,7 +494,7 @@ def test_a_thread_that_begins_draws_and_may_reseed_what_all_draw_from(
     of_two = {"seeds": (5, 5), "first_bytes": (10, 10), "counting": counting}
     old, new = clocks_by(rule_of(distances="hotspot", enabling="keeps", **of_two, **ONE))
     new.begin_thread(77, PERIOD)
-    drawn = distances_of("hotspot", seed)
+    drawn = generator_of("hotspot", seed)
     assert new.until_bytes == drawn.draw(PERIOD)
     old.count(11, 2 * PERIOD)
     assert old.until_bytes == drawn.draw(2 * PERIOD)
@@ -518,7 +520,8 @@ def samples(
     clock: Clock, words: int, kind: str = "node", minors: int = 0, outside: bool = False
 ) -> tuple[int, float]:
     """How many an object takes, and the words until the next in the nursery."""
-    hits = clock.allocated(Request(8 * words, outside, kind, minors, 8 * PERIOD), None)
+    request = Request(8 * words, outside, kind, 8 * PERIOD)
+    hits = clock.allocated(request, Observation(minors=minors))
     return len(hits), clock.until_bytes / 8
 
 
@@ -547,7 +550,7 @@ def test_behind_the_first_sample_the_other_distance_counts_where_the_runtime_all
     assert samples(clock, WORDS[1] + WORDS[0], OF_RUNTIME) == (2, WORDS[4])
 
 
-def test_a_collection_begins_the_distance_anew_before_an_object_in_the_nursery() -> None:
+def test_a_collection_restarts_the_distance_before_an_object_in_the_nursery() -> None:
     clock = streamed()
     assert samples(clock, WORDS[1], minors=1) == (0, WORDS[2] - WORDS[1])
     clock.collected(2, 8 * PERIOD)
@@ -562,7 +565,7 @@ def test_a_collection_comes_after_an_object_outside() -> None:
     ("renewed_by", "until"),
     [((), WORDS[2]), (("collections",), WORDS[3]), (("callbacks",), WORDS[3])],
 )
-def test_only_what_is_named_begins_the_distance_anew(
+def test_only_what_is_named_restarts_the_distance(
     renewed_by: tuple[Literal["collections", "callbacks"], ...], until: int
 ) -> None:
     clock = streamed(counting=Streams((OF_RUNTIME,), renewed_by))
@@ -571,7 +574,7 @@ def test_only_what_is_named_begins_the_distance_anew(
     assert samples(clock, left) == (1, until)
 
 
-def test_enabling_begins_both_distances_anew() -> None:
+def test_enabling_restarts_both_distances() -> None:
     clock = streamed()
     clock.start(8 * PERIOD)
     again = streamed(seeds=(1,))

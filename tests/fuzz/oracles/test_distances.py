@@ -10,10 +10,9 @@ from itertools import pairwise
 import pytest
 
 from fuzz.oracles.counting.distances import (
-    SEQUENCES,
+    GENERATORS,
     V8,
     Ddtrace,
-    Distances,
     Dotnet,
     DotnetDocument,
     Geometric,
@@ -22,15 +21,24 @@ from fuzz.oracles.counting.distances import (
     Jemalloc,
     Ocaml,
     Tcmalloc,
-    distances_of,
+    generator_of,
 )
+from fuzz.oracles.counting.distances.generator import Generator
+from fuzz.oracles.counting.distances.v8 import PLACE_BITS
 from fuzz.protocol.contract import DRAWN
 
 MIB = 2**20
-DOUBLES_OF_SYSTEM_RANDOM_0 = (
-    *(0.7262432699679598, 0.8173253595909687, 0.7680226893946634),
-    *(0.5581611914365372, 0.2060331540210327),
-)
+DOUBLES_OF_SYSTEM_RANDOM = [
+    (
+        *(0.7262432699679598, 0.8173253595909687, 0.7680226893946634),
+        *(0.5581611914365372, 0.2060331540210327),
+    ),
+    (
+        *(0.24866858415709278, 0.11074397718102856, 0.46701067987224587),
+        *(0.7716041220219825, 0.657518893786482),
+    ),
+]
+"""By seed."""
 SPLITMIX_0 = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
 STRINGS_OF_NODE = [17, 4, 3, 20, 17, 24, 15, 4, 15, 3, 31, 1]
 JEMALLOC_FACTOR, JEMALLOC_TERM = 6364136223846793005, 1442695040888963407
@@ -39,7 +47,7 @@ PERIOD = 512
 SIGMAS = 5
 
 
-def drawn(distances: Distances, period_bytes: int, count: int) -> list[int]:
+def drawn(distances: Generator, period_bytes: int, count: int) -> list[int]:
     return [distances.draw(period_bytes) for _ in range(count)]
 
 
@@ -80,29 +88,30 @@ def test_ddtrace_draws_what_cpps_own_library_draws() -> None:
     assert drawn(Ddtrace(MIB), MIB, 4) == [4_431_559, 216_398, 160_813, 46_800]
 
 
-def test_dotnets_document_draws_by_the_numbers_of_system_random() -> None:
+@pytest.mark.parametrize("seed", [0, 1])
+def test_dotnets_document_draws_by_the_numbers_of_system_random(seed: int) -> None:
     # A period so long that one in a thousand million is seen in the distance.
     period_bytes = 2**40
     ln_q = math.log(1 - 1 / period_bytes)
-    expected = [math.floor(math.log(1 - u) / ln_q) for u in DOUBLES_OF_SYSTEM_RANDOM_0]
-    assert drawn(DotnetDocument(0), period_bytes, 5) == expected
+    expected = [math.floor(math.log(1 - u) / ln_q) for u in DOUBLES_OF_SYSTEM_RANDOM[seed]]
+    assert drawn(DotnetDocument(seed), period_bytes, 5) == expected
 
 
 def test_dotnet_draws_by_the_numbers_of_xoshiro128() -> None:
     distances = Dotnet(STATE_1234)
-    # The period is so long that all bits of a number can be told from the distance.
+    # The period is so long that all bits of a number show in the distance.
     found = [round((1 - math.exp(-distances.draw(2**52) / 2**52)) * 2**32) for _ in XOSHIRO_1234]
     assert found == XOSHIRO_1234
 
 
 def test_v8_passes_by_as_many_numbers_as_the_seed_s_lowest_bits_say() -> None:
-    seed = 7 << V8.PLACE_BITS
+    seed = 7 << PLACE_BITS
     assert drawn(V8(seed + 5), 4096, 9) == drawn(V8(seed), 4096, 14)[5:]
 
 
 def test_v8_s_distances_are_those_by_which_node_20_has_sampled() -> None:
     """Of strings of 24 bytes, with the seed 1, after 314 numbers."""
-    distances = drawn(V8((1 << V8.PLACE_BITS) + 314), 256, len(STRINGS_OF_NODE))
+    distances = drawn(V8((1 << PLACE_BITS) + 314), 256, len(STRINGS_OF_NODE))
     assert [math.ceil(distance / 24) for distance in distances] == STRINGS_OF_NODE
 
 
@@ -135,7 +144,7 @@ def test_jemalloc_draws_the_trial_that_succeeds(seed: int, period_bytes: int) ->
         assert is_trial(distance, uniform, period_bytes)
 
 
-def test_where_jemallocs_number_is_0_it_stands_for_1() -> None:
+def test_jemalloc_takes_1_for_the_number_0() -> None:
     before_0 = -JEMALLOC_TERM * pow(JEMALLOC_FACTOR, -1, 2**64) % 2**64
     assert jemalloc_uniforms(before_0, 1) == [0]
     assert Jemalloc(before_0).draw(2**19) == 1
@@ -143,7 +152,7 @@ def test_where_jemallocs_number_is_0_it_stands_for_1() -> None:
 
 def test_dotnets_document_draws_the_trials_that_fail() -> None:
     distances = drawn(DotnetDocument(0), 100, 5)
-    for distance, uniform in zip(distances, DOUBLES_OF_SYSTEM_RANDOM_0, strict=True):
+    for distance, uniform in zip(distances, DOUBLES_OF_SYSTEM_RANDOM[0], strict=True):
         assert is_trial(distance + 1, 1 - Fraction(uniform), 100)
 
 
@@ -158,6 +167,13 @@ def test_gperftools_draws_the_bytes_before_an_exponential_one(seed: int) -> None
             chance = Decimal(state // 2**22 + 1) / 2**26
             least, most = (Decimal(-each) / 4096 for each in (distance + 1, distance))
             assert least.exp() < chance <= most.exp()
+
+
+def test_gperftools_draws_the_longest_distance_for_the_number_0() -> None:
+    state, inverse = 0, pow(0x5DEECE66D, -1, 2**48)
+    for _ in range(21):
+        state = (state - 0xB) * inverse % 2**48
+    assert Gperftools(state).draw(4096) == int(26 * math.log(2) * 4096)
 
 
 @pytest.mark.parametrize("seed", [1, 0x7F3A_9C00, 2**48 - 1])
@@ -205,7 +221,7 @@ def test_ocaml_forgets_what_is_left_when_sampling_begins() -> None:
 
 @pytest.mark.parametrize("name", ["geometric", "ocaml"])
 def test_a_number_that_is_used_for_something_else_draws_no_distance(name: str) -> None:
-    every, second = (distances_of(name, 7) for _ in range(2))
+    every, second = (generator_of(name, 7) for _ in range(2))
     second.skip(1)
     assert drawn(every, PERIOD, 3)[1:] == drawn(second, PERIOD, 2)
 
@@ -235,14 +251,14 @@ def test_ocaml_may_be_reseeded() -> None:
     [("jemalloc", 1), ("geometric", 1), ("tcmalloc", 0), ("dotnet_document", 0)],
 )
 def test_a_period_of_one_byte_samples_each(name: str, distance: int) -> None:
-    assert drawn(distances_of(name, 1), 1, 3) == [distance] * 3
+    assert drawn(generator_of(name, 1), 1, 3) == [distance] * 3
 
 
 @pytest.mark.parametrize("name", ["jemalloc", "tcmalloc"])
 def test_a_period_of_one_byte_draws_nothing(name: str) -> None:
-    distances = distances_of(name, 1)
+    distances = generator_of(name, 1)
     distances.draw(1)
-    assert distances.draw(4096) == distances_of(name, 1).draw(4096)
+    assert distances.draw(4096) == generator_of(name, 1).draw(4096)
 
 
 def test_a_period_of_one_word_samples_each_of_ocamls() -> None:
@@ -254,9 +270,9 @@ def test_a_period_of_one_word_samples_each_of_ocamls() -> None:
     [("geometric", 1), ("dotnet", 1), ("dotnet_document", 1), ("gperftools", 1), ("ocaml", 8)],
 )
 def test_the_shortest_period_draws_a_number_all_the_same(name: str, period_bytes: int) -> None:
-    distances = distances_of(name, 1)
+    distances = generator_of(name, 1)
     distances.draw(period_bytes)
-    assert distances.draw(4096) == drawn(distances_of(name, 1), 4096, 2)[1]
+    assert distances.draw(4096) == drawn(generator_of(name, 1), 4096, 2)[1]
 
 
 # What all of them have in common.
@@ -278,7 +294,7 @@ def test_the_shortest_period_draws_a_number_all_the_same(name: str, period_bytes
     ],
 )
 def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None:
-    found = statistics.fmean(drawn(distances_of(name, 7), PERIOD, DRAWS))
+    found = statistics.fmean(drawn(generator_of(name, 7), PERIOD, DRAWS))
     # A geometric distance deviates by its own mean.
     assert abs(found - mean) < SIGMAS * PERIOD / math.sqrt(DRAWS)
 
@@ -286,7 +302,7 @@ def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None
 @pytest.mark.parametrize("name", DRAWN)
 def test_as_many_distances_are_short_as_chance_lets_expect(name: str) -> None:
     period_bytes = 8 * PERIOD if name == "ocaml" else PERIOD
-    drawn_bytes = drawn(distances_of(name, 7), period_bytes, DRAWS)
+    drawn_bytes = drawn(generator_of(name, 7), period_bytes, DRAWS)
     short = sum(distance < period_bytes // 8 for distance in drawn_bytes)
     chance = 1 - math.exp(-1 / 8)
     assert abs(short - DRAWS * chance) < SIGMAS * math.sqrt(DRAWS * chance * (1 - chance))
@@ -295,29 +311,29 @@ def test_as_many_distances_are_short_as_chance_lets_expect(name: str) -> None:
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_next_distance_does_not_depend_on_the_last_periods(name: str) -> None:
     """A period changes what is made of a number, and not which number comes next."""
-    distances = distances_of(name, 3)
+    distances = generator_of(name, 3)
     distances.draw(64)
-    assert distances.draw(4096) == drawn(distances_of(name, 3), 4096, 2)[1]
+    assert distances.draw(4096) == drawn(generator_of(name, 3), 4096, 2)[1]
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_another_seed_gives_other_distances(name: str) -> None:
-    runs = [drawn(distances_of(name, seed), 2**30, 3) for seed in range(8)]
+    runs = [drawn(generator_of(name, seed), 2**30, 3) for seed in range(8)]
     assert all(first != second for first, second in pairwise(sorted(runs)))
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_longest_period_that_may_be_drawn_for_has_distances(name: str) -> None:
-    assert min(drawn(distances_of(name, 5), 2**53, 10)) > 0
+    assert min(drawn(generator_of(name, 5), 2**53, 10)) > 0
 
 
 def test_all_that_is_drawn_has_a_sequence() -> None:
-    assert {*SEQUENCES} == {*DRAWN}
+    assert {*GENERATORS} == {*DRAWN}
 
 
 @pytest.mark.parametrize("name", ["period", "unstated", "random"])
 def test_what_is_not_drawn_is_the_period(name: str) -> None:
-    assert drawn(distances_of(name, 5), 64, 3) == [64, 64, 64]
+    assert drawn(generator_of(name, 5), 64, 3) == [64, 64, 64]
 
 
 def test_with_an_interval_of_0_hotspot_draws_nothing() -> None:
@@ -330,8 +346,8 @@ def test_with_an_interval_of_0_hotspot_draws_nothing() -> None:
     ("name", "expected"),
     [("go", [15, 1206, 260, 11758, 498]), ("go_1_19", [512, 8977, 6950, 19, 12301])],
 )
-def test_gos_distances_are_those_with_which_it_was_foretold(name: str, expected: list[int]) -> None:
-    distances = distances_of(name, 1)
+def test_gos_distances_are_those_that_predicted_it(name: str, expected: list[int]) -> None:
+    distances = generator_of(name, 1)
     assert drawn(distances, 4096, 5) == expected
     assert (distances.draw(1), distances.draw(0)) == (0, 2**63 - 1)
     assert distances.draw(2**40) < 26 * 0x7000000

@@ -9,8 +9,9 @@ import attrs
 import pytest
 
 from fuzz.oracles import Bench
-from fuzz.oracles.counting.distances import distances_of
-from fuzz.oracles.estimate import IMPROBABLE, EstimateMismatch, EstimateOracle, improbability
+from fuzz.oracles.counting.distances import generator_of
+from fuzz.oracles.estimate import IMPROBABLE, EstimateOracle, improbability
+from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
     Action,
@@ -48,7 +49,7 @@ class Judge:
         self.sampling = sampling
         self.oracle = self.bench.oracles[EstimateOracle]
 
-    def hear(self, *actions: Action, **fields: Any) -> None:
+    def follow(self, *actions: Action, **fields: Any) -> None:
         """The target says that of each action."""
         for action in actions:
             observation = Observation(**fields)
@@ -57,12 +58,12 @@ class Judge:
             self.oracle.check(action, observation, self.sampling.facts)
 
     def profile(self, objects: int, size_bytes: int) -> None:
-        self.hear(ReadProfile(), profile=[objects, size_bytes])
+        self.follow(ReadProfile(), profile=[objects, size_bytes])
 
 
-def mismatch_of(judge: Judge, *actions: Action, **fields: Any) -> EstimateMismatch:
-    with pytest.raises(EstimateMismatch) as raised:
-        judge.hear(*actions, **fields)
+def mismatch_of(judge: Judge, *actions: Action, **fields: Any) -> Mismatch:
+    with pytest.raises(Mismatch, match=r"^estimate: ") as raised:
+        judge.follow(*actions, **fields)
     return raised.value
 
 
@@ -92,11 +93,11 @@ def profiling(blocks: Contract, **rule: Any) -> Contract:
 def test_a_block_that_counts_nothing_stands_for_as_many_as_one_of_a_byte(blocks: Contract) -> None:
     """Some distances may be nothing, and then such a block can reach one."""
     seed = next(
-        seed for seed in itertools.count() if distances_of("gperftools", seed).draw(4096) == 0
+        seed for seed in itertools.count() if generator_of("gperftools", seed).draw(4096) == 0
     )
     rule = {"counts": "requested", "distances": "gperftools", "first_bytes": (), "seeds": (seed,)}
     judge = Judge(profiling(blocks, **rule, initial_period_bytes=4096))
-    judge.hear(Malloc(0))
+    judge.follow(Malloc(0))
     judge.profile(4096, 0)
 
 
@@ -129,7 +130,7 @@ def test_a_sample_stands_for_what_jemalloc_adds_for_it(
 ) -> None:
     unbiased_bytes, eighths = JEMALLOC[size_bytes, lg]
     judge = Judge(profiling(blocks, initial_period_bytes=2**lg))
-    judge.hear(Malloc(size_bytes))
+    judge.follow(Malloc(size_bytes))
     assert len(judge.sampling.facts.hits) == 1
     judge.profile(round(eighths / 8), unbiased_bytes)
 
@@ -138,7 +139,7 @@ def test_a_sample_stands_for_what_jemalloc_adds_for_it(
 def judge(blocks: Contract) -> Judge:
     """A block of 8 bytes is sampled, and stands for 512.5 objects of 4100 bytes."""
     judge = Judge(profiling(blocks, initial_period_bytes=4096))
-    judge.hear(Malloc(8))
+    judge.follow(Malloc(8))
     return judge
 
 
@@ -167,40 +168,40 @@ def test_a_profile_is_two_numbers(judge: Judge, profile: list[int] | None) -> No
 
 def test_what_is_not_sampled_stands_for_nothing(judge: Judge) -> None:
     assert judge.sampling.facts.bytes_until_sample() > 8
-    judge.hear(Malloc(8))
+    judge.follow(Malloc(8))
     judge.profile(512, 4100)
 
 
 def test_a_block_of_several_parts_stands_for_blocks_like_it(blocks: Contract) -> None:
     judge = Judge(profiling(blocks, initial_period_bytes=4096))
-    judge.hear(Calloc(2, 4))
+    judge.follow(Calloc(2, 4))
     judge.profile(512, 4100)
 
 
 def test_each_sample_is_unbiased_for_itself_before_they_are_added(blocks: Contract) -> None:
     """Added first, 8 and 2^20 bytes would have a mean of half a MiB, and stand for 2 objects."""
     judge = Judge(profiling(blocks, initial_period_bytes=4096))
-    judge.hear(Malloc(8, thread=0), Malloc(2**20, thread=1))
+    judge.follow(Malloc(8, thread=0), Malloc(2**20, thread=1))
     judge.profile(513, 4100 + 2**20)
     assert mismatch_of(judge, ReadProfile(), profile=[2, 8 + 2**20]).field == "objects"
 
 
 def test_what_was_freed_stands_for_nothing(judge: Judge) -> None:
-    judge.hear(Malloc(8, thread=1), Free(0))
+    judge.follow(Malloc(8, thread=1), Free(0))
     judge.profile(512, 4100)
-    judge.hear(Free(0))
+    judge.follow(Free(0))
     judge.profile(0, 0)
 
 
 def test_a_block_that_another_thread_frees_is_gone(judge: Judge) -> None:
-    judge.hear(Free(0, thread=2))
+    judge.follow(Free(0, thread=2))
     judge.profile(0, 0)
 
 
 def test_a_sampled_block_that_is_made_another_size_unsampled_stands_for_nothing(
     judge: Judge,
 ) -> None:
-    judge.hear(Realloc(0, 16))
+    judge.follow(Realloc(0, 16))
     assert judge.sampling.facts.hits == ()
     judge.profile(0, 0)
 
@@ -208,13 +209,13 @@ def test_a_sampled_block_that_is_made_another_size_unsampled_stands_for_nothing(
 def test_a_block_that_is_sampled_when_it_is_made_another_size_stands_for_that_size(
     judge: Judge,
 ) -> None:
-    judge.hear(Realloc(0, 1024, thread=1))
+    judge.follow(Realloc(0, 1024, thread=1))
     judge.profile(round(36 / 8), 4629)
 
 
 def test_a_block_that_stays_where_it_is_stands_for_what_it_did(blocks: Contract) -> None:
     judge = Judge(profiling(blocks, initial_period_bytes=4096, realloc="when_moved"))
-    judge.hear(Malloc(8), Realloc(0, 5))
+    judge.follow(Malloc(8), Realloc(0, 5))
     judge.profile(512, 4100)
 
 
@@ -222,7 +223,7 @@ def test_a_block_that_grows_a_little_stands_for_the_quarter_that_it_grows_by(
     blocks: Contract,
 ) -> None:
     judge = Judge(profiling(blocks, initial_period_bytes=4096, realloc="when_moved"))
-    judge.hear(Malloc(1024), Realloc(0, 1030, thread=1))
+    judge.follow(Malloc(1024), Realloc(0, 1030, thread=1))
     one_in = 1 / -math.expm1(-1280 / 4096)
     judge.profile(round(one_in), round(one_in * 1280))
 
@@ -233,20 +234,20 @@ def test_what_becomes_of_samples_when_the_period_is_set(
 ) -> None:
     rule = {"initial_period_bytes": 4096, "setting_period": setting_period}
     judge = Judge(profiling(blocks, **rule))
-    judge.hear(Malloc(8), SetPeriod(2**19))
+    judge.follow(Malloc(8), SetPeriod(2**19))
     judge.profile(*profile)
 
 
 def test_a_sample_stands_for_what_its_period_says_when_it_is_taken(blocks: Contract) -> None:
     judge = Judge(profiling(blocks, initial_period_bytes=4096))
-    judge.hear(SetPeriod(2**19), Malloc(8))
+    judge.follow(SetPeriod(2**19), Malloc(8))
     judge.profile(65536, 524292)
 
 
 def test_pausing_drops_no_sample(judge: Judge) -> None:
-    judge.hear(PauseSampling())
+    judge.follow(PauseSampling())
     judge.profile(512, 4100)
-    judge.hear(ResumeSampling())
+    judge.follow(ResumeSampling())
     judge.profile(512, 4100)
 
 
@@ -255,7 +256,7 @@ def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(blocks
     contract = profiling(blocks, initial_period_bytes=4096)
     layout = attrs.evolve(contract.layout, size_classes=(8, 16))
     judge = Judge(attrs.evolve(contract, layout=layout))
-    judge.hear(Malloc(1))
+    judge.follow(Malloc(1))
     judge.profile(512, 4100)
 
 
@@ -276,7 +277,7 @@ def by_weight(blocks: Contract) -> Contract:
 
 def test_a_weight_stands_for_what_tcmalloc_makes_of_it(blocks: Contract) -> None:
     judge = Judge(by_weight(blocks))
-    judge.hear(Malloc(20))
+    judge.follow(Malloc(20))
     weight = 4096 + 21 - 15 - 1
     size_bytes = int(weight * 32 / 21 + 0.5)
     judge.profile((size_bytes + 32 // 2) // 32, size_bytes)
@@ -284,12 +285,12 @@ def test_a_weight_stands_for_what_tcmalloc_makes_of_it(blocks: Contract) -> None
 
 def test_on_average_weights_stand_for_all_that_was_allocated(blocks: Contract) -> None:
     judge = Judge(by_weight(blocks))
-    judge.hear(EnableSampling(64))
+    judge.follow(EnableSampling(64))
     weights = 0
     for _ in range(BLOCKS):
-        judge.hear(Malloc(20))
+        judge.follow(Malloc(20))
         weights += sum(hit.weight for hit in judge.sampling.facts.hits)
-        judge.hear(Free(0))
+        judge.follow(Free(0))
     # Five standard deviations, and some more: a weight is about 1 / chance blocks.
     chance = 1 - math.exp(-21 / 64)
     assert abs(weights / 21 - BLOCKS) < 5 * math.sqrt(BLOCKS / chance)
@@ -310,7 +311,7 @@ def at_random(contract: Contract, **rule: Any) -> Contract:
 def chance(contract: Contract) -> Judge:
     """A node and a string alternate, and a sample is expected of each 80 bytes."""
     judge = Judge(at_random(contract))
-    judge.hear(EnableSampling(NODE_BYTES + STRING_BYTES))
+    judge.follow(EnableSampling(NODE_BYTES + STRING_BYTES))
     return judge
 
 
@@ -318,16 +319,16 @@ def alternate(judge: Judge, samples: tuple[int, int], rounds: int) -> None:
     """A node and a string, so often, each of which takes so many samples."""
     for _ in range(rounds):
         for action, count in zip((NODE, STRING), samples, strict=True):
-            judge.hear(action, samples=count)
-            judge.hear(Free(0))
+            judge.follow(action, samples=count)
+            judge.follow(Free(0))
 
 
 def test_a_fixed_stride_in_step_with_what_alternates_is_found(chance: Judge) -> None:
-    with pytest.raises(EstimateMismatch) as raised:
+    with pytest.raises(Mismatch, match=r"^estimate: ") as raised:
         alternate(chance, (0, 1), rounds=1000)
     mismatch = raised.value
     assert (mismatch.oracle, mismatch.field, mismatch.direction) == ("estimate", "samples", "less")
-    assert "every node; of so many bytes" in mismatch.why
+    assert "every node; for their bytes" in mismatch.why
 
 
 def test_a_few_rounds_in_step_may_be_chance(chance: Judge) -> None:
@@ -358,7 +359,7 @@ def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocatio
         random = Random(seed)
         judge = Judge(at_random(contract, **(ONE if one else {})))
         period_bytes = 8 * random.randint(1, 30)
-        judge.hear(EnableSampling(period_bytes))
+        judge.follow(EnableSampling(period_bytes))
         ln_q = math.log(1 - 1 / period_bytes)
         for _ in range(400):
             action, size_bytes = random.choice(
@@ -367,8 +368,8 @@ def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocatio
             samples, at = 0, int(math.log(1 - random.random()) / ln_q)
             while at < size_bytes:
                 samples, at = samples + 1, at + 1 + int(math.log(1 - random.random()) / ln_q)
-            judge.hear(action, samples=min(samples, 1) if one else samples)
-            judge.hear(Free(0))
+            judge.follow(action, samples=min(samples, 1) if one else samples)
+            judge.follow(Free(0))
 
 
 def test_a_large_object_that_goes_by_is_found_where_one_sample_is_all_that_one_takes(
@@ -376,9 +377,9 @@ def test_a_large_object_that_goes_by_is_found_where_one_sample_is_all_that_one_t
 ) -> None:
     """With a period of 8, 280 bytes take no sample with a chance of exp(-37), 336 of exp(-45)."""
     judge = Judge(at_random(contract, **ONE))
-    judge.hear(EnableSampling(8), AllocateString(280 - 25))
+    judge.follow(EnableSampling(8), AllocateString(280 - 25))
     other = Judge(at_random(contract, **ONE))
-    other.hear(EnableSampling(8))
+    other.follow(EnableSampling(8))
     assert mismatch_of(other, AllocateString(336 - 25)).direction == "less"
 
 
@@ -389,52 +390,52 @@ def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -
     judge = Judge(at_random(attrs.evolve(blocks, layout=layout), **rule))
     random = Random(1)
     for _ in range(1000):
-        judge.hear(Malloc(100), samples=int(random.random() < 1 - (1 - 1 / 1000) ** 100))
-        judge.hear(Free(0))
+        judge.follow(Malloc(100), samples=int(random.random() < 1 - (1 - 1 / 1000) ** 100))
+        judge.follow(Free(0))
     mismatch = mismatch_of(judge, *[Malloc(101), Free(0)] * 1000, samples=1)
     assert mismatch.why.startswith("of every block of 101 bytes")
 
 
 def test_a_block_that_is_made_another_size_is_expected_to_be_sampled(blocks: Contract) -> None:
     judge = Judge(at_random(blocks, first_bytes=()))
-    judge.hear(Malloc(100))
-    with pytest.raises(EstimateMismatch, match="every block; of"):
-        judge.hear(*[Realloc(0, 100)] * 100)
+    judge.follow(Malloc(100))
+    with pytest.raises(Mismatch, match=r"^estimate: .*every block; for"):
+        judge.follow(*[Realloc(0, 100)] * 100)
 
 
 def test_a_block_that_stays_is_not_expected_to_be_sampled(blocks: Contract) -> None:
     judge = Judge(at_random(blocks, first_bytes=(), realloc="when_moved"))
-    judge.hear(Malloc(100))
-    judge.hear(*[Realloc(0, 100)] * 1000)
+    judge.follow(Malloc(100))
+    judge.follow(*[Realloc(0, 100)] * 1000)
 
 
 def test_an_allocation_of_no_bytes_that_is_sampled_is_found_at_once(blocks: Contract) -> None:
     judge = Judge(at_random(blocks, first_bytes=(), counts="requested"))
-    judge.hear(Malloc(0))
+    judge.follow(Malloc(0))
     assert mismatch_of(judge, Malloc(0), samples=1).got == 1
 
 
 def test_while_sampling_is_off_nothing_is_expected(contract: Contract) -> None:
     judge = Judge(at_random(contract))
     alternate(judge, (0, 0), rounds=1000)
-    judge.hear(EnableSampling(80), PauseSampling())
+    judge.follow(EnableSampling(80), PauseSampling())
     alternate(judge, (0, 0), rounds=1000)
 
 
 def test_with_a_period_of_0_each_allocation_is_sampled(contract: Contract) -> None:
     from_0 = attrs.evolve(contract.sampling.period_bytes, minimum=0)
     judge = Judge(at_random(contract, period_bytes=from_0))
-    judge.hear(EnableSampling(0))
-    judge.hear(NODE, STRING, samples=1)
+    judge.follow(EnableSampling(0))
+    judge.follow(NODE, STRING, samples=1)
     wrong = mismatch_of(judge, NODE)
     assert (wrong.expected, wrong.got) == (1, 0)
 
 
 def test_what_a_callback_takes_is_not_taken_for_the_objects(chance: Judge) -> None:
-    chance.hear(SetCallback(0))
+    chance.follow(SetCallback(0))
     for _ in range(1000):
-        chance.hear(NODE, samples=3, minors=1, order="Msss")
-        chance.hear(Free(0))
+        chance.follow(NODE, samples=3, minors=1, order="Msss")
+        chance.follow(Free(0))
 
 
 def test_without_a_callback_an_object_that_collects_is_like_any_other(chance: Judge) -> None:
@@ -444,14 +445,14 @@ def test_without_a_callback_an_object_that_collects_is_like_any_other(chance: Ju
 def test_a_distance_that_was_drawn_for_another_period_is_not_judged(blocks: Contract) -> None:
     """The first of a million bytes is on its way, of which a period of 8 knows nothing."""
     judge = Judge(at_random(blocks, first_bytes=(), initial_period_bytes=4096))
-    judge.hear(SetPeriod(8), *[Malloc(16), Free(0)] * 1000)
-    judge.hear(EnableSampling(8))
+    judge.follow(SetPeriod(8), *[Malloc(16), Free(0)] * 1000)
+    judge.follow(EnableSampling(8))
     mismatch_of(judge, *[Malloc(16), Free(0)] * 1000)
 
 
 def test_samples_are_expected_of_each_period_by_itself(chance: Judge) -> None:
     alternate(chance, (0, 0), rounds=60)
-    chance.hear(EnableSampling(2**30))
+    chance.follow(EnableSampling(2**30))
     alternate(chance, (0, 0), rounds=1000)
     # 60 nodes let expect 24, and 41 more the rest of 40.
     assert mismatch_of(chance, EnableSampling(80), *[NODE] * 41).expected == 40

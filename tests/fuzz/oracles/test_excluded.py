@@ -23,8 +23,9 @@ NODE = Observation(size=32, outside=False, at=0, free=32, limit=256, top=256)
 def test_each_mismatch_is_in_a_field_of_an_observation() -> None:
     sources = Path(*fuzz.oracles.__path__).glob("*.py")
     named = {
-        name for each in sources for name in re.findall(r'Mismatch\(\s*"(\w+)"', each.read_text())
+        name for each in sources for name in re.findall(r'\.mismatch\(\s*"(\w+)"', each.read_text())
     }
+    assert {"samples", "limit", "reports"} <= named
     assert "arena_bytes" not in FIELDS
     assert {field_of(name) for name in (*named, "arena_bytes")} <= {*FIELDS}
 

@@ -6,7 +6,8 @@ import attrs
 import pytest
 
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.major import MajorMismatch, MajorOracle
+from fuzz.oracles.major import MajorOracle
+from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import (
     Action,
     AllocateNode,
@@ -23,24 +24,24 @@ SCANNING, MARKING, SWEEPING, FINALIZING = range(4)
 
 
 class Judge:
-    """A major oracle, and what it is told."""
+    """A major oracle, and what it is observation."""
 
     def __init__(self, contract: Contract, *observes: str) -> None:
         contract = attrs.evolve(contract, observes=("minors", *observes))
         self._oracle = MajorOracle(contract, Shadow(contract))
 
-    def hear(
+    def follow(
         self, action: Action, state: int | None, minors: int = 0, *reported: int, order: str = ""
     ) -> None:
         reports = [Report([], 0, 0, major_state) for major_state in reported]
         seen = Observation(minors=minors, order=order, state=state, reports=reports)
-        self._oracle.check(action, seen)
+        self._oracle.check(action, seen, None)
 
     def mismatch(
         self, action: Action, state: int | None, minors: int = 0, *reported: int, order: str = ""
     ) -> tuple[str, object, object]:
-        with pytest.raises(MajorMismatch) as raised:
-            self.hear(action, state, minors, *reported, order=order)
+        with pytest.raises(Mismatch, match=r"^major: ") as raised:
+            self.follow(action, state, minors, *reported, order=order)
         return raised.value.field, raised.value.expected, raised.value.got
 
 
@@ -51,15 +52,15 @@ def judge(contract: Contract) -> Judge:
 
 def test_a_collection_goes_through_all_its_states_step_by_step(judge: Judge) -> None:
     for state in (MARKING, MARKING, SWEEPING, SWEEPING, FINALIZING, SCANNING, MARKING):
-        judge.hear(CollectStep(), state, 1)
+        judge.follow(CollectStep(), state, 1)
 
 
 def test_an_allocation_may_take_as_many_steps_as_minor_collections(judge: Judge) -> None:
-    judge.hear(AllocateNode(0), SWEEPING, 2)
+    judge.follow(AllocateNode(0), SWEEPING, 2)
 
 
 @pytest.mark.parametrize("state", [-1, 4, 99, None])
-def test_what_is_no_state_is_a_mismatch(judge: Judge, state: int | None) -> None:
+def test_an_unknown_state_is_a_mismatch(judge: Judge, state: int | None) -> None:
     assert judge.mismatch(CollectStep(), state, 9) == ("state", [0, 1, 2, 3], state)
 
 
@@ -68,7 +69,7 @@ def test_a_collection_begins_at_scanning(judge: Judge) -> None:
 
 
 def test_an_action_that_collects_nothing_takes_no_step(judge: Judge) -> None:
-    judge.hear(CollectStep(), MARKING, 1)
+    judge.follow(CollectStep(), MARKING, 1)
     assert judge.mismatch(Free(0), SWEEPING) == ("state", [MARKING], SWEEPING)
 
 
@@ -77,7 +78,7 @@ def test_no_state_is_left_out(judge: Judge) -> None:
 
 
 def test_no_step_goes_back(judge: Judge) -> None:
-    judge.hear(CollectStep(), SWEEPING, 2)
+    judge.follow(CollectStep(), SWEEPING, 2)
     assert judge.mismatch(CollectStep(), MARKING, 1) == ("state", [SWEEPING, FINALIZING], MARKING)
 
 
@@ -87,7 +88,7 @@ def test_a_minor_collection_asked_for_takes_no_step(judge: Judge, action: Action
 
 
 def test_a_full_collection_ends_where_the_next_one_begins(judge: Judge) -> None:
-    judge.hear(CollectStep(), MARKING, 1)
+    judge.follow(CollectStep(), MARKING, 1)
     assert judge.mismatch(CollectFull(), MARKING, 9) == ("state", [SCANNING], MARKING)
 
 
@@ -95,19 +96,19 @@ def test_a_full_collection_ends_where_the_next_one_begins(judge: Judge) -> None:
 
 
 def test_a_report_says_how_the_collection_stood_before_the_step(judge: Judge) -> None:
-    judge.hear(CollectStep(), MARKING, 1, SCANNING)
+    judge.follow(CollectStep(), MARKING, 1, SCANNING)
     seen = judge.mismatch(CollectStep(), SWEEPING, 1, SWEEPING)
     assert seen == ("major_state", [MARKING], SWEEPING)
 
 
 def test_a_later_report_of_one_action_may_be_some_steps_further(judge: Judge) -> None:
-    judge.hear(CollectFull(), SCANNING, 5, SCANNING, MARKING)
+    judge.follow(CollectFull(), SCANNING, 5, SCANNING, MARKING)
 
 
-def test_where_the_order_is_told_a_report_is_no_further_than_its_minor_collection(
+def test_if_the_order_is_observed_a_report_is_at_most_as_far_as_its_minor_collection(
     judge: Judge,
 ) -> None:
-    judge.hear(AllocateNode(0), SWEEPING, 2, SCANNING, order="MRM")
+    judge.follow(AllocateNode(0), SWEEPING, 2, SCANNING, order="MRM")
     seen = judge.mismatch(AllocateNode(0), SCANNING, 3, FINALIZING, order="MRMM")
     assert seen == ("major_state", [SWEEPING], FINALIZING)
 
@@ -117,7 +118,7 @@ def test_where_it_is_not_a_report_leaves_minor_collections_for_those_after_it(ju
     assert seen == ("major_state", [SCANNING], MARKING)
 
 
-def test_a_later_report_of_one_action_is_no_step_back(judge: Judge) -> None:
+def test_a_later_report_of_one_action_is_not_a_step_back(judge: Judge) -> None:
     seen = judge.mismatch(AllocateNode(0), SWEEPING, 4, SWEEPING, MARKING, order="MMMRMR")
     assert seen == ("major_state", [SWEEPING, FINALIZING], MARKING)
 
@@ -132,6 +133,6 @@ def test_a_report_names_a_state_also_where_the_target_does_not_show_its_own(
     contract: Contract, state: int
 ) -> None:
     judge = Judge(contract, "reports")
-    judge.hear(CollectMinor(), None, 1, FINALIZING)
+    judge.follow(CollectMinor(), None, 1, FINALIZING)
     seen = judge.mismatch(CollectMinor(), None, 1, state)
     assert seen == ("major_state", [0, 1, 2, 3], state)

@@ -1,14 +1,16 @@
-"""The memory oracle: what a contract promises of the old space."""
+"""The memory oracle: what a contract promises about the old space."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import pytest
 
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.memory import MemoryMismatch, MemoryOracle
+from fuzz.oracles.memory import MemoryOracle
+from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -43,12 +45,13 @@ SPACE = OldSpace(
     threshold_percent=250,
 )
 PROMISES: tuple[Promise, ...] = ("memory", "progress", "pressure")
-LARGE_BYTES = 240
-LARGE = AllocateString(LARGE_BYTES - 25)
+LARGE = AllocateString(240 - 25)
+NODE, STRING, FREE = AllocateNode(0), AllocateString(0), Free(0)
+Step = Action | tuple[Action, dict[str, Any]]
 
 
 class Judge:
-    """A memory oracle over a shadow heap that follows what it is told."""
+    """A memory oracle over a shadow heap that follows the same actions."""
 
     def __init__(self, contract: Contract, *promises: Promise, space: OldSpace = SPACE) -> None:
         observes = ("minors", "state", "memory")
@@ -58,18 +61,12 @@ class Judge:
         self.shadow = Shadow(contract)
         self.oracle = MemoryOracle(contract, self.shadow)
 
-    def hear(self, *actions: Action, minors: int = 0, state: int = SCANNING, **more: Any) -> None:
-        for action in actions:
-            self.shadow.follow(action, minors)
-            self.oracle.check(action, Observation(minors=minors, state=state, **more))
-
-    def collect(self, memory_used_bytes: int, arena_bytes: int) -> None:
-        self.hear(CollectFull(), minors=4, memory=[memory_used_bytes, arena_bytes])
-
-    def mismatch(self, action: Action, **seen: Any) -> tuple[str, object, object]:
-        with pytest.raises(MemoryMismatch) as raised:
-            self.hear(action, **seen)
-        return raised.value.field, raised.value.expected, raised.value.got
+    def __call__(self, *steps: Step) -> None:
+        for each in steps:
+            action, fields = each if isinstance(each, tuple) else (each, {})
+            observation = Observation(**{"state": SCANNING, **fields})
+            self.shadow.follow(action, observation.minors)
+            self.oracle.check(action, observation, None)
 
 
 @pytest.fixture
@@ -77,18 +74,198 @@ def judge(contract: Contract) -> Judge:
     return Judge(contract)
 
 
-# Memory.
+def mismatch_of(judge: Judge, steps: Sequence[Step]) -> tuple[str, object, object]:
+    """The field, the expected and the wrong value of the last step."""
+    judge(*steps[:-1])
+    with pytest.raises(Mismatch, match=r"^memory: ") as raised:
+        judge(steps[-1])
+    return raised.value.field, raised.value.expected, raised.value.got
 
 
-def test_where_nothing_lives_nothing_is_used(judge: Judge) -> None:
-    judge.hear(LoadPrebuilt(0), AllocateNode(0), LARGE, Free(1), Free(1))
-    judge.collect(0, 0)
+def full(*memory: int) -> Step:
+    return CollectFull(), {"minors": 4, "memory": [*memory]}
 
 
-def test_what_lives_takes_its_bytes_rounded_up_to_words(judge: Judge) -> None:
-    judge.hear(AllocateString(1), AllocateString(100), AllocateString(0, nonmovable=True))
-    judge.hear(AllocateWeakref(0), AllocateOldString(0))
-    judge.collect(32 + 128 + 32 + 16 + 32, 512)
+def minor(*figures: int, major_state: int = SCANNING) -> Step:
+    """A minor collection, with these figures in its report."""
+    reports = [Report([5], *figures, major_state)] if figures else []
+    return CollectMinor(), {"minors": 1, "reports": reports}
+
+
+def collecting(action: Action, minors: int = 1, state: int = SCANNING) -> Step:
+    return action, {"minors": minors, "state": state}
+
+
+def old(nodes: int) -> tuple[Step, ...]:
+    """That many old nodes, 32 bytes each."""
+    return (*[NODE] * nodes, minor())
+
+
+STEP, BEGUN = collecting(CollectStep()), collecting(CollectStep(), state=MARKING)
+ENDED = collecting(CollectStep(), minors=3)
+PINNED_STRINGS: tuple[Step, ...] = (
+    *[AllocateString(14)] * 17,
+    *[Pin(slot) for slot in range(17)],
+    minor(),
+    *[Unpin(slot) for slot in range(17)],
+    *[FREE] * 17,
+)
+RIGHT: dict[str, list[Step]] = {
+    "nothing lives": [LoadPrebuilt(0), NODE, LARGE, Free(1), Free(1), full(0, 0)],
+    "bytes are rounded up to words": [
+        *(AllocateString(1), AllocateString(100), AllocateString(0, nonmovable=True)),
+        *(AllocateWeakref(0), AllocateOldString(0), full(32 + 128 + 32 + 16 + 32, 512)),
+    ],
+    "a prebuilt object holds another": [
+        LoadPrebuilt(0),
+        NODE,
+        Write(0, 0, 1),
+        Free(1),
+        FREE,
+        full(32, 512),
+    ],
+    "an arena that was needed may remain": [*old(10), *[FREE] * 9, full(32, 1024)],
+    "what a dead parent held had a page": [
+        *(*old(6), STRING, AllocateWeakref(6), Write(0, 0, 6), Free(6), FREE),
+        full(5 * 32 + 16, 1024),
+    ],
+    "while sweeping, objects begin new pages": [
+        *([NODE] * 9 + [collecting(CollectStep(), 3, SWEEPING)]),
+        *((STRING, {"state": SWEEPING}), full(320, 1024)),
+    ],
+    **{
+        f"an old string in {arena_bytes} arena bytes": [AllocateOldString(0), full(32, arena_bytes)]
+        for arena_bytes in (0, 512)
+    },
+    **{
+        f"figures in a report: {figures}": [NODE, minor(*figures)]
+        for figures in ((32, 512), (32, 0), (10**6, 512))
+    },
+    "a report while marking": [NODE, minor(0, 512, major_state=MARKING)],
+    "a report after a major collection has begun": [NODE, BEGUN, ENDED, minor(0, 512)],
+    "a pinned object is still in the nursery": [
+        STRING,
+        Pin(0),
+        full(0, 0),
+        Unpin(0),
+        full(32, 512),
+    ],
+    "a pinned object that only a dead one holds": [
+        *(AllocateArray(1), minor(24, 512), STRING, Pin(1), Write(0, 0, 1), FREE, FREE),
+        minor(24, 512),
+    ],
+    **{
+        f"a pinned object with an identity: {memory}": [
+            *(STRING, TakeIdentity(0), Pin(0)),
+            *[full(*memory)] * 2,
+        ]
+        for memory in ((0, 0), (32, 512))
+    },
+    # Progress.
+    "an allocation at the threshold": [*old(20), collecting(NODE)],
+    "progress at the threshold": [*old(20), collecting(CollectProgress())],
+    "a minor collection beyond the threshold": [*old(100), minor()],
+    "many minor collections may be a major one": [*old(21), collecting(NODE, minors=4)],
+    "the threshold is unknown after a major collection": [
+        *(*old(21), BEGUN, ENDED, *old(100)),
+        *(collecting(action) for action in (NODE, CollectProgress(), CollectStep())),
+    ],
+    "objects that die young": [*[NODE, FREE] * 100, collecting(NODE)],
+    "dead objects outside are freed": [LARGE, LARGE, FREE, FREE, collecting(LARGE), LARGE],
+    "pinned objects do not count": [
+        *(*PINNED_STRINGS, collecting(NODE)),
+        collecting(CollectProgress()),
+    ],
+    "a walk beyond the threshold": [*old(21), CheckHeap()],
+    # Pressure.
+    "less pressure": [AddMemoryPressure(320), AddMemoryPressure(320), NODE],
+    "any collection is the one that was due": [AddMemoryPressure(641), minor(), NODE],
+    "a full collection forgets the pressure": [
+        *(AddMemoryPressure(640), full(0, 0), AddMemoryPressure(640)),
+        NODE,
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT)
+def test_right_memory(judge: Judge, steps: list[Step]) -> None:
+    judge(*steps)
+
+
+NEW_MAJOR = ("state", MARKING, SCANNING)
+NEW_MINOR = ("minors", 1, 0)
+WRONG: dict[str, tuple[list[Step], tuple[str, object, object]]] = {
+    **{
+        f"{used} used bytes": ([NODE, full(used, 512)], ("memory_used_bytes", 32, used))
+        for used in (31, 33, 64, -1)
+    },
+    "no arena": ([NODE, full(32, 0)], ("arena_bytes", 512, 0)),
+    "pages of four sizes need a second arena": (
+        [NODE, AllocateWeakref(0), AllocateArray(1), AllocateArray(3), full(112, 512)],
+        ("arena_bytes", 1024, 512),
+    ),
+    "an arena that was never needed": ([NODE, full(32, 1024)], ("arena_bytes", 512, 1024)),
+    **{
+        f"{len(memory)} figures": ([full(*memory)], ("memory", "two figures", memory))
+        for memory in ([], [0], [0, 0, 0])
+    },
+    "no figures": ([collecting(CollectFull(), 4)], ("memory", "two figures", None)),
+    "a large string in an arena": ([AllocateOldString(16), full(48, 512)], ("arena_bytes", 0, 512)),
+    "a report of too few bytes": ([NODE, minor(31, 512)], ("memory_used_bytes", 32, 31)),
+    "a report of less than nothing": (
+        [NODE, minor(-1, 512, major_state=MARKING)],
+        ("memory_used_bytes", 0, -1),
+    ),
+    "a report of too many arenas": ([NODE, minor(32, 1024)], ("arena_bytes", 512, 1024)),
+    "a report of fewer than no arenas": ([NODE, minor(32, -512)], ("arena_bytes", 0, -512)),
+    "more than the place of a pinned object": (
+        [STRING, TakeIdentity(0), TakeIdentity(0), Pin(0), full(33, 512)],
+        ("memory_used_bytes", 32, 33),
+    ),
+    "the place of a dead object after two full collections": (
+        [STRING, TakeIdentity(0), Pin(0), FREE, full(32, 512), full(32, 512)],
+        ("memory_used_bytes", 0, 32),
+    ),
+    "the place of an object that was never pinned": (
+        [STRING, TakeIdentity(0), FREE, full(32, 512)],
+        ("memory_used_bytes", 0, 32),
+    ),
+    "an allocation beyond the threshold": ([*old(21), collecting(NODE)], NEW_MAJOR),
+    "progress beyond the threshold": ([*old(21), collecting(CollectProgress())], NEW_MAJOR),
+    "a step": ([STEP], NEW_MAJOR),
+    "the threshold depends on what a full collection left": (
+        [*old(10), full(320, 1024), *old(15), collecting(NODE), *old(1), collecting(NODE)],
+        NEW_MAJOR,
+    ),
+    "dead old objects are used": ([*old(21), *[FREE] * 21, collecting(NODE)], NEW_MAJOR),
+    "an object outside beyond the threshold": ([LARGE] * 3, NEW_MINOR),
+    "an old object beyond the threshold": ([AllocateOldString(LARGE.length)] * 3, NEW_MINOR),
+    "again after dead ones were freed": (
+        [LARGE, LARGE, FREE, FREE, collecting(LARGE), LARGE, LARGE],
+        NEW_MINOR,
+    ),
+    "living objects outside": ([LARGE, LARGE, collecting(LARGE)], NEW_MAJOR),
+    **{
+        f"{action.length if action is LARGE else 'a node'} after pressure {pressed}": (
+            [*map(AddMemoryPressure, pressed), action],
+            NEW_MINOR,
+        )
+        for pressed in ([641], [320, 321], [640, 1])
+        for action in (NODE, LARGE)
+    },
+    "pressure begins a major collection": ([AddMemoryPressure(641), collecting(NODE)], NEW_MAJOR),
+    "pressure lowers the threshold": (
+        [AddMemoryPressure(600), *old(2), collecting(NODE)],
+        NEW_MAJOR,
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "mismatch"), WRONG.values(), ids=WRONG)
+def test_wrong_memory(
+    judge: Judge, steps: list[Step], mismatch: tuple[str, object, object]
+) -> None:
+    assert mismatch_of(judge, steps) == mismatch
 
 
 @pytest.mark.parametrize(
@@ -99,339 +276,27 @@ def test_a_large_array_has_a_bit_for_each_card(
     contract: Contract, length: int, card_items: int, used_bytes: int
 ) -> None:
     judge = Judge(contract, "memory", space=attrs.evolve(SPACE, card_items=card_items))
-    judge.hear(AllocateArray(length))
-    judge.collect(used_bytes, 0)
-
-
-def test_what_is_reachable_from_a_prebuilt_object_lives(judge: Judge) -> None:
-    judge.hear(LoadPrebuilt(0), AllocateNode(0), Write(0, 0, 1), Free(1), Free(0))
-    judge.collect(32, 512)
-
-
-@pytest.mark.parametrize("used_bytes", [31, 33, 64, -1])
-def test_any_other_number_of_bytes_is_a_mismatch(judge: Judge, used_bytes: int) -> None:
-    judge.hear(AllocateNode(0))
-    seen = judge.mismatch(CollectFull(), minors=4, memory=[used_bytes, 512])
-    assert seen == ("memory_used_bytes", 32, used_bytes)
-
-
-def test_arenas_have_room_for_what_lives_in_them(judge: Judge) -> None:
-    judge.hear(AllocateNode(0))
-    seen = judge.mismatch(CollectFull(), minors=4, memory=[32, 0])
-    assert seen == ("arena_bytes", 512, 0)
-
-
-def test_pages_of_four_sizes_take_a_second_arena(judge: Judge) -> None:
-    judge.hear(AllocateNode(0), AllocateWeakref(0), AllocateArray(1), AllocateArray(3))
-    seen = judge.mismatch(CollectFull(), minors=4, memory=[112, 512])
-    assert seen == ("arena_bytes", 1024, 512)
-
-
-def test_more_arenas_than_objects_could_ever_need_are_a_mismatch(judge: Judge) -> None:
-    judge.hear(AllocateNode(0))
-    seen = judge.mismatch(CollectFull(), minors=4, memory=[32, 1024])
-    assert seen == ("arena_bytes", 512, 1024)
-
-
-def test_arenas_that_were_needed_need_not_all_be_given_back(judge: Judge) -> None:
-    judge.hear(*[AllocateNode(0)] * 10)
-    judge.hear(CollectMinor(), minors=1)
-    judge.hear(*[Free(0)] * 9)
-    judge.collect(32, 1024)
-
-
-def test_what_a_dead_parent_kept_had_a_page_until_the_full_collection_freed_it(
-    judge: Judge,
-) -> None:
-    judge.hear(*[AllocateNode(0)] * 6)
-    judge.hear(CollectMinor(), minors=1)
-    judge.hear(AllocateString(0), AllocateWeakref(6), Write(0, 0, 6), Free(6), Free(0))
-    judge.collect(5 * 32 + 16, 1024)
-
-
-def test_while_sweeping_objects_begin_pages_of_their_own(judge: Judge) -> None:
-    judge.hear(*[AllocateNode(0)] * 9)
-    judge.hear(CollectStep(), minors=3, state=SWEEPING)
-    judge.hear(AllocateString(0), state=SWEEPING)
-    judge.collect(320, 1024)
-
-
-@pytest.mark.parametrize("memory", [None, [], [0], [0, 0, 0]])
-def test_two_figures_are_said_after_each_full_collection(
-    judge: Judge, memory: list[int] | None
-) -> None:
-    seen = judge.mismatch(CollectFull(), minors=4, memory=memory)
-    assert seen == ("memory", "two figures", memory)
-
-
-def test_nothing_is_said_of_memory_without_the_promise(contract: Contract) -> None:
-    Judge(contract, "progress").hear(AllocateNode(0), CollectFull(), minors=4, memory=[99, 99])
-
-
-@pytest.mark.parametrize("arena_bytes", [0, 512])
-def test_what_is_old_from_the_start_may_lie_in_arenas(judge: Judge, arena_bytes: int) -> None:
-    judge.hear(AllocateOldString(0))
-    judge.collect(32, arena_bytes)
-
-
-def test_not_if_it_is_too_large_for_them(judge: Judge) -> None:
-    judge.hear(AllocateOldString(16))
-    assert judge.mismatch(CollectFull(), minors=4, memory=[48, 512]) == ("arena_bytes", 0, 512)
-
-
-# Reports.
-
-
-def report(memory_used_bytes: int, arena_bytes: int, major_state: int = SCANNING) -> Report:
-    return Report([5], memory_used_bytes, arena_bytes, major_state)
-
-
-@pytest.mark.parametrize("figures", [(32, 512), (32, 0), (10**6, 512), (0, 512, MARKING)])
-def test_a_reports_figures_have_bounds(judge: Judge, figures: tuple[int, ...]) -> None:
-    judge.hear(AllocateNode(0))
-    judge.hear(CollectMinor(), minors=1, reports=[report(*figures)])
+    judge(AllocateArray(length), full(used_bytes, 0))
 
 
 @pytest.mark.parametrize(
-    ("figures", "mismatch"),
+    ("promises", "steps"),
     [
-        ((31, 512), ("memory_used_bytes", 32, 31)),
-        ((-1, 512, MARKING), ("memory_used_bytes", 0, -1)),
-        ((32, 1024), ("arena_bytes", 512, 1024)),
-        ((32, -512), ("arena_bytes", 0, -512)),
+        (["progress"], [NODE, full(99, 99)]),
+        (["progress", "pressure"], [minor(-1, 10**6)]),
+        (["memory"], [*old(21), collecting(NODE), collecting(CollectProgress()), STEP]),
+        (["memory"], [LARGE, LARGE, LARGE]),
+        (["memory", "progress"], [AddMemoryPressure(10**6), NODE]),
     ],
 )
-def test_a_report_that_is_beyond_them_is_a_mismatch(
-    judge: Judge, figures: tuple[int, ...], mismatch: tuple[str, int, int]
+def test_what_is_not_promised_is_not_judged(
+    contract: Contract, promises: list[Promise], steps: list[Step]
 ) -> None:
-    judge.hear(AllocateNode(0))
-    seen = judge.mismatch(CollectMinor(), minors=1, reports=[report(*figures)])
-    assert seen == mismatch
-
-
-def test_once_a_major_collection_has_begun_a_report_may_tell_of_less(judge: Judge) -> None:
-    judge.hear(AllocateNode(0))
-    judge.hear(CollectStep(), minors=1, state=MARKING)
-    judge.hear(CollectStep(), minors=3)
-    judge.hear(CollectMinor(), minors=1, reports=[report(0, 512)])
-
-
-def test_a_report_is_not_judged_without_the_promise(contract: Contract) -> None:
-    judge = Judge(contract, "progress", "pressure")
-    judge.hear(CollectMinor(), minors=1, reports=[report(-1, 10**6)])
-
-
-# Pinned objects.
-
-
-def test_a_pinned_object_is_still_in_the_nursery(judge: Judge) -> None:
-    judge.hear(AllocateString(0), Pin(0))
-    judge.collect(0, 0)
-    judge.hear(Unpin(0))
-    judge.collect(32, 512)
-
-
-def test_one_that_only_what_is_dead_refers_to_is_still_there(judge: Judge) -> None:
-    judge.hear(AllocateArray(1))
-    judge.hear(CollectMinor(), minors=1, reports=[report(24, 512)])
-    judge.hear(AllocateString(0), Pin(1), Write(0, 0, 1), Free(0), Free(0))
-    judge.hear(CollectMinor(), minors=1, reports=[report(24, 512)])
-
-
-@pytest.mark.parametrize("memory", [[0, 0], [32, 512]])
-def test_one_whose_identity_was_taken_may_have_its_place_already(
-    judge: Judge, memory: list[int]
-) -> None:
-    judge.hear(AllocateString(0), TakeIdentity(0), Pin(0))
-    judge.collect(*memory)
-    judge.collect(*memory)
-
-
-def test_no_more_than_that_place(judge: Judge) -> None:
-    judge.hear(AllocateString(0), TakeIdentity(0), TakeIdentity(0), Pin(0))
-    seen = judge.mismatch(CollectFull(), minors=4, memory=[33, 512])
-    assert seen == ("memory_used_bytes", 32, 33)
-
-
-def test_the_place_of_one_that_died_is_free_after_another_full_collection(judge: Judge) -> None:
-    judge.hear(AllocateString(0), TakeIdentity(0), Pin(0), Free(0))
-    judge.collect(32, 512)
-    seen = judge.mismatch(CollectFull(), minors=4, memory=[32, 512])
-    assert seen == ("memory_used_bytes", 0, 32)
-
-
-def test_one_that_was_never_pinned_has_no_place_but_its_own(judge: Judge) -> None:
-    judge.hear(AllocateString(0), TakeIdentity(0), Free(0))
-    seen = judge.mismatch(CollectFull(), minors=4, memory=[32, 512])
-    assert seen == ("memory_used_bytes", 0, 32)
-
-
-# Progress.
-
-
-def fill(judge: Judge, nodes: int) -> None:
-    """So many nodes are old, 32 bytes each."""
-    for _ in range(nodes):
-        judge.hear(AllocateNode(0))
-    judge.hear(CollectMinor(), minors=1)
-
-
-@pytest.mark.parametrize("action", [AllocateNode(0), CollectProgress()])
-def test_beyond_the_threshold_an_automatic_collection_begins_a_major_one(
-    contract: Contract, action: Action
-) -> None:
-    judge = Judge(contract)
-    fill(judge, 21)
-    assert judge.mismatch(action, minors=1) == ("state", MARKING, SCANNING)
-
-
-@pytest.mark.parametrize("action", [AllocateNode(0), CollectProgress()])
-def test_up_to_the_threshold_it_need_not(judge: Judge, action: Action) -> None:
-    fill(judge, 20)
-    judge.hear(action, minors=1)
-
-
-def test_one_that_is_only_minor_begins_none(judge: Judge) -> None:
-    fill(judge, 100)
-    judge.hear(CollectMinor(), minors=1)
-
-
-def test_a_step_begins_one_whatever_is_used(judge: Judge) -> None:
-    assert judge.mismatch(CollectStep(), minors=1) == ("state", MARKING, SCANNING)
-
-
-def test_many_minor_collections_may_have_been_a_whole_one(judge: Judge) -> None:
-    fill(judge, 21)
-    judge.hear(AllocateNode(0), minors=4)
-
-
-def test_once_it_has_begun_nothing_is_known_of_the_threshold(judge: Judge) -> None:
-    fill(judge, 21)
-    judge.hear(CollectStep(), minors=1, state=MARKING)
-    judge.hear(CollectStep(), minors=3)
-    fill(judge, 100)
-    judge.hear(AllocateNode(0), CollectProgress(), CollectStep(), minors=1)
-
-
-def test_after_a_full_collection_the_threshold_is_some_times_what_it_left(judge: Judge) -> None:
-    fill(judge, 10)
-    judge.collect(320, 1024)
-    fill(judge, 15)
-    judge.hear(AllocateNode(0), minors=1)
-    fill(judge, 1)
-    assert judge.mismatch(AllocateNode(0), minors=1) == ("state", MARKING, SCANNING)
-
-
-def test_what_dies_young_is_not_used(judge: Judge) -> None:
-    for _ in range(100):
-        judge.hear(AllocateNode(0), Free(0))
-    judge.hear(AllocateNode(0), minors=1)
-
-
-def test_what_is_dead_but_old_is_used(judge: Judge) -> None:
-    fill(judge, 21)
-    judge.hear(*[Free(0)] * 21)
-    assert judge.mismatch(AllocateNode(0), minors=1) == ("state", MARKING, SCANNING)
-
-
-@pytest.mark.parametrize("large", [LARGE, AllocateOldString(LARGE.length)])
-def test_an_object_outside_that_would_be_beyond_it_collects(
-    contract: Contract, large: Action
-) -> None:
-    judge = Judge(contract)
-    judge.hear(large, large)
-    assert judge.mismatch(large) == ("minors", 1, 0)
-
-
-def test_young_objects_outside_that_are_dead_are_freed_by_the_minor_collection(
-    judge: Judge,
-) -> None:
-    judge.hear(LARGE, LARGE, Free(0), Free(0))
-    judge.hear(LARGE, minors=1)
-    judge.hear(LARGE)
-    assert judge.mismatch(LARGE) == ("minors", 1, 0)
-
-
-def test_if_they_live_the_object_outside_begins_a_major_collection(judge: Judge) -> None:
-    judge.hear(LARGE, LARGE)
-    assert judge.mismatch(LARGE, minors=1) == ("state", MARKING, SCANNING)
-
-
-def test_what_is_pinned_is_not_used_and_what_was_may_be_dead(judge: Judge) -> None:
-    judge.hear(*[AllocateString(14)] * 17)
-    for slot in range(17):
-        judge.hear(Pin(slot))
-    judge.hear(CollectMinor(), minors=1)
-    for slot in range(17):
-        judge.hear(Unpin(slot))
-    judge.hear(*[Free(0)] * 17)
-    judge.hear(AllocateNode(0), minors=1)
-    judge.hear(CollectProgress(), minors=1)
-
-
-def test_a_walk_is_none_of_its_business(judge: Judge) -> None:
-    fill(judge, 21)
-    judge.hear(CheckHeap())
-
-
-def test_nothing_is_said_of_the_threshold_without_the_promise(contract: Contract) -> None:
-    judge = Judge(contract, "memory")
-    fill(judge, 21)
-    judge.hear(AllocateNode(0), CollectProgress(), CollectStep(), minors=1)
-    judge.hear(LARGE, LARGE, LARGE)
-
-
-# Pressure.
-
-
-@pytest.mark.parametrize("pressed", [[641], [320, 321], [640, 1]])
-@pytest.mark.parametrize("action", [AllocateNode(0), LARGE])
-def test_after_more_pressure_than_the_threshold_the_next_allocation_collects(
-    contract: Contract, pressed: list[int], action: Action
-) -> None:
-    judge = Judge(contract)
-    judge.hear(*map(AddMemoryPressure, pressed))
-    assert judge.mismatch(action) == ("minors", 1, 0)
-
-
-def test_and_begins_a_major_collection(judge: Judge) -> None:
-    judge.hear(AddMemoryPressure(641))
-    assert judge.mismatch(AllocateNode(0), minors=1) == ("state", MARKING, SCANNING)
-
-
-def test_less_pressure_collects_nothing(judge: Judge) -> None:
-    judge.hear(AddMemoryPressure(320), AddMemoryPressure(320), AllocateNode(0))
-
-
-def test_pressure_lowers_the_threshold(judge: Judge) -> None:
-    judge.hear(AddMemoryPressure(600))
-    fill(judge, 2)
-    assert judge.mismatch(AllocateNode(0), minors=1) == ("state", MARKING, SCANNING)
-
-
-def test_any_minor_collection_is_the_one_that_was_due(judge: Judge) -> None:
-    judge.hear(AddMemoryPressure(641))
-    judge.hear(CollectMinor(), minors=1)
-    judge.hear(AllocateNode(0))
-
-
-def test_a_full_collection_forgets_the_pressure(judge: Judge) -> None:
-    judge.hear(AddMemoryPressure(640))
-    judge.collect(0, 0)
-    judge.hear(AddMemoryPressure(640), AllocateNode(0))
-
-
-def test_nothing_is_said_of_pressure_without_the_promise(contract: Contract) -> None:
-    Judge(contract, "memory", "progress").hear(AddMemoryPressure(10**6), AllocateNode(0))
+    Judge(contract, *promises)(*steps)
 
 
 def test_pressure_is_judged_without_the_promise_of_progress(contract: Contract) -> None:
-    judge = Judge(contract, "pressure")
-    judge.hear(AddMemoryPressure(641))
-    assert judge.mismatch(AllocateNode(0)) == ("minors", 1, 0)
-
-
-# Who is judged.
+    assert mismatch_of(Judge(contract, "pressure"), [AddMemoryPressure(641), NODE]) == NEW_MINOR
 
 
 def test_a_contract_that_promises_nothing_is_not_judged(contract: Contract) -> None:

@@ -8,8 +8,7 @@ import pytest
 from fuzz.oracles import Bench
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.distances import Hotspot
-from fuzz.oracles.places import PlacesMismatch
-from fuzz.oracles.sampling import SamplingMismatch
+from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import (
     Action,
     AllocateString,
@@ -32,7 +31,7 @@ CHARGES = ("ahead", "allocated")
 def contract_of(
     charges: Any = "ahead", taken: Any = "in order", threads: int = 1, first_bytes: int = NEVER
 ) -> Contract:
-    told = ("buffer",) if taken == "anywhere" else ()
+    observation = ("buffer",) if taken == "anywhere" else ()
     contract = Contract(
         nursery_bytes=EDEN_BYTES,
         layout=Layout(
@@ -43,7 +42,7 @@ def contract_of(
             nonmovable="ignored",
         ),
         actions=("allocate_string", "collect_full", "enable_sampling", "disable_sampling"),
-        observes=("samples", "minors", "size", "at", *told),
+        observes=("samples", "minors", "size", "at", *observation),
         sampling=SamplingRule(
             period_bytes=Range(1, 2**20),
             crosses="at",
@@ -133,7 +132,7 @@ def test_a_full_collection_leaves_eden_empty() -> None:
 
 @pytest.mark.parametrize("said", [{"at": 8}, {"at": None}, {"at": 0, "minors": 1}])
 def test_an_object_elsewhere_or_a_collection_for_it_is_wrong(said: dict[str, Any]) -> None:
-    with pytest.raises(PlacesMismatch):
+    with pytest.raises(Mismatch, match=r"^places: "):
         judge(Bench(contract_of()), AllocateString(8), **said)
 
 
@@ -142,20 +141,20 @@ def test_a_buffer_that_is_shown_otherwise_is_wrong(tlab: list[int] | None) -> No
     contract = contract_of()
     shown = attrs.evolve(contract, observes=(*contract.observes, "tlab"))
     judge(Bench(shown), AllocateString(8), at=0, tlab=[0, 8, 120, 120])
-    with pytest.raises(PlacesMismatch, match="the buffer's start"):
+    with pytest.raises(Mismatch, match=r"^places: .*the buffer's start"):
         judge(Bench(shown), AllocateString(8), at=0, tlab=tlab)
 
 
 @pytest.mark.parametrize("taken", ["in order", "anywhere"])
 def test_where_nothing_is_allocated_nothing_collects(taken: str) -> None:
-    with pytest.raises(PlacesMismatch, match="nothing was allocated"):
+    with pytest.raises(Mismatch, match=r"^places: .*nothing was allocated"):
         judge(Bench(contract_of(taken=taken)), ON, minors=1)
 
 
 # Buffers anywhere.
 
 
-def test_where_buffers_lie_anywhere_it_is_told_how_large_they_are() -> None:
+def test_if_buffers_lie_anywhere_their_size_is_reported() -> None:
     bench = Bench(contract_of(taken="anywhere"))
     judge(bench, AllocateString(8), buffer=64, at=0)
     judge(bench, AllocateString(56), at=8)
@@ -167,7 +166,7 @@ def test_where_buffers_lie_anywhere_it_is_told_how_large_they_are() -> None:
 def test_what_fits_begins_no_buffer_and_collects_nothing(said: dict[str, Any]) -> None:
     bench = Bench(contract_of(taken="anywhere"))
     judge(bench, AllocateString(8), buffer=64, at=0)
-    with pytest.raises(PlacesMismatch):
+    with pytest.raises(Mismatch, match=r"^places: "):
         judge(bench, AllocateString(8), **said)
 
 
@@ -196,7 +195,7 @@ def test_what_a_collection_throws_away_is_charged_ahead(charges: str, expected: 
 
 
 @pytest.mark.parametrize(("charges", "expected"), [("ahead", 0), ("allocated", 1)])
-def test_what_is_allocated_while_off_counts_only_where_it_is_no_charge(
+def test_allocations_while_sampling_is_off_count_only_if_allocated_bytes_are_charged(
     charges: str, expected: int
 ) -> None:
     bench = Bench(contract_of(charges, first_bytes=64))
@@ -245,7 +244,7 @@ def test_an_overshoot_that_is_carried_shortens_the_next_distance() -> None:
 def test_a_sample_too_many_is_wrong() -> None:
     bench = Bench(contract_of())
     bench.predict(ON, minors=0)
-    with pytest.raises(SamplingMismatch):
+    with pytest.raises(Mismatch, match=r"^sampling: "):
         judge(bench, AllocateString(8), at=0, samples=1)
 
 

@@ -1,10 +1,11 @@
 """The pointers oracle: sample point, limit, top and free, and nothing else."""
 
+from typing import Any
+
 import attrs
 import pytest
 
-from fuzz.oracles import Bench
-from fuzz.oracles.pointers import PointersMismatch
+from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -21,8 +22,25 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
-NODE = Observation(size=32, outside=False)
 TOP = 256
+NODE, CHECK, COLLECT = AllocateNode(0), CheckHeap(), CollectMinor()
+PRESSURE, ENABLE, CALLBACK = AddMemoryPressure(8), EnableSampling(64), SetCallback(7)
+
+
+def step(
+    action: Action,
+    free: int | None,
+    limit: int | None,
+    sample_point: int | None = None,
+    *,
+    top: int | None = TOP,
+    **others: Any,
+) -> tuple[Action, Observation]:
+    """An action and its answer. An allocated object has 32 bytes, right below free."""
+    if action.allocates and free:
+        others = {"size": 32, "outside": False, "at": free - 32, **others}
+    pointers = {"free": free, "limit": limit, "sample_point": sample_point, "top": top}
+    return action, Observation(**{**pointers, **others})
 
 
 @pytest.fixture
@@ -30,290 +48,144 @@ def bench(contract: Contract) -> Bench:
     return Bench(attrs.evolve(contract, observes=("samples", "limit")))
 
 
-def judge(  # noqa: PLR0913 - it has four pointers
-    bench: Bench,
-    action: Action,
-    free: int | None,
-    limit: int | None,
-    sample_point: int | None = None,
-    top: int | None = TOP,
-) -> None:
-    """Judge `action`; an allocation is that of a node in the nursery."""
-    is_node = isinstance(action, AllocateNode) and free is not None
-    place = attrs.evolve(NODE, at=free - 32) if is_node and free else Observation()
-    bench.judge(
-        action, attrs.evolve(place, free=free, limit=limit, top=top, sample_point=sample_point)
-    )
-
-
-def test_while_sampling_is_off_the_limit_is_the_top(bench: Bench) -> None:
-    judge(bench, AllocateNode(0), free=32, limit=TOP)
-
-
-def test_the_sample_point_is_as_far_from_free_as_the_next_sample(bench: Bench) -> None:
-    judge(bench, AllocateNode(0), free=32, limit=TOP)
-    judge(bench, EnableSampling(64), free=32, limit=96, sample_point=96)
-    judge(bench, AllocateNode(0), free=64, limit=96, sample_point=96)
-
-
-def test_a_sample_point_beyond_the_top_leaves_the_limit_at_the_top(bench: Bench) -> None:
-    judge(bench, EnableSampling(512), free=0, limit=TOP, sample_point=512)
-
-
-def test_after_disabling_the_limit_is_the_top_again(bench: Bench) -> None:
-    judge(bench, EnableSampling(64), free=0, limit=64, sample_point=64)
-    judge(bench, DisableSampling(), free=0, limit=TOP)
-
-
-def test_free_moves_by_what_is_allocated_in_the_nursery(bench: Bench) -> None:
-    judge(bench, AllocateNode(0), free=32, limit=TOP)
-    judge(bench, AllocateNode(0), free=64, limit=TOP)
-
-
-@pytest.mark.parametrize("at", [0, 40, None])
-def test_an_object_that_does_not_end_at_free_is_wrong(bench: Bench, at: int | None) -> None:
-    judge(bench, AllocateNode(0), free=32, limit=TOP)
-    misplaced = attrs.evolve(NODE, at=at, free=64, limit=TOP, top=TOP)
-    with pytest.raises(PointersMismatch, match="at: expected 32"):
-        bench.judge(AllocateNode(0), misplaced)
-
-
-def test_an_object_outside_has_no_place_in_the_nursery(bench: Bench) -> None:
-    outside = attrs.evolve(NODE, outside=True, at=0, free=0, limit=TOP, top=TOP)
-    with pytest.raises(PointersMismatch, match="at: expected None, got 0"):
-        bench.judge(AllocateNode(0, nonmovable=True), outside)
-
-
-@pytest.mark.parametrize("sample_point", [56, 72, None])
-def test_a_sample_point_elsewhere_is_wrong(bench: Bench, sample_point: int | None) -> None:
-    with pytest.raises(PointersMismatch) as raised:
-        judge(bench, EnableSampling(64), free=0, limit=64, sample_point=sample_point)
-    assert (raised.value.field, raised.value.expected) == ("sample_point", 64)
-    assert raised.value.got == sample_point
-    assert raised.value.why == "free 0 + 64 bytes until the sample"
-
-
-def test_a_sample_point_while_sampling_is_off_is_wrong(bench: Bench) -> None:
-    with pytest.raises(PointersMismatch) as raised:
-        judge(bench, CheckHeap(), free=0, limit=TOP, sample_point=64)
-    assert (raised.value.field, raised.value.expected, raised.value.got) == (
-        "sample_point",
-        None,
-        64,
-    )
+FIRST = step(NODE, 32, TOP)
+ON = step(ENABLE, 0, 64, 64)
+PINNED = (step(AllocateString(0), 32, TOP), step(Pin(0), 32, TOP))
+PARTS = (*PINNED, step(COLLECT, 0, 32, top=32, minors=1))
+"""A pinned string survives a minor collection, so the nursery has two parts."""
+UNPINNED = (*PARTS, step(Unpin(0), 0, 32, top=32))
+FULL = tuple(step(NODE, 32 * number, TOP) for number in range(1, 9))
 
 
 @pytest.mark.parametrize(
-    ("period_bytes", "limit", "expected", "direction"),
-    [(64, TOP, 64, "more"), (64, 56, 64, "less"), (512, 512, TOP, "more"), (512, 0, TOP, "less")],
+    "steps",
+    [
+        pytest.param([FIRST], id="while sampling is off, the limit is the top"),
+        pytest.param([FIRST, step(NODE, 64, TOP)], id="free moves by what is allocated"),
+        pytest.param(
+            [FIRST, step(ENABLE, 32, 96, 96), step(NODE, 64, 96, 96)],
+            id="the sample point is as far from free as the next sample",
+        ),
+        pytest.param([step(EnableSampling(512), 0, TOP, 512)], id="a sample point beyond the top"),
+        pytest.param([ON, step(DisableSampling(), 0, TOP)], id="disabling moves the limit back"),
+        *[
+            pytest.param(
+                [*PARTS, step(CHECK, free, top, top=top)],
+                id=f"a part of the nursery from free {free} to {top}",
+            )
+            for free, top in ((0, 32), (0, 0), (32, 32), (64, 96), (64, TOP), (TOP, TOP))
+        ],
+        pytest.param([*PARTS, step(NODE, 96, TOP)], id="in a part, an object ends at free"),
+        pytest.param(
+            [*PARTS, step(EnableSampling(16), 0, 16, 16, top=32), step(ENABLE, 0, 32, 64, top=32)],
+            id="in a part, the limit is the smaller of sample point and top",
+        ),
+        pytest.param(
+            [*UNPINNED, step(CHECK, 0, 32, top=32)], id="the parts stay until a collection"
+        ),
+        *[
+            pytest.param(
+                [FIRST, step(PRESSURE, free, free), step(CHECK, free, free)],
+                id=f"after memory pressure, the limit may be free at {free}",
+            )
+            for free in (32, TOP, 0)
+        ],
+        pytest.param(
+            [FIRST, step(PRESSURE, 32, TOP), step(NODE, 64, TOP)],
+            id="memory pressure need not make a collection due",
+        ),
+        pytest.param([ON, step(PRESSURE, 0, 0, 64)], id="a collection is due while sampling is on"),
+        pytest.param([*PARTS, step(PRESSURE, 0, 0, top=32)], id="a collection is due with parts"),
+        pytest.param(
+            [step(CALLBACK, 0, TOP), step(NODE, 64, TOP, minors=1)],
+            id="a callback's string lies before the object",
+        ),
+    ],
 )
-def test_a_limit_that_is_not_the_smaller_of_sample_point_and_top_is_wrong(
-    bench: Bench, period_bytes: int, limit: int, expected: int, direction: str
-) -> None:
-    with pytest.raises(PointersMismatch) as raised:
-        judge(bench, EnableSampling(period_bytes), 0, limit, sample_point=period_bytes)
-    assert (raised.value.field, raised.value.expected) == ("limit", expected)
-    assert raised.value.direction == direction
-
-
-def test_a_limit_below_the_top_while_sampling_is_off_is_wrong(bench: Bench) -> None:
-    with pytest.raises(PointersMismatch, match="limit: expected 256, got 248"):
-        judge(bench, CheckHeap(), free=0, limit=TOP - 8)
-
-
-@pytest.mark.parametrize(("top", "direction"), [(248, "less"), (264, "more")])
-def test_a_top_that_is_not_the_end_of_the_nursery_is_wrong(
-    bench: Bench, top: int, direction: str
-) -> None:
-    with pytest.raises(PointersMismatch) as raised:
-        judge(bench, CheckHeap(), free=0, limit=top, top=top)
-    assert (raised.value.field, raised.value.direction) == ("top", direction)
-
-
-@pytest.mark.parametrize("free", [-8, 8, TOP + 8])
-def test_free_that_moved_by_itself_is_wrong(bench: Bench, free: int) -> None:
-    with pytest.raises(PointersMismatch) as raised:
-        judge(bench, CheckHeap(), free=free, limit=TOP)
-    assert (raised.value.field, raised.value.expected) == ("free", 0)
-
-
-def test_free_beyond_the_limit_is_wrong(bench: Bench) -> None:
-    for number in range(1, 9):
-        judge(bench, AllocateNode(0), free=32 * number, limit=TOP)
-    with pytest.raises(PointersMismatch, match="free: expected at most 256, got 288"):
-        judge(bench, AllocateNode(0), free=288, limit=TOP)
-
-
-@pytest.mark.parametrize("name", ["free", "limit", "top"])
-def test_a_pointer_that_is_missing_is_wrong(bench: Bench, name: str) -> None:
-    shown = {"free": 0, "limit": TOP, "top": TOP} | {name: None}
-    with pytest.raises(PointersMismatch) as raised:
-        bench.judge(CheckHeap(), Observation(**shown))  # type: ignore[arg-type]
-    assert (raised.value.field, raised.value.got) == (name, None)
-    assert raised.value.oracle == "pointers"
-
-
-# Rooms, where an object may be pinned.
-
-
-@pytest.fixture
-def rooms(bench: Bench) -> Bench:
-    """A string is pinned that outlived a minor collection."""
-    pinned(bench)
-    collect(bench, free=0, limit=32, top=32)
-    return bench
-
-
-def pinned(bench: Bench) -> None:
-    string = Observation(size=32, outside=False, at=0, free=32, limit=TOP, top=TOP)
-    bench.judge(AllocateString(0), string)
-    judge(bench, Pin(0), free=32, limit=TOP)
-
-
-def collect(
-    bench: Bench, free: int, limit: int, top: int = TOP, sample_point: int | None = None
-) -> None:
-    told = Observation(minors=1, free=free, limit=limit, top=top, sample_point=sample_point)
-    bench.judge(CollectMinor(), told)
+def test_right_pointers(bench: Bench, steps: list[tuple[Action, Observation]]) -> None:
+    for action, observation in steps:
+        bench.judge(action, observation)
 
 
 @pytest.mark.parametrize(
-    ("free", "top"), [(0, 32), (0, 0), (32, 32), (64, 96), (64, TOP), (TOP, TOP)]
+    ("steps", "problem"),
+    [
+        *[
+            ([FIRST, step(NODE, 64, TOP, at=at)], f"at: expected 32, got {at}")
+            for at in (0, 40, None)
+        ],
+        (
+            [step(AllocateNode(0, nonmovable=True), 0, TOP, size=32, outside=True, at=0)],
+            "at: expected None, got 0",
+        ),
+        *[
+            (
+                [step(ENABLE, 0, 64, at)],
+                f"sample_point: expected 64, got {at} (free 0 + 64 bytes until the sample)",
+            )
+            for at in (56, 72, None)
+        ],
+        ([step(CHECK, 0, TOP, 64)], "sample_point: expected None, got 64"),
+        ([step(ENABLE, 0, TOP, 64)], "limit: expected 64, got 256"),
+        ([step(ENABLE, 0, 56, 64)], "limit: expected 64, got 56"),
+        ([step(EnableSampling(512), 0, 512, 512)], "limit: expected 256, got 512"),
+        ([step(EnableSampling(512), 0, 0, 512)], "limit: expected 256, got 0"),
+        ([step(CHECK, 0, TOP - 8)], "limit: expected 256, got 248"),
+        ([step(CHECK, 0, 248, top=248)], "top: expected 256, got 248"),
+        ([step(CHECK, 0, 264, top=264)], "top: expected 256, got 264"),
+        *[([step(CHECK, free, TOP)], f"free: expected 0, got {free}") for free in (-8, 8, 264)],
+        ([*FULL, step(NODE, 288, TOP)], "free: expected at most 256, got 288"),
+        ([step(CHECK, None, TOP)], "free: expected an offset, got None"),
+        ([step(CHECK, 0, None)], "limit: expected an offset, got None"),
+        ([step(CHECK, 0, TOP, top=None)], "top: expected an offset, got None"),
+        # Parts of the nursery.
+        ([*PARTS, step(CHECK, 0, 264, top=264)], "top: expected at most 256, got 264"),
+        ([*PARTS, step(CHECK, -8, 32, top=32)], "free: expected from 0 to 32, got -8"),
+        ([*PARTS, step(CHECK, 40, 32, top=32)], "free: expected from 0 to 32, got 40"),
+        ([*PARTS, step(CHECK, 264, TOP)], "free: expected from 0 to 256, got 264"),
+        *[
+            ([*PARTS, step(CHECK, 0, limit, top=32)], f"limit: expected 32, got {limit}")
+            for limit in (24, 40, 0, TOP)
+        ],
+        ([*PARTS, step(NODE, 128, TOP, at=64)], "at: expected 96, got 64"),
+        (
+            [*PARTS, step(ENABLE, 0, 32, 64, top=32), step(CHECK, 64, 64, 64)],
+            "sample_point: expected 128, got 64",
+        ),
+        ([*PARTS, step(EnableSampling(16), 0, 32, 16, top=32)], "limit: expected 16, got 32"),
+        ([*PINNED, step(CHECK, 32, 32, top=32)], "top: expected 256, got 32"),
+        ([*UNPINNED, step(COLLECT, 0, 32, top=32, minors=1)], "top: expected 256, got 32"),
+        (
+            [*UNPINNED, step(COLLECT, 0, TOP, minors=1), step(CHECK, 8, TOP)],
+            "free: expected 0, got 8",
+        ),
+        # A collection that may be due.
+        ([step(PRESSURE, 0, 8)], "limit: expected 256, got 8"),
+        ([step(PRESSURE, 0, TOP - 8)], "limit: expected 256, got 248"),
+        ([step(PRESSURE, 8, TOP)], "free: expected 0, got 8"),
+        ([step(PRESSURE, 264, TOP)], "free: expected 0, got 264"),
+        ([step(CHECK, 0, 0)], "limit: expected 256, got 0"),
+        ([step(PRESSURE, 0, 0), step(COLLECT, 0, 0, minors=1)], "limit: expected 256, got 0"),
+        (
+            [*PARTS, step(PRESSURE, 0, 0, top=32), step(CHECK, 0, 8, top=32)],
+            "limit: expected 32, got 8",
+        ),
+        # A callback without a trace.
+        ([step(CALLBACK, 0, TOP), step(NODE, 32, TOP, minors=1)], "free: expected 64, got 32"),
+    ],
 )
-def test_beside_a_pinned_object_free_lies_in_some_room(rooms: Bench, free: int, top: int) -> None:
-    judge(rooms, CheckHeap(), free, limit=top, top=top)
-
-
-@pytest.mark.parametrize(
-    ("free", "top", "field"),
-    [(0, TOP + 8, "top"), (-8, 32, "free"), (40, 32, "free"), (TOP + 8, TOP, "free")],
-)
-def test_a_room_does_not_leave_the_nursery_nor_free_its_room(
-    rooms: Bench, free: int, top: int, field: str
+def test_wrong_pointers(
+    bench: Bench, steps: list[tuple[Action, Observation]], problem: str
 ) -> None:
-    with pytest.raises(PointersMismatch) as raised:
-        judge(rooms, CheckHeap(), free, limit=top, top=top)
-    assert raised.value.field == field
+    *right, (action, observation) = steps
+    for each in right:
+        bench.judge(*each)
+    with pytest.raises(Mismatch) as caught:
+        bench.judge(action, observation)
+    assert str(caught.value).startswith(f"pointers: {problem}")
 
 
-@pytest.mark.parametrize("limit", [24, 40, 0, TOP])
-def test_the_limit_of_a_room_is_its_top(rooms: Bench, limit: int) -> None:
-    with pytest.raises(PointersMismatch, match="limit: expected 32"):
-        judge(rooms, CheckHeap(), free=0, limit=limit, top=32)
-
-
-def test_an_object_ends_at_free_in_a_room_too(rooms: Bench) -> None:
-    told = attrs.evolve(NODE, at=64, free=96, limit=TOP, top=TOP)
-    rooms.judge(AllocateNode(0), told)
-    with pytest.raises(PointersMismatch, match="at: expected 96, got 64"):
-        rooms.judge(AllocateNode(0), attrs.evolve(told, free=128))
-
-
-def test_in_a_room_the_sample_point_is_as_far_from_free_as_the_next_sample(rooms: Bench) -> None:
-    judge(rooms, EnableSampling(16), free=0, limit=16, top=32, sample_point=16)
-    judge(rooms, EnableSampling(64), free=0, limit=32, top=32, sample_point=64)
-    with pytest.raises(PointersMismatch, match="sample_point: expected 128, got 64"):
-        judge(rooms, CheckHeap(), free=64, limit=64, top=TOP, sample_point=64)
-
-
-def test_in_a_room_a_limit_that_forgets_the_sample_point_is_wrong(rooms: Bench) -> None:
-    with pytest.raises(PointersMismatch, match="limit: expected 16, got 32"):
-        judge(rooms, EnableSampling(16), free=0, limit=32, top=32, sample_point=16)
-
-
-def test_an_object_that_was_just_pinned_divides_nothing_yet(bench: Bench) -> None:
-    pinned(bench)
-    with pytest.raises(PointersMismatch, match="top: expected 256, got 32"):
-        judge(bench, CheckHeap(), free=32, limit=32, top=32)
-
-
-def test_the_rooms_stay_until_the_next_collection(rooms: Bench) -> None:
-    judge(rooms, Unpin(0), free=0, limit=32, top=32)
-    judge(rooms, CheckHeap(), free=0, limit=32, top=32)
-    with pytest.raises(PointersMismatch, match="top: expected 256, got 32"):
-        collect(rooms, free=0, limit=32, top=32)
-
-
-def test_once_nothing_is_pinned_the_nursery_is_one_room_again(rooms: Bench) -> None:
-    judge(rooms, Unpin(0), free=0, limit=32, top=32)
-    collect(rooms, free=0, limit=TOP)
-    with pytest.raises(PointersMismatch, match="free: expected 0, got 8"):
-        judge(rooms, CheckHeap(), free=8, limit=TOP)
-
-
-# A collection that may be due.
-
-
-@pytest.mark.parametrize("free", [32, TOP, 0])
-def test_after_memory_pressure_the_limit_may_be_free_wherever_that_is(
-    bench: Bench, free: int
-) -> None:
-    judge(bench, AllocateNode(0), free=32, limit=TOP)
-    judge(bench, AddMemoryPressure(8), free, limit=free)
-    judge(bench, CheckHeap(), free, limit=free)
-
-
-def test_memory_pressure_need_not_make_a_collection_due(bench: Bench) -> None:
-    judge(bench, AllocateNode(0), free=32, limit=TOP)
-    judge(bench, AddMemoryPressure(8), free=32, limit=TOP)
-    judge(bench, AllocateNode(0), free=64, limit=TOP)
-
-
-def test_a_collection_may_be_due_while_sampling_is_on(bench: Bench) -> None:
-    judge(bench, EnableSampling(64), free=0, limit=64, sample_point=64)
-    judge(bench, AddMemoryPressure(8), free=0, limit=0, sample_point=64)
-
-
-@pytest.mark.parametrize(
-    ("free", "limit", "field"), [(0, 8, "limit"), (0, TOP - 8, "limit"), (8, TOP, "free")]
-)
-def test_after_memory_pressure_nothing_else_is_allowed(
-    bench: Bench, free: int, limit: int, field: str
-) -> None:
-    with pytest.raises(PointersMismatch) as raised:
-        judge(bench, AddMemoryPressure(8), free, limit)
-    assert raised.value.field == field
-
-
-def test_after_memory_pressure_free_is_within_the_limit(bench: Bench) -> None:
-    with pytest.raises(PointersMismatch, match="free: expected 0, got 264"):
-        judge(bench, AddMemoryPressure(8), free=264, limit=TOP)
-
-
-def test_a_limit_at_free_without_memory_pressure_is_wrong(bench: Bench) -> None:
-    with pytest.raises(PointersMismatch, match="limit: expected 256, got 0"):
-        judge(bench, CheckHeap(), free=0, limit=0)
-
-
-def test_once_a_collection_has_come_none_is_due_any_more(bench: Bench) -> None:
-    judge(bench, AddMemoryPressure(8), free=0, limit=0)
-    with pytest.raises(PointersMismatch, match="limit: expected 256, got 0"):
-        collect(bench, free=0, limit=0)
-
-
-def test_beside_a_pinned_object_a_collection_may_be_due_too(rooms: Bench) -> None:
-    judge(rooms, AddMemoryPressure(8), free=0, limit=0, top=32)
-    with pytest.raises(PointersMismatch, match="limit: expected 32, got 8"):
-        judge(rooms, CheckHeap(), free=0, limit=8, top=32)
-
-
-# Callbacks.
-
-
-def test_what_a_callback_allocated_lies_before_the_object(bench: Bench) -> None:
-    judge(bench, SetCallback(7), free=0, limit=TOP)
-    told = attrs.evolve(NODE, minors=1, at=32, free=64, limit=TOP, top=TOP)
-    bench.judge(AllocateNode(0), told)
-
-
-def test_a_callback_that_left_no_trace_is_wrong(bench: Bench) -> None:
-    judge(bench, SetCallback(7), free=0, limit=TOP)
-    told = attrs.evolve(NODE, minors=1, at=0, free=32, limit=TOP, top=TOP)
-    with pytest.raises(PointersMismatch, match="free: expected 64, got 32"):
-        bench.judge(AllocateNode(0), told)
-
-
-# Where the contract does not state how far samples are apart.
+# A contract that does not state the distances.
 
 
 @pytest.fixture
@@ -323,31 +195,29 @@ def unstated(contract: Contract) -> Bench:
 
 
 @pytest.mark.parametrize(("sample_point", "limit"), [(8, 8), (TOP, TOP), (2**30, TOP)])
-def test_where_the_distances_are_unstated_the_sample_point_may_be_anywhere(
+def test_if_distances_are_unstated_the_sample_point_may_be_anywhere(
     unstated: Bench, sample_point: int, limit: int
 ) -> None:
-    judge(unstated, EnableSampling(64), free=0, limit=limit, sample_point=sample_point)
+    unstated.judge(*step(ENABLE, 0, limit, sample_point))
 
 
-def test_where_the_distances_are_unstated_the_limit_still_follows(unstated: Bench) -> None:
-    with pytest.raises(PointersMismatch, match="limit: expected 8, got 64"):
-        judge(unstated, EnableSampling(64), free=0, limit=64, sample_point=8)
-
-
-def test_where_the_distances_are_unstated_a_sample_point_is_still_shown(unstated: Bench) -> None:
-    with pytest.raises(PointersMismatch, match="sample_point: expected an offset, got None"):
-        judge(unstated, EnableSampling(64), free=0, limit=64, sample_point=None)
-
-
-def test_where_the_distances_are_unstated_it_is_not_shown_while_sampling_is_off(
-    unstated: Bench,
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (step(ENABLE, 0, 64, 8), "limit: expected 8, got 64"),
+        (step(ENABLE, 0, 64, None), "sample_point: expected an offset, got None"),
+        (step(CHECK, 0, TOP, 64), "sample_point: expected None, got 64"),
+    ],
+)
+def test_if_distances_are_unstated_the_pointers_must_still_agree(
+    unstated: Bench, wrong: tuple[Action, Observation], problem: str
 ) -> None:
-    with pytest.raises(PointersMismatch, match="sample_point: expected None, got 64"):
-        judge(unstated, CheckHeap(), free=0, limit=TOP, sample_point=64)
+    with pytest.raises(Mismatch, match=f"pointers: {problem}"):
+        unstated.judge(*wrong)
 
 
-def test_pointers_are_known_where_samples_are_not_observed(contract: Contract) -> None:
+def test_pointers_are_judged_if_samples_are_not_observed(contract: Contract) -> None:
     bench = Bench(attrs.evolve(contract, observes=("limit",)))
-    bench.judge(AllocateNode(0), Observation(free=32, limit=256, top=256))
-    with pytest.raises(PointersMismatch):
-        bench.judge(AllocateNode(0), Observation(free=32, limit=256, top=256))
+    bench.judge(NODE, Observation(free=32, limit=256, top=256))
+    with pytest.raises(Mismatch, match=r"^pointers: "):
+        bench.judge(NODE, Observation(free=32, limit=256, top=256))

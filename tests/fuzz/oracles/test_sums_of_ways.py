@@ -9,7 +9,8 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.expected import ALIKE, Request, Sum
-from fuzz.oracles.sampling import SamplingMismatch, SamplingOracle
+from fuzz.oracles.oracle import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_descriptions import describe_sum
 from fuzz.protocol.actions import AllocateNode, EnableSampling, Free
 from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
@@ -59,8 +60,8 @@ class Counting:
     def words(self, size_bytes: int, period_bytes: int = PERIOD, outside: bool = False) -> str:
         """The sum of an allocation."""
         until_bytes, room_bytes = self.clock.until_bytes, self.clock.room_bytes
-        request = Request(size_bytes, outside, "string", 0, period_bytes)
-        hits = self.clock.allocated(request, None)
+        request = Request(size_bytes, outside, "string", period_bytes)
+        hits = self.clock.allocated(request, Observation())
         its = Sum(
             *(period_bytes, until_bytes, f"the block counts {size_bytes}", size_bytes, hits),
             outside=outside,
@@ -128,7 +129,7 @@ def test_an_object_that_its_buffer_has_room_for_counts_nothing() -> None:
     assert ", which its buffer has room for, " in counting.words(8)
 
 
-def test_an_object_for_which_there_is_no_room_counts_with_its_buffer() -> None:
+def test_an_object_that_does_not_fit_counts_with_its_buffer() -> None:
     counting = Counting(TLABS, distances="hotspot", enabling="keeps", first_bytes=(2**20,))
     counting.words(8)
     counting.words(56)
@@ -161,5 +162,5 @@ def test_a_sample_that_an_action_takes_without_allocating_is_a_mismatch(contract
         shadow.follow(action, 0)
         oracle.follow(action, Observation())
     shadow.follow(Free(0), 0)
-    with pytest.raises(SamplingMismatch, match="this action allocates nothing"):
-        oracle.check(Free(0), Observation(samples=1))
+    with pytest.raises(Mismatch, match=r"^sampling: .*this action allocates nothing"):
+        oracle.check(Free(0), Observation(samples=1), None)

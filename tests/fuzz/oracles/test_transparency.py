@@ -7,7 +7,8 @@ import attrs
 import pytest
 
 from fuzz.oracles import RERUN_ORACLES
-from fuzz.oracles.transparency import TransparencyMismatch, TransparencyOracle
+from fuzz.oracles.oracle import Mismatch
+from fuzz.oracles.transparency import TransparencyOracle
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -52,7 +53,7 @@ LARGE = AllocateString(300)
     ],
 )
 def test_a_heap_that_differs_is_wrong(field: str, other: Any, direction: str) -> None:
-    with pytest.raises(TransparencyMismatch) as raised:
+    with pytest.raises(Mismatch, match=r"^transparency: ") as raised:
         ORACLE.check(SEEN, attrs.evolve(SEEN, **{field: other}))
     mismatch = raised.value
     assert (mismatch.oracle, mismatch.field) == ("transparency", field)
@@ -65,12 +66,12 @@ def test_what_belongs_to_sampling_may_differ() -> None:
         SEEN, samples=3, order="sssMR", reports=[Report([5], 0, 0, 0)], limit=8, sample_point=8
     )
     ORACLE.check(sampled, SEEN)
-    with pytest.raises(TransparencyMismatch):
+    with pytest.raises(Mismatch, match=r"^transparency: "):
         ORACLE.check(attrs.evolve(sampled, minors=2), SEEN)
 
 
 def test_collections_are_named_before_the_heap_that_they_leave() -> None:
-    with pytest.raises(TransparencyMismatch) as raised:
+    with pytest.raises(Mismatch, match=r"^transparency: ") as raised:
         ORACLE.check(SEEN, Observation())
     assert raised.value.field == "minors"
 

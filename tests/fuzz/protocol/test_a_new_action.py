@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 from unittest.mock import patch
 
 import attrs
@@ -43,11 +43,9 @@ ACTIONS_EACH = 60
 
 
 @attrs.frozen
-class AllocateNear(Action):
+class AllocateNear(Action, kind="array", allocates=True):
     """An array of `length` null references, as near as can be to the string in slot `root`."""
 
-    kind: ClassVar = "array"
-    allocates: ClassVar = True
     root: Annotated[int, SlotOf(("string",))]
     length: Annotated[int, LengthOf("array")]
     nonmovable: bool = False

@@ -74,7 +74,7 @@ def test_the_names_by_class_are_the_classes_by_name() -> None:
     assert {name: action for action, name in NAMES.items()} == ACTIONS
 
 
-def test_an_action_that_somebody_adds_elsewhere_is_none_of_the_format() -> None:
+def test_an_action_of_another_module_is_not_in_the_format() -> None:
     class Foreign(Action):
         pass
 
@@ -114,7 +114,7 @@ def test_the_allocations_are_the_actions_called_so() -> None:
         *((CopyArray, ("source", "dest")), (SetCallback, ())),
     ],
 )
-def test_the_fields_that_name_objects_are_told_from_numbers(
+def test_fields_that_name_objects_are_distinguished_from_numbers(
     action: type[Action], fields: tuple[str, ...]
 ) -> None:
     assert SLOT_FIELDS[action] == fields

@@ -57,7 +57,7 @@ def test_under_its_own_contract_a_trace_means_the_same(blocks: Contract) -> None
     assert disagreement(recorded_contract(blocks, Malloc(9)), blocks) is None
 
 
-def test_what_differs_is_told(blocks: Contract) -> None:
+def test_the_difference_is_reported(blocks: Contract) -> None:
     other = with_rule(blocks, counts="requested")
     assert disagreement(recorded_contract(blocks, Malloc(9)), other) == (
         'the trace was made under a contract with counts "size"; here it is "requested"'

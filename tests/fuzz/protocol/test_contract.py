@@ -121,7 +121,7 @@ def test_where_the_periods_are_listed_no_others_are_legal(period_bytes: int) -> 
     assert POWERS.why_illegal(period_bytes) == problem
 
 
-def test_a_period_out_of_range_is_told_before_the_list() -> None:
+def test_a_period_out_of_range_is_reported_before_the_list() -> None:
     assert POWERS.why_illegal(0) == "period_bytes is 0; it must be from 1 to 4096"
 
 

@@ -134,17 +134,17 @@ def test_a_last_line_without_its_end_is_bad_input_even_if_it_could_be_read() -> 
 
 
 @pytest.mark.parametrize("line", ["", "{", "do: free", "{'do': 'collect_minor'}", "\0"])
-def test_a_line_that_is_no_json_is_bad_input(line: str) -> None:
+def test_a_line_that_is_not_json_is_bad_input(line: str) -> None:
     assert problem_of(f"{HEADER}{line}\n").startswith("some.jsonl:2: not a line of JSON")
 
 
 @pytest.mark.parametrize("line", ["[]", "[1, 2]", "null", "17", '"free"', "true"])
-def test_a_line_that_is_no_object_is_bad_input(line: str) -> None:
+def test_a_line_that_is_not_an_object_is_bad_input(line: str) -> None:
     assert problem_of(f"{HEADER}{line}\n") == "some.jsonl:2: a line must be a JSON object"
 
 
 @pytest.mark.parametrize("line", ["[]", "null", "{}", '{"do": "collect_minor"}'])
-def test_a_first_line_that_is_no_header_is_bad_input(line: str) -> None:
+def test_a_first_line_that_is_not_a_header_is_bad_input(line: str) -> None:
     assert problem_of(line + "\n").startswith("some.jsonl:1: the first line must be a header")
 
 
@@ -239,12 +239,12 @@ def test_a_header_with_wrong_fields_is_bad_input(fields: dict[str, object]) -> N
 @pytest.mark.parametrize(
     ("earlier", "problem"),
     [
-        ({}, '"earlier" must be a list of {"config": {…}, "actions": […]}'),
-        ([{}, 1], "earlier[1]: a line must be a JSON object"),
-        ([{"actions": {}}], "earlier[0]: actions must be a list"),
-        ([{"actions": [{"do": "fly"}]}], 'earlier[0]: actions[0]: "do" must name an action, and'),
-        ([{"config": {"nursery_bytes": "512"}}], "earlier[0]: "),
-        ([{"colour": "red"}], "earlier[0]: the unknown key colour"),
+        ({}, "earlier must be a list, and is {}"),
+        ([{}, 1], "invalid value for type, expected EarlierTrace @ $.earlier[1]"),
+        ([{"actions": {}}], "earlier[0].actions must be a list, and is {}"),
+        ([{"actions": [{"do": "fly"}]}], 'earlier[0].actions[0] is not an action: "do" must name'),
+        ([{"config": {"size": "512"}}], "earlier[0].config['size'] must be an integer, and is"),
+        ([{"colour": "red"}], "the unknown key colour in earlier[0]"),
     ],
 )
 def test_malformed_earlier_traces_are_bad_input(earlier: object, problem: str) -> None:
@@ -392,11 +392,11 @@ def test_a_recording_of_an_allocator_reads_back_the_same(blocks: Contract) -> No
         estimates="weight",
     )
     contract = attrs.evolve(blocks, layout=layout, sampling=rule)
-    told = Observation(1, size=256, offsets=[7], weights=[107], profile=[2, 512])
+    message = Observation(1, size=256, offsets=[7], weights=[107], profile=[2, 512])
     trace = Trace(
         Header(VERSION, "reference", contract=contract),
         (Malloc(9, thread=2), ReadProfile()),
-        (told, Observation(profile=[0, 0])),
+        (message, Observation(profile=[0, 0])),
     )
     assert loads(dumps(trace), "some.jsonl") == trace
 

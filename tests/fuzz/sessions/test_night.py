@@ -165,12 +165,12 @@ def test_a_night_beside_the_records_is_none_of_them(tmp_path: Path) -> None:
         ("{}", "is no record of a session"),
         ('{"bugs": []}', "engine is missing"),
         (json.dumps(record(gcfuzz_session=2)), "of another version"),
-        (json.dumps(record({**failure(), "actions": "3"})), "expected int @ $.actions"),
-        (json.dumps(record(failure() | {"message": None})), "expected str @ $.message"),
+        (json.dumps(record({**failure(), "actions": "3"})), "actions must be an integer"),
+        (json.dumps(record(failure() | {"message": None})), "message must be a string"),
         (json.dumps(record(timing=[{}])), "seconds is missing"),
         (json.dumps(record(timing=[timing(history=[[1, 2, 3]])])), "invalid value"),
         (json.dumps(record(timing=[timing(started="at night")])), "invalid value"),
-        (json.dumps(record(options=3)), "expected tuple @ $.options"),
+        (json.dumps(record(options=3)), "options must be a list"),
     ],
 )
 def test_what_is_no_record_is_bad_input(text: str, words: str, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_known_bugs_alone_are_no_night(tmp_path: Path) -> None:
     [
         ("{}", "is no night of version 1"),
         ('{"gcfuzz_night": 2}', "is no night of version 1"),
-        ('{"gcfuzz_night": 1, "finds": 3}', "3 is not a list"),
+        ('{"gcfuzz_night": 1, "finds": 3}', "it must be a list, and is 3"),
         ('{"gcfuzz_night": 1, "finds": [{}]}', "target"),
     ],
 )
