@@ -64,6 +64,10 @@ class Choices(ABC):
     def below(self, bound: int) -> int:
         """A number from 0 to `bound` - 1."""
 
+    def one_in(self, count: int) -> bool:
+        """True once in `count` times; the simplest choice is False."""
+        return self.below(count) == count - 1
+
     def between(self, minimum: int, maximum: int) -> int:
         """A number from `minimum` to `maximum`, both included."""
         return minimum + self.below(maximum - minimum + 1)

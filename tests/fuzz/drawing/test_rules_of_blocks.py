@@ -9,7 +9,7 @@ import pytest
 from fuzz.drawing.draw import draw_action, draw_from_scenario, menu_of
 from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.rules import ROOTS_MAX, RULES, Choices, Rule, Situation, rules_for
-from fuzz.drawing.scenarios import sampling_is_on_for_moments
+from fuzz.drawing.scenarios import ScenarioMutator, sampling_is_on_for_moments
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench
@@ -366,7 +366,8 @@ def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Co
     """A small array before, and one that takes what is left up to the boundary of 64 bytes."""
     contract = attrs.evolve(collector, boundary_bytes=(64,))
     situation = Situation(contract, Bench(contract))
-    situation.scenario = sampling_is_on_for_moments(situation, RandomChoices("moments"))
+    source = RandomChoices("moments")
+    situation.scenario = sampling_is_on_for_moments(ScenarioMutator(situation, source), source)
     actions: list[Action] = []
     while len(actions) < 9:
         action = draw_from_scenario(situation, RandomChoices("uninterrupted"))
