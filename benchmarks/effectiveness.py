@@ -44,8 +44,6 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 BUGS = [bug.id for bug in KNOWN_BUGS.values() if bug.host == REFERENCE]
 ACTIONS_MAX = HUNT_ACTIONS_MAX["random"]
-NEVER = 2**62
-"""A share of one choice in so many, which is none."""
 SEEDS = 15
 """What chance does to fewer is more than what most ideas do."""
 WIDTH = 100
@@ -139,7 +137,7 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
     "the newest root": ((rules, "_recent", any_slot),),
     # The last item of an array, items that are not null, references to what is pinned.
     "items worth it": (
-        (rules, "LAST_ITEM_SHARE", NEVER),
+        (rules, "_field", lambda length, source: source.below(length)),
         (rules, "_value", any_value),
         (rules, "RULES", RULES_WITH_ANY_COPY),
         (scenarios, "_field", any_field),
