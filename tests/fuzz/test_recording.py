@@ -31,7 +31,8 @@ from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import Failure, record, replay
+from fuzz.replay import record, replay
+from fuzz.run import Failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 

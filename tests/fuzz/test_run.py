@@ -26,7 +26,8 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import RIGHT_GRAPH, Failure, Run, replay, replay_steps, rerun, run_actions
+from fuzz.replay import replay, replay_steps
+from fuzz.run import RIGHT_GRAPH, Failure, Run, rerun, run_actions
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
