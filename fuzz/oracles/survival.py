@@ -92,7 +92,7 @@ class SurvivalOracle(Oracle[SamplingFacts]):
 
     def _callback_string(self) -> ShadowObject:
         """What a callback allocates and drops at once, so that all its strings are alike."""
-        return ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
+        return ShadowObject("string", self._kinds["string"].type_index, 0, [], 0, outside=False)
 
     def _check_made(self, observation: Observation) -> None:
         """A report has something to say, and a minor collection makes one at most."""
