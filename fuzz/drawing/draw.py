@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain
 
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.drawing.scenarios import ScenarioMutator, next_of, roots_are_freed, scenarios_for
@@ -54,8 +53,12 @@ def draw_action(situation: Situation, menu: Sequence[Rule], choices: Choices) ->
     action = draw_from_scenario(situation, choices)
     if action is not None:
         return action
-    tried = (menu[choices.below(len(menu))] for _ in range(TRIES_MAX))
-    for rule in chain(tried, rules_for(situation.contract)):
+    for _ in range(TRIES_MAX):
+        rule = menu[choices.below(len(menu))]
+        subjects = rule.subjects(situation)
+        if subjects:
+            return rule.draw_for(situation, choices, subjects)
+    for rule in rules_for(situation.contract):
         subjects = rule.subjects(situation)
         if subjects:
             return rule.draw_for(situation, choices, subjects)

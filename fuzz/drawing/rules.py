@@ -142,15 +142,21 @@ class Rule:
 
 # Subjects.
 
-NOTHING = range(0)
-
 
 def _heap(situation: Situation) -> Sequence[int]:
     return range(1)
 
 
+def _heap_if_room(situation: Situation) -> Sequence[int]:
+    return range(situation.has_room())
+
+
 def _roots(situation: Situation) -> Sequence[int]:
     return range(len(situation.roots))
+
+
+def _with_references(situation: Situation) -> Sequence[int]:
+    return [slot for slot, obj in enumerate(situation.roots) if obj.refs]
 
 
 def _prebuilt(situation: Situation) -> Sequence[int]:
@@ -171,7 +177,7 @@ def _roots_that(condition: Callable[[ShadowObject], object]) -> Subjects:
 
 
 def _if(condition: Callable[[Situation], object], subjects: Subjects = _heap) -> Subjects:
-    return lambda situation: subjects(situation) if condition(situation) else NOTHING
+    return lambda situation: subjects(situation) if condition(situation) else ()
 
 
 def _can_enable(situation: Situation) -> bool:
@@ -186,8 +192,6 @@ def _has_pinned(situation: Situation) -> bool:
     return bool(situation.bench.shadow.pinned)
 
 
-_heap_if_room = _if(Situation.has_room)
-_with_references = _roots_that(lambda obj: obj.refs)
 _pinned = _if(_has_pinned, _roots_that(lambda obj: obj.pinned))
 
 

@@ -11,25 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.protocol.actions import (
-    BOUNDS,
-    NAMES,
-    SLOT_FIELDS,
-    Action,
-    BeginThread,
-    BlockBytes,
-    Bound,
-    DisableSampling,
-    EndThread,
-    ItemOf,
-    LengthOf,
-    PeriodBytes,
-    Pin,
-    PrebuiltIndex,
-    SetCallback,
-    SlotOf,
-    Unpin,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import BOUNDS, NAMES, SLOT_FIELDS, Action, SlotOf
 from fuzz.protocol.contract import Contract, Range
 
 ITEMS_MAX = 2**20
@@ -47,7 +30,7 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
     if action.thread:
         if not 0 < action.thread < contract.threads:
             return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
-        if action.thread in shadow.ended_threads and kind is not BeginThread:
+        if action.thread in shadow.ended_threads and kind is not actions.BeginThread:
             return f"thread {action.thread} has ended"
     for check in _CHECKS[kind]:
         problem = check(action, contract, shadow)
@@ -89,7 +72,9 @@ def _why_slot(name: str, bound: SlotOf, action: Action, contract: Contract, shad
     return None
 
 
-def _why_item(name: str, bound: ItemOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
+def _why_item(
+    name: str, bound: actions.ItemOf, action: Action, contract: Contract, shadow: Shadow
+) -> Why:
     start, length = getattr(action, name), getattr(action, bound.length) if bound.length else 1
     references = len(shadow.roots[getattr(action, bound.slot)].refs)
     if start < 0 or length < 1 or start + length > references:
@@ -98,7 +83,7 @@ def _why_item(name: str, bound: ItemOf, action: Action, contract: Contract, shad
 
 
 def _why_block(
-    name: str, bound: BlockBytes, action: Action, contract: Contract, shadow: Shadow
+    name: str, bound: actions.BlockBytes, action: Action, contract: Contract, shadow: Shadow
 ) -> Why:
     times, size_bytes = bound.times, getattr(action, name)
     count = getattr(action, times) if times else 1
@@ -112,30 +97,29 @@ def _why_block(
 
 def _why_value(
     name: str,
-    bound: PrebuiltIndex | PeriodBytes | LengthOf | Range,
+    bound: actions.PrebuiltIndex | actions.PeriodBytes | actions.LengthOf | Range,
     action: Action,
     contract: Contract,
     shadow: Shadow,
 ) -> Why:
     value = getattr(action, name)
-    if isinstance(bound, PeriodBytes):
+    if isinstance(bound, actions.PeriodBytes):
         return contract.sampling.why_illegal(value)
-    if isinstance(bound, PrebuiltIndex):
+    if isinstance(bound, actions.PrebuiltIndex):
         count = len(shadow.prebuilt)
         if 0 <= value < count:
             return None
         return f"{name} is {value}; there are {count} prebuilt objects, from 0 up"
-    if isinstance(bound, LengthOf):
+    if isinstance(bound, actions.LengthOf):
         longest = callback_length_max if bound.in_nursery else partial(length_max, bound.kind)
         bound = Range(0, longest(contract))
     return None if value is None or value in bound else f"{name} is {value}; it must be {bound}"
 
 
-_WHY: dict[type[Bound], Callable[..., Why]] = {
+_WHY: dict[type[actions.Bound], Callable[..., Why]] = {
     SlotOf: _why_slot,
-    ItemOf: _why_item,
-    BlockBytes: _why_block,
-    **dict.fromkeys((PrebuiltIndex, PeriodBytes, LengthOf, Range), _why_value),
+    actions.ItemOf: _why_item,
+    actions.BlockBytes: _why_block,
 }
 
 
@@ -163,46 +147,46 @@ def _length_within(bytes_max: int, kind: str, contract: Contract) -> int:
 # What depends on earlier actions.
 
 
-def _why_not_disabled(action: DisableSampling, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_disabled(action: actions.DisableSampling, contract: Contract, shadow: Shadow) -> Why:
     way = "report" if action.report else "drop"
     if way in contract.sampling.disabling:
         return None
     return f"the target cannot disable sampling with {way}"
 
 
-def _why_not_pinned(action: Pin, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_pinned(action: actions.Pin, contract: Contract, shadow: Shadow) -> Why:
     if not can_be_pinned(shadow.roots[action.root]):
         return "only a string in the nursery that is not pinned can be pinned"
     return why_nothing_pinned(contract, shadow)
 
 
-def _why_not_unpinned(action: Unpin, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_unpinned(action: actions.Unpin, contract: Contract, shadow: Shadow) -> Why:
     return None if shadow.roots[action.root].pinned else f"root {action.root} is not pinned"
 
 
-def _why_no_callback(action: SetCallback, contract: Contract, shadow: Shadow) -> Why:
+def _why_no_callback(action: actions.SetCallback, contract: Contract, shadow: Shadow) -> Why:
     # A callback's string may not fit beside a pinned object.
     if action.length is not None and shadow.pinned:
         return f"objects are pinned ({len(shadow.pinned)}), and exclude callbacks"
     return None
 
 
-def _why_not_ended(action: EndThread, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_ended(action: actions.EndThread, contract: Contract, shadow: Shadow) -> Why:
     return None if action.thread else "the first thread does not end"
 
 
-def _why_not_started(action: BeginThread, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_started(action: actions.BeginThread, contract: Contract, shadow: Shadow) -> Why:
     has_ended = action.thread in shadow.ended_threads
     return None if has_ended else f"thread {action.thread} has not ended"
 
 
 _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
-    DisableSampling: _why_not_disabled,
-    Pin: _why_not_pinned,
-    Unpin: _why_not_unpinned,
-    EndThread: _why_not_ended,
-    BeginThread: _why_not_started,
-    SetCallback: _why_no_callback,
+    actions.DisableSampling: _why_not_disabled,
+    actions.Pin: _why_not_pinned,
+    actions.Unpin: _why_not_unpinned,
+    actions.EndThread: _why_not_ended,
+    actions.BeginThread: _why_not_started,
+    actions.SetCallback: _why_no_callback,
 }
 
 
@@ -214,7 +198,7 @@ class _Checks(dict[type[Action], tuple[Check, ...]]):
         slots, bounds = SLOT_FIELDS[kind], BOUNDS[kind]
         fields = [*slots, *(name for name in bounds if name not in slots)]
         checks: list[Check] = [
-            partial(_WHY[type(bounds[each])], each, bounds[each]) for each in fields
+            partial(_WHY.get(type(bounds[each]), _why_value), each, bounds[each]) for each in fields
         ]
         if kind.sampling in ("starts", "resumes"):
             checks.append(lambda _, contract, shadow: why_not_enabled(contract, shadow))

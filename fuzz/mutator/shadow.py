@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import attrs
 
 from fuzz.protocol import actions
-from fuzz.protocol.actions import Action, requested_bytes
+from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
 
 NODE_REFERENCES = 2
@@ -74,9 +74,11 @@ class ShadowObject:
 class Shadow:
     """The mutator's view of one heap."""
 
+    _effects: ClassVar[dict[type[Action], Callable[..., None]]] = {}
+    """What actions do to a shadow, added when the first one of a kind comes."""
+
     def __init__(self, contract: Contract) -> None:
         self._layout = contract.layout
-        self._effects = self._EFFECTS
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
         for index, obj in enumerate(self.prebuilt):
@@ -104,16 +106,14 @@ class Shadow:
         self.freed: ShadowObject | None = None
 
     def _immortal(self, kind: str, length: int) -> ShadowObject:
-        references = NODE_REFERENCES if kind == "node" else length
-        obj = self._object(kind, length, references, length, nonmovable=True)
+        obj = self._object(kind, length, length, nonmovable=True)
         obj.age = OLD
         return obj
 
-    def _object(
-        self, kind: str, number: int, references: int, length: int, nonmovable: bool
-    ) -> ShadowObject:
-        type_index = self._layout.kinds[kind].type_index
+    def _object(self, kind: str, number: int, length: int, nonmovable: bool) -> ShadowObject:
+        references = NODE_REFERENCES if kind == "node" else length if kind == "array" else 0
         size_bytes, outside = self._layout.cost(kind, length, nonmovable)
+        type_index = self._layout.kinds[kind].type_index
         return ShadowObject(kind, type_index, number, [None] * references, size_bytes, outside)
 
     def follow(self, action: Action, minors: int) -> None:
@@ -134,14 +134,17 @@ class Shadow:
 
     @classmethod
     def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:
-        """The effect of an action without a function of its own, from its declaration."""
+        """The method `_on_ACTION`, or else what the class of the action declares."""
+        own: Callable[..., None] | None = getattr(cls, f"_on_{name_of(kind)}", None)
+        if own is not None:
+            return own
         if kind.allocates:
             return cls._allocate_block if kind.kind == "block" else cls._allocate
         if kind.sampling:
             return cls._switch_sampling
         return cls._collect_full if kind.collects == "full" else cls._do_nothing
 
-    # What each action does.
+    # What actions do.
 
     def _do_nothing(self, action: Action) -> None:
         """The action only asks, or collects only young objects."""
@@ -150,9 +153,8 @@ class Shadow:
         kind = action.kind
         length = getattr(action, "length", 0)
         number = getattr(action, "number", length)
-        references = NODE_REFERENCES if kind == "node" else length if kind == "array" else 0
         nonmovable = action.old or getattr(action, "nonmovable", False)
-        obj = self._object(kind, number, references, length, nonmovable)
+        obj = self._object(kind, number, length, nonmovable)
         obj.origin = self._followed
         self.roots.append(obj)
         if action.old:
@@ -166,7 +168,7 @@ class Shadow:
 
     def _allocate_block(self, action: actions.Malloc | actions.Calloc) -> None:
         size_bytes = requested_bytes(action)
-        block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
+        block = self._object("block", size_bytes, size_bytes, nonmovable=True)
         block.origin = self._followed
         block.size_bytes = self._layout.room_bytes(size_bytes)
         self.roots.append(block)
@@ -186,53 +188,53 @@ class Shadow:
             case "sets period" if self.paused_bytes is not None:
                 self.paused_bytes = action.period_bytes
 
-    def _end_thread(self, action: actions.EndThread) -> None:
+    def _on_end_thread(self, action: actions.EndThread) -> None:
         self.ended_threads.add(action.thread)
 
-    def _reallocate(self, action: actions.Realloc) -> None:
+    def _on_realloc(self, action: actions.Realloc) -> None:
         self.roots[action.root].number = action.size_bytes
 
-    def _pin(self, action: actions.Pin) -> None:
+    def _on_pin(self, action: actions.Pin) -> None:
         obj = self.roots[action.root]
         obj.pinned = True
         self.pinned.append(obj)
 
-    def _unpin(self, action: actions.Unpin) -> None:
+    def _on_unpin(self, action: actions.Unpin) -> None:
         obj = self.roots[action.root]
         obj.pinned = False
         self.pinned.remove(obj)
 
-    def _set_callback(self, action: actions.SetCallback) -> None:
+    def _on_set_callback(self, action: actions.SetCallback) -> None:
         length = action.length
         self.callback_bytes = (
             0 if length is None else self._layout.cost("string", length, nonmovable=False)[0]
         )
 
-    def _add_memory_pressure(self, action: actions.AddMemoryPressure) -> None:
+    def _on_add_memory_pressure(self, action: actions.AddMemoryPressure) -> None:
         self.collection_may_be_due = True
 
-    def _load_prebuilt(self, action: actions.LoadPrebuilt) -> None:
+    def _on_load_prebuilt(self, action: actions.LoadPrebuilt) -> None:
         self.roots.append(self.prebuilt[action.index])
 
-    def _free(self, action: actions.Free) -> None:
+    def _on_free(self, action: actions.Free) -> None:
         self.freed = self.roots.pop(action.root)
 
-    def _read(self, action: actions.Read) -> None:
+    def _on_read(self, action: actions.Read) -> None:
         found = self.roots[action.root].refs[action.field]
         if found is not None:
             self.roots.append(found)
 
-    def _write(self, action: actions.Write) -> None:
+    def _on_write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]
         obj.refs[action.field] = None if action.value is None else self.roots[action.value]
         obj.refers = True
         if obj.age is OLD:
             self._written.append(obj)
 
-    def _write_number(self, action: actions.WriteNumber) -> None:
+    def _on_write_number(self, action: actions.WriteNumber) -> None:
         self.roots[action.root].number = action.number
 
-    def _copy_array(self, action: actions.CopyArray) -> None:
+    def _on_copy_array(self, action: actions.CopyArray) -> None:
         source, dest = self.roots[action.source], self.roots[action.dest]
         items = source.refs[action.source_start : action.source_start + action.length]
         dest.refs[action.dest_start : action.dest_start + action.length] = items
@@ -252,21 +254,6 @@ class Shadow:
                     target.age = DEAD
             self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
 
-    # The other actions are added when the first one of their kind comes.
-    _EFFECTS: ClassVar[dict[type[Action], Callable[..., None]]] = {
-        actions.EndThread: _end_thread,
-        actions.Realloc: _reallocate,
-        actions.Pin: _pin,
-        actions.Unpin: _unpin,
-        actions.SetCallback: _set_callback,
-        actions.AddMemoryPressure: _add_memory_pressure,
-        actions.LoadPrebuilt: _load_prebuilt,
-        actions.Free: _free,
-        actions.Read: _read,
-        actions.Write: _write,
-        actions.WriteNumber: _write_number,
-        actions.CopyArray: _copy_array,
-    }
     # These do not change what a walk through the heap finds.
     _UNSEEN = frozenset({_do_nothing, _switch_sampling, _collect_full})
 
