@@ -1,5 +1,6 @@
-"""What is drawn for an allocator of blocks and several threads, ahead of any target."""
+"""Actions drawn for an allocator of blocks and for several threads, without a target."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -40,24 +41,24 @@ LARGEST = 128
 
 @attrs.frozen
 class Drawn:
-    """An action, whether it was legal, and what the oracles knew before it."""
+    """An action, what is wrong with it, and what the oracles knew before it."""
 
     action: Action
     problem: str | None
     until: int
     room: int
-    """Of the block that is made another size."""
+    """The room of the block that is resized."""
 
     @property
     def size(self) -> int:
-        """What is asked for; -1 if it is no block."""
+        """The size of the block; -1 if the action has none."""
         if isinstance(self.action, Malloc | Calloc | Realloc):
             return requested_bytes(self.action)
         return -1
 
 
 def with_profile(blocks: Contract, **rule: Any) -> Contract:
-    """The allocator of conftest, which tells also its profile."""
+    """The allocator of conftest, which reports its profile too."""
     contract = attrs.evolve(
         blocks,
         actions=(*blocks.actions, "read_profile"),
@@ -69,7 +70,7 @@ def with_profile(blocks: Contract, **rule: Any) -> Contract:
 
 
 def draw_trace(contract: Contract, seed: int) -> list[Drawn]:
-    """What is drawn for a contract, as if each action had been performed."""
+    """The actions drawn for a contract, as if each had been performed."""
     forecast, source = Forecast(contract), RandomChoices(f"blocks/{seed}")
     situation, menu = forecast.situation, menu_of(rules_for(contract))
     drawn = []
@@ -111,9 +112,8 @@ def test_every_thread_does_everything(
 
 
 def test_the_threads_take_turns_by_chance(draws: list[Drawn]) -> None:
-    for thread in range(3):
-        share = sum(draw.action.thread == thread for draw in draws) / len(draws)
-        assert abs(share - 1 / 3) < 0.05
+    counts = Counter(draw.action.thread for draw in draws)
+    assert all(abs(counts[thread] / len(draws) - 1 / 3) < 0.05 for thread in range(3))
 
 
 EDGES: dict[str, Callable[[Drawn], bool]] = {
@@ -138,7 +138,7 @@ def test_sizes_hit_each_edge(draws: list[Drawn], kind: type[Action], edge: str) 
 
 
 @pytest.mark.parametrize("kind", [Malloc, Calloc])
-def test_blocks_of_nothing_are_drawn(draws: list[Drawn], kind: type[Action]) -> None:
+def test_empty_blocks_are_drawn(draws: list[Drawn], kind: type[Action]) -> None:
     assert any(draw.size == 0 for draw in draws if isinstance(draw.action, kind))
 
 
@@ -155,19 +155,23 @@ REALLOC_EDGES: dict[str, Callable[[Drawn], bool]] = {
 
 
 @pytest.mark.parametrize("edge", REALLOC_EDGES)
-def test_blocks_are_made_another_size_at_each_edge(draws: list[Drawn], edge: str) -> None:
+def test_blocks_are_resized_to_each_edge(draws: list[Drawn], edge: str) -> None:
     assert any(REALLOC_EDGES[edge](draw) for draw in draws if draw.room > 8)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_blocks_are_drawn_of_several_parts(draws: list[Drawn], count: int) -> None:
-    counts = {draw.action.count for draw in draws if isinstance(draw.action, Calloc)}
-    assert count in counts
+def test_all_values_of_other_arguments_are_drawn(draws: list[Drawn]) -> None:
+    actions = [draw.action for draw in draws]
+    assert {each.count for each in actions if isinstance(each, Calloc)} == {1, 2, 3, 8}
+    assert {each.root for each in actions if isinstance(each, Realloc)} == {*range(8)}
+    periods = [each.period_bytes for each in actions if isinstance(each, SetPeriod)]
+    assert min(periods) == 1
+    assert max(periods) > 2048
+    assert any(16 < period < 256 for period in periods)
 
 
 @pytest.mark.parametrize(("edge", "edge_bytes"), [(0, 64), (1, 32), (2, 80), (3, 128)])
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_a_block_becomes_half_a_quarter_more_or_twice_as_large_or_a_byte_beside(
+def test_a_block_is_resized_to_half_a_quarter_more_or_twice_its_room_or_nearly(
     blocks: Contract, listed: Callable[..., Choices], edge: int, edge_bytes: int, more: int
 ) -> None:
     forecast = Forecast(blocks)
@@ -176,18 +180,6 @@ def test_a_block_becomes_half_a_quarter_more_or_twice_as_large_or_a_byte_beside(
     source = listed(newest, at_an_edge, edge, more + 1)
     drawn = rule_of(Realloc).draw(forecast.situation, source, [0])
     assert drawn == Realloc(0, edge_bytes + more)
-
-
-def test_old_blocks_and_new_ones_are_made_another_size(draws: list[Drawn]) -> None:
-    roots = {draw.action.root for draw in draws if isinstance(draw.action, Realloc)}
-    assert roots == {*range(8)}
-
-
-def test_periods_are_drawn_from_one_byte_to_the_largest(draws: list[Drawn]) -> None:
-    periods = [d.action.period_bytes for d in draws if isinstance(d.action, SetPeriod)]
-    assert min(periods) == 1
-    assert max(periods) > 2048
-    assert any(16 < period < 256 for period in periods)
 
 
 @pytest.mark.parametrize("action", [SetPeriod, EnableSampling])
@@ -200,60 +192,44 @@ def test_where_the_periods_are_listed_each_of_them_is_drawn(
     assert periods == {1, 64, 100, 4096}
 
 
-def test_sizes_lean_on_the_threads_own_sampler(blocks: Contract) -> None:
+def drawn_by_rule(contract: Contract, action: type[Action]) -> list[Action]:
+    situation = Situation(contract, Bench(contract))
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    return [rule_of(action).draw_for(situation, source, (0,)) for source in sources]
+
+
+def test_sizes_hit_the_next_sample_of_the_thread(blocks: Contract) -> None:
     """The threads' first distances are a thousand bytes apart."""
     first_bytes = (1000, 2000, 3000)
-    contract = with_profile(blocks, first_bytes=first_bytes)
-    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
-    hits = [0] * 3
-    for seed in range(DRAWS):
-        action = malloc.draw_for(situation, RandomChoices(str(seed)), (0,))
-        assert isinstance(action, Malloc)
-        hits[action.thread] += abs(action.size_bytes - first_bytes[action.thread]) <= 1
+    hits = Counter(
+        action.thread
+        for action in drawn_by_rule(with_profile(blocks, first_bytes=first_bytes), Malloc)
+        if isinstance(action, Malloc) and abs(action.size_bytes - first_bytes[action.thread]) <= 1
+    )
     # A quarter of all sizes are at an edge, and this one is half of the edges.
-    assert min(hits) > DRAWS / 3 / 16
-
-
-@pytest.mark.parametrize("size_bytes", [999, 1000, 1001])
-def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
-    """Neither on the largest class nor on that of the next sample alone."""
-    layout = attrs.evolve(blocks.layout, size_classes=(100, 1000, 2000))
-    contract = attrs.evolve(blocks, layout=layout)
-    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
-    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
-    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
-    assert sum(action == Malloc(size_bytes) for action in drawn) > DRAWS / 72
+    assert min(hits[thread] for thread in range(3)) > DRAWS / 3 / 16
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-@pytest.mark.parametrize("boundary", ["unsampled_bytes", "boundary_bytes", "size_classes"])
-def test_sizes_lean_on_each_boundary_with_the_header(
+@pytest.mark.parametrize("boundary", ["class", "unsampled_bytes", "boundary_bytes", "size_classes"])
+def test_sizes_hit_each_size_class_and_boundary_with_the_header(
     blocks: Contract, boundary: str, more: int
 ) -> None:
-    net: dict[str, Any] = {
-        "distances": "period",
-        "surplus": "dropped",
-        "crosses": "at",
-        "first_bytes": (),
-    }
-    is_net = boundary == "unsampled_bytes"
+    header_bytes = 0 if boundary == "class" else 34
+    kinds = {"block": KindLayout(1, header_bytes, 1)}
+    classes = {"class": (100, 1000, 2000), "size_classes": (500, 1000, 2000)}.get(boundary, ())
     counting = NetBytes(unsampled_bytes=1000)
-    net |= {"distances": "period"}
-    rule = {**net, "samples_per_allocation": "one", "counting": counting} if is_net else {}
-    classes = (500, 1000, 2000) if boundary == "size_classes" else ()
+    net = {"distances": "period", "crosses": "at", "first_bytes": (), "counting": counting}
     contract = attrs.evolve(
         blocks,
-        layout=attrs.evolve(
-            blocks.layout, kinds={"block": KindLayout(1, 34, 1)}, size_classes=classes
-        ),
-        sampling=attrs.evolve(blocks.sampling, **rule),
+        layout=attrs.evolve(blocks.layout, kinds=kinds, size_classes=classes),
+        sampling=attrs.evolve(blocks.sampling, **net if boundary == "unsampled_bytes" else {}),
         boundary_bytes=(1000,) if boundary == "boundary_bytes" else (),
     )
     assert list(problems_of(contract)) == []
-    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
-    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
-    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
-    assert sum(action == Malloc(1000 - 34 + more) for action in drawn) > DRAWS / 120
+    drawn = drawn_by_rule(contract, Malloc)
+    hits = sum(action.by(0) == Malloc(1000 - header_bytes + more) for action in drawn)
+    assert hits > DRAWS / (72 if boundary == "class" else 120)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +243,7 @@ def test_sizes_lean_on_each_boundary_with_the_header(
     ids=str,
 )
 @pytest.mark.parametrize("legal", [Range(1, 1), Range(4000, 4096), Range(96, 2**40, 96)], ids=str)
-def test_what_is_drawn_is_legal_whatever_the_contract_says(
+def test_drawn_actions_are_legal_under_any_contract(
     blocks: Contract, layout: dict[str, Any], legal: Range
 ) -> None:
     rule = {"period_bytes": legal, "initial_period_bytes": legal.nearest(0)}
@@ -281,22 +257,16 @@ def test_what_is_drawn_is_legal_whatever_the_contract_says(
         {"distances": "unstated", "first_bytes": ()},
         {"distances": "random", "first_bytes": ()},
         {"distances": "period", "first_bytes": (), "initial_period_bytes": 0},
+        {"initial_period_bytes": 0},
     ],
     ids=str,
 )
-def test_what_is_drawn_is_legal_whatever_is_stated_of_distances(
+def test_drawn_actions_are_legal_under_any_sampling_rule(
     blocks: Contract, rule: dict[str, Any]
 ) -> None:
     contract = attrs.evolve(blocks, sampling=attrs.evolve(blocks.sampling, **rule))
     assert list(problems_of(contract)) == []
     assert [each for each in draw_trace(contract, 1) if each.problem] == []
-
-
-def test_a_block_may_be_asked_for_that_just_is_not_sampled_while_sampling_is_off(
-    blocks: Contract,
-) -> None:
-    contract = with_profile(blocks, initial_period_bytes=0)
-    assert [each for each in draw_trace(contract, 2) if each.problem] == []
 
 
 def test_the_simplest_choices_give_the_simplest_blocks(blocks: Contract, simplest: Choices) -> None:
@@ -309,7 +279,7 @@ def test_the_simplest_choices_give_the_simplest_blocks(blocks: Contract, simples
         assert rule.draw_for(situation, simplest, rule.subjects(situation)) == action
 
 
-def test_where_there_is_no_block_none_is_made_another_size(blocks: Contract) -> None:
+def test_where_there_is_no_block_none_is_resized(blocks: Contract) -> None:
     assert not rule_of(Realloc).subjects(Situation(blocks, Bench(blocks)))
 
 
@@ -341,12 +311,11 @@ def collector(contract: Contract) -> Contract:
     return attrs.evolve(contract.without({"set_callback"}), sampling=rule)
 
 
-def test_what_a_scenario_does_is_done_by_every_thread(collector: Contract) -> None:
+def test_every_thread_acts_in_scenarios(collector: Contract) -> None:
     assert {draw.action.thread for draw in draw_trace(collector, 1)} == {0, 1, 2}
 
 
-def test_a_story_is_asked_for_its_action_when_the_thread_is_known(collector: Contract) -> None:
-    """What it draws leans on that thread's sampler."""
+def test_a_scenario_draws_an_action_for_a_known_thread(collector: Contract) -> None:
     situation, seen = Situation(collector, Bench(collector)), []
 
     def scenario() -> Any:
@@ -384,7 +353,7 @@ def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Co
     assert threads == [0, 1, 2] * 2
 
 
-def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) -> None:
+def test_sizes_hit_the_room_in_the_context_of_the_thread(collector: Contract) -> None:
     kinds = {**collector.layout.kinds, "string": KindLayout(4, 0, 1)}
     layout = attrs.evolve(collector.layout, kinds=kinds, large_object_bytes=1000)
     rule = attrs.evolve(collector.sampling, counting=Contexts(1000))
@@ -392,12 +361,10 @@ def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) 
     situation = Situation(collector, Bench(collector))
     for thread, used_bytes in enumerate((896, 800, 696)):
         situation.bench.predict(AllocateString(used_bytes, thread=thread), minors=0)
-    drawn = {}
-    string = next(rule for rule in RULES if rule.name == "allocate_string")
-    for seed in range(DRAWS):
-        action = string.draw_for(situation, RandomChoices(str(seed)), (0,))
-        drawn[action.thread, action.length] = action  # type: ignore[attr-defined]
-    assert {(0, 104), (1, 200), (2, 304)} <= drawn.keys()
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    drawn = {rule_of(AllocateString).draw_for(situation, source, (0,)) for source in sources}
+    lengths = (104, 200, 304)
+    assert {AllocateString(each, thread=thread) for thread, each in enumerate(lengths)} <= drawn
 
 
 def test_a_target_of_one_thread_is_drawn_no_other(contract: Contract) -> None:
