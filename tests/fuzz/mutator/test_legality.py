@@ -1,6 +1,6 @@
-"""Which actions are legal, up to the border of each rule, and what the reason says if not."""
+"""Which actions are legal, up to the limit of each rule, and the reason if one is not."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -74,20 +74,13 @@ def shadow(contract: Contract) -> Shadow:
     return shadow
 
 
-@pytest.fixture
-def pinned_shadow(shadow: Shadow) -> Shadow:
-    """The same, and a string that is pinned."""
-    follow(shadow, AllocateString(6), Pin(PINNED))
-    return shadow
-
-
 def follow(shadow: Shadow, *actions: Action) -> None:
     for action in actions:
         shadow.follow(action, minors=int(isinstance(action, CollectMinor)))
 
 
-def allowing_pins(contract: Contract) -> Contract:
-    return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, pinning="allowed"))
+def with_rule(contract: Contract, **rule: Any) -> Contract:
+    return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **rule))
 
 
 LEGAL = (
@@ -111,10 +104,21 @@ LEGAL = (
     *(AddMemoryPressure(1), AddMemoryPressure(2**40)),
 )
 
-LEGAL_BESIDE_A_PIN = (
-    *(Unpin(PINNED), SetCallback(None), Fork(), PauseSampling(), DisableSampling()),
-    *(Free(PINNED), TakeIdentity(PINNED), Write(NODE, 0, PINNED), AddMemoryPressure(1)),
-    *(CollectMinor(), CollectFull(), AllocateOldString(0)),
+A_PIN = (AllocateString(6), Pin(PINNED))
+SAMPLED, PAUSED = EnableSampling(8), PauseSampling()
+LEGAL_AFTER: tuple[tuple[tuple[Action, ...], Action], ...] = (
+    *(
+        (A_PIN, action)
+        for action in (
+            *(Unpin(PINNED), SetCallback(None), Fork(), PauseSampling(), DisableSampling()),
+            *(Free(PINNED), TakeIdentity(PINNED), Write(NODE, 0, PINNED), AddMemoryPressure(1)),
+            *(CollectMinor(), CollectFull(), AllocateOldString(0)),
+        )
+    ),
+    ((*A_PIN, CollectMinor()), Unpin(PINNED)),
+    ((*A_PIN, CollectMinor(), Unpin(PINNED)), Pin(PINNED)),
+    *(((SAMPLED, off), Pin(STRING)) for off in (DisableSampling(), PAUSED, Fork())),
+    ((SetCallback(0), SetCallback(None)), Pin(STRING)),
 )
 
 ILLEGAL = (
@@ -174,159 +178,93 @@ ILLEGAL = (
     (Unpin(STRING), "root 1 is not pinned"),
 )
 
-ILLEGAL_BESIDE_A_PIN = (
-    (Pin(PINNED), "only a string in the nursery that is not pinned can be pinned"),
-    (Pin(STRING), "objects may be pinned already (1 of 1)"),
-    (SetCallback(0), "objects are pinned (1), and exclude callbacks"),
-    (EnableSampling(8), "objects are pinned (1)"),
-    (ResumeSampling(), "objects are pinned (1)"),
+NO_STRING_TO_PIN = "only a string in the nursery that is not pinned can be pinned"
+NO_MORE_PINS = "objects may be pinned already (1 of 1)"
+BESIDE_SAMPLING = "sampling is on, and excludes pinning"
+ILLEGAL_AFTER: tuple[tuple[tuple[Action, ...], Action, str], ...] = (
+    (A_PIN, Pin(PINNED), NO_STRING_TO_PIN),
+    (A_PIN, Pin(STRING), NO_MORE_PINS),
+    (A_PIN, SetCallback(0), "objects are pinned (1), and exclude callbacks"),
+    (A_PIN, EnableSampling(8), "objects are pinned (1)"),
+    (A_PIN, ResumeSampling(), "objects are pinned (1)"),
+    ((AllocateString(0, nonmovable=True),), Pin(PINNED), NO_STRING_TO_PIN),
+    ((AllocateString(39),), Pin(PINNED), NO_STRING_TO_PIN),
+    ((AllocateOldString(0),), Pin(PINNED), NO_STRING_TO_PIN),
+    ((CollectMinor(),), Pin(STRING), NO_STRING_TO_PIN),
+    # It may still be alive.
+    ((*A_PIN, Free(PINNED)), Pin(STRING), NO_MORE_PINS),
+    ((SAMPLED, PAUSED, EnableSampling(8)), Pin(STRING), BESIDE_SAMPLING),
+    ((SAMPLED, PAUSED, ResumeSampling()), Pin(STRING), BESIDE_SAMPLING),
+    ((SetCallback(0),), Pin(STRING), "there is a callback, which excludes pinning"),
 )
-
-
-@pytest.mark.parametrize("action", LEGAL, ids=str)
-def test_a_legal_action_has_no_problem(action: Action, contract: Contract, shadow: Shadow) -> None:
-    assert why_illegal(action, contract, shadow) is None
-
-
-@pytest.mark.parametrize("action", LEGAL_BESIDE_A_PIN, ids=str)
-def test_an_action_that_is_legal_beside_a_pinned_object_has_no_problem(
-    action: Action, contract: Contract, pinned_shadow: Shadow
-) -> None:
-    assert why_illegal(action, contract, pinned_shadow) is None
-
-
-def test_every_kind_of_action_can_be_legal() -> None:
-    of_others = {Malloc, Calloc, Realloc, SetPeriod, ReadProfile, RunAtOnce}
-    legal = {type(action) for action in LEGAL + LEGAL_BESIDE_A_PIN}
-    of_threads = {EndThread, BeginThread}
-    assert legal == {*ACTIONS.values()} - of_others - of_threads
 
 
 @pytest.mark.parametrize(
-    ("ended", "action", "problem"),
-    [
-        (False, EndThread(thread=1), None),
-        (False, EndThread(), "the first thread does not end"),
-        (False, EndThread(thread=2), "thread is 2; there are 2, from 0 up"),
-        (False, BeginThread(thread=1), "thread 1 has not ended"),
-        (True, BeginThread(thread=1), None),
-        (True, EndThread(thread=1), "thread 1 has ended"),
-        (True, AllocateNode(0, thread=1), "thread 1 has ended"),
-        (True, AllocateNode(0), None),
-    ],
+    ("before", "action"), [*(((), action) for action in LEGAL), *LEGAL_AFTER], ids=str
 )
-def test_of_a_thread_that_has_ended_no_action_is(
-    contract: Contract, ended: bool, action: Action, problem: str | None
+def test_a_legal_action_has_no_problem(
+    before: tuple[Action, ...], action: Action, contract: Contract, shadow: Shadow
 ) -> None:
-    contract = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, seeds=(0, 0)))
-    shadow = Shadow(contract)
-    if ended:
-        follow(shadow, EndThread(thread=1))
-    assert why_illegal(action, contract, shadow) == problem
+    follow(shadow, *before)
+    assert why_illegal(action, contract, shadow) is None
 
 
-def test_a_thread_that_has_begun_may_act_again(contract: Contract) -> None:
-    contract = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, seeds=(0, 0)))
-    shadow = Shadow(contract)
-    follow(shadow, EndThread(thread=1), BeginThread(thread=1))
-    assert why_illegal(AllocateNode(0, thread=1), contract, shadow) is None
-
-
-@pytest.mark.parametrize(("action", "reason"), ILLEGAL, ids=str)
+@pytest.mark.parametrize(
+    ("before", "action", "reason"), [*(((), *each) for each in ILLEGAL), *ILLEGAL_AFTER], ids=str
+)
 def test_an_illegal_action_has_a_reason(
-    action: Action, reason: str, contract: Contract, shadow: Shadow
+    before: tuple[Action, ...], action: Action, reason: str, contract: Contract, shadow: Shadow
 ) -> None:
+    follow(shadow, *before)
     problem = why_illegal(action, contract, shadow)
     assert problem is not None
     assert reason in problem
 
 
-@pytest.mark.parametrize(("action", "reason"), ILLEGAL_BESIDE_A_PIN, ids=str)
-def test_an_action_that_is_illegal_beside_a_pinned_object_has_a_reason(
-    action: Action, reason: str, contract: Contract, pinned_shadow: Shadow
-) -> None:
-    problem = why_illegal(action, contract, pinned_shadow)
-    assert problem is not None
-    assert reason in problem
-
-
-@pytest.mark.parametrize("action", [EnableSampling(8), ResumeSampling()], ids=str)
-def test_where_pinning_is_allowed_sampling_may_begin_beside_a_pinned_object(
-    action: Action, contract: Contract, pinned_shadow: Shadow
-) -> None:
-    assert why_illegal(action, allowing_pins(contract), pinned_shadow) is None
+def test_every_kind_of_action_can_be_legal() -> None:
+    of_others = {Malloc, Calloc, Realloc, SetPeriod, ReadProfile, RunAtOnce}
+    legal = {type(action) for action in (*LEGAL, *(action for _, action in LEGAL_AFTER))}
+    of_threads = {EndThread, BeginThread}
+    assert legal == {*ACTIONS.values()} - of_others - of_threads
 
 
 @pytest.mark.parametrize(
-    "string",
-    [AllocateString(0, nonmovable=True), AllocateString(39), AllocateOldString(0)],
-    ids=str,
+    ("before", "action", "problem"),
+    [
+        ((), EndThread(thread=1), None),
+        ((), EndThread(), "the first thread does not end"),
+        ((), EndThread(thread=2), "thread is 2; there are 2, from 0 up"),
+        ((), BeginThread(thread=1), "thread 1 has not ended"),
+        ((EndThread(thread=1),), BeginThread(thread=1), None),
+        ((EndThread(thread=1),), EndThread(thread=1), "thread 1 has ended"),
+        ((EndThread(thread=1),), AllocateNode(0, thread=1), "thread 1 has ended"),
+        ((EndThread(thread=1),), AllocateNode(0), None),
+        ((EndThread(thread=1), BeginThread(thread=1)), AllocateNode(0, thread=1), None),
+    ],
 )
-def test_a_string_outside_the_nursery_cannot_be_pinned(
-    string: Action, contract: Contract, shadow: Shadow
+def test_a_thread_that_has_ended_takes_no_action(
+    contract: Contract, before: tuple[Action, ...], action: Action, problem: str | None
 ) -> None:
-    follow(shadow, string)
-    problem = why_illegal(Pin(len(shadow.roots) - 1), contract, shadow)
-    assert problem == "only a string in the nursery that is not pinned can be pinned"
+    contract = with_rule(contract, seeds=(0, 0))
+    shadow = Shadow(contract)
+    follow(shadow, *before)
+    assert why_illegal(action, contract, shadow) == problem
 
 
-def test_a_string_that_has_left_the_nursery_cannot_be_pinned(
-    contract: Contract, shadow: Shadow
+@pytest.mark.parametrize(
+    ("before", "action"),
+    [(A_PIN, EnableSampling(8)), (A_PIN, ResumeSampling()), ((EnableSampling(8),), Pin(STRING))],
+)
+def test_where_it_is_allowed_objects_are_pinned_while_sampling(
+    before: tuple[Action, ...], action: Action, contract: Contract, shadow: Shadow
 ) -> None:
-    follow(shadow, CollectMinor())
-    problem = why_illegal(Pin(STRING), contract, shadow)
-    assert problem == "only a string in the nursery that is not pinned can be pinned"
+    follow(shadow, *before)
+    assert why_illegal(action, with_rule(contract, pinning="allowed"), shadow) is None
 
 
-def test_a_pinned_string_that_outlived_a_collection_can_be_unpinned_and_pinned_again(
-    contract: Contract, pinned_shadow: Shadow
-) -> None:
-    follow(pinned_shadow, CollectMinor())
-    assert why_illegal(Unpin(PINNED), contract, pinned_shadow) is None
-    follow(pinned_shadow, Unpin(PINNED))
-    assert why_illegal(Pin(PINNED), contract, pinned_shadow) is None
-
-
-def test_a_pinned_object_that_was_freed_counts_until_it_is_known_to_be_dead(
-    contract: Contract, pinned_shadow: Shadow
-) -> None:
-    follow(pinned_shadow, Free(PINNED))
-    problem = why_illegal(Pin(STRING), contract, pinned_shadow)
-    assert problem == "objects may be pinned already (1 of 1)"
-
-
-def test_as_many_objects_can_be_pinned_as_the_contract_says(
-    contract: Contract, pinned_shadow: Shadow
-) -> None:
-    two = attrs.evolve(contract, pins_max=2)
-    assert why_illegal(Pin(STRING), two, pinned_shadow) is None
-
-
-@pytest.mark.parametrize("enabling", [EnableSampling(8), ResumeSampling()], ids=str)
-def test_while_sampling_is_on_nothing_can_be_pinned(
-    enabling: Action, contract: Contract, shadow: Shadow
-) -> None:
-    follow(shadow, EnableSampling(8), PauseSampling(), enabling)
-    assert why_illegal(Pin(STRING), contract, shadow) == "sampling is on, and excludes pinning"
-    assert why_illegal(Pin(STRING), allowing_pins(contract), shadow) is None
-
-
-@pytest.mark.parametrize("disabling", [DisableSampling(), PauseSampling(), Fork()], ids=str)
-def test_once_sampling_is_off_again_objects_can_be_pinned(
-    disabling: Action, contract: Contract, shadow: Shadow
-) -> None:
-    follow(shadow, EnableSampling(8), disabling)
-    assert why_illegal(Pin(STRING), contract, shadow) is None
-
-
-def test_while_there_is_a_callback_nothing_can_be_pinned(
-    contract: Contract, shadow: Shadow
-) -> None:
-    follow(shadow, SetCallback(0))
-    problem = why_illegal(Pin(STRING), contract, shadow)
-    assert problem == "there is a callback, which excludes pinning"
-    follow(shadow, SetCallback(None))
-    assert why_illegal(Pin(STRING), contract, shadow) is None
+def test_the_contract_limits_the_number_of_pins(contract: Contract, shadow: Shadow) -> None:
+    follow(shadow, *A_PIN)
+    assert why_illegal(Pin(STRING), attrs.evolve(contract, pins_max=2), shadow) is None
 
 
 def test_a_callback_whose_string_no_nursery_takes_is_illegal(
@@ -350,14 +288,12 @@ def test_an_action_that_the_target_does_not_carry_out_is_illegal(
 def test_a_way_of_disabling_that_the_target_does_not_have_is_illegal(
     report: bool, other: Literal["drop", "report"], contract: Contract, shadow: Shadow
 ) -> None:
-    rule = attrs.evolve(contract.sampling, disabling=(other,))
-    problem = why_illegal(DisableSampling(report), attrs.evolve(contract, sampling=rule), shadow)
+    problem = why_illegal(DisableSampling(report), with_rule(contract, disabling=(other,)), shadow)
     assert problem == f"the target cannot disable sampling with {'report' if report else 'drop'}"
 
 
 def test_the_legal_periods_are_those_of_the_contract(contract: Contract, shadow: Shadow) -> None:
-    rule = attrs.evolve(contract.sampling, period_bytes=Range(24, 48, 12))
-    other = attrs.evolve(contract, sampling=rule)
+    other = with_rule(contract, period_bytes=Range(24, 48, 12))
     legal = [p for p in range(100) if not why_illegal(EnableSampling(p), other, shadow)]
     assert legal == [24, 36, 48]
 
@@ -443,8 +379,7 @@ def test_only_a_block_is_made_another_size(contract: Contract, shadow: Shadow) -
 def test_where_the_periods_are_listed_another_is_illegal(
     action: Action, blocks: Contract, of_blocks: Shadow
 ) -> None:
-    rule = attrs.evolve(blocks.sampling, periods=(16, 64))
-    problem = why_illegal(action, attrs.evolve(blocks, sampling=rule), of_blocks)
+    problem = why_illegal(action, with_rule(blocks, periods=(16, 64)), of_blocks)
     assert problem == "period_bytes is 8; it must be one of 16, 64"
 
 
