@@ -1,4 +1,4 @@
-"""The page "Your own collector in an afternoon" does what it says, from its first command on.
+"""The commands of the page "Your own collector in an afternoon" work, from the first one on.
 
 Its `sh` blocks are run in order, in a copy of the repository's examples. A line may say how it ends
 (`# exit 1`). A `c` block with a file's name is that file, and a `diff` block with one is a change
@@ -26,7 +26,7 @@ EXIT = re.compile(r"\s+# exit (\d)$")
 
 
 class Reader:
-    """Somebody who does what the page says, in a folder and with an environment."""
+    """Follows the page in a folder and with an environment."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
