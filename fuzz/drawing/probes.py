@@ -86,24 +86,22 @@ def _toggled_while(state: int) -> Probe:
 
 # About an allocated object that was sampled,
 _OF_SAMPLED: Group = {
-    "sample_in_nursery": _ask(lambda m: not m.allocated.outside, "samples", "objects in nursery"),
-    "sample_outside": _ask(lambda m: m.allocated.outside, "samples", "objects outside"),
+    "sample_in_nursery": _ask(lambda m: not m.allocated.outside, "objects in nursery"),
+    "sample_outside": _ask(lambda m: m.allocated.outside, "objects outside"),
     "several_samples_in_nursery": _ask(
-        lambda m: m.samples > 1 and not m.allocated.outside, "samples", "several samples in nursery"
+        lambda m: m.samples > 1 and not m.allocated.outside, "several samples in nursery"
     ),
     "several_samples_outside": _ask(
-        lambda m: m.samples > 1 and m.allocated.outside, "samples", "several samples outside"
+        lambda m: m.samples > 1 and m.allocated.outside, "several samples outside"
     ),
     "sample_at_end_of_context": _ask(
-        lambda m: 0 < m.before.room_bytes[m.action.thread] < m.allocated.size_bytes,
-        *("samples", "contexts"),
+        lambda m: 0 < m.before.room_bytes[m.action.thread] < m.allocated.size_bytes, "contexts"
     ),
     "sampled_beside_obstacle": _ask(
-        lambda m: m.shadow.has_obstacles and not m.allocated.outside,
-        *("samples", "pin", "objects in nursery"),
+        lambda m: m.shadow.has_obstacles and not m.allocated.outside, "pin", "objects in nursery"
     ),
     "old_object_sampled": _ask(
-        lambda m: isinstance(m.action, actions.AllocateOldString), "samples", "allocate_old_string"
+        lambda m: isinstance(m.action, actions.AllocateOldString), "allocate_old_string"
     ),
 }
 # whose allocation collected while sampling was on,
@@ -120,7 +118,7 @@ _OF_COLLECTING: Group = {
         lambda m: m.sampling.callback_was_reported, "samples", "set_callback"
     ),
     "several_minor_collections_in_allocation": _ask(
-        lambda m: m.observation.minors > 1, "sampling", "minors", "set_callback"
+        lambda m: m.observation.minors > 1, "minors", "set_callback"
     ),
 }
 # or that was allocated while sampling was on.
@@ -132,39 +130,32 @@ _OF_ALLOCATIONS: Group = {
         lambda m: m.allocated.size_bytes > (m.before.period_bytes or 0), "objects beyond period"
     ),
     "sample_point_at_top": _ask(
-        lambda m: m.observation.sample_point == m.observation.top, "sampling", "sample_point", "top"
+        lambda m: m.observation.sample_point == m.observation.top, "sample_point", "top"
     ),
 }
+_OF_BLOCKS: Group = {
+    "block_sampled": _ask(lambda m: m.samples > 0),
+    "first_byte_sampled": _ask(lambda m: 0 in m.sampling.offsets, "drawn distances"),
+    "last_byte_sampled": _ask(
+        lambda m: (m.sampling.counted_bytes or 0) - 1 in m.sampling.offsets, "drawn distances"
+    ),
+    "due_while_paused": _ask(lambda m: m.sampling.unrecorded > 0, "goes on counting"),
+    "sampled_by_another_thread": _ask(lambda m: m.samples > 0 and m.action.thread > 0, "threads"),
+}
 _OF_REPORTS: Group = {
-    "sampled_object_survived": _ask(lambda m: any(obj.survived for obj in m.pending), "reports"),
-    "sampled_object_died": _ask(lambda m: not all(obj.survived for obj in m.pending), "reports"),
+    "sampled_object_survived": _ask(lambda m: any(obj.survived for obj in m.pending)),
+    "sampled_object_died": _ask(lambda m: not all(obj.survived for obj in m.pending)),
     "sampled_weakref": _ask(
-        lambda m: any(obj.kind == "weakref" for obj in m.pending), *("reports", "allocate_weakref")
+        lambda m: any(obj.kind == "weakref" for obj in m.pending), "allocate_weakref"
     ),
     "sampled_object_pinned": _ask(
-        lambda m: any(obj.pinned for obj in m.pending),
-        *("reports", "pin", "pins beside pending samples"),
+        lambda m: any(obj.pinned for obj in m.pending), "pin", "pins beside pending samples"
     ),
     "sampled_object_weakly_referenced": _ask(
-        lambda m: any(obj in m.shadow.weak_targets for obj in m.pending),
-        *("reports", "allocate_weakref"),
+        lambda m: any(obj in m.shadow.weak_targets for obj in m.pending), "allocate_weakref"
     ),
 }
 _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
-    (actions.Malloc, actions.Calloc): {
-        "block_sampled": _ask(lambda m: m.samples > 0, "samples"),
-        "first_byte_sampled": _ask(lambda m: 0 in m.sampling.offsets, "samples", "drawn distances"),
-        "last_byte_sampled": _ask(
-            lambda m: (m.sampling.counted_bytes or 0) - 1 in m.sampling.offsets,
-            *("samples", "drawn distances"),
-        ),
-        "due_while_paused": _ask(
-            lambda m: m.sampling.unrecorded > 0, "samples", "goes on counting"
-        ),
-        "sampled_by_another_thread": _ask(
-            lambda m: m.samples > 0 and m.action.thread > 0, "samples", "threads"
-        ),
-    },
     (actions.Realloc,): {
         "block_moved_and_sampled": _ask(lambda m: m.samples > 0, "samples"),
         "block_stayed": _ask(lambda m: m.sampling.counted_bytes is None, "samples", "blocks stay"),
@@ -255,9 +246,15 @@ _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
 }
 
 _OBJECTS = tuple(each for each in NAMES if each.allocates and each.kind != "block")
-_GROUPS = (
-    *((_OBJECTS, _OF_SAMPLED), (_OBJECTS, _OF_COLLECTING), (_OBJECTS, _OF_ALLOCATIONS)),
-    *(*_OF_ACTIONS.items(), (tuple(NAMES), _OF_REPORTS)),
+_BLOCKS = tuple(each for each in NAMES if each.allocates and each.kind == "block")
+# The actions after which a group is asked, what all its probes need, and the group.
+_GROUPS: tuple[tuple[tuple[type[Action], ...], str, Group], ...] = (
+    (_OBJECTS, "samples", _OF_SAMPLED),
+    (_OBJECTS, "sampling", _OF_COLLECTING),
+    (_OBJECTS, "sampling", _OF_ALLOCATIONS),
+    (_BLOCKS, "samples", _OF_BLOCKS),
+    *((after, "", group) for after, group in _OF_ACTIONS.items()),
+    (tuple(NAMES), "reports", _OF_REPORTS),
 )
 _CONCERNED = (
     *("add_memory_pressure", "allocate_old_string", "allocate_weakref", "copy_array", "fork"),
@@ -271,13 +268,13 @@ IN_EACH_STATE: dict[tuple[type[Action], int | None, bool], str] = {
     for is_sampling in (False, True)
 }
 """Their probes, by the action, the state after it, and whether sampling was on."""
-PROBES = tuple(dict.fromkeys([*chain(*(group for _, group in _GROUPS)), *IN_EACH_STATE.values()]))
+PROBES = tuple(dict.fromkeys([*chain(*(group for *_, group in _GROUPS)), *IN_EACH_STATE.values()]))
 """The names of all probes."""
 
 
 def probes_for(contract: Contract) -> tuple[str, ...]:
     """The probes that a target under this contract can reach."""
-    has = {*contract.actions, *contract.observes, *_features(contract)}
+    has = {"", *contract.actions, *contract.observes, *_features(contract)}
     if "strings in nursery" not in has:  # Only these are pinned, and allocated by callbacks.
         has -= {"pin", "unpin", "set_callback"}
     if not contract.samples:
@@ -285,8 +282,8 @@ def probes_for(contract: Contract) -> tuple[str, ...]:
     return (
         *(
             name
-            for after, group in _GROUPS
-            if any(NAMES[action] in has for action in after)
+            for after, needed, group in _GROUPS
+            if needed in has and any(NAMES[action] in has for action in after)
             for name, probe in group.items()
             if probe.needs <= has
         ),
@@ -411,7 +408,7 @@ class ProbeCounter:
 
 _GROUPS_AFTER = {
     action: [group for after, group in _OF_ACTIONS.items() if action in after] for action in NAMES
-}
+} | {action: [_OF_BLOCKS] for action in _BLOCKS}
 
 
 def _groups_of_object(observation: Observation, until_bytes: int) -> tuple[Group, ...]:
