@@ -31,7 +31,7 @@ import fuzz.engines.random as random_engine
 from fuzz.drawing import draw as drawing
 from fuzz.drawing import rules, scenarios
 from fuzz.drawing.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Choices, Situation
-from fuzz.drawing.scenarios import ObjectGoneError
+from fuzz.drawing.scenarios import ObjectGoneError, ScenarioMutator
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import Action, CopyArray
@@ -97,11 +97,11 @@ def any_value(situation: Situation, source: Choices) -> int | None:
     return None if value < 0 else value
 
 
-def any_field(source: Choices, obj: ShadowObject) -> int:
+def any_field(mutator: ScenarioMutator, obj: ShadowObject) -> int:
     """Any field or item."""
     if not obj.refs:
         raise ObjectGoneError
-    return source.below(len(obj.refs))
+    return mutator.choices.below(len(obj.refs))
 
 
 def any_copy(situation: Situation, source: Choices, arrays: Sequence[int]) -> Action:
@@ -120,7 +120,7 @@ RULES_WITH_ANY_COPY = tuple(
 # Nothing in the product is there to be switched off, so it is done here, by putting something else
 # in place of a module's function or constant. A name that is no longer there is an error.
 
-Switch = tuple[ModuleType, str, object]
+Switch = tuple[ModuleType | type, str, object]
 
 IDEAS: dict[str, tuple[Switch, ...]] = {
     # Short stories of actions that only matter together.
@@ -140,7 +140,7 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
         (rules, "_field", lambda length, source: source.below(length)),
         (rules, "_value", any_value),
         (rules, "RULES", RULES_WITH_ANY_COPY),
-        (scenarios, "_field", any_field),
+        (ScenarioMutator, "field", any_field),
     ),
     # Some rules are drawn more often than others.
     "weights": ((random_engine, "menu_of", list),),

@@ -5,18 +5,15 @@ docs/findings if the reference agrees with it only with that mistake planted. At
 where the reference disagrees, one finding must account for it, and so on, until the reference
 agrees in all that was recorded. A shipped recording must show the findings in its name, and no
 others.
-
-The environment variable GCFUZZ_RECORDINGS names another archive (.tar.xz), or a folder of
-archives and .jsonl files, to check instead of those in `recordings`.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,7 +43,6 @@ SHIPPED = Path(__file__).parent / "recordings"
 """`plain` and `sampling` are the same sessions without sampling and with it. `deep` has internal
 figures, `pin` has pins that the collector mostly refuses, `more` has pinned objects that divide the
 nursery, and copied cards. Each session of `finds` has the findings that it shows in its name."""
-CHOSEN = os.environ.get("GCFUZZ_RECORDINGS")
 
 DEFAULT_LARGE_OBJECT_BYTES = 64
 CARD_ITEMS = 4
@@ -74,7 +70,7 @@ class Session:
 # Reading the recordings.
 
 
-def sessions_of_archive(path: Path) -> Iterator[Session]:
+def sessions_of(path: Path) -> Iterator[Session]:
     with tarfile.open(path) as archive:
         for member in archive:
             content = archive.extractfile(member)
@@ -83,31 +79,17 @@ def sessions_of_archive(path: Path) -> Iterator[Session]:
                 yield Session(path.name.removesuffix(".tar.xz"), Path(member.name).name, text)
 
 
-def sessions_of(path: Path) -> Iterator[Session]:
-    """All sessions of an archive, or of a folder of archives and single sessions."""
-    if not path.is_dir():
-        yield from sessions_of_archive(path)
-        return
-    for archive in path.rglob("*.tar.xz"):
-        yield from sessions_of_archive(archive)
-    for session in path.rglob("*.jsonl"):
-        yield Session(session.parent.name, session.name, session.read_text("utf-8"))
-
-
-def session_pairs(sessions: list[Session]) -> list[tuple[Session, Session]]:
-    """The sessions recorded twice, under the same name: without sampling and with it."""
-    plain = {each.name: each for each in sessions if each.archive.endswith("-plain")}
-    sampling = {each.name: each for each in sessions if each.archive.endswith("-sampling")}
-    return [(plain[name], sampling[name]) for name in sorted(plain.keys() & sampling.keys())]
-
-
 SESSIONS = sorted(
-    sessions_of(Path(CHOSEN) if CHOSEN else SHIPPED), key=lambda each: (each.archive, each.name)
+    chain.from_iterable(map(sessions_of, SHIPPED.glob("*.tar.xz"))),
+    key=lambda each: (each.archive, each.name),
 )
-PAIRS = session_pairs(SESSIONS)
-
-ONE_IN = 1 if CHOSEN else 4
-"""The fast tests take one of that many shipped recordings."""
+PLAIN, SAMPLING = (
+    {each.name: each for each in SESSIONS if each.archive == f"incminimark-{kind}"}
+    for kind in ("plain", "sampling")
+)
+"""The sessions recorded twice, under the same name: without sampling and with it."""
+ONE_IN = 4
+"""The fast tests take one of that many recordings."""
 
 each_session = pytest.mark.parametrize(
     "session",
@@ -500,7 +482,7 @@ def test_with_its_findings_planted_the_reference_agrees_with_a_recording(session
     for finding in shown:
         others = [each for each in shown if each != finding]
         assert first_disagreement(steps, others) is not None, f"{finding} makes no difference"
-    assert CHOSEN or findings_named(session) == {*shown}
+    assert findings_named(session) == {*shown}
 
 
 @each_session
@@ -517,7 +499,6 @@ def test_without_them_the_reference_still_counts_and_samples_the_same(session: S
         )
 
 
-@pytest.mark.skipif(CHOSEN is not None, reason="counts the shipped recordings")
 @pytest.mark.parametrize(
     ("archive", "sessions", "commands", "stale_limits", "beside_pinned"),
     [
@@ -552,21 +533,18 @@ def without_sampling(command: JsonObject) -> JsonObject:
 
 
 def test_a_plain_recording_leaves_sampling_out_and_nothing_else() -> None:
-    for plain, sampling in PAIRS:
-        expected = [without_sampling(command) for command, _ in sampling.steps()]
-        assert [command for command, _ in plain.steps()] == expected, plain.name
+    for name, plain in PLAIN.items():
+        expected = [without_sampling(command) for command, _ in SAMPLING[name].steps()]
+        assert [command for command, _ in plain.steps()] == expected, name
 
 
 def test_with_sampling_incminimark_collected_at_the_same_commands_as_without() -> None:
-    for plain, sampling in PAIRS:
-        for step, ((command, without), (_, answer)) in enumerate(
-            zip(plain.steps(), sampling.steps(), strict=True)
-        ):
-            if CHOSEN and is_limit_stale(answer):
-                break  # From here on it may collect too early; no shipped recording does.
+    for name, plain in PLAIN.items():
+        pairs = zip(plain.steps(), SAMPLING[name].steps(), strict=True)
+        for step, ((command, without), (_, answer)) in enumerate(pairs):
             events = answer["events"].replace("s", "").replace("R", "")
             assert (events, answer["minors"]) == (without["events"], without["minors"]), (
-                f"{plain.name}, step {step}: {command}"
+                f"{name}, step {step}: {command}"
             )
 
 

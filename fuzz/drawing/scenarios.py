@@ -77,7 +77,10 @@ class ScenarioMutator:
 
     def field(self, obj: ShadowObject) -> int:
         """Any field or item of the object; the last one more often."""
-        return _field(self.choices, obj)
+        length = len(obj.refs)
+        if not length:
+            raise ObjectGoneError
+        return length - 1 if not self.choices.below(2) else self.choices.below(length)
 
     free = _on_slot(actions.Free)
     pin = _on_slot(actions.Pin)
@@ -116,13 +119,6 @@ class ScenarioMutator:
     def edge_length(self) -> int:
         """The length of a string of an interesting size."""
         return edge_length(self.situation, self.choices, "string")
-
-
-def _field(choices: Choices, obj: ShadowObject) -> int:
-    length = len(obj.refs)
-    if not length:
-        raise ObjectGoneError
-    return length - 1 if not choices.below(2) else choices.below(length)
 
 
 def _array(choices: Choices) -> Action:
