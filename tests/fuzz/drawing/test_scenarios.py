@@ -287,10 +287,6 @@ def test_a_scenario_always_has_a_choice_after_an_interruption(scenario: StartSce
                 run.step(AllocateString(0))
 
 
-def names_of(actions: list[Action]) -> str:
-    return " ".join(NAMES[type(action)] for action in actions)
-
-
 @pytest.mark.parametrize(
     ("scenario", "before"),
     [
@@ -300,21 +296,19 @@ def names_of(actions: list[Action]) -> str:
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
+@pytest.mark.parametrize("is_sampling", [False, True])
 def test_where_nothing_can_be_pinned_a_scenario_ends_before_it_pins(
-    scenario: StartScenario, before: str, last: Choices, simplest: Choices
+    scenario: StartScenario, before: str, is_sampling: bool, last: Choices, simplest: Choices
 ) -> None:
-    run = run_on_reference(nursery_bytes=64, large_object_bytes=64)
-    assert run.contract.pins_max == 0
+    """The nursery is too small for pins, or sampling excludes them."""
+    size = {} if is_sampling else {"nursery_bytes": 64, "large_object_bytes": 64}
+    run = run_on_reference(pin_while_sampling=0, **size)
+    if is_sampling:
+        run.step(EnableSampling(64))
     # By the simplest choices an identity is taken before the object is pinned.
     source = last if scenario is scenarios.pinned_object_has_identity else simplest
-    assert names_of(play(run, scenario, source)) == before
-
-
-def test_a_scenario_that_pins_ends_where_sampling_excludes_it(simplest: Choices) -> None:
-    run = run_on_reference(pin_while_sampling=0)
-    run.step(EnableSampling(64))
-    actions = play(run, scenarios.sampling_starts_beside_obstacle, simplest)
-    assert names_of(actions) == "allocate_string"
+    actions = play(run, scenario, source)
+    assert " ".join(NAMES[type(action)] for action in actions) == before
 
 
 @pytest.mark.parametrize(("prebuilt_nodes", "last"), [(1, LoadPrebuilt), (0, CollectMinor)])

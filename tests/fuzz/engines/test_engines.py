@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import ROOTS_MAX
 from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.engines.random import RandomChoices, RandomEngine
-from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, TraceStateMachine
+from fuzz.engines.stateful import (
+    StatefulEngine,
+    SuiteStateMachine,
+    TraceStateMachine,
+    session_settings,
+)
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.problems import BadInputError
@@ -343,19 +348,8 @@ def test_one_in_some_is_the_last_choice_below() -> None:
 
 def run_machine(machine: type[TraceStateMachine], *phases: Phase) -> None:
     """In this process, without a database, and the same each time."""
-    run_state_machine_as_test(
-        seed(1)(machine),
-        settings=settings(
-            max_examples=30,
-            stateful_step_count=STEPS,
-            phases=phases,
-            database=None,
-            deadline=None,
-            derandomize=False,
-            suppress_health_check=list(HealthCheck),
-            verbosity=Verbosity.quiet,
-        ),
-    )
+    own = settings(session_settings(STEPS), max_examples=30, phases=phases)
+    run_state_machine_as_test(seed(1)(machine), settings=own)
 
 
 Watched = tuple[Run, list[bool]]

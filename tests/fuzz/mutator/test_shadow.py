@@ -2,7 +2,7 @@
 
 import pytest
 
-from fuzz.mutator.shadow import Age, Shadow, ShadowObject
+from fuzz.mutator.shadow import Age, Shadow
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -206,123 +206,62 @@ def test_an_old_string_is_old_and_outside_from_the_start(shadow: Shadow) -> None
 
 # Pinned objects.
 
-
-def pinned(shadow: Shadow) -> ShadowObject:
-    """A pinned string, in the last slot."""
-    follow(shadow, AllocateString(5), Pin(len(shadow.roots)))
-    return shadow.roots[-1]
-
-
-def held_by_an_old_node(shadow: Shadow) -> ShadowObject:
-    """A pinned string that only an old node refers to, which is in slot 0."""
-    follow(shadow, AllocateNode(0), CollectMinor())
-    string = pinned(shadow)
-    follow(shadow, Write(0, 0, 1), Free(1), CollectMinor())
-    return string
-
-
-def test_an_object_that_is_not_pinned_leaves_the_nursery(shadow: Shadow) -> None:
-    follow(shadow, AllocateString(5))
-    assert shadow.roots[0].is_in_nursery
-    follow(shadow, CollectMinor())
-    assert not shadow.roots[0].is_in_nursery
-
-
-def test_a_pinned_object_in_the_roots_stays_young(shadow: Shadow) -> None:
-    string = pinned(shadow)
-    follow(shadow, CollectMinor(), CollectMinor(), CollectFull())
-    assert (string.age, string.is_in_nursery, string.survived) == (Age.YOUNG, True, True)
-    assert shadow.young == [string]
+PINNED = [AllocateString(5), Pin(0)]
+BESIDE = [NODE, MINOR, AllocateString(5), Pin(1)]
+HELD = [Write(0, 0, 1), Free(1), MINOR]
+"""From here on only the old node refers to the string beside it."""
+Facts = tuple[Age, bool, bool]
+STAYS, COUNTS, IS_DEAD = (Age.YOUNG, True, True), (Age.OLD, True, False), (Age.DEAD, False, False)
+IS_OLD = Age.OLD, False, False
+PINS: dict[str, tuple[list[Action], list[Action], Facts]] = {
+    "in the roots": (PINNED, [MINOR, MINOR, FULL], STAYS),
+    "an old object holds it": (BESIDE, [*HELD, MINOR, MINOR], STAYS),
+    "never held after its root": (PINNED, [Free(0), MINOR], IS_DEAD),
+    "its holder was freed": (BESIDE, [*HELD, Free(0), MINOR, MINOR], COUNTS),
+    "its holder is in a dead cycle": (BESIDE, [*HELD, Write(0, 1, 0), Free(0), MINOR], COUNTS),
+    "it survived and was freed": (PINNED, [MINOR, Free(0), MINOR], COUNTS),
+    "its reference was overwritten": (BESIDE, [*HELD, Write(0, 0, None), MINOR], COUNTS),
+    "unreachable in a full collection": (PINNED, [MINOR, WEAKREF, Free(0), FULL], IS_DEAD),
+    "unpinned": (PINNED, [MINOR, Unpin(0)], (Age.YOUNG, False, True)),
+    "unpinned, and collected": (PINNED, [MINOR, Unpin(0), MINOR], IS_OLD),
+    "unpinned in an old object": (BESIDE, [*HELD, Read(0, 0), Unpin(1), Free(1), MINOR], IS_OLD),
+}
+"""The age of a pinned string, whether it counts as pinned, and whether it is listed as young."""
 
 
-def test_a_pinned_object_that_an_old_object_refers_to_stays_young(shadow: Shadow) -> None:
-    string = held_by_an_old_node(shadow)
-    follow(shadow, CollectMinor(), CollectMinor(), Read(0, 0))
-    assert (shadow.roots[-1], string.age) == (string, Age.YOUNG)
-
-
-def test_a_pinned_object_that_nothing_ever_held_after_its_root_dies(shadow: Shadow) -> None:
-    string = pinned(shadow)
-    follow(shadow, Free(0), CollectMinor())
-    assert (string.age, string.survived) == (Age.DEAD, False)
-    assert shadow.pinned == []
-
-
-def test_a_pinned_object_whose_parent_was_freed_is_old(shadow: Shadow) -> None:
-    string = held_by_an_old_node(shadow)
-    follow(shadow, Free(0), CollectMinor(), CollectMinor())
-    assert string.age is Age.OLD
-    assert shadow.young == []
-
-
-def test_a_pinned_object_that_survived_and_was_freed_is_old(shadow: Shadow) -> None:
-    string = pinned(shadow)
-    follow(shadow, CollectMinor(), Free(0), CollectMinor())
-    assert string.age is Age.OLD
-
-
-def test_an_object_whose_reference_to_a_pinned_one_was_overwritten_keeps_nothing_alive(
-    shadow: Shadow,
+@pytest.mark.parametrize(("pinning", "then", "facts"), PINS.values(), ids=PINS)
+def test_a_pinned_object_stays_in_the_nursery_until_it_may_be_dead(
+    shadow: Shadow, pinning: list[Action], then: list[Action], facts: Facts
 ) -> None:
-    string = held_by_an_old_node(shadow)
-    follow(shadow, Write(0, 0, None), CollectMinor())
-    assert string not in shadow.reachable()
-    assert string.age is not Age.YOUNG
+    follow(shadow, *pinning)
+    string = shadow.roots[-1]
+    follow(shadow, *then)
+    assert (string.age, string in shadow.pinned, string in shadow.young) == facts
 
 
-def test_an_unpinned_object_is_old_after_the_next_minor_collection(shadow: Shadow) -> None:
-    string = pinned(shadow)
-    follow(shadow, CollectMinor(), Unpin(0))
-    assert string.age is Age.YOUNG
-    follow(shadow, CollectMinor())
-    assert (string.age, shadow.pinned, shadow.young) == (Age.OLD, [], [])
-
-
-def test_an_unpinned_object_that_only_an_old_object_refers_to_is_old_after_it_too(
-    shadow: Shadow,
-) -> None:
-    string = held_by_an_old_node(shadow)
-    follow(shadow, Read(0, 0), Unpin(1), Free(1), CollectMinor(), Read(0, 0))
-    assert (shadow.roots[-1], string.age) == (string, Age.OLD)
-
-
-def test_pinned_objects_are_counted_until_they_are_unpinned(shadow: Shadow) -> None:
-    first, second = pinned(shadow), pinned(shadow)
-    assert shadow.pinned == [first, second]
-    follow(shadow, CollectMinor(), Unpin(0))
-    assert shadow.pinned == [second]
-
-
-@pytest.mark.parametrize("more", [(), (Write(0, 1, 0),)], ids=["freed", "in a dead cycle"])
-def test_a_pinned_object_that_may_be_alive_is_counted(
-    shadow: Shadow, more: tuple[Action, ...]
-) -> None:
-    string = held_by_an_old_node(shadow)
-    follow(shadow, *more, Free(0), CollectMinor())
-    assert shadow.pinned == [string]
+def test_only_a_pinned_object_stays_in_the_nursery(shadow: Shadow) -> None:
+    follow(shadow, *PINNED, AllocateString(5))
+    assert [obj.is_in_nursery for obj in shadow.roots] == [True, True]
+    follow(shadow, MINOR)
+    assert [(obj.is_in_nursery, obj.survived) for obj in shadow.roots] == [
+        (True, True),
+        (False, True),
+    ]
 
 
 def test_after_a_full_collection_only_reachable_pinned_objects_are_counted(shadow: Shadow) -> None:
-    held_by_an_old_node(shadow)
-    other = pinned(shadow)
-    follow(shadow, Free(0), CollectFull())
+    follow(shadow, *BESIDE, *HELD, AllocateString(5), Pin(1))
+    other = shadow.roots[-1]
+    follow(shadow, Free(0), FULL)
     assert shadow.pinned == [other]
 
 
-def test_a_pinned_object_is_dead_after_a_full_collection_if_it_is_unreachable(
-    shadow: Shadow,
-) -> None:
-    string = pinned(shadow)
-    follow(shadow, CollectMinor(), AllocateWeakref(0), Free(0), CollectFull())
-    assert string.age is Age.DEAD
-
-
 def test_an_obstacle_stands_from_one_minor_collection_to_the_next(shadow: Shadow) -> None:
-    pinned(shadow)
+    follow(shadow, *PINNED)
     assert not shadow.has_obstacles
-    follow(shadow, CollectMinor(), Unpin(0))
+    follow(shadow, MINOR, Unpin(0))
     assert shadow.has_obstacles
-    follow(shadow, CollectMinor())
+    follow(shadow, MINOR)
     assert not shadow.has_obstacles
 
 
