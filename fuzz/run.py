@@ -198,7 +198,7 @@ class Run:
         return (Observation(*pickle.loads(each)) for each in self._answers)  # noqa: S301 - ours
 
     def announce(self, actions: Iterable[Action]) -> None:
-        """Tell the target the next actions, all of which are legal."""
+        """Send the next actions to the target; all of them are legal."""
         if self.goes_ahead:
             self._target.announce(actions)
 

@@ -17,17 +17,8 @@ from fuzz.drawing.rules import OBJECTS_MAX, RULES, Choices, Scenario, Situation,
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    ACTIONS,
-    NAMES,
-    Action,
-    AllocateNode,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectStep,
-    Free,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Range, SamplingRule, Setting, problem_of_configuration
 from fuzz.protocol.target import Target
 from fuzz.run import Run
@@ -72,7 +63,7 @@ def draws() -> list[Drawn]:
 
 def without_end() -> Scenario:
     while True:
-        yield CollectStep()
+        yield do.CollectStep()
 
 
 # Actions.
@@ -112,7 +103,7 @@ def test_a_target_of_few_actions_is_drawn_all_of_them() -> None:
 def test_the_simplest_action_of_all_is_a_minor_collection(
     situation: Situation, simplest: Choices
 ) -> None:
-    assert draw_action(situation, RULES, simplest) == CollectMinor()
+    assert draw_action(situation, RULES, simplest) == do.CollectMinor()
 
 
 @pytest.mark.parametrize("legal", ["collect_minor", "check_heap"])
@@ -150,10 +141,10 @@ def test_every_second_action_starts_a_scenario(
 
 def test_where_there_is_no_room_some_roots_are_freed(situation: Situation, last: Choices) -> None:
     for _ in range(8):
-        situation.bench.shadow.follow(AllocateNode(0), minors=0)
+        situation.bench.shadow.follow(do.AllocateNode(0), minors=0)
     situation.objects = OBJECTS_MAX
     drawn = [draw_from_scenario(situation, same) for same in (last, last)]
-    assert drawn == [Free(7), None]
+    assert drawn == [do.Free(7), None]
 
 
 def test_where_there_is_neither_room_nor_a_root_no_scenario_starts(
@@ -167,7 +158,7 @@ def test_where_there_is_neither_room_nor_a_root_no_scenario_starts(
 def test_where_there_is_no_room_a_scenario_goes_on(situation: Situation, simplest: Choices) -> None:
     situation.objects = OBJECTS_MAX
     situation.scenario = without_end()
-    assert draw_from_scenario(situation, simplest) == CollectStep()
+    assert draw_from_scenario(situation, simplest) == do.CollectStep()
 
 
 def test_one_action_in_thirty_two_interrupts_a_scenario(
@@ -180,21 +171,21 @@ def test_one_action_in_thirty_two_interrupts_a_scenario(
 
 def test_an_interruption_is_an_action_by_a_rule(situation: Situation, last: Choices) -> None:
     situation.scenario = without_end()
-    assert draw_action(situation, RULES, last) == CheckHeap()
+    assert draw_action(situation, RULES, last) == do.CheckHeap()
 
 
 def test_an_interrupted_scenario_goes_on_until_its_end(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
-    situation.scenario = iter((CollectStep(), CollectFull()))
+    situation.scenario = iter((do.CollectStep(), do.CollectFull()))
     sources = (simplest, last, simplest, simplest)
     drawn = [draw_from_scenario(situation, source) for source in sources]
-    assert drawn == [CollectStep(), None, CollectFull(), None]
+    assert drawn == [do.CollectStep(), None, do.CollectFull(), None]
     assert situation.scenario is None
 
 
 def test_an_illegal_action_ends_its_scenario(situation: Situation, simplest: Choices) -> None:
-    situation.scenario = iter((Free(0), CollectStep()))
+    situation.scenario = iter((do.Free(0), do.CollectStep()))
     assert draw_from_scenario(situation, simplest) is None
     assert situation.scenario is None
 
@@ -203,7 +194,7 @@ def test_after_the_end_of_a_scenario_a_rule_draws_and_another_one_starts(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
     situation.scenario = iter(())
-    assert draw_action(situation, RULES, simplest) == CollectMinor()
+    assert draw_action(situation, RULES, simplest) == do.CollectMinor()
     draw_action(situation, RULES, last)
     assert situation.scenario is not None
 
@@ -213,13 +204,13 @@ def test_a_scenario_draws_from_the_situation_after_an_interruption(
 ) -> None:
     def scenario() -> Iterator[Action]:
         while True:
-            yield AllocateNode(len(situation.roots))
+            yield do.AllocateNode(len(situation.roots))
 
     situation.scenario = scenario()
     for source in (simplest, last, simplest):
         draw_from_scenario(situation, source)
-        situation.bench.shadow.follow(AllocateNode(0), minors=0)
-    assert draw_from_scenario(situation, simplest) == AllocateNode(3)
+        situation.bench.shadow.follow(do.AllocateNode(0), minors=0)
+    assert draw_from_scenario(situation, simplest) == do.AllocateNode(3)
 
 
 def test_actions_are_legal_however_often_scenarios_are_interrupted(

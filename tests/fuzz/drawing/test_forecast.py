@@ -7,21 +7,13 @@ from fuzz.drawing.forecast import Forecast, cost_of
 from fuzz.drawing.rules import rules_for
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    CollectFull,
-    CollectMinor,
-    DisableSampling,
-    EnableSampling,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.run import Run
 from fuzz.targets import TargetOptions, make_target
 
-NODE = AllocateNode(0)  # 32 of 256 bytes
+NODE = do.AllocateNode(0)  # 32 of 256 bytes
 
 
 @pytest.mark.parametrize(
@@ -29,10 +21,10 @@ NODE = AllocateNode(0)  # 32 of 256 bytes
     [
         pytest.param([NODE] * 8, 256, 0, id="fits"),
         pytest.param([NODE] * 9, 32, 11, id="does not fit"),
-        pytest.param([NODE] * 8 + [AllocateString(1000)], 256, 0, id="outside"),
-        pytest.param([NODE, CollectMinor()], 0, 3, id="minor"),
-        pytest.param([NODE, CollectFull()], 0, 3, id="full"),
-        pytest.param([NODE, DisableSampling(report=True)], 0, 3, id="reporting"),
+        pytest.param([NODE] * 8 + [do.AllocateString(1000)], 256, 0, id="outside"),
+        pytest.param([NODE, do.CollectMinor()], 0, 3, id="minor"),
+        pytest.param([NODE, do.CollectFull()], 0, 3, id="full"),
+        pytest.param([NODE, do.DisableSampling(report=True)], 0, 3, id="reporting"),
     ],
 )
 def test_collections_are_predicted(
@@ -48,7 +40,7 @@ def test_collections_are_predicted(
 
 def test_samples_are_predicted(contract: Contract) -> None:
     forecast = Forecast(contract)
-    for action in (EnableSampling(40), NODE, NODE):
+    for action in (do.EnableSampling(40), NODE, NODE):
         forecast.follow(action)
     assert forecast.situation.bench.sampling.bytes_until_sample() == 16
 
@@ -57,10 +49,10 @@ def test_samples_are_predicted(contract: Contract) -> None:
     ("action", "cost"),
     [
         (NODE, (32, False)),
-        (AllocateNode(0, nonmovable=True), (32, True)),
-        (AllocateString(1), (32, False)),
-        (AllocateString(100), (125, True)),
-        (AllocateOldString(0), (25, True)),
+        (do.AllocateNode(0, nonmovable=True), (32, True)),
+        (do.AllocateString(1), (32, False)),
+        (do.AllocateString(100), (125, True)),
+        (do.AllocateOldString(0), (25, True)),
     ],
 )
 def test_the_cost_of_an_allocation(contract: Contract, action: Action, cost: object) -> None:

@@ -10,32 +10,8 @@ from fuzz.drawing.probes import IN_EACH_STATE, ProbeCounter, probes_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.mutator.legality import why_illegal
-from fuzz.protocol.actions import (
-    ACTIONS,
-    Action,
-    AddMemoryPressure,
-    AllocateArray,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    AllocateWeakref,
-    CollectMinor,
-    CollectStep,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Fork,
-    Free,
-    LoadPrebuilt,
-    PauseSampling,
-    Pin,
-    ReadWeakref,
-    ResumeSampling,
-    SetCallback,
-    TakeIdentity,
-    Unpin,
-    Write,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import MAJOR_STATES
@@ -47,28 +23,28 @@ from fuzz.terminal.cli import run_command_line
 
 INCONCLUSIVE = 3
 MIB = 2**20
-NODE = AllocateNode(0)  # 32 bytes
-OUTSIDE = AllocateNode(0, nonmovable=True)  # 32 bytes
-ARRAY = AllocateArray(3)  # 40 bytes
-WEAKREF = AllocateWeakref(0)  # 16 bytes
+NODE = do.AllocateNode(0)  # 32 bytes
+OUTSIDE = do.AllocateNode(0, nonmovable=True)  # 32 bytes
+ARRAY = do.AllocateArray(3)  # 40 bytes
+WEAKREF = do.AllocateWeakref(0)  # 16 bytes
 NEARLY_FULL = [NODE] * 7  # 224 of 256 bytes
-MINOR, STEP = CollectMinor(), CollectStep()
-STRING = AllocateString(0)  # 32 bytes
-LONGEST = AllocateString(223)  # 248 bytes, in a nursery that takes them
-OBSTACLE = [STRING, Pin(0), MINOR]
-PRESSED: list[Action] = [AddMemoryPressure(640)]
+MINOR, STEP = do.CollectMinor(), do.CollectStep()
+STRING = do.AllocateString(0)  # 32 bytes
+LONGEST = do.AllocateString(223)  # 248 bytes, in a nursery that takes them
+OBSTACLE = [STRING, do.Pin(0), MINOR]
+PRESSED: list[Action] = [do.AddMemoryPressure(640)]
 PINS_ALLOWED = {"pin_while_sampling": 1}
 CONFIGURATIONS = {"collected_again_after_callback": {"large_object_bytes": 256}}
 ALL_OF_REFERENCE = probes_for(make_target("reference").start({}))
 OF_REFERENCE = [probe for probe in ALL_OF_REFERENCE if probe not in IN_EACH_STATE.values()]
-YOUNG_ITEM_OF_1 = [NODE, ARRAY, Write(2, 0, 1)]
+YOUNG_ITEM_OF_1 = [NODE, ARRAY, do.Write(2, 0, 1)]
 """An array in slot 2 whose item is in slot 1."""
-FAR = AllocateArray(33)
-OFF, REPORT = DisableSampling(), DisableSampling(report=True)
+FAR = do.AllocateArray(33)
+OFF, REPORT = do.DisableSampling(), do.DisableSampling(report=True)
 
 
 def every(period_bytes: int) -> Action:
-    return EnableSampling(period_bytes)
+    return do.EnableSampling(period_bytes)
 
 
 REACHED: dict[str, list[Action]] = {
@@ -77,15 +53,15 @@ REACHED: dict[str, list[Action]] = {
     "several_samples_in_nursery": [every(8), NODE],
     "several_samples_outside": [every(8), OUTSIDE],
     "sample_then_minor_collection": [*NEARLY_FULL, every(8), ARRAY],
-    "minor_collection_then_sample": [*NEARLY_FULL, every(40), AllocateArray(4)],
+    "minor_collection_then_sample": [*NEARLY_FULL, every(40), do.AllocateArray(4)],
     "object_ends_at_sample_point": [every(32), NODE],
     "object_larger_than_period": [every(24), NODE],
     "sample_point_at_top": [every(256), NODE],
     "sampled_beside_obstacle": [*OBSTACLE, every(8), NODE],
-    "old_object_sampled": [every(8), AllocateOldString(0)],
-    "callback_sampled": [SetCallback(0), every(8), *PRESSED, NODE],
-    "collected_again_after_callback": [SetCallback(31), every(8), *PRESSED, LONGEST],
-    "several_minor_collections_in_allocation": [every(8), AllocateString(616)],
+    "old_object_sampled": [every(8), do.AllocateOldString(0)],
+    "callback_sampled": [do.SetCallback(0), every(8), *PRESSED, NODE],
+    "collected_again_after_callback": [do.SetCallback(31), every(8), *PRESSED, LONGEST],
+    "several_minor_collections_in_allocation": [every(8), do.AllocateString(616)],
     "enabled_beside_obstacle": [*OBSTACLE, every(8)],
     "enabled_beyond_nursery": [every(264)],
     "enabled_with_room_left": [NODE, every(224)],
@@ -98,32 +74,37 @@ REACHED: dict[str, list[Action]] = {
     "toggled_while_sweeping": [STEP, STEP, every(8)],
     "toggled_while_finalizing": [STEP, STEP, STEP, every(8)],
     "sampled_object_survived": [every(8), NODE, MINOR],
-    "sampled_object_died": [every(8), NODE, Free(0), MINOR],
+    "sampled_object_died": [every(8), NODE, do.Free(0), MINOR],
     "sampled_weakref": [NODE, every(8), WEAKREF, MINOR],
-    "weakref_died": [NODE, WEAKREF, Free(0), MINOR, ReadWeakref(0)],
-    "young_item_copied_into_old_array": [ARRAY, MINOR, *YOUNG_ITEM_OF_1, CopyArray(2, 0, 0, 0, 1)],
-    "young_item_copied_into_young_array": [ARRAY, *YOUNG_ITEM_OF_1, CopyArray(2, 0, 0, 0, 1)],
+    "weakref_died": [NODE, WEAKREF, do.Free(0), MINOR, do.ReadWeakref(0)],
+    "young_item_copied_into_old_array": [
+        ARRAY,
+        MINOR,
+        *YOUNG_ITEM_OF_1,
+        do.CopyArray(2, 0, 0, 0, 1),
+    ],
+    "young_item_copied_into_young_array": [ARRAY, *YOUNG_ITEM_OF_1, do.CopyArray(2, 0, 0, 0, 1)],
     "young_item_copied_within_array": [
         ARRAY,
         MINOR,
         NODE,
-        Write(0, 0, 1),
-        CopyArray(0, 0, 0, 1, 1),
+        do.Write(0, 0, 1),
+        do.CopyArray(0, 0, 0, 1, 1),
     ],
-    "far_item_written": [FAR, Write(0, 32, 0)],
-    "weakref_to_pinned_object": [STRING, Pin(0), WEAKREF, ReadWeakref(1)],
-    "identity_taken_of_young_object": [NODE, TakeIdentity(0)],
-    "sampled_object_pinned": [every(8), STRING, Pin(0), MINOR],
+    "far_item_written": [FAR, do.Write(0, 32, 0)],
+    "weakref_to_pinned_object": [STRING, do.Pin(0), WEAKREF, do.ReadWeakref(1)],
+    "identity_taken_of_young_object": [NODE, do.TakeIdentity(0)],
+    "sampled_object_pinned": [every(8), STRING, do.Pin(0), MINOR],
     "sampled_object_weakly_referenced": [every(8), STRING, WEAKREF, MINOR],
-    "copied_into_prebuilt_array": [ARRAY, LoadPrebuilt(1), CopyArray(0, 1, 0, 0, 1)],
-    "identity_taken_of_pinned_object": [STRING, Pin(0), TakeIdentity(0)],
-    "pinned_while_sampling": [STRING, every(8), Pin(0)],
+    "copied_into_prebuilt_array": [ARRAY, do.LoadPrebuilt(1), do.CopyArray(0, 1, 0, 0, 1)],
+    "identity_taken_of_pinned_object": [STRING, do.Pin(0), do.TakeIdentity(0)],
+    "pinned_while_sampling": [STRING, every(8), do.Pin(0)],
     "collection_due": PRESSED,
     "collection_due_while_sampling": [every(8), *PRESSED],
-    "forked_with_pending_samples": [every(8), NODE, Fork()],
-    "paused_with_pending_samples": [every(8), NODE, PauseSampling()],
-    "resumed": [every(8), PauseSampling(), ResumeSampling()],
-    "resumed_without_pause": [ResumeSampling()],
+    "forked_with_pending_samples": [every(8), NODE, do.Fork()],
+    "paused_with_pending_samples": [every(8), NODE, do.PauseSampling()],
+    "resumed": [every(8), do.PauseSampling(), do.ResumeSampling()],
+    "resumed_without_pause": [do.ResumeSampling()],
 }
 NEARLY: dict[str, list[list[Action]]] = {
     "sample_in_nursery": [[every(32), NODE], [every(8), OUTSIDE]],
@@ -132,11 +113,11 @@ NEARLY: dict[str, list[list[Action]]] = {
     "several_samples_outside": [[every(16), OUTSIDE], [every(8), NODE]],
     "sample_then_minor_collection": [
         [*NEARLY_FULL, every(8), NODE],
-        [*NEARLY_FULL, every(40), AllocateArray(4)],
+        [*NEARLY_FULL, every(40), do.AllocateArray(4)],
     ],
     "minor_collection_then_sample": [
-        [*NEARLY_FULL, every(48), AllocateArray(4)],
-        [*NEARLY_FULL, every(40), MINOR, AllocateArray(4)],
+        [*NEARLY_FULL, every(48), do.AllocateArray(4)],
+        [*NEARLY_FULL, every(40), MINOR, do.AllocateArray(4)],
     ],
     "object_ends_at_sample_point": [[every(40), NODE], [every(24), NODE]],
     "object_larger_than_period": [[every(32), NODE]],
@@ -154,47 +135,52 @@ NEARLY: dict[str, list[list[Action]]] = {
     "toggled_while_marking": [[OFF, STEP], [STEP, STEP, OFF]],
     "toggled_while_sweeping": [[STEP, STEP, STEP, OFF]],
     "toggled_while_finalizing": [[STEP, STEP, STEP, STEP, OFF]],
-    "sampled_object_survived": [[every(8), NODE, Free(0), MINOR], [every(8), NODE, OFF, MINOR]],
-    "sampled_object_died": [[every(8), NODE, MINOR, Free(0), MINOR]],
+    "sampled_object_survived": [[every(8), NODE, do.Free(0), MINOR], [every(8), NODE, OFF, MINOR]],
+    "sampled_object_died": [[every(8), NODE, MINOR, do.Free(0), MINOR]],
     "sampled_weakref": [[NODE, WEAKREF, every(8), NODE, MINOR]],
     "weakref_died": [
-        [NODE, WEAKREF, Free(0), ReadWeakref(0)],
-        [NODE, WEAKREF, MINOR, ReadWeakref(1)],
+        [NODE, WEAKREF, do.Free(0), do.ReadWeakref(0)],
+        [NODE, WEAKREF, MINOR, do.ReadWeakref(1)],
     ],
-    "young_item_copied_into_old_array": [[ARRAY, *YOUNG_ITEM_OF_1, CopyArray(2, 0, 0, 0, 1)]],
+    "young_item_copied_into_old_array": [[ARRAY, *YOUNG_ITEM_OF_1, do.CopyArray(2, 0, 0, 0, 1)]],
     "young_item_copied_into_young_array": [
-        [ARRAY, MINOR, *YOUNG_ITEM_OF_1, CopyArray(2, 0, 0, 0, 1)]
+        [ARRAY, MINOR, *YOUNG_ITEM_OF_1, do.CopyArray(2, 0, 0, 0, 1)]
     ],
-    "young_item_copied_within_array": [[ARRAY, NODE, Write(0, 0, 1), CopyArray(0, 0, 0, 1, 1)]],
-    "far_item_written": [[FAR, Write(0, 31, 0)]],
-    "weakref_to_pinned_object": [[STRING, WEAKREF, Pin(0), Unpin(0), ReadWeakref(1)]],
-    "identity_taken_of_young_object": [[NODE, MINOR, TakeIdentity(0)]],
+    "young_item_copied_within_array": [
+        [ARRAY, NODE, do.Write(0, 0, 1), do.CopyArray(0, 0, 0, 1, 1)]
+    ],
+    "far_item_written": [[FAR, do.Write(0, 31, 0)]],
+    "weakref_to_pinned_object": [[STRING, WEAKREF, do.Pin(0), do.Unpin(0), do.ReadWeakref(1)]],
+    "identity_taken_of_young_object": [[NODE, MINOR, do.TakeIdentity(0)]],
     "sampled_beside_obstacle": [[*OBSTACLE, every(32), NODE], [*OBSTACLE, every(8), OUTSIDE]],
-    "old_object_sampled": [[every(32), AllocateOldString(0)], [every(8), OUTSIDE]],
+    "old_object_sampled": [[every(32), do.AllocateOldString(0)], [every(8), OUTSIDE]],
     "callback_sampled": [
-        [SetCallback(0), every(64), *PRESSED, NODE],
-        [SetCallback(0), every(8), MINOR, NODE],
+        [do.SetCallback(0), every(64), *PRESSED, NODE],
+        [do.SetCallback(0), every(8), MINOR, NODE],
     ],
-    "collected_again_after_callback": [[SetCallback(31), every(8), *PRESSED, NODE]],
+    "collected_again_after_callback": [[do.SetCallback(31), every(8), *PRESSED, NODE]],
     "several_minor_collections_in_allocation": [[every(8), *PRESSED, NODE]],
-    "enabled_beside_obstacle": [[STRING, Pin(0), every(8)], [*OBSTACLE, Unpin(0), MINOR, every(8)]],
+    "enabled_beside_obstacle": [
+        [STRING, do.Pin(0), every(8)],
+        [*OBSTACLE, do.Unpin(0), MINOR, every(8)],
+    ],
     "sampled_object_pinned": [
-        [every(8), STRING, Pin(0), Unpin(0), MINOR],
-        [every(8), STRING, MINOR, OFF, STRING, Pin(1), MINOR],
+        [every(8), STRING, do.Pin(0), do.Unpin(0), MINOR],
+        [every(8), STRING, MINOR, OFF, STRING, do.Pin(1), MINOR],
     ],
     "sampled_object_weakly_referenced": [[every(8), STRING, MINOR, WEAKREF, MINOR]],
     "copied_into_prebuilt_array": [
-        [ARRAY, LoadPrebuilt(1), CopyArray(1, 0, 0, 0, 1)],
-        [LoadPrebuilt(1), CopyArray(0, 0, 0, 0, 1)],
+        [ARRAY, do.LoadPrebuilt(1), do.CopyArray(1, 0, 0, 0, 1)],
+        [do.LoadPrebuilt(1), do.CopyArray(0, 0, 0, 0, 1)],
     ],
-    "identity_taken_of_pinned_object": [[STRING, TakeIdentity(0), Pin(0)]],
-    "pinned_while_sampling": [[STRING, every(8), OFF, Pin(0)]],
-    "collection_due": [[AddMemoryPressure(608)]],
+    "identity_taken_of_pinned_object": [[STRING, do.TakeIdentity(0), do.Pin(0)]],
+    "pinned_while_sampling": [[STRING, every(8), OFF, do.Pin(0)]],
+    "collection_due": [[do.AddMemoryPressure(608)]],
     "collection_due_while_sampling": [[every(8), OFF, *PRESSED]],
-    "forked_with_pending_samples": [[every(8), NODE, MINOR, Fork()]],
-    "paused_with_pending_samples": [[every(8), NODE, MINOR, PauseSampling()]],
-    "resumed": [[every(8), ResumeSampling()]],
-    "resumed_without_pause": [[every(8), PauseSampling(), ResumeSampling()]],
+    "forked_with_pending_samples": [[every(8), NODE, MINOR, do.Fork()]],
+    "paused_with_pending_samples": [[every(8), NODE, MINOR, do.PauseSampling()]],
+    "resumed": [[every(8), do.ResumeSampling()]],
+    "resumed_without_pause": [[every(8), do.PauseSampling(), do.ResumeSampling()]],
 }
 
 
@@ -237,18 +223,18 @@ def test_no_near_miss_reaches_a_probe_although_all_its_actions_are_legal(referen
 # Of each state of a major collection.
 
 BEFORE: dict[type[Action], list[Action]] = {
-    AddMemoryPressure: [AddMemoryPressure(8)],
-    AllocateOldString: [AllocateOldString(0)],
-    AllocateWeakref: [STRING, WEAKREF],
-    CopyArray: [ARRAY, CopyArray(0, 0, 0, 0, 1)],
-    Fork: [Fork()],
-    Free: [STRING, Free(0)],
-    LoadPrebuilt: [LoadPrebuilt(0)],
-    Pin: [STRING, Pin(0)],
-    ReadWeakref: [STRING, WEAKREF, ReadWeakref(1)],
-    TakeIdentity: [STRING, TakeIdentity(0)],
-    Unpin: [STRING, Pin(0), Unpin(0)],
-    Write: [ARRAY, Write(0, 0, None)],
+    do.AddMemoryPressure: [do.AddMemoryPressure(8)],
+    do.AllocateOldString: [do.AllocateOldString(0)],
+    do.AllocateWeakref: [STRING, WEAKREF],
+    do.CopyArray: [ARRAY, do.CopyArray(0, 0, 0, 0, 1)],
+    do.Fork: [do.Fork()],
+    do.Free: [STRING, do.Free(0)],
+    do.LoadPrebuilt: [do.LoadPrebuilt(0)],
+    do.Pin: [STRING, do.Pin(0)],
+    do.ReadWeakref: [STRING, WEAKREF, do.ReadWeakref(1)],
+    do.TakeIdentity: [STRING, do.TakeIdentity(0)],
+    do.Unpin: [STRING, do.Pin(0), do.Unpin(0)],
+    do.Write: [ARRAY, do.Write(0, 0, None)],
 }
 """Each of these actions, and what it needs before it."""
 

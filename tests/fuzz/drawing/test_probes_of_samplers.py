@@ -3,19 +3,8 @@
 import pytest
 
 from fuzz.drawing.probes import PROBES, ProbeCounter, probes_for
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    Calloc,
-    EnableSampling,
-    Free,
-    Malloc,
-    PauseSampling,
-    ReadProfile,
-    Realloc,
-    SetPeriod,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.run import Run
 from fuzz.targets import make_target
 
@@ -23,40 +12,40 @@ Case = tuple[str, dict[str, int], list[Action]]
 
 JEMALLOC, TCMALLOC = "reference-jemalloc", "reference-tcmalloc"
 OF_REFERENCE = probes_for(make_target("reference").start({}))
-LARGE = Malloc(2**20)
+LARGE = do.Malloc(2**20)
 """256 times the default period: it is sampled but for a chance of exp(-256)."""
-MOVED, STAYED = [Malloc(8), Realloc(0, 2**20)], [Malloc(10), Realloc(0, 16)]
-SAMPLED = [EnableSampling(8), AllocateNode(0)]
-OTHER = Malloc(2**20, thread=1)
+MOVED, STAYED = [do.Malloc(8), do.Realloc(0, 2**20)], [do.Malloc(10), do.Realloc(0, 16)]
+SAMPLED = [do.EnableSampling(8), do.AllocateNode(0)]
+OTHER = do.Malloc(2**20, thread=1)
 CONTEXT = {"context_bytes": 64}
 EVERY = {"period_bytes": 1}
 # A trace that reaches each of them, and one that nearly does.
 CASES: dict[str, tuple[Case, Case]] = {
-    "block_sampled": ((JEMALLOC, {}, [LARGE]), (JEMALLOC, {"period_bytes": 2**20}, [Malloc(8)])),
-    "first_byte_sampled": ((JEMALLOC, EVERY, [Malloc(8)]), (JEMALLOC, {}, [LARGE])),
-    "last_byte_sampled": ((TCMALLOC, EVERY, [Malloc(0)]), (TCMALLOC, {}, [LARGE])),
+    "block_sampled": ((JEMALLOC, {}, [LARGE]), (JEMALLOC, {"period_bytes": 2**20}, [do.Malloc(8)])),
+    "first_byte_sampled": ((JEMALLOC, EVERY, [do.Malloc(8)]), (JEMALLOC, {}, [LARGE])),
+    "last_byte_sampled": ((TCMALLOC, EVERY, [do.Malloc(0)]), (TCMALLOC, {}, [LARGE])),
     "due_while_paused": (
-        (JEMALLOC, {}, [PauseSampling(), LARGE]),
-        (JEMALLOC, {}, [PauseSampling(), Malloc(8)]),
+        (JEMALLOC, {}, [do.PauseSampling(), LARGE]),
+        (JEMALLOC, {}, [do.PauseSampling(), do.Malloc(8)]),
     ),
     "sampled_by_another_thread": (
         (JEMALLOC, {}, [OTHER]),
-        (JEMALLOC, {}, [LARGE, Malloc(8, thread=1)]),
+        (JEMALLOC, {}, [LARGE, do.Malloc(8, thread=1)]),
     ),
-    "block_moved_and_sampled": ((TCMALLOC, {}, MOVED), (TCMALLOC, {}, [LARGE, Realloc(0, 8)])),
-    "block_stayed": ((TCMALLOC, {}, STAYED), (TCMALLOC, {}, [Malloc(10), Realloc(0, 17)])),
-    "period_set": ((JEMALLOC, {}, [SetPeriod(8)]), (JEMALLOC, {}, [SetPeriod(4096)])),
+    "block_moved_and_sampled": ((TCMALLOC, {}, MOVED), (TCMALLOC, {}, [LARGE, do.Realloc(0, 8)])),
+    "block_stayed": ((TCMALLOC, {}, STAYED), (TCMALLOC, {}, [do.Malloc(10), do.Realloc(0, 17)])),
+    "period_set": ((JEMALLOC, {}, [do.SetPeriod(8)]), (JEMALLOC, {}, [do.SetPeriod(4096)])),
     "period_set_while_paused": (
-        (JEMALLOC, {}, [PauseSampling(), SetPeriod(8)]),
-        (JEMALLOC, {}, [SetPeriod(8)]),
+        (JEMALLOC, {}, [do.PauseSampling(), do.SetPeriod(8)]),
+        (JEMALLOC, {}, [do.SetPeriod(8)]),
     ),
     "profile_of_samples": (
-        (JEMALLOC, {}, [Calloc(2, 2**19), ReadProfile()]),
-        (JEMALLOC, {}, [LARGE, Free(0), ReadProfile()]),
+        (JEMALLOC, {}, [do.Calloc(2, 2**19), do.ReadProfile()]),
+        (JEMALLOC, {}, [LARGE, do.Free(0), do.ReadProfile()]),
     ),
     "sample_at_end_of_context": (
-        ("reference-dotnet", CONTEXT, [*SAMPLED, AllocateString(32)]),
-        ("reference-dotnet", CONTEXT, [*SAMPLED, AllocateNode(0)]),
+        ("reference-dotnet", CONTEXT, [*SAMPLED, do.AllocateString(32)]),
+        ("reference-dotnet", CONTEXT, [*SAMPLED, do.AllocateNode(0)]),
     ),
 }
 

@@ -25,37 +25,8 @@ from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import callback_length_max, why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
-from fuzz.protocol.actions import (
-    Action,
-    AddMemoryPressure,
-    AllocateArray,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    AllocateWeakref,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectProgress,
-    CollectStep,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Fork,
-    Free,
-    LoadPrebuilt,
-    PauseSampling,
-    Pin,
-    Read,
-    ReadNumber,
-    ReadWeakref,
-    ResumeSampling,
-    SetCallback,
-    TakeIdentity,
-    Unpin,
-    Write,
-    WriteNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, KindLayout, Range
 from fuzz.run import Run
 from fuzz.targets import make_target
@@ -65,8 +36,8 @@ TRACES = 200
 ACTIONS_EACH = 60
 DRAWS = 1000
 PINS_MAX = 2
-OF_ONE_ROOT = (Free, ReadNumber, ReadWeakref, TakeIdentity, Pin, Unpin)
-"""Whatever acts upon one root, and has nothing else to be legal or not."""
+OF_ONE_ROOT = (do.Free, do.ReadNumber, do.ReadWeakref, do.TakeIdentity, do.Pin, do.Unpin)
+"""Actions whose legality depends only on the object in their root."""
 
 
 @attrs.frozen
@@ -94,7 +65,7 @@ class Drawn:
 
     @property
     def is_old_string(self) -> bool:
-        return isinstance(self.action, AllocateOldString)
+        return isinstance(self.action, do.AllocateOldString)
 
 
 def drawn_in(run: Run, source: Choices) -> Drawn:
@@ -155,21 +126,21 @@ def is_at_sample_point(draw: Drawn, more_bytes: int = 0) -> bool:
 
 
 def enables(draw: Drawn, is_edge: Callable[[int], bool]) -> bool:
-    return isinstance(draw.action, EnableSampling) and is_edge(draw.action.period_bytes)
+    return isinstance(draw.action, do.EnableSampling) and is_edge(draw.action.period_bytes)
 
 
-def copies(draw: Drawn, is_edge: Callable[[CopyArray], object]) -> bool:
-    return isinstance(draw.action, CopyArray) and bool(is_edge(draw.action))
+def copies(draw: Drawn, is_edge: Callable[[do.CopyArray], object]) -> bool:
+    return isinstance(draw.action, do.CopyArray) and bool(is_edge(draw.action))
 
 
 def calls_back(draw: Drawn, is_edge: Callable[[int, int], bool]) -> bool:
-    if not isinstance(draw.action, SetCallback) or draw.action.length is None:
+    if not isinstance(draw.action, do.SetCallback) or draw.action.length is None:
         return False
     return is_edge(draw.action.length, callback_length_max(draw.contract))
 
 
 def presses(draw: Drawn, nurseries: int) -> bool:
-    return draw.action == AddMemoryPressure(nurseries * draw.nursery)
+    return draw.action == do.AddMemoryPressure(nurseries * draw.nursery)
 
 
 EDGES: dict[str, Callable[[Drawn], bool]] = {
@@ -194,15 +165,15 @@ EDGES: dict[str, Callable[[Drawn], bool]] = {
     "of the nursery": lambda d: enables(d, lambda period: period == d.nursery),
     "of several nurseries": lambda d: enables(d, lambda period: period == 3 * d.nursery),
     "between": lambda d: enables(d, lambda period: 128 < period < d.nursery - d.used),
-    "enables beside a pin": lambda d: isinstance(d.action, EnableSampling) and d.pins > 0,
-    "resumes beside a pin": lambda d: isinstance(d.action, ResumeSampling) and d.pins > 0,
-    "drops samples": lambda d: d.action == DisableSampling(),
-    "reports samples": lambda d: d.action == DisableSampling(report=True),
-    "writes null": lambda d: isinstance(d.action, Write) and d.action.value is None,
-    "writes a reference": lambda d: isinstance(d.action, Write) and d.action.value is not None,
+    "enables beside a pin": lambda d: isinstance(d.action, do.EnableSampling) and d.pins > 0,
+    "resumes beside a pin": lambda d: isinstance(d.action, do.ResumeSampling) and d.pins > 0,
+    "drops samples": lambda d: d.action == do.DisableSampling(),
+    "reports samples": lambda d: d.action == do.DisableSampling(report=True),
+    "writes null": lambda d: isinstance(d.action, do.Write) and d.action.value is None,
+    "writes a reference": lambda d: isinstance(d.action, do.Write) and d.action.value is not None,
     "copies a part": lambda d: copies(d, lambda copy: copy.source_start and copy.dest_start),
     "copies from the start": lambda d: copies(d, lambda c: c.source_start == c.dest_start == 0),
-    "no callback": lambda d: d.action == SetCallback(None),
+    "no callback": lambda d: d.action == do.SetCallback(None),
     "an empty callback": lambda d: calls_back(d, lambda length, longest: length == 0 < longest),
     "the longest callback": lambda d: calls_back(d, lambda length, longest: length == longest > 0),
     "a short callback": lambda d: calls_back(d, lambda length, longest: 0 < length < longest),
@@ -217,7 +188,7 @@ def test_each_edge_is_drawn(draws: list[Drawn], edge: str) -> None:
 
 
 def test_pressure_is_from_one_nursery_to_eight(draws: list[Drawn]) -> None:
-    drawn = [draw for draw in draws if isinstance(draw.action, AddMemoryPressure)]
+    drawn = [draw for draw in draws if isinstance(draw.action, do.AddMemoryPressure)]
     assert all(any(presses(draw, each) for each in range(1, 9)) for draw in drawn)
 
 
@@ -235,13 +206,13 @@ def test_periods_are_measured_by_the_nursery(
     listed: Callable[..., Choices], choices: tuple[int, ...], period_bytes: int
 ) -> None:
     run = Run(make_target("reference"), {})
-    run.step(AllocateNode(0))
+    run.step(do.AllocateNode(0))
     assert period(run.situation, listed(*choices)) == period_bytes
 
 
-@pytest.mark.parametrize("kind", [Read, Write])
+@pytest.mark.parametrize("kind", [do.Read, do.Write])
 def test_the_last_item_is_accessed_more_often_than_by_chance(
-    draws: list[Drawn], kind: type[Read | Write]
+    draws: list[Drawn], kind: type[do.Read | do.Write]
 ) -> None:
     fields = [
         (draw.action.field, draw.references)
@@ -254,7 +225,7 @@ def test_the_last_item_is_accessed_more_often_than_by_chance(
 
 def test_as_many_objects_are_pinned_as_can_be() -> None:
     run, source = Run(make_target("reference"), {"nursery_bytes": 512}), RandomChoices("pins")
-    pinning = [rule_of(AllocateString), rule_of(Pin)]
+    pinning = [rule_of(do.AllocateString), rule_of(do.Pin)]
     for _ in range(ACTIONS_EACH):
         rule = source.pick([rule for rule in pinning if rule.subjects(run.situation)])
         run.step(rule.draw(run.situation, source, rule.subjects(run.situation)))
@@ -279,14 +250,14 @@ def with_rule(contract: Contract, **rule: Any) -> Contract:
 PERIODS = Range(24, 48, 12), Range(10, 100, 8), Range(8, 100, 8), Range(1, 2**40, 2**20)
 WIDE = {"string": KindLayout(4, 8, 4)}
 OTHER_CONTRACTS: list[tuple[type[Action], Callable[[Contract], Contract]]] = [
-    *((EnableSampling, partial(with_rule, period_bytes=legal)) for legal in PERIODS),
-    *((SetCallback, partial(with_layout, large_object_bytes=each)) for each in (17, 25, 26, 64)),
+    *((do.EnableSampling, partial(with_rule, period_bytes=legal)) for legal in PERIODS),
+    *((do.SetCallback, partial(with_layout, large_object_bytes=each)) for each in (17, 25, 26, 64)),
     *(
         (action, partial(with_layout, object_bytes_max=32))
-        for action in (SetCallback, AllocateString, AllocateArray, AllocateOldString)
+        for action in (do.SetCallback, do.AllocateString, do.AllocateArray, do.AllocateOldString)
     ),
-    (SetCallback, lambda contract: with_layout(contract, kinds=contract.layout.kinds | WIDE)),
-    (AddMemoryPressure, lambda contract: attrs.evolve(contract, nursery_bytes=2**45)),
+    (do.SetCallback, lambda contract: with_layout(contract, kinds=contract.layout.kinds | WIDE)),
+    (do.AddMemoryPressure, lambda contract: attrs.evolve(contract, nursery_bytes=2**45)),
 ]
 
 
@@ -300,8 +271,8 @@ def test_drawn_actions_are_legal_under_any_contract(
 
 
 def test_a_target_that_disables_in_one_way_is_asked_for_that(contract: Contract) -> None:
-    drawn = drawn_by_rule(with_rule(contract, disabling=("report",)), DisableSampling)
-    assert {*drawn} == {DisableSampling(report=True)}
+    drawn = drawn_by_rule(with_rule(contract, disabling=("report",)), do.DisableSampling)
+    assert {*drawn} == {do.DisableSampling(report=True)}
 
 
 @pytest.mark.parametrize("string_item_bytes", [1, 2**15, None])
@@ -315,32 +286,40 @@ def test_where_no_string_can_an_array_has_the_size_at_which_objects_become_large
         kinds["string"] = KindLayout(4, 24, string_item_bytes)
     contract = attrs.evolve(contract, nursery_bytes=2**16)
     layout = {"kinds": kinds, "large_object_bytes": 85_000, "object_bytes_max": 2**18}
-    drawn = drawn_by_rule(with_layout(contract, **layout), AllocateArray)
-    hits = drawn.count(AllocateArray((85_000 - 24) // 8))
+    drawn = drawn_by_rule(with_layout(contract, **layout), do.AllocateArray)
+    hits = drawn.count(do.AllocateArray((85_000 - 24) // 8))
     assert (hits > DRAWS / 72) is (string_item_bytes != 1)
 
 
 def test_sizes_hit_a_boundary_beyond_the_nursery(contract: Contract) -> None:
     contract = attrs.evolve(contract, boundary_bytes=(100_000,))
-    drawn = drawn_by_rule(with_layout(contract, object_bytes_max=2**18), AllocateString, 4 * DRAWS)
+    drawn = drawn_by_rule(
+        with_layout(contract, object_bytes_max=2**18), do.AllocateString, 4 * DRAWS
+    )
     exact = 100_000 - contract.layout.kinds["string"].fixed_bytes
-    assert {AllocateString(exact + more) for more in (-1, 0, 8)} <= {*drawn}
+    assert {do.AllocateString(exact + more) for more in (-1, 0, 8)} <= {*drawn}
 
 
 # The simplest choices.
 
 NODE, STRING, ARRAY, WEAKREF = range(4)
-ROOTS = (AllocateNode(9), AllocateString(9), AllocateArray(3), AllocateWeakref(0))
+ROOTS = (do.AllocateNode(9), do.AllocateString(9), do.AllocateArray(3), do.AllocateWeakref(0))
 
 
 SIMPLEST_ACTIONS = (
-    *(CollectMinor(), CollectStep(), CollectProgress(), CollectFull(), CheckHeap()),
-    *(DisableSampling(), EnableSampling(8), PauseSampling(), ResumeSampling(), Fork()),
-    *(AllocateNode(0), AllocateString(0), AllocateArray(0), AllocateWeakref(WEAKREF)),
-    *(AllocateOldString(0), LoadPrebuilt(0), AddMemoryPressure(256), SetCallback(0)),
-    *(Free(WEAKREF), TakeIdentity(WEAKREF), Read(ARRAY, 0), ReadNumber(ARRAY)),
-    *(ReadWeakref(WEAKREF), Write(ARRAY, 0, None), WriteNumber(NODE, 0)),
-    *(CopyArray(ARRAY, ARRAY, 0, 0, 3), Pin(STRING), Unpin(STRING)),
+    *(do.CollectMinor(), do.CollectStep(), do.CollectProgress(), do.CollectFull(), do.CheckHeap()),
+    *(
+        do.DisableSampling(),
+        do.EnableSampling(8),
+        do.PauseSampling(),
+        do.ResumeSampling(),
+        do.Fork(),
+    ),
+    *(do.AllocateNode(0), do.AllocateString(0), do.AllocateArray(0), do.AllocateWeakref(WEAKREF)),
+    *(do.AllocateOldString(0), do.LoadPrebuilt(0), do.AddMemoryPressure(256), do.SetCallback(0)),
+    *(do.Free(WEAKREF), do.TakeIdentity(WEAKREF), do.Read(ARRAY, 0), do.ReadNumber(ARRAY)),
+    *(do.ReadWeakref(WEAKREF), do.Write(ARRAY, 0, None), do.WriteNumber(NODE, 0)),
+    *(do.CopyArray(ARRAY, ARRAY, 0, 0, 3), do.Pin(STRING), do.Unpin(STRING)),
 )
 
 
@@ -354,8 +333,8 @@ def test_the_simplest_choices_give_the_simplest_action(
     pinning: Situation, simplest: Choices, action: Action
 ) -> None:
     follow(pinning, *ROOTS)
-    if isinstance(action, Unpin):
-        follow(pinning, Pin(STRING))
+    if isinstance(action, do.Unpin):
+        follow(pinning, do.Pin(STRING))
     rule = rule_of(type(action))
     assert rule.draw(pinning, simplest, rule.subjects(pinning)) == action
 
@@ -393,61 +372,72 @@ def test_the_subjects_of_a_rule_are_the_roots_on_which_its_action_is_legal() -> 
 
 @pytest.mark.parametrize(
     "before",
-    [(), (SetCallback(0),), (EnableSampling(8),), (AllocateString(0), Pin(2), Pin(1))],
+    [
+        (),
+        (do.SetCallback(0),),
+        (do.EnableSampling(8),),
+        (do.AllocateString(0), do.Pin(2), do.Pin(1)),
+    ],
     ids=["old", "callback", "sampling", "pins_max"],
 )
 def test_a_string_is_not_to_be_pinned_where_pinning_is_not_legal(
     pinning: Situation, before: tuple[Action, ...]
 ) -> None:
-    follow(pinning, AllocateNode(0), AllocateString(0))
-    assert rule_of(Pin).subjects(pinning) == [1]
-    follow(pinning, *before or (CollectMinor(),), minors=not before)
-    assert not rule_of(Pin).subjects(pinning)
+    follow(pinning, do.AllocateNode(0), do.AllocateString(0))
+    assert rule_of(do.Pin).subjects(pinning) == [1]
+    follow(pinning, *before or (do.CollectMinor(),), minors=not before)
+    assert not rule_of(do.Pin).subjects(pinning)
 
 
-@pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling, SetCallback])
+@pytest.mark.parametrize("kind", [do.EnableSampling, do.ResumeSampling, do.SetCallback])
 def test_a_pinned_object_excludes_sampling_and_callbacks(
     pinning: Situation, kind: type[Action]
 ) -> None:
-    follow(pinning, AllocateString(0), Pin(0))
+    follow(pinning, do.AllocateString(0), do.Pin(0))
     assert not rule_of(kind).subjects(pinning)
 
 
 @pytest.mark.parametrize(
     ("before", "kind"),
-    [(EnableSampling(8), Pin), (Pin(0), EnableSampling), (Pin(0), ResumeSampling)],
+    [
+        (do.EnableSampling(8), do.Pin),
+        (do.Pin(0), do.EnableSampling),
+        (do.Pin(0), do.ResumeSampling),
+    ],
 )
 def test_where_it_is_allowed_objects_are_pinned_while_sampling(
     pinning: Situation, before: Action, kind: type[Action]
 ) -> None:
     pinning.contract = with_rule(pinning.contract, pinning="allowed")
-    follow(pinning, AllocateString(0), before)
+    follow(pinning, do.AllocateString(0), before)
     assert rule_of(kind).subjects(pinning)
 
 
 def values_written(situation: Situation) -> list[int | None]:
     sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
-    drawn = [rule_of(Write).draw(situation, source, (0,)) for source in sources]
-    return [action.value for action in drawn if isinstance(action, Write)]
+    drawn = [rule_of(do.Write).draw(situation, source, (0,)) for source in sources]
+    return [action.value for action in drawn if isinstance(action, do.Write)]
 
 
 def test_a_pinned_object_is_written_every_second_time_and_by_chance(pinning: Situation) -> None:
-    follow(pinning, AllocateNode(0), AllocateString(0), *[AllocateNode(0)] * 8, Pin(1))
+    follow(pinning, do.AllocateNode(0), do.AllocateString(0), *[do.AllocateNode(0)] * 8, do.Pin(1))
     assert DRAWS // 2 < values_written(pinning).count(1) < DRAWS * 2 // 3
 
 
 def test_a_pinned_object_without_a_root_is_never_written(pinning: Situation) -> None:
-    follow(pinning, AllocateNode(0), AllocateString(0), Pin(1), Write(0, 0, 1), Free(1))
+    follow(
+        pinning, do.AllocateNode(0), do.AllocateString(0), do.Pin(1), do.Write(0, 0, 1), do.Free(1)
+    )
     assert {*values_written(pinning)} == {None, 0}
 
 
 def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(situation: Situation) -> None:
     for _ in range(ROOTS_MAX):
-        situation.bench.shadow.follow(LoadPrebuilt(0), minors=0)
-    appending = (*ROOTS, AllocateOldString(0), LoadPrebuilt(0), Read(0, 0))
+        situation.bench.shadow.follow(do.LoadPrebuilt(0), minors=0)
+    appending = (*ROOTS, do.AllocateOldString(0), do.LoadPrebuilt(0), do.Read(0, 0))
     legal = {rule.action for rule in RULES if rule.subjects(situation)}
     assert legal.isdisjoint(map(type, appending))
-    assert Free in legal
+    assert do.Free in legal
 
 
 @pytest.mark.parametrize(
@@ -459,7 +449,7 @@ def test_many_roots_or_many_objects_leave_no_room_for_another(
 ) -> None:
     situation.objects = objects
     for _ in range(roots):
-        situation.bench.shadow.follow(AllocateNode(0), minors=0)
+        situation.bench.shadow.follow(do.AllocateNode(0), minors=0)
     assert situation.has_room() is has_room
 
 
@@ -469,21 +459,21 @@ def test_in_an_empty_heap_no_action_on_a_root_is_legal(situation: Situation) -> 
 
 
 def test_an_array_of_no_items_has_no_references_to_act_on(situation: Situation) -> None:
-    for action in (AllocateArray(0), AllocateArray(1), AllocateNode(0)):
+    for action in (do.AllocateArray(0), do.AllocateArray(1), do.AllocateNode(0)):
         situation.bench.shadow.follow(action, minors=0)
-    assert rule_of(Write).subjects(situation) == [1, 2]
+    assert rule_of(do.Write).subjects(situation) == [1, 2]
 
 
 def test_a_heap_of_many_objects_and_no_root_can_still_lose_some(situation: Situation) -> None:
     situation.objects = OBJECTS_MAX
-    assert rule_of(LoadPrebuilt).subjects(situation)
+    assert rule_of(do.LoadPrebuilt).subjects(situation)
 
 
 def test_a_contract_may_leave_a_rule_without_subjects(contract: Contract) -> None:
     bare = attrs.evolve(with_rule(contract, disabling=()), prebuilt=())
     situation = Situation(bare, Bench(bare))
-    assert not rule_of(LoadPrebuilt).subjects(situation)
-    assert not rule_of(DisableSampling).subjects(situation)
+    assert not rule_of(do.LoadPrebuilt).subjects(situation)
+    assert not rule_of(do.DisableSampling).subjects(situation)
 
 
 def test_the_rules_are_those_of_the_actions_that_the_target_carries_out(contract: Contract) -> None:

@@ -14,20 +14,8 @@ from fuzz.drawing.scenarios import ScenarioMutator, sampling_is_on_for_moments
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench
-from fuzz.protocol.actions import (
-    NAMES,
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    Calloc,
-    EnableSampling,
-    Malloc,
-    ReadProfile,
-    Realloc,
-    SetPeriod,
-    requested_bytes,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import NAMES, Action, requested_bytes
 from fuzz.protocol.contract import Contract, KindLayout, Range
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Contexts, NetBytes
@@ -52,7 +40,7 @@ class Drawn:
     @property
     def size(self) -> int:
         """The size of the block; -1 if the action has none."""
-        if isinstance(self.action, Malloc | Calloc | Realloc):
+        if isinstance(self.action, do.Malloc | do.Calloc | do.Realloc):
             return requested_bytes(self.action)
         return -1
 
@@ -78,7 +66,7 @@ def draw_trace(contract: Contract, seed: int) -> list[Drawn]:
         action = draw_action(situation, menu, source)
         problem = why_illegal(action, contract, situation.bench.shadow)
         until = situation.bench.sampling.bytes_until_sample(action.thread)
-        room = situation.roots[action.root].size_bytes if isinstance(action, Realloc) else 0
+        room = situation.roots[action.root].size_bytes if isinstance(action, do.Realloc) else 0
         drawn.append(Drawn(action, problem, until, room))
         forecast.follow(action)
     return drawn
@@ -103,7 +91,9 @@ def test_every_rule_is_drawn(draws: list[Drawn], blocks: Contract) -> None:
     assert {NAMES[type(draw.action)] for draw in draws} == {*with_profile(blocks).actions}
 
 
-@pytest.mark.parametrize("action", [Malloc, Calloc, Realloc, SetPeriod, EnableSampling])
+@pytest.mark.parametrize(
+    "action", [do.Malloc, do.Calloc, do.Realloc, do.SetPeriod, do.EnableSampling]
+)
 @pytest.mark.parametrize("thread", range(3))
 def test_every_thread_does_everything(
     draws: list[Drawn], action: type[Action], thread: int
@@ -131,13 +121,13 @@ EDGES: dict[str, Callable[[Drawn], bool]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [Malloc, Realloc])
+@pytest.mark.parametrize("kind", [do.Malloc, do.Realloc])
 @pytest.mark.parametrize("edge", EDGES)
 def test_sizes_hit_each_edge(draws: list[Drawn], kind: type[Action], edge: str) -> None:
     assert any(EDGES[edge](draw) for draw in draws if isinstance(draw.action, kind))
 
 
-@pytest.mark.parametrize("kind", [Malloc, Calloc])
+@pytest.mark.parametrize("kind", [do.Malloc, do.Calloc])
 def test_empty_blocks_are_drawn(draws: list[Drawn], kind: type[Action]) -> None:
     assert any(draw.size == 0 for draw in draws if isinstance(draw.action, kind))
 
@@ -161,9 +151,9 @@ def test_blocks_are_resized_to_each_edge(draws: list[Drawn], edge: str) -> None:
 
 def test_all_values_of_other_arguments_are_drawn(draws: list[Drawn]) -> None:
     actions = [draw.action for draw in draws]
-    assert {each.count for each in actions if isinstance(each, Calloc)} == {1, 2, 3, 8}
-    assert {each.root for each in actions if isinstance(each, Realloc)} == {*range(8)}
-    periods = [each.period_bytes for each in actions if isinstance(each, SetPeriod)]
+    assert {each.count for each in actions if isinstance(each, do.Calloc)} == {1, 2, 3, 8}
+    assert {each.root for each in actions if isinstance(each, do.Realloc)} == {*range(8)}
+    periods = [each.period_bytes for each in actions if isinstance(each, do.SetPeriod)]
     assert min(periods) == 1
     assert max(periods) > 2048
     assert any(16 < period < 256 for period in periods)
@@ -175,16 +165,16 @@ def test_a_block_is_resized_to_half_a_quarter_more_or_twice_its_room_or_nearly(
     blocks: Contract, listed: Callable[..., Choices], edge: int, edge_bytes: int, more: int
 ) -> None:
     forecast = Forecast(blocks)
-    forecast.follow(Malloc(64))
+    forecast.follow(do.Malloc(64))
     newest, at_an_edge = 0, 1
     source = listed(newest, at_an_edge, edge, more + 1)
-    drawn = rule_of(Realloc).draw(forecast.situation, source, [0])
-    assert drawn == Realloc(0, edge_bytes + more)
+    drawn = rule_of(do.Realloc).draw(forecast.situation, source, [0])
+    assert drawn == do.Realloc(0, edge_bytes + more)
 
 
-@pytest.mark.parametrize("action", [SetPeriod, EnableSampling])
+@pytest.mark.parametrize("action", [do.SetPeriod, do.EnableSampling])
 def test_where_the_periods_are_listed_each_of_them_is_drawn(
-    blocks: Contract, action: type[SetPeriod | EnableSampling]
+    blocks: Contract, action: type[do.SetPeriod | do.EnableSampling]
 ) -> None:
     contract = with_profile(blocks, periods=(1, 64, 100, 4096))
     drawn = [each.action for seed in range(5) for each in draw_trace(contract, seed)]
@@ -203,8 +193,9 @@ def test_sizes_hit_the_next_sample_of_the_thread(blocks: Contract) -> None:
     first_bytes = (1000, 2000, 3000)
     hits = Counter(
         action.thread
-        for action in drawn_by_rule(with_profile(blocks, first_bytes=first_bytes), Malloc)
-        if isinstance(action, Malloc) and abs(action.size_bytes - first_bytes[action.thread]) <= 1
+        for action in drawn_by_rule(with_profile(blocks, first_bytes=first_bytes), do.Malloc)
+        if isinstance(action, do.Malloc)
+        and abs(action.size_bytes - first_bytes[action.thread]) <= 1
     )
     # A quarter of all sizes are at an edge, and this one is half of the edges.
     assert min(hits[thread] for thread in range(3)) > DRAWS / 3 / 16
@@ -227,8 +218,8 @@ def test_sizes_hit_each_size_class_and_boundary_with_the_header(
         boundary_bytes=(1000,) if boundary == "boundary_bytes" else (),
     )
     assert list(problems_of(contract)) == []
-    drawn = drawn_by_rule(contract, Malloc)
-    hits = sum(action.by(0) == Malloc(1000 - header_bytes + more) for action in drawn)
+    drawn = drawn_by_rule(contract, do.Malloc)
+    hits = sum(action.by(0) == do.Malloc(1000 - header_bytes + more) for action in drawn)
     assert hits > DRAWS / (72 if boundary == "class" else 120)
 
 
@@ -272,15 +263,15 @@ def test_drawn_actions_are_legal_under_any_sampling_rule(
 def test_the_simplest_choices_give_the_simplest_blocks(blocks: Contract, simplest: Choices) -> None:
     contract = with_profile(blocks)
     situation = Situation(contract, Bench(contract))
-    situation.bench.shadow.follow(Malloc(9), 0)
-    expected = (Malloc(0), Calloc(1, 0), Realloc(0, 1), SetPeriod(1), ReadProfile())
+    situation.bench.shadow.follow(do.Malloc(9), 0)
+    expected = (do.Malloc(0), do.Calloc(1, 0), do.Realloc(0, 1), do.SetPeriod(1), do.ReadProfile())
     for action in expected:
         rule = rule_of(type(action))
         assert rule.draw_for(situation, simplest, rule.subjects(situation)) == action
 
 
 def test_where_there_is_no_block_none_is_resized(blocks: Contract) -> None:
-    assert not rule_of(Realloc).subjects(Situation(blocks, Bench(blocks)))
+    assert not rule_of(do.Realloc).subjects(Situation(blocks, Bench(blocks)))
 
 
 # Threads of a collector.
@@ -293,7 +284,7 @@ def test_a_trace_has_room_for_many_blocks_if_none_is_freed(
     contract = blocks if is_freed else blocks.without({"free"})
     situation = Situation(contract, Bench(contract))
     for _ in range(ROOTS_MAX):
-        situation.bench.shadow.follow(Malloc(1), minors=0)
+        situation.bench.shadow.follow(do.Malloc(1), minors=0)
     assert situation.has_room() is not is_freed
 
 
@@ -321,7 +312,7 @@ def test_a_scenario_draws_an_action_for_a_known_thread(collector: Contract) -> N
     def scenario() -> Any:
         while True:
             seen.append(situation.thread)
-            yield AllocateNode(0)
+            yield do.AllocateNode(0)
 
     situation.scenario = scenario()
     source = RandomChoices("threads")
@@ -346,10 +337,10 @@ def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Co
     array = "allocate_array"
     on, off = "enable_sampling", "disable_sampling"
     assert kinds == ["collect_minor", array, array, array, on, array, array, array, off]
-    lengths = [action.length for action in actions if isinstance(action, AllocateArray)]
+    lengths = [action.length for action in actions if isinstance(action, do.AllocateArray)]
     fixed_bytes = contract.layout.kinds["array"].fixed_bytes
     assert lengths == [0, 0, 0, *[(64 - 2 * fixed_bytes) // 8] * 3]
-    threads = [action.thread for action in actions if isinstance(action, AllocateArray)]
+    threads = [action.thread for action in actions if isinstance(action, do.AllocateArray)]
     assert threads == [0, 1, 2] * 2
 
 
@@ -360,11 +351,11 @@ def test_sizes_hit_the_room_in_the_context_of_the_thread(collector: Contract) ->
     collector = attrs.evolve(collector, layout=layout, sampling=rule)
     situation = Situation(collector, Bench(collector))
     for thread, used_bytes in enumerate((896, 800, 696)):
-        situation.bench.predict(AllocateString(used_bytes, thread=thread), minors=0)
+        situation.bench.predict(do.AllocateString(used_bytes, thread=thread), minors=0)
     sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
-    drawn = {rule_of(AllocateString).draw_for(situation, source, (0,)) for source in sources}
+    drawn = {rule_of(do.AllocateString).draw_for(situation, source, (0,)) for source in sources}
     lengths = (104, 200, 304)
-    assert {AllocateString(each, thread=thread) for thread, each in enumerate(lengths)} <= drawn
+    assert {do.AllocateString(each, thread=thread) for thread, each in enumerate(lengths)} <= drawn
 
 
 def test_a_target_of_one_thread_is_drawn_no_other(contract: Contract) -> None:

@@ -15,25 +15,8 @@ from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Age
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
-from fuzz.protocol.actions import (
-    NAMES,
-    SLOT_FIELDS,
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CopyArray,
-    EnableSampling,
-    Free,
-    LoadPrebuilt,
-    Malloc,
-    TakeIdentity,
-    WriteNumber,
-    name_of,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import NAMES, SLOT_FIELDS, Action, name_of
 from fuzz.protocol.contract import Contract, KindLayout
 from fuzz.run import Run, rerun
 from fuzz.targets import make_target
@@ -189,7 +172,7 @@ def test_a_scenario_passes_all_oracles_under_any_configuration(scenario: StartSc
         source = RandomChoices(f"configured/{number}")
         run = run_on_reference(**draw_configuration(SETTINGS, source))
         play(run, scenario, source)
-        run.step(CheckHeap())
+        run.step(do.CheckHeap())
         for oracle in RERUN_ORACLES.values():
             rerun(make_target("reference"), run, oracle)
 
@@ -230,7 +213,7 @@ def test_a_scenario_is_over_when_it_would_name_an_object_that_is_gone(
             assert next_of(scenario_of_run) == action
             run.step(action)
         while run.situation.roots:
-            run.step(Free(0))
+            run.step(do.Free(0))
         assert next_of(scenario_of_run) is None
 
 
@@ -249,7 +232,7 @@ def test_a_scenario_whose_roots_are_all_freed_at_any_time_does_nothing_illegal(
                 run.step(action)
             if len(run.actions) == step + 1:
                 while situation.roots:
-                    run.step(Free(0))
+                    run.step(do.Free(0))
 
 
 @pytest.mark.parametrize(
@@ -272,7 +255,7 @@ def test_without_one_of_its_actions_a_scenario_goes_as_far_as_it_is_legal(
         without = play(run, scenario, source)
         assert without[:first] == whole[:first]
         # A full collection may take the place of a minor one.
-        assert without[first:] == [] or without[first] == CollectFull()
+        assert without[first:] == [] or without[first] == do.CollectFull()
 
 
 @pytest.mark.slow
@@ -284,7 +267,7 @@ def test_a_scenario_always_has_a_choice_after_an_interruption(scenario: StartSce
         actions = started(scenario, run, choices)
         while play_one(run, actions):
             if not choices.below(4):
-                run.step(AllocateString(0))
+                run.step(do.AllocateString(0))
 
 
 @pytest.mark.parametrize(
@@ -304,14 +287,14 @@ def test_where_nothing_can_be_pinned_a_scenario_ends_before_it_pins(
     size = {} if is_sampling else {"nursery_bytes": 64, "large_object_bytes": 64}
     run = run_on_reference(pin_while_sampling=0, **size)
     if is_sampling:
-        run.step(EnableSampling(64))
+        run.step(do.EnableSampling(64))
     # By the simplest choices an identity is taken before the object is pinned.
     source = last if scenario is scenarios.pinned_object_has_identity else simplest
     actions = play(run, scenario, source)
     assert " ".join(NAMES[type(action)] for action in actions) == before
 
 
-@pytest.mark.parametrize(("prebuilt_nodes", "last"), [(1, LoadPrebuilt), (0, CollectMinor)])
+@pytest.mark.parametrize(("prebuilt_nodes", "last"), [(1, do.LoadPrebuilt), (0, do.CollectMinor)])
 def test_without_a_prebuilt_array_nothing_is_copied_into_one(
     prebuilt_nodes: int, last: type[Action], simplest: Choices
 ) -> None:
@@ -329,7 +312,7 @@ def test_a_young_item_is_copied_between_two_old_arrays_too() -> None:
         run = run_on_reference()
         scenario = started(scenarios.young_item_is_copied, run, RandomChoices(str(number)))
         while (action := next_of(scenario)) is not None:
-            if isinstance(action, CopyArray) and action.source != action.dest:
+            if isinstance(action, do.CopyArray) and action.source != action.dest:
                 ages = [run.situation.roots[each].age for each in (action.source, action.dest)]
                 copies += ages == [Age.OLD, Age.OLD]
             run.step(action)
@@ -339,25 +322,25 @@ def test_a_young_item_is_copied_between_two_old_arrays_too() -> None:
 def test_a_scenario_finds_its_object_in_another_slot(simplest: Choices) -> None:
     run = run_on_reference()
     for _ in range(3):
-        run.step(AllocateNode(0))
+        run.step(do.AllocateNode(0))
     scenario = started(scenarios.object_changes_after_identity, run, simplest)
     for _ in range(2):
         action = next_of(scenario)
         assert action is not None
         run.step(action)
-        run.step(Free(0))
-    assert next_of(scenario) == WriteNumber(1, 1)
+        run.step(do.Free(0))
+    assert next_of(scenario) == do.WriteNumber(1, 1)
 
 
 def test_a_scenario_goes_on_with_an_object_on_top_of_its_own(simplest: Choices) -> None:
     run = run_on_reference()
     scenario = started(scenarios.object_changes_after_identity, run, simplest)
     for _ in range(2):
-        run.step(AllocateNode(0))
+        run.step(do.AllocateNode(0))
     next_of(scenario)
-    run.step(AllocateNode(0))
-    run.step(AllocateArray(0))
-    assert next_of(scenario) == TakeIdentity(3)
+    run.step(do.AllocateNode(0))
+    run.step(do.AllocateArray(0))
+    assert next_of(scenario) == do.TakeIdentity(3)
 
 
 # Room for other scenarios.
@@ -369,21 +352,21 @@ def test_from_one_root_to_four_are_freed(
 ) -> None:
     run = run_on_reference()
     for _ in range(ROOTS_MAX):
-        run.step(AllocateNode(0))
-    assert play(run, scenarios.roots_are_freed, same(choice)) == list(map(Free, freed))
+        run.step(do.AllocateNode(0))
+    assert play(run, scenarios.roots_are_freed, same(choice)) == list(map(do.Free, freed))
 
 
 @pytest.mark.parametrize(
-    ("without", "collection"), [((), CollectMinor()), (("collect_minor",), CollectFull())]
+    ("without", "collection"), [((), do.CollectMinor()), (("collect_minor",), do.CollectFull())]
 )
 def test_a_collection_counts_the_objects_again(
     without: tuple[str, ...], collection: Action, simplest: Choices
 ) -> None:
     run = run_on_reference(nursery_bytes=256)
     run.situation.contract = run.contract.without(without)
-    run.step(AllocateNode(0))
+    run.step(do.AllocateNode(0))
     run.situation.objects = OBJECTS_MAX
-    assert play(run, scenarios.roots_are_freed, simplest) == [Free(0), collection]
+    assert play(run, scenarios.roots_are_freed, simplest) == [do.Free(0), collection]
     assert run.situation.objects < OBJECTS_MAX
 
 
@@ -422,4 +405,4 @@ def test_two_blocks_take_a_period_together(
         [*scenarios.blocks_alternate_in_step(ScenarioMutator(situation, source), source)]
         for source in (simplest, last)
     ]
-    assert drawn == [[Malloc(32), Malloc(0)], []]
+    assert drawn == [[do.Malloc(32), do.Malloc(0)], []]

@@ -22,16 +22,8 @@ from fuzz.engines.stateful import (
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.oracles.heap import HeapMismatch
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    CollectMinor,
-    DisableSampling,
-    EnableSampling,
-    PauseSampling,
-    ResumeSampling,
-    TakeIdentity,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import Run, run_actions
@@ -44,7 +36,7 @@ COMPARABLE_MIN = 5
 NUMBERS = range(1, 4)
 NEVER = 2**62
 STEPS = 20
-SAMPLING = (EnableSampling, DisableSampling, PauseSampling, ResumeSampling)
+SAMPLING = (do.EnableSampling, do.DisableSampling, do.PauseSampling, do.ResumeSampling)
 MakeEngine = Callable[[Target, str], Engine]
 Changed = Callable[..., Any]
 """Makes the reference with changed answers, which keeps its traces."""
@@ -188,10 +180,10 @@ def rerun_traces(
     return run
 
 
-WITHOUT_SAMPLING = ({"nursery_bytes": 256}, [AllocateNode(0), CollectMinor()])
+WITHOUT_SAMPLING = ({"nursery_bytes": 256}, [do.AllocateNode(0), do.CollectMinor()])
 UNCHANGED = (
     {"nursery_bytes": 256},
-    [EnableSampling(64), AllocateNode(0), DisableSampling(report=True)],
+    [do.EnableSampling(64), do.AllocateNode(0), do.DisableSampling(report=True)],
 )
 LARGER_NURSERY = ({"nursery_bytes": 512}, UNCHANGED[1])
 
@@ -212,7 +204,7 @@ def test_no_other_trace_runs_once_more(rerun_traces: Callable[[int], list[object
 
 def comparable(trace: list[Action]) -> list[Action]:
     """The actions without sampling, and without the collections that may stand for its end."""
-    return [action for action in trace if not isinstance(action, (*SAMPLING, CollectMinor))]
+    return [action for action in trace if not isinstance(action, (*SAMPLING, do.CollectMinor))]
 
 
 def test_a_slice_of_the_random_engine_runs_once_more_by_its_number(
@@ -250,7 +242,7 @@ def test_a_target_that_answers_differently_the_second_time_is_found(
     make_engine: MakeEngine, numbers: Sequence[int], changed_reference: Changed
 ) -> None:
     def never_again(action: Action, observation: Observation) -> None:
-        if isinstance(action, TakeIdentity) and observation.identity:
+        if isinstance(action, do.TakeIdentity) and observation.identity:
             observation.identity += 1000 * len(target.traces)
 
     target = changed_reference(never_again)
@@ -381,7 +373,7 @@ def test_the_state_machine_draws_from_scenarios_and_by_rules() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shrunk", [AllocateNode(0), EnableSampling(8)], ids=str)
+@pytest.mark.parametrize("shrunk", [do.AllocateNode(0), do.EnableSampling(8)], ids=str)
 def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(shrunk: Action) -> None:
     machine, traces = watched(lambda action: isinstance(action, type(shrunk)))
     with pytest.raises(HeapMismatch):
