@@ -134,8 +134,17 @@ def test_only_the_oracles_judge_that_the_contract_can_serve(
 # Failures.
 
 
-def test_a_failure_is_identified_by_oracle_field_action_and_direction() -> None:
-    assert failure_of(*FAILING).identity == ("sampling", "samples", "allocate_node", "less")
+def test_a_failure_ends_with_the_first_wrong_answer_and_describes_it() -> None:
+    configuration = {"nursery_bytes": 64}
+    failure = run_actions(make_target(BUGGY), configuration, [*FAILING, CollectMinor()])
+    assert failure is not None
+    assert (failure.configuration, failure.actions) == (configuration, FAILING)
+    assert failure.identity == ("sampling", "samples", "allocate_node", "less")
+    assert failure.message == (
+        "sampling: samples: expected 3, got 1 (8 bytes were left until the next sample, "
+        "the node takes 32, the period is 8: 3 samples expected, at byte 8 and every 8 bytes "
+        "after it)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,18 +160,6 @@ def test_failures_of_one_kind_of_action_are_the_same(
     assert (failure_of(*actions).identity == failure_of(*FAILING).identity) is is_same
 
 
-def test_a_failure_has_the_actions_up_to_the_first_wrong_answer() -> None:
-    assert failure_of(*FAILING, CollectMinor()).actions == FAILING
-
-
-def test_the_message_of_a_failure() -> None:
-    assert failure_of(*FAILING).message == (
-        "sampling: samples: expected 3, got 1 (8 bytes were left until the next sample, "
-        "the node takes 32, the period is 8: 3 samples expected, at byte 8 and every 8 bytes "
-        "after it)"
-    )
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "null"), (True, "true"), ("a: b", "a: b"), ([1, 2], "[1, 2]")]
 )
@@ -175,25 +172,19 @@ def test_a_failure_writes_values_as_a_trace_would(
     assert (failure.expected, failure.got) == (text, text)
 
 
-def test_a_failure_keeps_its_configuration() -> None:
-    failure = run_actions(make_target(BUGGY), {"nursery_bytes": 64}, FAILING)
-    assert failure is not None
-    assert failure.configuration == {"nursery_bytes": 64}
-
-
 @pytest.mark.parametrize(
-    ("expected", "got", "direction"),
+    ("field", "expected", "got", "direction"),
     [
-        *((1, 2, "more"), (2, 1, "less"), (True, False, "less"), (1, None, "different")),
-        *(([1], [2], "different"), ("sM", "Ms: no", "different"), (1, True, "different")),
+        *(("field", 1, 2, "more"), ("field", 2, 1, "less"), ("field", True, False, "less")),
+        *(("field", 1, None, "different"), ("field", [1], [2], "different")),
+        *(("field", "sM", "Ms: no", "different"), ("field", 1, True, "different")),
+        ("error", None, "Error: it failed", "Error"),
     ],
 )
-def test_the_direction_of_a_mismatch(expected: object, got: object, direction: str) -> None:
-    assert Mismatch("field", expected, got, "why").direction == direction
-
-
-def test_the_direction_of_an_error_is_its_name() -> None:
-    assert Mismatch("error", None, "Error: it failed", "why").direction == "Error"
+def test_the_direction_of_a_mismatch(
+    field: str, expected: object, got: object, direction: str
+) -> None:
+    assert Mismatch(field, expected, got, "why").direction == direction
 
 
 # Replays.
