@@ -31,7 +31,7 @@ import fuzz.engines.random as random_engine
 from fuzz.drawing import draw as drawing
 from fuzz.drawing import rules, scenarios
 from fuzz.drawing.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Choices, Situation
-from fuzz.drawing.scenarios import ObjectGoneError
+from fuzz.drawing.scenarios import ObjectGoneError, ScenarioMutator
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import Action, CopyArray
 from fuzz.protocol.contract import Setting
@@ -43,8 +43,6 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 BUGS = [bug.id for bug in KNOWN_BUGS.values() if bug.host == REFERENCE]
 ACTIONS_MAX = HUNT_ACTIONS_MAX["random"]
-NEVER = 2**62
-"""One choice in this many: never."""
 SEEDS = 15
 """With fewer seeds chance makes more difference than most ideas do."""
 WIDTH = 110
@@ -97,11 +95,11 @@ def any_value(situation: Situation, source: Choices) -> int | None:
     return None if value < 0 else value
 
 
-def any_field(source: Choices, obj: ShadowObject) -> int:
+def any_field(mutator: ScenarioMutator, obj: ShadowObject) -> int:
     """Any field or item."""
     if not obj.refs:
         raise ObjectGoneError
-    return source.below(len(obj.refs))
+    return mutator.choices.below(len(obj.refs))
 
 
 def any_copy(situation: Situation, source: Choices, arrays: Sequence[int]) -> Action:
@@ -120,7 +118,7 @@ RULES_WITH_ANY_COPY = tuple(
 # The product has no switches. A benchmark replaces a module's function or constant instead. A name
 # that does not exist is an error.
 
-Switch = tuple[ModuleType, str, object]
+Switch = tuple[ModuleType | type, str, object]
 
 IDEAS: dict[str, tuple[Switch, ...]] = {
     # Short sequences of actions that only matter together.
@@ -137,10 +135,10 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
     "the newest root": ((rules, "_recent", any_slot),),
     # The last item of an array, items that are not null, references to pinned objects.
     "items worth it": (
-        (rules, "LAST_ITEM_SHARE", NEVER),
+        (rules, "_field", lambda length, source: source.below(length)),
         (rules, "_value", any_value),
         (rules, "RULES", RULES_WITH_ANY_COPY),
-        (scenarios, "_field", any_field),
+        (ScenarioMutator, "field", any_field),
     ),
     # Some rules are drawn more often than others.
     "weights": ((random_engine, "menu_of", list),),

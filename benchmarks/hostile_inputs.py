@@ -43,7 +43,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
-from fuzz.run import record
+from fuzz.replay import record
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.references.kin import REFERENCES

@@ -1,7 +1,7 @@
 """The one loop: rule -> action -> target -> oracles -> trace.
 
-A `Run` is one trace on one target. Whoever has actions (an engine that draws them, a replay, a
-reduction) steps it; every step that returns was found right by all oracles.
+A `Run` is one trace on one target. An engine, a replay or a reduction steps it with actions.
+Invariant: all oracles found every step right that returns.
 """
 
 from __future__ import annotations
@@ -21,17 +21,13 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.excluded import judged_part
 from fuzz.oracles.heap import AFTER_ALL, WHILE_STARTING, HeapOracle
-from fuzz.oracles.recorded import ALL, DETERMINED, DETERMINED_WITHOUT_CALLBACKS, RecordingOracle
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import NAMES, Action, BeginThread, RunAtOnce, SetCallback
-from fuzz.protocol.agreement import disagreement
+from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MEMORY, Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
-from fuzz.protocol.trace import EarlierTrace, Header, Trace
+from fuzz.protocol.trace import EarlierTrace
 
-RACING_TRIES = 20
-"""So often a trace is run until it fails, if threads run at once in it."""
 CHANGES = BROKE, FIXED, STILL_FAILS, OBSERVABLE = "broke", "fixed", "still-fails", "observable"
 """What a change of a target did, the worst first."""
 
@@ -116,7 +112,7 @@ class Failure:
 
 @attrs.frozen
 class Reaching:
-    """A probe, and the actions up to the one that reaches it. No failure: nothing is wrong."""
+    """A probe, and the actions up to the one that reaches it. It is not a failure."""
 
     configuration: dict[str, int]
     actions: tuple[Action, ...]
@@ -124,7 +120,7 @@ class Reaching:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What makes two of them the same: the probe, and what reaches it."""
+        """What makes two of them the same: the probe, and the kind of action that reaches it."""
         return self.probe, NAMES[type(self.actions[-1])]
 
     def again(
@@ -132,16 +128,15 @@ class Reaching:
     ) -> Reaching | None:
         """Run concrete actions until the probe is reached; None if it is not, or one fails."""
         try:
-            probes = ProbeCounter(self.probe)
-            run = Run(target, configuration, probes, keeps_answers=False)
-            _first_failure(target, run, actions, ())
+            run = Run(target, configuration, ProbeCounter(self.probe), keeps_answers=False)
+            run.first_failure(actions)
         except ProbeReached as reached:
             return reached.trace
         return None
 
 
 class ProbeReached(Exception):  # noqa: N818 - nothing is wrong
-    """The probe that was wanted is reached, and this is how: no need to go on."""
+    """The wanted probe is reached, so the run ends."""
 
     def __init__(self, trace: Reaching) -> None:
         super().__init__(trace.probe)
@@ -149,15 +144,14 @@ class ProbeReached(Exception):  # noqa: N818 - nothing is wrong
 
 
 RIGHT_GRAPH: list[list[int]] = [[]]
-"""Stands for a graph that the oracles found right, so that the shadow can say it again. No graph
-has a row without a type."""
+"""Stands for a graph that the oracles found right and that the shadow can compute again."""
 
 
 class Run:
-    """One trace on a target, from its header on.
+    """One trace on a target.
 
-    What it keeps of its answers, for a second run if there may be one, grows with the actions, by
-    some hundred bytes each, and not with the objects of a heap.
+    The answers that it keeps for a second run take about a hundred bytes for each action, however
+    large the heap is.
     """
 
     def __init__(
@@ -177,20 +171,22 @@ class Run:
         self.excluded = tuple(each for each in self.contract.observes if each in excluded)
         """The fields that no oracle judges."""
         self._earlier = self._target.earlier
+        self.goes_ahead = _goes_ahead(self._target, self.contract)
+        """Whether announced actions are sent ahead of their answers."""
         self.bench = Bench(self.contract, self.excluded)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
         self.last = Observation()
-        """What the target said last."""
+        """The observation of the last action."""
         self.answered = 0
-        """How many actions it has answered."""
+        """How many actions the target has answered."""
         self._answers: list[bytes] = []
         self._keeps_answers = keeps_answers
 
     def why_illegal(self, action: Action) -> str | None:
         """What is wrong with an action here, in a sentence; None if it is legal.
 
-        A target that failed to start has not said what is.
+        If the target failed to start, its contract is unknown, and every action is legal.
         """
         if self._problem_at_start is not None:
             return None
@@ -198,23 +194,13 @@ class Run:
 
     @property
     def answers(self) -> Iterator[Observation]:
-        """What the target said to each action, RIGHT_GRAPH for graphs, if that is kept."""
+        """The observation of each action, with RIGHT_GRAPH for right graphs, if these are kept."""
         return (Observation(*pickle.loads(each)) for each in self._answers)  # noqa: S301 - ours
 
-    @property
-    def goes_ahead(self) -> bool:
-        """Whether it is any use to announce actions."""
-        return _goes_ahead(self._target, self.contract)
-
     def announce(self, actions: Iterable[Action]) -> None:
-        """These are the next actions, and all of them are legal."""
-        _announce(self._target, self.contract, actions)
-
-    def finish(self) -> None:
-        """The trace is over. Raises a Mismatch, which belongs to the last action."""
-        problem = self._target.finish() if self.actions else None
-        if problem is not None:
-            raise Mismatch(HeapOracle.name, "error", None, problem, AFTER_ALL)
+        """Send the next actions to the target; all of them are legal."""
+        if self.goes_ahead:
+            self._target.announce(actions)
 
     def step(self, action: Action) -> Observation:
         """Perform one legal action and judge the observation. Raises a Mismatch, or Cancelled."""
@@ -246,18 +232,37 @@ class Run:
             observation = observation.with_fields({"graph": RIGHT_GRAPH})
         self._answers.append(pickle.dumps(values_of(observation)))
 
-    @property
-    def _judged_without(self) -> str:
-        """Which fields no oracle judged, in words."""
-        if not self.excluded:
-            return ""
-        return f"; judged without {', '.join(self.excluded)}, wrong before the change"
+    def finish(self) -> None:
+        """End the trace. Raises a Mismatch, which belongs to the last action."""
+        problem = self._target.finish() if self.actions else None
+        if problem is not None:
+            raise Mismatch(HeapOracle.name, "error", None, problem, AFTER_ALL)
+
+    def first_failure(
+        self, actions: Sequence[Action], rerun_oracles: Iterable[RerunOracle] = ()
+    ) -> Failure | None:
+        """Perform the actions of a whole trace; an illegal action ends it without a failure."""
+        self.announce(while_legal(self.contract, actions))
+        try:
+            for action in actions:
+                if self.why_illegal(action):
+                    return None
+                self.step(action)
+            self.finish()
+            for oracle in rerun_oracles:
+                rerun(self._target, self, oracle)
+        except Mismatch as mismatch:
+            return self.failure(mismatch)
+        return None
 
     def failure(self, mismatch: Mismatch) -> Failure:
-        """What the last step raised, or a second run of all, as data."""
+        """The mismatch of the last step, or of a second run of all steps, as data."""
         shadow = mismatch.shadow or self.bench.shadow
         kinds = self.contract.layout.kinds
         description = describe(mismatch, self.actions[-1], self.last, shadow, kinds)
+        why = mismatch.why
+        if self.excluded:
+            why += f"; judged without {', '.join(self.excluded)}, wrong before the change"
         return Failure(
             configuration=self.configuration,
             actions=tuple(self.actions),
@@ -266,7 +271,7 @@ class Run:
             direction=mismatch.direction,
             expected=description.expected,
             got=description.got,
-            why=mismatch.why + self._judged_without,
+            why=why,
             where=description.where,
             started_with=self.contract.started_with,
             excluded=self.excluded,
@@ -276,50 +281,46 @@ class Run:
         )
 
 
-_meaning = attrgetter("layout", "sampling", "prebuilt")
-"""By what an action costs the same and is sampled by the same rule."""
+def _goes_ahead(target: FullTarget, contract: Contract) -> bool:
+    return target.takes_announcements and may_be_sent_ahead(contract)
+
+
+_cost_and_sampling = attrgetter("layout", "sampling", "prebuilt")
+"""Under two contracts that agree in these, actions cost the same and sample by the same rule."""
 
 
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
-    """Perform the actions of `run` once more, as `oracle` wants them. Raises its Mismatch.
+    """Perform the actions of `run` once more, changed by the oracle. Raises its Mismatch.
 
-    Then the last of the actions of `run` has the first wrong answer.
+    Then the last action that `run` keeps has the first wrong answer.
     """
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
     if configuration is None:
         return
     target = full(target)
-    perform, contract = target.perform, target.start(configuration)
-    if target.problem_at_start is None and _meaning(run.contract) != _meaning(contract):
+    contract = target.start(configuration)
+    has_started = target.problem_at_start is None
+    if has_started and _cost_and_sampling(run.contract) != _cost_and_sampling(contract):
         return
-    instead_of_all = map(oracle.instead, run.actions)
-    _announce(target, contract, (each for each in instead_of_all if each is not None))
+    changed = [oracle.instead(action) for action in run.actions]
+    if _goes_ahead(target, contract):
+        target.announce(each for each in changed if each is not None)
     shadow = Shadow(run.contract)
-    for number, (action, first) in enumerate(zip(run.actions, run.answers, strict=True), 1):
+    each_action = zip(run.actions, changed, run.answers, strict=True)
+    for number, (action, instead, first) in enumerate(each_action, 1):
         shadow.follow(action, first.minors)
-        instead = oracle.instead(action)
         if instead is None:
             continue
         if first.graph == RIGHT_GRAPH:
             first.graph = shadow.graph()
         checkpoint()
         try:
-            second = perform(instead)
-            judged = (judged_part(each, run.excluded) for each in (first, second))
-            oracle.compare(run.contract, *judged)
+            both = first, target.perform(instead)
+            oracle.compare(run.contract, *(judged_part(each, run.excluded) for each in both))
         except Mismatch as mismatch:
             del run.actions[number:]
             mismatch.shadow = shadow
             raise
-
-
-def _goes_ahead(target: FullTarget, contract: Contract) -> bool:
-    return target.takes_announcements and may_be_sent_ahead(contract)
-
-
-def _announce(target: FullTarget, contract: Contract, actions: Iterable[Action]) -> None:
-    if _goes_ahead(target, contract):
-        target.announce(actions)
 
 
 def run_actions(
@@ -330,9 +331,8 @@ def run_actions(
     excluded: Collection[str] = (),
 ) -> Failure | None:
     """Run concrete actions; returns the first failure. An illegal action ends the run."""
-    keeps_answers = bool(rerun_oracles)
-    run = Run(target, configuration, keeps_answers=keeps_answers, excluded=excluded)
-    return _first_failure(target, run, actions, rerun_oracles)
+    run = Run(target, configuration, keeps_answers=bool(rerun_oracles), excluded=excluded)
+    return run.first_failure(actions, rerun_oracles)
 
 
 def run_through(
@@ -342,26 +342,9 @@ def run_through(
     rerun_oracles: Collection[RerunOracle] = (),
     excluded: Collection[str] = (),
 ) -> tuple[Run, Failure | None]:
-    """The same, with the run, which has what was performed and answered."""
+    """Run concrete actions; returns the run with all answers, and the first failure."""
     run = Run(target, configuration, excluded=excluded)
-    return run, _first_failure(target, run, actions, rerun_oracles)
-
-
-def _first_failure(
-    target: Target, run: Run, actions: Sequence[Action], rerun_oracles: Iterable[RerunOracle]
-) -> Failure | None:
-    run.announce(while_legal(run.contract, actions))
-    try:
-        for action in actions:
-            if run.why_illegal(action):
-                return None
-            run.step(action)
-        run.finish()
-        for oracle in rerun_oracles:
-            rerun(target, run, oracle)
-    except Mismatch as mismatch:
-        return run.failure(mismatch)
-    return None
+    return run, run.first_failure(actions, rerun_oracles)
 
 
 def run_earlier(
@@ -369,17 +352,17 @@ def run_earlier(
 ) -> Failure | None:
     """Run the traces that a new process carries out before another; returns the first failure.
 
-    One that fails ends there, and the next follows. An illegal action ends its trace too; where
-    somebody gave the traces, it raises BadInputError.
+    A failure or an illegal action ends a trace, and the next one follows. If `where` names the file
+    that the traces are from, an illegal action raises BadInputError.
     """
     full(target).restart()
-    failures = []
+    first = None
     for number, trace in enumerate(earlier):
         failure = _run_one_of_earlier(target, trace, where and f"{where}:1: earlier[{number}]")
-        if failure is not None:
+        if failure is not None and first is None:
             why = f"{failure.why}; in trace {number + 1} of the {len(earlier)} earlier ones"
-            failures.append(attrs.evolve(failure, why=why))
-    return failures[0] if failures else None
+            first = attrs.evolve(failure, why=why)
+    return first
 
 
 def _run_one_of_earlier(target: Target, trace: EarlierTrace, where: str | None) -> Failure | None:
@@ -398,124 +381,4 @@ def _run_one_of_earlier(target: Target, trace: EarlierTrace, where: str | None) 
             run.step(action)
         except Mismatch as mismatch:
             return run.failure(mismatch)
-    return None
-
-
-@attrs.frozen
-class Step:
-    """One action of a trace that was replayed, what came of it, and the failure if it was wrong."""
-
-    number: int
-    action: Action
-    observation: Observation
-    contract: Contract
-    failure: Failure | None
-    shadow: Shadow
-    """The mutator's view after this action; it goes on with the next step."""
-
-
-def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
-    """Run a trace that somebody gave, up to the first failure. Raises BadInputError.
-
-    What only running it once more shows is the failure of the last step. So is a failure of an
-    earlier trace of the same process, if this one passes.
-    """
-    target = full(target)
-    earlier = trace.header.earlier
-    failure_before = run_earlier(target, earlier, where) if earlier else None
-    run = _run_of(target, trace, where)
-    recording = RecordingOracle(_fields_to_compare(trace, target.name, run.contract))
-    run.announce(while_legal(run.contract, trace.actions))
-    for number, action in enumerate(trace.actions, 1):
-        problem = run.why_illegal(action)
-        if problem:
-            # The header is line 1. In a recording every action is followed by its observation.
-            line = number + 1 if trace.recorded is None else 2 * number
-            raise BadInputError(f"{where}:{line}: {NAMES[type(action)]}: {problem}")
-        failure = None
-        try:
-            observation = run.step(action)
-            if trace.recorded is not None:
-                recording.check(trace.recorded[number - 1], observation)
-            if number == len(trace.actions):
-                _end(run, target)
-                failure = failure_before
-        except Mismatch as mismatch:
-            failure = run.failure(mismatch)
-        yield Step(number, action, run.last, run.contract, failure, run.bench.shadow)
-        if failure:
-            return
-
-
-def _run_of(target: Target, trace: Trace, where: str) -> Run:
-    """A run of a trace that somebody gave. Raises BadInputError."""
-    try:
-        run = Run(target, trace.header.config, excluded=trace.header.excluded)
-    except BadInputError as error:
-        raise BadInputError(f"{where}:1: {error}") from error
-    problem = disagreement(trace, run.contract)
-    if problem:
-        raise BadInputError(f"{where}:1: {problem}")
-    return run
-
-
-def _end(run: Run, target: Target) -> None:
-    """What is judged when all actions of a trace were right. Raises a Mismatch."""
-    run.finish()
-    for oracle in RERUN_ORACLES.values():
-        rerun(target, run, oracle)
-
-
-def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[str, ...]:
-    """The fields of a recording in which the target must agree: what both of them observe."""
-    recorded_contract = trace.header.contract
-    if recorded_contract is None:
-        return ()
-    if target == trace.header.target and contract == recorded_contract:
-        return ALL
-    by_chance = any(isinstance(action, SetCallback | BeginThread) for action in trace.actions)
-    # Where a context ends depends on when a collection comes.
-    is_stated = (
-        contract.sampling.is_stated and not contract.sampling.counting.local_buffers_end_distances
-    )
-    fields = DETERMINED_WITHOUT_CALLBACKS if is_stated and not by_chance else DETERMINED
-    observed = {"error", *contract.observes} & {"error", *recorded_contract.observes}
-    return tuple(field for field in fields if field in observed)
-
-
-def record(target: Target, trace: Trace, where: str) -> tuple[Trace, Failure | None]:
-    """What the target says to a trace, up to the first failure, which is the other result.
-
-    Raises BadInputError.
-    """
-    target = full(target)
-    steps = list(replay_steps(target, attrs.evolve(trace, recorded=None), where))
-    header = Header(
-        trace.header.gcfuzz,
-        target.name,
-        trace.header.config,
-        trace.header.seed,
-        contract=target.start(trace.header.config),
-        fresh_process=trace.header.fresh_process,
-        memory_bytes=trace.header.memory_bytes,
-        excluded=trace.header.excluded,
-        earlier=trace.header.earlier,
-    )
-    recorded = Trace(
-        header, tuple(step.action for step in steps), tuple(step.observation for step in steps)
-    )
-    return recorded, next((step.failure for step in steps if step.failure), None)
-
-
-def tries_for(actions: Sequence[Action]) -> int:
-    """How often actions are run until they are said to pass: of threads at once it is chance."""
-    return RACING_TRIES if any(isinstance(action, RunAtOnce) for action in actions) else 1
-
-
-def replay(target: Target, trace: Trace, where: str) -> Failure | None:
-    """Run a trace that somebody gave; returns its failure. Raises BadInputError."""
-    for _ in range(tries_for(trace.actions)):
-        for step in replay_steps(target, trace, where):
-            if step.failure:
-                return step.failure
     return None

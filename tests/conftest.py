@@ -1,4 +1,4 @@
-"""What holds for all tests: no clock, nothing left behind, and no skip that nobody expects."""
+"""For all tests: no time limits, nothing left behind, and no unexpected skips."""
 
 import gc
 import math
@@ -12,29 +12,26 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes is the machine's business.
+# The time of an example depends on the machine.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-# Tests send it, and a shell that runs them in the background has it ignored.
+# Tests send SIGINT, which a shell ignores for tests in the background.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MAY_SKIP = (
-    "tests/test_recordings.py::test_the_shipped_recordings_are_complete",
-    "tests/test_findings.py::test_the_fork_fails_as_its_page_says",
-)
-"""What may skip also where nothing else may."""
+MAY_SKIP = ("tests/test_findings.py::test_the_fork_fails_as_its_page_says",)
+"""These tests may skip although GCFUZZ_NOTHING_SKIPS is set."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
 
 
 def process_state() -> dict[str, object]:
-    """What a test may change of the process that all of them share."""
+    """The state of the process, which a test must not change."""
     return {
         "folder": Path.cwd(),
         "sys.path": [*sys.path],
         "sys.argv": [*sys.argv],
-        # pytest itself says there what it runs.
+        # pytest itself changes this variable.
         "environment": {**os.environ, "PYTEST_CURRENT_TEST": ""},
         "recursion limit": sys.getrecursionlimit(),
         "cycle collection": (gc.isenabled(), gc.get_threshold()),
@@ -65,10 +62,10 @@ def standard_errors_off() -> Callable[[Sequence[float], float], float]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With GCFUZZ_NOTHING_SKIPS, as in CI, a skip is a failure unless it is one that may."""
+    """With GCFUZZ_NOTHING_SKIPS, as in CI, a test that skips unexpectedly fails."""
     report = yield
     may_skip = item.nodeid.partition("[")[0] in MAY_SKIP
     if report.skipped and "GCFUZZ_NOTHING_SKIPS" in os.environ and not may_skip:
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} skips, which nobody expects: {report.longrepr}"
+        report.longrepr = f"{item.nodeid} skips unexpectedly: {report.longrepr}"
     return report

@@ -1,4 +1,4 @@
-"""What holds for all tests is itself tested: on tests that leave something behind, or skip."""
+"""The checks for all tests, on tests that leave something behind or skip."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tested:
-    """Runs tests of a file in a process of its own; its exit code, and what it printed."""
+    """Runs the tests of a file in another process; returns its exit code and output."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     monkeypatch.delenv("GCFUZZ_NOTHING_SKIPS", raising=False)
 
@@ -56,29 +56,26 @@ def test_what_a_test_leaves_behind_is_an_error(tested: Tested) -> None:
     assert f"{len(LEAVING)} passed, {len(LEAVING)} errors" in printed
 
 
-def test_a_skip_is_a_skip(tested: Tested) -> None:
+def test_a_test_may_skip_unless_nothing_may(tested: Tested) -> None:
     code, printed = tested(SKIPPING)
     assert code == PASSED
     assert "1 skipped" in printed
-
-
-def test_where_nothing_skips_a_skip_that_nobody_expects_is_a_failure(tested: Tested) -> None:
     code, printed = tested(SKIPPING, GCFUZZ_NOTHING_SKIPS="1")
     assert code == FAILED
-    assert "test_it.py::test_it skips, which nobody expects" in printed
+    assert "test_it.py::test_it skips unexpectedly" in printed
     assert "no such program" in printed
 
 
-def test_where_nothing_skips_what_may_skip_still_skips(tested: Tested, tmp_path: Path) -> None:
+def test_an_expected_skip_is_no_failure(tested: Tested, tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
-    skipping = SKIPPING.replace("test_it", "test_the_shipped_recordings_are_complete")
-    (tmp_path / "tests" / "test_recordings.py").write_text(skipping)
+    skipping = SKIPPING.replace("test_it", "test_the_fork_fails_as_its_page_says")
+    (tmp_path / "tests" / "test_findings.py").write_text(skipping)
     code, printed = tested("", GCFUZZ_NOTHING_SKIPS="1")
     assert code == PASSED
     assert "1 skipped" in printed
 
 
-def test_tests_can_be_interrupted_although_a_shell_has_them_ignore_it(tested: Tested) -> None:
+def test_tests_can_be_interrupted_although_a_shell_ignores_it(tested: Tested) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         code, _ = tested(

@@ -14,9 +14,9 @@ import fuzz
 FUZZER = Path(__file__).parents[1] / "benchmarks" / "hostile_inputs.py"
 CLEAN, MISMATCH = 0, 1
 BROKEN = """
-import fuzz.run
+import fuzz.replay
 def break_(*_): raise RuntimeError("broken")
-fuzz.run.replay = break_
+fuzz.replay.replay = break_
 """
 """Breaks replaying in a Python process that imports this first."""
 

@@ -1,5 +1,5 @@
-"""What a trace is made of: each kind of action's rule, stories of several, and who draws them.
+"""Drawing: a rule for each kind of action, scenarios of several, and what draws a trace from them.
 
-It imports the protocol, the mutator and the oracles, on whose state its choices lean. A newcomer
-begins with `rules`; `draw` puts a trace together.
+It imports the protocol, the mutator and the oracles, from whose state it draws. Start reading with
+`rules`; `draw` puts a trace together.
 """

@@ -1,7 +1,6 @@
-"""Drawing: what a trace is made of, from `Choices` and the rules.
+"""Draws what a trace is made of: a configuration, a length, and one action after another.
 
-A configuration, a length, a menu of rules, and then one action after another: the next of a
-scenario, or else by a rule on the menu.
+An action is the next one of a scenario, or else one that a rule on the menu draws.
 """
 
 from __future__ import annotations
@@ -10,29 +9,20 @@ from collections.abc import Sequence
 from functools import cache
 
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
-from fuzz.drawing.scenarios import next_of, room_is_made, scenarios_for
+from fuzz.drawing.scenarios import ScenarioMutator, next_of, roots_are_freed, scenarios_for
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting
 
-AT_MOST_SHARE = 3
-"""A setting that has an upper bound in another one is equal to it once in so many, at least."""
 TRIES_MAX = 64
-"""So many rules are tried by chance."""
-ACTIONS_MIN = 10
-ACTIONS_MAX = 64
-LONG_SHARE = 32
-"""One trace in so many is a long one."""
-LONG_ACTIONS_MAX = 1000
+"""How many rules are tried at random until one has subjects."""
+ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 1000
 RARE_SAMPLES_BYTES = 2**16
-RARE_SAMPLES_SHARE = 8
 RARE_SAMPLES_ACTIONS = 2048
-"""Where every period has so many bytes, one trace in eight has 2,048 actions."""
-SCENARIO_SHARE = 2
-"""One action in so many begins a scenario, unless one has begun."""
+"""How long a trace may be if no period is shorter than RARE_SAMPLES_BYTES."""
 INTERRUPTED_SHARE = 32
-"""One action in so many interrupts a scenario."""
+"""One action in 32 interrupts a scenario."""
 
 
 class NothingLegalError(BadInputError):
@@ -43,21 +33,21 @@ class NothingLegalError(BadInputError):
 
 
 def check_beginning(situation: Situation) -> None:
-    """Raises NothingLegalError if no trace can begin there."""
+    """Raises NothingLegalError if no trace can start there."""
     if not any(rule.subjects(situation) for rule in rules_for(situation.contract)):
         raise NothingLegalError
 
 
 @cache
 def menu_of(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """Each of the rules as often as it is to be drawn."""
+    """Each of the rules, repeated by its weight."""
     return tuple(rule for rule in rules for _ in range(rule.weight))
 
 
 def draw_action(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
-    """A legal action: the next of a scenario, or else by one of the rules on the menu.
+    """A legal action: the next one of a scenario, or else one that a rule on the menu draws.
 
-    If chance finds no rule that has subjects, it is the first of all that has some. Raises
+    If no rule that is tried has subjects, the first rule that has some draws the action. Raises
     NothingLegalError if there is none.
     """
     action = draw_from_scenario(situation, choices)
@@ -76,22 +66,22 @@ def draw_action(situation: Situation, menu: Sequence[Rule], choices: Choices) ->
 
 
 def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
-    """The next action of a scenario: one that begins now, or one that goes on uninterrupted.
+    """The next action of a scenario: one that starts now, or one that goes on uninterrupted.
 
-    None if there is none. A scenario ends when it has told all, and when what comes next in it is
-    not legal.
+    None if there is none. A scenario ends after its last action, and when its next action is not
+    legal.
     """
     if situation.scenario is None:
-        if choices.below(SCENARIO_SHARE) < SCENARIO_SHARE - 1:
+        if not choices.one_in(2):
             return None
         scenarios = scenarios_for(situation.contract)
         if not scenarios:
             return None
-        begin = choices.pick(scenarios) if situation.has_room() else room_is_made
-        situation.scenario = begin(situation, choices)
-    elif choices.below(INTERRUPTED_SHARE) == INTERRUPTED_SHARE - 1:
+        start = choices.pick(scenarios) if situation.has_room() else roots_are_freed
+        situation.scenario = start(ScenarioMutator(situation, choices), choices)
+    elif choices.one_in(INTERRUPTED_SHARE):
         return None
-    # The thread comes first, since what a scenario draws leans on that thread's sampler.
+    # The thread comes first: what a scenario draws depends on the sampler of that thread.
     if situation.threads > 1:
         situation.take_turn(choices)
     action = next_of(situation.scenario)
@@ -104,21 +94,21 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
 def draw_length(choices: Choices, contract: Contract) -> int:
     """How many actions a trace has: 10 to 64, and sometimes up to 1,000.
 
-    Many short traces, each in a heap of its own kind, reach more than a few long ones; but what
-    takes time to build up needs some of these. More and longer ones are needed where the number of
-    samples is judged by chance, and no period is short.
+    Many short traces, each in a heap of its own kind, reach more than a few long ones, but some
+    states need long ones. If samples are judged by their number alone and no period is short, more
+    traces are long.
     """
     rule = contract.sampling
     if rule.distances == "random" and rule.period_bytes.minimum >= RARE_SAMPLES_BYTES:
-        if choices.below(RARE_SAMPLES_SHARE) == RARE_SAMPLES_SHARE - 1:
+        if choices.one_in(8):
             return RARE_SAMPLES_ACTIONS
-    elif choices.below(LONG_SHARE) == LONG_SHARE - 1:
+    elif choices.one_in(32):
         return choices.log_between(ACTIONS_MAX, LONG_ACTIONS_MAX)
     return choices.log_between(ACTIONS_MIN, ACTIONS_MAX)
 
 
 def draw_configuration(settings: Sequence[Setting], choices: Choices) -> dict[str, int]:
-    """A legal configuration; every setting is drawn, small ones as likely as large ones."""
+    """A legal configuration; every setting is drawn, small values as likely as large ones."""
     configuration: dict[str, int] = {}
     for setting in sorted(settings, key=lambda setting: setting.at_most is not None):
         legal = setting.range
@@ -133,10 +123,10 @@ def _draw_setting(setting: Setting, legal: Range, choices: Choices) -> int:
     if setting.choices:
         return choices.pick([choice for choice in setting.choices if choice <= legal.maximum])
     if legal.minimum <= 0:
-        # From 1 up there are logarithms.
-        shift = 1 - legal.minimum
+        shift = 1 - legal.minimum  # Logarithms need numbers from 1 up.
         return legal.nearest(choices.log_between(1, legal.maximum + shift) - shift)
-    if setting.at_most and choices.below(AT_MOST_SHARE) == AT_MOST_SHARE - 1:
+    # A bug may show only if a setting is equal to the one that bounds it.
+    if setting.at_most and choices.one_in(3):
         return legal.nearest(legal.maximum)
     # Large values cost time and reach little, so the smallest of three draws is taken.
     return legal.nearest(min(choices.log_between(legal.minimum, legal.maximum) for _ in range(3)))

@@ -1,9 +1,9 @@
 """A forecast: a trace drawn before any of it is performed.
 
-What comes next in a trace leans on the oracles' state (what still fits in the nursery, how far the
-next sample is), and that on what the target answered. To send actions ahead of their answers, the
-answers are foreseen by arithmetic: a nursery that is full is collected. Where a collector collects
-for reasons of its own, the actions drawn are only less pointed; the oracles judge by the answers.
+The next action of a trace depends on the state of the oracles (what still fits in the nursery, how
+far the next sample is), and that state on the answers of the target. To send actions ahead of their
+answers, a forecast predicts the answers: a full nursery is collected. If a collector collects for
+other reasons, the actions only hit fewer edges; the oracles judge the real answers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from fuzz.protocol.contract import Contract, Layout
 
 
 class Forecast:
-    """`situation` is what rules and scenarios draw from."""
+    """A situation to draw from that needs no target."""
 
     def __init__(self, contract: Contract) -> None:
         self.situation = Situation(contract, Bench(contract))
 
     def follow(self, action: Action) -> None:
-        """Go on as if the action had been performed."""
+        """Continue as if the action had been performed."""
         bench = self.situation.bench
         minors = int(self._collects(action))
         bench.predict(action, minors)

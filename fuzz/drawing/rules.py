@@ -1,10 +1,10 @@
 """Rules: when each kind of action is legal, and how its arguments are drawn.
 
-Written once and drawn by either engine through `Choices`, which makes one kind of choice: a
-number below another. Sizes and periods lean on the edges, and the edges come from the oracles'
-own state: what just fits in the nursery and what just does not, what just reaches the sample point
-and what passes it, twice the period, several nurseries. The drawn action is concrete, so that a
-replay needs no state.
+Both engines draw by these rules, through `Choices`, which makes one kind of choice: a number below
+another. Sizes and periods are often at an edge, and the edges come from the state of the oracles:
+what just fits in the nursery and what just does not, what just reaches the sample point and what
+passes it, twice the period, several nurseries. A drawn action is concrete, so a replay needs no
+state.
 """
 
 from __future__ import annotations
@@ -31,49 +31,43 @@ from fuzz.protocol.contract import Contract
 
 T = TypeVar("T")
 Scenario = Iterator[Action]
-"""A scenario that has begun: its actions, each drawn when it is asked for."""
+"""A started scenario: its actions, each drawn when it is asked for."""
 
 ROOTS_MAX = 8
-"""Beyond so many roots nothing is allocated, so that long traces do not grow slow."""
 OBJECTS_MAX = 24
-"""Nor beyond so many objects that the last walk through the heap found."""
+"""Nothing is allocated in a heap of that many roots or objects, to keep long traces fast."""
 NUMBERS = 100
-SMALL_LENGTHS = 12
 NURSERIES_MAX = 4
-NURSERIES_PRESSED_MAX = 8
-"""Memory pressure of so many nurseries makes any collection due."""
 LENGTHS_MAX = {"string": 2**20, "array": 160}
-"""Long strings cost nothing to follow, long arrays do."""
+"""Long strings cost no time, long arrays do."""
 EDGE_WORDS = 2
 """A size at an edge is at most two words away from it."""
-LAST_ITEM_SHARE = 4
-"""One access in so many is to the last item, beside those by chance."""
 SMALL_BLOCK_BYTES = 128
-SHARE_OBJECTS_MAX = 2**16
-"""A thread makes so many in tens of milliseconds."""
-EVERY_SHARE = 8
-"""One period in so many is 0, if that is legal."""
-NONMOVABLE_SHARE = 8
-"""One object in so many is asked to be non-movable."""
+AT_ONCE_OBJECTS_MAX = 2**16
+"""A thread allocates that many objects in tens of milliseconds."""
 
 
 class Choices(ABC):
-    """Where choices come from. Smaller numbers are the simpler choices."""
+    """A source of choices. Smaller numbers are the simpler choices."""
 
     @abstractmethod
     def below(self, bound: int) -> int:
         """A number from 0 to `bound` - 1."""
+
+    def one_in(self, count: int) -> bool:
+        """True once in `count` times; the simplest choice is False."""
+        return self.below(count) == count - 1
 
     def between(self, minimum: int, maximum: int) -> int:
         """A number from `minimum` to `maximum`, both included."""
         return minimum + self.below(maximum - minimum + 1)
 
     def pick(self, among: Sequence[T]) -> T:
-        """One of them; the first is the simplest."""
+        """One of the elements; the first is the simplest."""
         return among[self.below(len(among))]
 
     def log_between(self, minimum: int, maximum: int) -> int:
-        """A number in that range, each power of two about as likely as the next."""
+        """A number in that range; each power of two is about as likely as the next."""
         octaves = (maximum // minimum).bit_length()
         base = minimum << self.below(octaves)
         return min(base + self.below(base), maximum)
@@ -81,22 +75,20 @@ class Choices(ABC):
 
 @attrs.define
 class Situation:
-    """What rules and scenarios may look at: the contract, and the oracles' own state."""
+    """What rules and scenarios draw from: the contract, and the state of the oracles."""
 
     contract: Contract
     bench: Bench
     objects: int = 0
-    """How many objects the last walk found."""
+    """How many objects the last walk through the heap found."""
     scenario: Scenario | None = None
     """The scenario that goes on, if any."""
     thread: int = 0
-    """Who takes the next action."""
+    """The thread of the next action."""
     roots: list[ShadowObject] = attrs.field(init=False, repr=False)
-    """The mutator's root slots."""
     threads: int = attrs.field(init=False)
-    """How many threads it has."""
     keeps_blocks: bool = attrs.field(init=False)
-    """Whether it allocates blocks and frees none."""
+    """Whether the target allocates blocks and frees none."""
 
     def __attrs_post_init__(self) -> None:
         self.roots = self.bench.shadow.roots
@@ -105,16 +97,16 @@ class Situation:
         self.keeps_blocks = "malloc" in actions and "free" not in actions
 
     def take_turn(self, choices: Choices) -> None:
-        """One of the threads that are there takes the next action."""
+        """Let one of the threads that have not ended take the next action."""
         drawn = choices.below(self.threads)
         self.thread = 0 if drawn in self.bench.shadow.ended_threads else drawn
 
     def has_slot(self) -> bool:
-        """Whether a trace should have one more root. Of blocks that are never freed it has many."""
+        """Whether one more root may be added. There is no limit on blocks that are never freed."""
         return len(self.roots) < ROOTS_MAX or self.keeps_blocks
 
     def has_room(self) -> bool:
-        """Whether a trace should have one more object."""
+        """Whether one more object may be allocated."""
         return self.objects < OBJECTS_MAX and self.has_slot()
 
 
@@ -123,10 +115,10 @@ Subjects = Callable[[Situation], Sequence[int]]
 
 @attrs.frozen(eq=False)
 class Rule:
-    """One kind of action. `weight` is how often it is drawn, relative to the others.
+    """How one kind of action is drawn; `weight` is how often, relative to the others.
 
-    `subjects` are what it may act upon: root slots, or numbers of prebuilt objects, or the heap as
-    a whole, of which there is one. Without any, the action is not legal here, or not wanted.
+    `subjects` are what it may act on: root slots, numbers of threads or of prebuilt objects, or the
+    heap as a whole. If there are none, the action is not legal here, or not useful.
     """
 
     action: type[Action]
@@ -136,11 +128,11 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """The name of its action."""
+        """The name of the action."""
         return NAMES[self.action]
 
     def draw_for(self, situation: Situation, choices: Choices, subjects: Sequence[int]) -> Action:
-        """Draw an action upon one of the subjects, by one of the threads."""
+        """Draw an action on one of the subjects, by one of the threads."""
         if situation.threads == 1:
             return self.draw(situation, choices, subjects)
         situation.take_turn(choices)
@@ -150,70 +142,57 @@ class Rule:
 
 # Subjects.
 
-THE_HEAP = range(1)
-NOTHING = range(0)
+
+def _heap(situation: Situation) -> Sequence[int]:
+    return range(1)
 
 
-def _the_heap(situation: Situation) -> Sequence[int]:
-    return THE_HEAP
-
-
-def _the_heap_if_room(situation: Situation) -> Sequence[int]:
-    return THE_HEAP if situation.has_room() else NOTHING
-
-
-def _threads_but_the_first(situation: Situation) -> Sequence[int]:
-    ended = situation.bench.shadow.ended_threads
-    return [each for each in range(1, situation.threads) if each not in ended]
-
-
-def _ended_threads(situation: Situation) -> Sequence[int]:
-    return sorted(situation.bench.shadow.ended_threads)
-
-
-def _the_heap_if_nothing_pinned(situation: Situation) -> Sequence[int]:
-    return NOTHING if situation.bench.shadow.pinned else THE_HEAP
-
-
-def _the_heap_if_enabling(situation: Situation) -> Sequence[int]:
-    problem = why_not_enabled(situation.contract, situation.bench.shadow)
-    return NOTHING if problem else THE_HEAP
-
-
-def _strings_to_pin(situation: Situation) -> Sequence[int]:
-    if why_nothing_pinned(situation.contract, situation.bench.shadow):
-        return NOTHING
-    return [slot for slot, obj in enumerate(situation.roots) if can_be_pinned(obj)]
-
-
-def _pinned(situation: Situation) -> Sequence[int]:
-    if not situation.bench.shadow.pinned:
-        return NOTHING
-    return [slot for slot, obj in enumerate(situation.roots) if obj.pinned]
-
-
-def _the_heap_if_disabling(situation: Situation) -> Sequence[int]:
-    return THE_HEAP if situation.contract.sampling.disabling else NOTHING
-
-
-def _prebuilt_if_slot(situation: Situation) -> Sequence[int]:
-    return range(len(situation.bench.shadow.prebuilt)) if situation.has_slot() else NOTHING
+def _heap_if_room(situation: Situation) -> Sequence[int]:
+    return range(situation.has_room())
 
 
 def _roots(situation: Situation) -> Sequence[int]:
     return range(len(situation.roots))
 
 
-def _roots_if_room(situation: Situation) -> Sequence[int]:
-    return range(len(situation.roots)) if situation.has_room() else NOTHING
-
-
-def _roots_with_references(situation: Situation) -> Sequence[int]:
+def _with_references(situation: Situation) -> Sequence[int]:
     return [slot for slot, obj in enumerate(situation.roots) if obj.refs]
 
 
-def _roots_with_references_if_slot(situation: Situation) -> Sequence[int]:
-    return _roots_with_references(situation) if situation.has_slot() else NOTHING
+def _prebuilt(situation: Situation) -> Sequence[int]:
+    return range(len(situation.bench.shadow.prebuilt))
+
+
+def _ended_threads(situation: Situation) -> Sequence[int]:
+    return sorted(situation.bench.shadow.ended_threads)
+
+
+def _threads_to_end(situation: Situation) -> Sequence[int]:
+    ended = situation.bench.shadow.ended_threads
+    return [each for each in range(1, situation.threads) if each not in ended]
+
+
+def _roots_that(condition: Callable[[ShadowObject], object]) -> Subjects:
+    return lambda situation: [slot for slot, obj in enumerate(situation.roots) if condition(obj)]
+
+
+def _if(condition: Callable[[Situation], object], subjects: Subjects = _heap) -> Subjects:
+    return lambda situation: subjects(situation) if condition(situation) else ()
+
+
+def _can_enable(situation: Situation) -> bool:
+    return why_not_enabled(situation.contract, situation.bench.shadow) is None
+
+
+def _can_pin(situation: Situation) -> bool:
+    return why_nothing_pinned(situation.contract, situation.bench.shadow) is None
+
+
+def _has_pinned(situation: Situation) -> bool:
+    return bool(situation.bench.shadow.pinned)
+
+
+_pinned = _if(_has_pinned, _roots_that(lambda obj: obj.pinned))
 
 
 def roots_for(action: type[Action]) -> Subjects:
@@ -221,27 +200,21 @@ def roots_for(action: type[Action]) -> Subjects:
     bound = BOUNDS[action]["root"]
     assert isinstance(bound, SlotOf)
     kinds = bound.kinds
-    if not kinds:
-        return _roots
-    return lambda situation: [slot for slot, obj in enumerate(situation.roots) if obj.kind in kinds]
-
-
-def _arrays_with_items(situation: Situation) -> Sequence[int]:
-    return [slot for slot, obj in enumerate(situation.roots) if obj.refs and obj.kind == "array"]
+    return _roots_that(lambda obj: obj.kind in kinds) if kinds else _roots
 
 
 # Sizes.
 
 
 def _edges(situation: Situation) -> Sequence[int]:
-    """The sizes at which something changes, those that matter more standing there more often."""
+    """The sizes at which something changes; those that matter more are repeated."""
     contract, sampling = situation.contract, situation.bench.sampling
     nursery_bytes = contract.nursery_bytes
     large_bytes = contract.layout.large_object_bytes
     room_bytes = nursery_bytes - sampling.nursery_used_bytes
     if contract.sampling.counting.has_local_buffers:
         if large_bytes > contract.layout.object_bytes_max:
-            large_bytes = room_bytes  # What lies outside a thread's buffer is in the nursery too.
+            large_bytes = room_bytes  # Objects outside a thread's buffer are in the nursery, too.
         room_bytes = sampling.room_bytes[situation.thread]
     if sampling.period_bytes is None:
         edges = [room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes]
@@ -253,21 +226,21 @@ def _edges(situation: Situation) -> Sequence[int]:
 
 
 def _edge_bytes(situation: Situation, choices: Choices) -> int:
-    """The size of an object at some edge, in bytes: on it, or a word or two to either side."""
+    """The size of an object at some edge, or up to two words away from it."""
     contract = situation.contract
     nursery_bytes = contract.nursery_bytes
     edge_bytes = size = choices.pick(_edges(situation))
     if size == nursery_bytes:
         size *= choices.between(1, NURSERIES_MAX)
     size += contract.layout.word_bytes * (choices.below(2 * EDGE_WORDS + 1) - EDGE_WORDS)
-    is_wanted = size <= NURSERIES_MAX * nursery_bytes or edge_bytes in contract.boundary_bytes
-    return size if is_wanted else nursery_bytes
+    is_useful = size <= NURSERIES_MAX * nursery_bytes or edge_bytes in contract.boundary_bytes
+    return size if is_useful else nursery_bytes
 
 
 def _length(situation: Situation, choices: Choices, kind: str) -> int:
     """A length that makes an object small, or of an interesting size."""
     if not choices.below(2):
-        return min(choices.below(SMALL_LENGTHS), length_max(kind, situation.contract))
+        return min(choices.below(12), length_max(kind, situation.contract))
     return edge_length(situation, choices, kind)
 
 
@@ -275,7 +248,7 @@ def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
     """A length that makes an object of an interesting size."""
     layout = situation.contract.layout.kinds.get(kind)
     if layout is None:
-        return 0  # For a scenario, which the target's lack of that kind ends.
+        return 0  # The scenario that allocates such an object ends.
     size = min(_edge_bytes(situation, choices), situation.contract.layout.object_bytes_max)
     if layout.item_bytes == 1:
         size -= choices.below(2)
@@ -286,7 +259,7 @@ def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
 
 
 def _only_arrays_reach(size_bytes: int, contract: Contract) -> bool:
-    """Whether a size is at a boundary of the contract, and the items of strings are too large."""
+    """Whether a size is at a boundary of the contract, and strings have too large items for it."""
     layout = contract.layout
     string = layout.kinds.get("string")
     if string is not None and string.item_bytes <= layout.word_bytes:
@@ -300,7 +273,7 @@ def _only_arrays_reach(size_bytes: int, contract: Contract) -> bool:
 
 
 def _block_edges(situation: Situation) -> Sequence[int]:
-    """The sizes at which something changes, with what stands before a block."""
+    """The sizes, with the header of the block, at which something changes."""
     contract, layout = situation.contract, situation.contract.layout
     until_bytes = situation.bench.sampling.bytes_until_sample(situation.thread)
     most_bytes = layout.object_bytes_max + layout.kinds["block"].fixed_bytes
@@ -312,7 +285,7 @@ def _block_edges(situation: Situation) -> Sequence[int]:
 
 
 def _block_bytes(situation: Situation, choices: Choices) -> int:
-    """The size of a block: small, at some edge, of some class, or anything."""
+    """The size of a block: small, at some edge, of some size class, or any size."""
     layout = situation.contract.layout
     most, header_bytes = layout.object_bytes_max, layout.kinds["block"].fixed_bytes
     match choices.below(4):
@@ -355,7 +328,7 @@ def _set_period(situation: Situation, choices: Choices, _: Sequence[int]) -> Act
 
 
 def block_period(situation: Situation, choices: Choices) -> int:
-    """A legal period, where there is no nursery that it could be measured by."""
+    """A legal period of a target without a nursery."""
     rule = situation.contract.sampling
     if rule.periods:
         return choices.pick(rule.periods)
@@ -363,8 +336,11 @@ def block_period(situation: Situation, choices: Choices) -> int:
     return rule.nearest(choices.log_between(max(legal.minimum, 1), max(most, legal.minimum, 1)))
 
 
+# Objects.
+
+
 def _nonmovable(choices: Choices) -> bool:
-    return choices.below(NONMOVABLE_SHARE) == NONMOVABLE_SHARE - 1
+    return choices.one_in(8)
 
 
 def _allocate_node(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
@@ -391,13 +367,14 @@ def _set_callback(situation: Situation, choices: Choices, _: Sequence[int]) -> A
 
 
 def _add_memory_pressure(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    bytes_drawn = choices.between(1, NURSERIES_PRESSED_MAX) * situation.contract.nursery_bytes
+    bytes_drawn = choices.between(1, 8) * situation.contract.nursery_bytes
     return actions.AddMemoryPressure(PRESSURES.nearest(bytes_drawn))
 
 
 def _run_at_once(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
     return actions.RunAtOnce(
-        choices.log_between(1, SHARE_OBJECTS_MAX), choices.below(actions.FIRST_NUMBERS.maximum + 1)
+        choices.log_between(1, AT_ONCE_OBJECTS_MAX),
+        choices.below(actions.FIRST_NUMBERS.maximum + 1),
     )
 
 
@@ -411,8 +388,8 @@ def short_period(situation: Situation, choices: Choices) -> int:
 
 
 def _is_every(situation: Situation, choices: Choices) -> bool:
-    """Whether each allocation is to be sampled, where a period can be 0."""
-    return situation.contract.sampling.why_illegal(0) is None and not choices.below(EVERY_SHARE)
+    """Whether the period is 0, which samples each allocation."""
+    return situation.contract.sampling.why_illegal(0) is None and not choices.below(8)
 
 
 def period(situation: Situation, choices: Choices) -> int:
@@ -463,13 +440,14 @@ def _recent(slots: Sequence[int], choices: Choices) -> int:
 
 
 def _place(situation: Situation, choices: Choices, slots: Sequence[int]) -> tuple[int, int]:
-    """One of the slots, whose objects have references, and one of its object's fields."""
+    """One of the slots, and a field of its object."""
     root = _recent(slots, choices)
-    length = len(situation.roots[root].refs)
-    # The last item may lie on a card that the array's end cuts short.
-    if choices.below(LAST_ITEM_SHARE) == LAST_ITEM_SHARE - 1:
-        return root, length - 1
-    return root, choices.below(length)
+    return root, _field(len(situation.roots[root].refs), choices)
+
+
+def _field(length: int, choices: Choices) -> int:
+    """A field or item; the last one more often, since its card may be incomplete."""
+    return length - 1 if choices.one_in(4) else choices.below(length)
 
 
 def _read(situation: Situation, choices: Choices, slots: Sequence[int]) -> Action:
@@ -482,8 +460,8 @@ def _write(situation: Situation, choices: Choices, slots: Sequence[int]) -> Acti
 
 
 def _value(situation: Situation, choices: Choices) -> int | None:
-    """A slot whose object is to be written; null stays rare, since collectors lose references."""
-    # What is pinned may have no slot any more; the choice is made all the same.
+    """A slot whose object is written, or null, which is rare: collectors lose references."""
+    # A pinned object may have no slot any more.
     if situation.bench.shadow.pinned and not choices.below(2):
         pinned = _pinned(situation)
         if pinned:
@@ -498,7 +476,7 @@ def _write_number(situation: Situation, choices: Choices, nodes: Sequence[int]) 
 
 def _copy_array(situation: Situation, choices: Choices, arrays: Sequence[int]) -> Action:
     roots = situation.roots
-    # What is worth copying are references, and from one array into another.
+    # Copies of references to another array are worth more than others.
     filled = [slot for slot in arrays if any(roots[slot].refs)]
     from_root = choices.pick(filled or arrays)
     others = [slot for slot in arrays if roots[slot] is not roots[from_root]]
@@ -520,16 +498,16 @@ def _copy_between(situation: Situation, choices: Choices, from_root: int, to_roo
     return actions.CopyArray(from_root, to_root, start, to_start, length)
 
 
-def _rule(action: Callable[[], Action], weight: int, subjects: Subjects = _the_heap) -> Rule:
-    """A rule for an action without arguments, by default one that is always legal."""
-    drawn = action()  # It is frozen, and always the same.
+def _rule(action: Callable[[], Action], weight: int, subjects: Subjects = _heap) -> Rule:
+    """A rule for an action without arguments; by default it is always legal."""
+    drawn = action()
     return Rule(type(drawn), weight, subjects, lambda situation, choices, _: drawn)
 
 
 def _rule_on(
     action: Callable[[int], Action], weight: int, subjects: Subjects | None = None
 ) -> Rule:
-    """A rule for an action whose only argument is a slot, by default any that it may take."""
+    """A rule for an action whose only argument is a slot; by default any that it may take."""
     kind = type(action(0))
     return Rule(
         kind,
@@ -539,48 +517,55 @@ def _rule_on(
     )
 
 
-# The simplest first: a reduction that replaces an action by an earlier one makes progress.
+# The simplest come first: a reduction that replaces an action by an earlier one makes progress.
 RULES: tuple[Rule, ...] = (
     _rule(actions.CollectMinor, 3),
     _rule(actions.CollectStep, 8),
     _rule(actions.CollectProgress, 1),
     _rule(actions.CollectFull, 2),
-    Rule(actions.DisableSampling, 7, _the_heap_if_disabling, _disable_sampling),
-    Rule(actions.EnableSampling, 10, _the_heap_if_enabling, _enable_sampling),
+    Rule(
+        actions.DisableSampling,
+        7,
+        _if(lambda situation: situation.contract.sampling.disabling),
+        _disable_sampling,
+    ),
+    Rule(actions.EnableSampling, 10, _if(_can_enable), _enable_sampling),
     _rule(actions.PauseSampling, 2),
-    _rule(actions.ResumeSampling, 2, _the_heap_if_enabling),
+    _rule(actions.ResumeSampling, 2, _if(_can_enable)),
     _rule(actions.Fork, 2),
-    Rule(actions.AllocateNode, 16, _the_heap_if_room, _allocate_node),
-    Rule(actions.AllocateString, 16, _the_heap_if_room, _allocate_string),
-    Rule(actions.AllocateArray, 10, _the_heap_if_room, _allocate_array),
-    Rule(actions.AllocateOldString, 4, _the_heap_if_room, _allocate_old_string),
-    Rule(actions.Malloc, 24, _the_heap_if_room, _malloc),
-    Rule(actions.Calloc, 6, _the_heap_if_room, _calloc),
+    Rule(actions.AllocateNode, 16, _heap_if_room, _allocate_node),
+    Rule(actions.AllocateString, 16, _heap_if_room, _allocate_string),
+    Rule(actions.AllocateArray, 10, _heap_if_room, _allocate_array),
+    Rule(actions.AllocateOldString, 4, _heap_if_room, _allocate_old_string),
+    Rule(actions.Malloc, 24, _heap_if_room, _malloc),
+    Rule(actions.Calloc, 6, _heap_if_room, _calloc),
     Rule(actions.Realloc, 12, roots_for(actions.Realloc), _realloc),
-    Rule(actions.SetPeriod, 3, _the_heap, _set_period),
+    Rule(actions.SetPeriod, 3, _heap, _set_period),
     _rule(actions.ReadProfile, 3),
-    _rule_on(actions.AllocateWeakref, 4, _roots_if_room),
+    _rule_on(actions.AllocateWeakref, 4, _if(Situation.has_room, _roots)),
     Rule(
         actions.LoadPrebuilt,
         4,
-        _prebuilt_if_slot,
+        _if(Situation.has_slot, _prebuilt),
         lambda situation, choices, indices: actions.LoadPrebuilt(choices.pick(indices)),
     ),
     _rule_on(actions.Free, 18),
-    Rule(actions.Read, 6, _roots_with_references_if_slot, _read),
+    Rule(actions.Read, 6, _if(Situation.has_slot, _with_references), _read),
     _rule_on(actions.ReadNumber, 2),
     _rule_on(actions.ReadWeakref, 3),
-    Rule(actions.Write, 12, _roots_with_references, _write),
+    Rule(actions.Write, 12, _with_references, _write),
     Rule(actions.WriteNumber, 6, roots_for(actions.WriteNumber), _write_number),
-    Rule(actions.CopyArray, 6, _arrays_with_items, _copy_array),
+    Rule(
+        actions.CopyArray, 6, _roots_that(lambda obj: obj.refs and obj.kind == "array"), _copy_array
+    ),
     _rule_on(actions.TakeIdentity, 4),
-    _rule_on(actions.Pin, 4, _strings_to_pin),
+    _rule_on(actions.Pin, 4, _if(_can_pin, _roots_that(can_be_pinned))),
     _rule_on(actions.Unpin, 6, _pinned),
-    Rule(actions.SetCallback, 2, _the_heap_if_nothing_pinned, _set_callback),
-    Rule(actions.AddMemoryPressure, 2, _the_heap, _add_memory_pressure),
-    Rule(actions.EndThread, 4, _threads_but_the_first, _end_thread),
+    Rule(actions.SetCallback, 2, _if(lambda situation: not _has_pinned(situation)), _set_callback),
+    Rule(actions.AddMemoryPressure, 2, _heap, _add_memory_pressure),
+    Rule(actions.EndThread, 4, _threads_to_end, _end_thread),
     Rule(actions.BeginThread, 24, _ended_threads, _begin_thread),
-    Rule(actions.RunAtOnce, 16, _the_heap, _run_at_once),
+    Rule(actions.RunAtOnce, 16, _heap, _run_at_once),
     _rule(actions.CheckHeap, 1),
 )
 

@@ -1,1 +1,1 @@
-"""Engines: who draws the actions. Both draw by the same rules and step the same `Run`."""
+"""Engines draw the actions. Both draw by the same rules and step the same `Run`."""

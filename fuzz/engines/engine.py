@@ -1,4 +1,4 @@
-"""What the session needs of an engine, and what both engines do with a finished trace."""
+"""The interface of an engine, and what both engines do with a finished trace."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from fuzz.run import Failure, Run, rerun
 
 
 def reruns(number: int) -> Iterator[RerunOracle]:
-    """The oracles that run the trace `number` once more."""
+    """The oracles that run the trace `number` a second time."""
     return (oracle for oracle in RERUN_ORACLES.values() if number % oracle.share == 0)
 
 
 def rerun_some(target: Target, run: Run, number: int) -> None:
-    """Run the trace `number` once more for the oracles whose turn it is. Raises a Mismatch."""
+    """Run the trace `number` a second time for each of these oracles. Raises a Mismatch."""
     for oracle in reruns(number):
         rerun(target, run, oracle)
 
 
 @attrs.define
 class Tally:
-    """How much was done."""
+    """Counts of what was done."""
 
     traces: int = 0
     actions: int = 0
@@ -34,7 +34,7 @@ class Tally:
     minor_collections: int = 0
 
     def add(self, done: Tally) -> None:
-        """Count what was done besides."""
+        """Add the counts of another tally."""
         self.traces += done.traces
         self.actions += done.actions
         self.samples += done.samples
@@ -43,7 +43,7 @@ class Tally:
 
 @attrs.define
 class Slice(Tally):
-    """What a slice of a session did: some traces, and the failures among them."""
+    """What a slice of a session did: some traces, and their failures."""
 
     failures: list[Failure] = attrs.Factory(list)
 
@@ -56,13 +56,12 @@ class Engine(Protocol):
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
         """Run the slice `number`, of at most `actions_max` actions.
 
-        The same number gives the same traces, whatever ran before. A slice that is cancelled is
-        what was done of it.
+        The same number gives the same traces, whatever ran before. A slice may be cancelled.
         """
 
 
 def slices_of(engine: Engine, actions: int, probes: ProbeCounter) -> Iterator[Slice]:
-    """The slices from the first on, until so many actions are used up."""
+    """The slices from the first on, until that number of actions is used up."""
     number = 0
     while actions > 0:
         done = engine.run_slice(number, actions, probes)

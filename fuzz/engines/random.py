@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import tee
 from math import floor
 
@@ -30,26 +31,30 @@ from fuzz.protocol.target import Target, full
 from fuzz.run import Failure, Run
 
 Judge = Callable[[Collection[str]], tuple[Run, Failure | None]]
-"""Runs one trace from its start, and judges it but for these fields."""
+"""Runs one trace from its start, and judges all but these fields."""
 
 
 class RandomChoices(Choices):
-    """Choices from a generator with a seed."""
+    """Choices of a pseudo-random generator with a seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed).random  # noqa: S311 - reproducible, not secret
 
     @override
     def below(self, bound: int) -> int:
-        return floor(self._random() * bound)  # Which is what int makes of it, sooner.
+        return floor(self._random() * bound)  # Faster than int.
+
+    @override
+    def one_in(self, count: int) -> bool:
+        return floor(self._random() * count) == count - 1  # Faster than a call of `below`.
 
 
 PROCESSES = 8
-"""From one seed so many draws are made of what processes settle, so that these can be kept."""
+"""How many draws of a process's settings are made from one seed, so that processes can be kept."""
 
 
 def draw_settled(settings: Sequence[Setting], seed: str, number: int) -> dict[str, int]:
-    """What the process of the slice `number` settles."""
+    """The settings of the process that runs the slice `number`."""
     settled = [setting for setting in settings if setting.of_process]
     if not settled:
         return {}
@@ -61,7 +66,7 @@ class RandomEngine(Engine):
 
     name = "random"
     compares = False
-    """Whether each trace's answers are compared with others."""
+    """Whether the answers of each trace are compared with others."""
 
     def __init__(self, target: Target, seed: str, process_seed: str | None = None) -> None:
         self._target = full(target)
@@ -72,13 +77,8 @@ class RandomEngine(Engine):
     @override
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
         done = Slice(traces=1)
-
-        def judge(
-            excluded: Collection[str], probes: ProbeCounter | None = None
-        ) -> tuple[Run, Failure | None]:
-            return self._run_trace(number, actions_max, probes, done, excluded)
-
-        with suppress(Cancelled):  # What was done until then was right.
+        judge = partial(self._run_trace, number, actions_max, done)
+        with suppress(Cancelled):  # All that was done until then was right.
             run, failure = judge((), probes)
             done.failures.extend(self.failures_of(run, failure, number, judge))
         return done
@@ -87,11 +87,11 @@ class RandomEngine(Engine):
         self,
         number: int,
         actions_max: int,
-        probes: ProbeCounter | None,
         done: Slice,
         excluded: Collection[str],
+        probes: ProbeCounter | None = None,
     ) -> tuple[Run, Failure | None]:
-        """Draw the trace `number`, and judge it but for the excluded fields."""
+        """Draw the trace `number` and run it; no oracle judges the excluded fields."""
         choices = RandomChoices(f"{self._seed}/{number}")
         configuration = self.draw_configuration(choices, number)
         keeps_answers = self.compares or any(reruns(number))
@@ -113,24 +113,24 @@ class RandomEngine(Engine):
         return run, failure
 
     def draw_configuration(self, choices: Choices, number: int) -> dict[str, int]:
-        """What the trace `number` begins with."""
+        """The configuration of the trace `number`."""
         drawn = draw_configuration(self._settings, choices)
         return drawn | draw_settled(self._settings, self._process_seed, number)
 
     def failures_of(
         self, run: Run, failure: Failure | None, number: int, judge: Judge
     ) -> Iterable[Failure]:
-        """The failures to report of the trace `number`, which has ended in that one, or in none.
+        """The failures to report of the trace `number`, which ended in that one, or in none.
 
-        `judge` runs the trace again, from its start and but for the fields that it is given.
+        `judge` runs the trace again from its start, without judging the fields that it is given.
         """
         return [] if failure is None else [failure]
 
 
 def _draw(run: Run, length: int, choices: Choices) -> Iterable[Action]:
-    """The actions of a trace, each from the situation that the last one left.
+    """The actions of a trace, each drawn from the situation that the last one left.
 
-    For a target that goes ahead they are drawn before, from a forecast of these situations.
+    A target that takes actions ahead gets actions that are drawn from a forecast.
     """
     check_beginning(run.situation)
     if not run.goes_ahead:
@@ -147,9 +147,8 @@ def _draw_ahead(forecast: Forecast, length: int, choices: Choices) -> Iterator[A
 
 
 def _draw_from(situation: Situation, length: int, choices: Choices) -> Iterator[Action]:
-    """So many actions, or fewer if none is legal any more; each is followed before the next."""
     menu = menu_of(rules_for(situation.contract))
     with suppress(NothingLegalError):
         for _ in range(length):
             yield draw_action(situation, menu, choices)
-    situation.scenario = None  # It refers to the situation: both would wait to be found as a cycle.
+    situation.scenario = None  # It refers to the situation; a cycle would keep both in memory.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -51,11 +51,11 @@ from fuzz.run import Failure, Run
 
 EXAMPLES_PER_SLICE = 8
 STEPS = (10, 20, 50, 100, 200, 500, 1000)
-"""How many steps a slice's examples have, in turn."""
+"""The lengths of the examples of a slice, in turn."""
 
 
 class HypothesisChoices(Choices):
-    """Choices that Hypothesis makes, and shrinks, and does not print one by one."""
+    """Choices that Hypothesis makes and shrinks, but does not print one by one."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
@@ -74,13 +74,13 @@ def _choices(draw: st.DrawFn) -> HypothesisChoices:
 
 
 class TraceStateMachine(RuleBasedStateMachine):
-    """A machine that steps a `Run`. A subclass says on which target, and what its rules are."""
+    """A machine that steps a `Run`. A subclass defines its target and its rules."""
 
     make_target: Callable[[], Target]
     probes: ProbeCounter | None = None
     trace: Run | None = None
     settled: Mapping[str, int] = MappingProxyType({})
-    """What is not drawn for each trace."""
+    """The settings that are not drawn for each trace."""
     choices: HypothesisChoices
 
     def __init__(self) -> None:
@@ -97,56 +97,64 @@ class TraceStateMachine(RuleBasedStateMachine):
 
     def perform(self, trace: Run, action: Action) -> Observation:
         """One step of the trace. Raises a Mismatch."""
-        return trace.step(action)
+        with self._kept(trace):
+            return trace.step(action)
+
+    @override
+    def teardown(self) -> None:
+        """End the trace, unless it has failed or was cancelled. Raises a Mismatch."""
+        trace = self.trace
+        if trace is not None and trace.actions and trace.answered == len(trace.actions):
+            with self._kept(trace):
+                self.end(trace)
+
+    def end(self, trace: Run) -> None:
+        """Do what comes after the last action. Raises a Mismatch."""
+        trace.finish()
+
+    @contextmanager
+    def _kept(self, trace: Run) -> Iterator[None]:
+        try:
+            yield
+        except Mismatch as mismatch:
+            self.keep(mismatch, trace.failure(mismatch))
+            self.trace = None
+            raise
+
+    def keep(self, mismatch: Mismatch, failure: Failure) -> None:
+        """Keep a failure for the report."""
 
 
 class SuiteStateMachine(TraceStateMachine):
-    """A machine for a test suite. It has one rule, which draws as the random engine does.
+    """A machine for a test suite. Its only rule draws as the random engine does.
 
-    Hypothesis would tell in its statistics of each rule that it had tried in vain.
+    With a rule for each action, the statistics of Hypothesis would list every rule that had no
+    subjects.
     """
 
     failures: ClassVar = WeakKeyDictionary[BaseException, Failure]()
-    """What was raised, as data."""
+    """The raised mismatches, as data."""
 
     @rule()
     def step(self) -> None:
         """Draw an action and perform it. Raises a Mismatch."""
         trace = self.trace
         assert trace is not None
-        try:
+        with suppress(NothingLegalError):  # The roots may be full and never freed.
             menu = menu_of(rules_for(trace.contract))
             self.perform(trace, draw_action(trace.situation, menu, self.choices))
-        except NothingLegalError:
-            return  # A trace may fill its roots for ever.
-        except Mismatch as mismatch:
-            self._keep(mismatch)
-            raise
 
     @override
-    def teardown(self) -> None:
-        """End a trace that has not failed. Raises a Mismatch."""
-        trace = self.trace
-        if trace is None or trace.answered < len(trace.actions):
-            return
-        try:
-            trace.finish()
-        except Mismatch as mismatch:
-            self._keep(mismatch)
-            raise
-
-    def _keep(self, mismatch: Mismatch) -> None:
-        assert self.trace is not None
-        self.failures[mismatch] = self.trace.failure(mismatch)
-        self.trace = None
+    def keep(self, mismatch: Mismatch, failure: Failure) -> None:
+        self.failures[mismatch] = failure
 
 
 SUITE_STEPS = 200
-"""With Hypothesis's own fifty, one seed in eight misses a bug like the README's."""
+"""With Hypothesis's own default, 50, one seed in eight misses a bug like the README's."""
 
 
 def suite_settings() -> settings:
-    """The user's own, but with longer traces, and no shrinking, which a reducer does in seconds."""
+    """The user's settings with longer traces, and without shrinking: the reducer is faster."""
     return settings(
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -156,7 +164,7 @@ def suite_settings() -> settings:
 
 
 def found_by(machine: type[SuiteStateMachine], own: settings) -> list[Failure]:
-    """Run a machine as a test; what fails, one of each kind that Hypothesis tells apart."""
+    """Run a machine as a test; returns one failure of each kind that Hypothesis distinguishes."""
     try:
         run_state_machine_as_test(machine, settings=own)
     except Exception as problem:
@@ -168,7 +176,7 @@ def found_by(machine: type[SuiteStateMachine], own: settings) -> list[Failure]:
 
 
 def _leaves(problem: BaseException) -> Iterator[BaseException]:
-    """An exception, or all that are in a group."""
+    """An exception, or all exceptions in a group."""
     if isinstance(problem, BaseExceptionGroup):
         for each in problem.exceptions:
             yield from _leaves(each)
@@ -177,7 +185,7 @@ def _leaves(problem: BaseException) -> Iterator[BaseException]:
 
 
 class RuleStateMachine(TraceStateMachine):
-    """A machine with a rule for each rule, made below: what a session runs."""
+    """A machine with a Hypothesis rule for each of our rules, which are added below."""
 
     def allows(self, each: Rule) -> bool:
         """Whether that rule may be drawn now."""
@@ -189,7 +197,7 @@ class RuleStateMachine(TraceStateMachine):
         )
 
     def take_step(self, each: Rule) -> None:
-        """Draw an action by that rule, or of a scenario, and perform it. Raises a Mismatch."""
+        """Draw an action from a scenario, or else by that rule. Raises a Mismatch."""
         assert self.trace is not None
         situation = self.trace.situation
         action = draw_from_scenario(situation, self.choices)
@@ -199,8 +207,6 @@ class RuleStateMachine(TraceStateMachine):
 
 
 def _step_of(each: Rule) -> Callable[..., None]:
-    """The machine's method for one rule."""
-
     def step(self: RuleStateMachine) -> None:
         self.take_step(each)
 
@@ -211,6 +217,51 @@ def _step_of(each: Rule) -> Callable[..., None]:
 
 for _each in RULES:
     setattr(RuleStateMachine, _each.name, _step_of(_each))
+
+
+class SessionStateMachine(RuleStateMachine):
+    """A machine that counts into `done`, and does nothing once its actions are used up.
+
+    After a failure Hypothesis runs the example once more; that run must be the same, and is not
+    counted. Each slice has a subclass of its own, since Hypothesis creates the machines itself.
+    """
+
+    done: Slice
+    actions_max: int
+    traces_before: int
+    """The number of the trace before the first one. It decides which traces run once more: not the
+    first example of a slice, which is always the simplest one, but the last one, whose number is a
+    multiple of eight."""
+
+    @override
+    def take_step(self, each: Rule) -> None:
+        if self.done.actions < self.actions_max or self.done.failures:
+            super().take_step(each)
+
+    @override
+    def perform(self, trace: Run, action: Action) -> Observation:
+        done = self.done
+        if done.failures:
+            return super().perform(trace, action)
+        done.traces += not trace.actions
+        try:
+            observation = super().perform(trace, action)
+        finally:
+            done.actions += trace.answered == len(trace.actions)
+        done.samples += observation.samples
+        done.minor_collections += observation.minors
+        return observation
+
+    @override
+    def end(self, trace: Run) -> None:
+        if not self.done.failures:
+            trace.finish()
+            rerun_some(self.target, trace, self.traces_before + self.done.traces)
+
+    @override
+    def keep(self, mismatch: Mismatch, failure: Failure) -> None:
+        if not self.done.failures:
+            self.done.failures.append(failure)
 
 
 class StatefulEngine(Engine):
@@ -235,25 +286,48 @@ class StatefulEngine(Engine):
     @override
     def run_slice(self, number: int, actions_max: int, probes: ProbeCounter) -> Slice:
         done = Slice()
-        machine = _session_machine(self._target)
+        machine = _machine_for(self._target)
         machine.probes, machine.done, machine.actions_max = probes, done, actions_max
         machine.traces_before = number * EXAMPLES_PER_SLICE
         settings_of_target = self._target.default_contract().settings
         machine.settled = draw_settled(settings_of_target, self._process_seed, number)
         digest = hashlib.sha256(f"{self._seed}/{number}".encode()).digest()
-        steps = STEPS[number % len(STEPS)]
         seeded = seed(int.from_bytes(digest[:8], "big"))(machine)
         if not self._has_reused:
             self._has_reused = True
-            with suppress(SkipTest):  # Nothing was saved.
-                # What was saved with fewer steps is the same with more.
-                _run(machine, settings(self._settings(max(STEPS)), phases=(Phase.reuse,)))
+            # The examples that were saved with fewer steps are the same with more.
+            with suppress(SkipTest):  # There are no saved examples.
+                self._run(machine, max(STEPS), Phase.reuse)
         if not done.failures:
-            _run(seeded, self._settings(steps))
+            self._run(seeded, STEPS[number % len(STEPS)], Phase.generate)
         return done
 
-    def _settings(self, steps: int) -> settings:
-        return settings(session_settings(steps), database=self._database)
+    def _run(self, machine: type[SessionStateMachine], steps: int, phase: Phase) -> None:
+        own = settings(session_settings(steps), database=self._database, phases=(phase,))
+        try:
+            run_state_machine_as_test(machine, settings=own)
+        except (Mismatch, Flaky):
+            # Flaky: the target answered differently when Hypothesis ran the example once more.
+            assert machine.done.failures
+        except Cancelled:
+            pass  # All that was done until then was right.
+
+
+def session_settings(steps: int) -> settings:
+    """All settings that affect what is run. The session reduces failures, so nothing shrinks."""
+    return settings(
+        max_examples=EXAMPLES_PER_SLICE,
+        stateful_step_count=steps,
+        phases=(Phase.generate,),
+        database=None,
+        deadline=None,
+        derandomize=False,
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        backend="hypothesis",
+    )
 
 
 def _database_at(address: str, target: str) -> ExampleDatabase:
@@ -271,99 +345,15 @@ def _database_at(address: str, target: str) -> ExampleDatabase:
     return RedisExampleDatabase(server, key_prefix=f"gcfuzz:{target}:".encode())
 
 
-def _run(machine: type[SessionStateMachine], own: settings) -> None:
-    """Run a slice's machine, which keeps what it finds."""
-    try:
-        run_state_machine_as_test(machine, settings=own)
-    except (Mismatch, Flaky):
-        # Flaky means that the target answered differently when Hypothesis ran it once more.
-        assert machine.done.failures
-    except Cancelled:
-        pass  # What was done until then was right.
-
-
-def session_settings(steps: int) -> settings:
-    """Every setting that bears on what is run. The session reduces by itself: no shrinking."""
-    return settings(
-        max_examples=EXAMPLES_PER_SLICE,
-        stateful_step_count=steps,
-        phases=(Phase.generate,),
-        database=None,
-        deadline=None,
-        derandomize=False,
-        report_multiple_bugs=False,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-        backend="hypothesis",
-    )
-
-
-class SessionStateMachine(RuleStateMachine):
-    """A machine that counts into `done`, and does nothing once its actions are used up.
-
-    After a failure Hypothesis runs the example once more: that run must be the same, and is not
-    counted. Each slice has a subclass of its own, since Hypothesis makes the machines itself.
-    """
-
-    done: Slice
-    actions_max: int
-    traces_before: int
-    """The traces have the numbers that follow. Which are run once more depends on that: the first
-    example of a slice is always Hypothesis's simplest, and hardly worth it; the last one's number
-    is a multiple of eight."""
-
-    @override
-    def take_step(self, each: Rule) -> None:
-        if self.done.actions < self.actions_max or self.done.failures:
-            super().take_step(each)
-
-    @override
-    def perform(self, trace: Run, action: Action) -> Observation:
-        done = self.done
-        if done.failures:
-            return super().perform(trace, action)
-        done.traces += not trace.actions
-        try:
-            observation = super().perform(trace, action)
-        except Mismatch as mismatch:
-            done.failures.append(trace.failure(mismatch))
-            raise
-        finally:
-            done.actions += trace.answered == len(trace.actions)
-        done.samples += observation.samples
-        done.minor_collections += observation.minors
-        return observation
-
-    @override
-    def teardown(self) -> None:
-        trace, done = self.trace, self.done
-        if trace is None or not trace.actions or done.failures:
-            return
-        if trace.answered < len(trace.actions):
-            return  # It was cancelled.
-        try:
-            trace.finish()
-            rerun_some(self.target, trace, self.traces_before + done.traces)
-        except Mismatch as mismatch:
-            done.failures.append(trace.failure(mismatch))
-            raise
-
-
-def _session_machine(target: FullTarget) -> type[SessionStateMachine]:
+def _machine_for(target: FullTarget) -> type[SessionStateMachine]:
     """A class of its own for one slice of a session."""
 
     class SliceStateMachine(SessionStateMachine):
         make_target = staticmethod(lambda: target)
 
     if "free" not in target.default_contract().actions:
-        # Such a trace may fill its roots for ever. No other machine has that rule: one that is
-        # never allowed, and simpler than all others, would be in the way of drawing.
-        SliceStateMachine.do_nothing = _do_nothing()
+        # The roots of a trace may be full for good, and Hypothesis needs a rule that is allowed.
+        # No other machine has this rule: one that is simpler than all others gets in the way.
+        is_stuck = precondition(lambda machine: not any(map(machine.allows, RULES)))
+        SliceStateMachine.do_nothing = rule()(is_stuck(lambda _: None))
     return SliceStateMachine
-
-
-def _do_nothing() -> Callable[..., None]:
-    """A step where no action is legal: Hypothesis wants one all the same."""
-    is_stuck = precondition(lambda machine: not any(map(machine.allows, RULES)))
-    return rule()(is_stuck(lambda _: None))

@@ -1,5 +1,4 @@
-"""What the mutator itself knows: its own view of the heap, and what it may do next.
+"""The mutator's own view of the heap, and what is legal for it to do next.
 
-It imports the protocol only, so that no target can talk it into anything. A newcomer begins with
-`shadow`.
+It imports only the protocol, so it does not depend on any target. Start reading with `shadow`.
 """

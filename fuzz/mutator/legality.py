@@ -1,8 +1,8 @@
-"""Whether an action is legal: whether the contract and the mutator's own state allow it.
+"""Whether an action is legal under a contract and in the mutator's own state.
 
-What is illegal is never sent to a target. In a trace that a person gives it is bad input; in a
-reduction it is a candidate not worth trying; and the rules never draw it. What each field may be,
-the action's class declares; here is what that means under a contract.
+An illegal action is never sent to a target. In a trace that a user gives it is bad input, in a
+reduction it is a candidate not worth trying, and the rules never draw it. The class of an action
+declares what each field may be; this module has what that means under a contract.
 """
 
 from __future__ import annotations
@@ -11,29 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
-from fuzz.protocol.actions import (
-    BOUNDS,
-    NAMES,
-    SLOT_FIELDS,
-    Action,
-    BeginThread,
-    BlockBytes,
-    Bound,
-    DisableSampling,
-    EndThread,
-    ItemOf,
-    LengthOf,
-    PeriodBytes,
-    Pin,
-    PrebuiltIndex,
-    SetCallback,
-    SlotOf,
-    Unpin,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import BOUNDS, NAMES, SLOT_FIELDS, Action, SlotOf
 from fuzz.protocol.contract import Contract, Range
 
 ITEMS_MAX = 2**20
-"""The shadow heap follows each item of an array."""
+"""The longest array: the shadow heap follows each of its items."""
 Why = str | None
 """What is wrong, in a sentence; None if nothing is."""
 Check = Callable[[Action, Contract, Shadow], Why]
@@ -47,7 +30,7 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
     if action.thread:
         if not 0 < action.thread < contract.threads:
             return f"thread is {action.thread}; there are {contract.threads}, from 0 up"
-        if action.thread in shadow.ended_threads and kind is not BeginThread:
+        if action.thread in shadow.ended_threads and kind is not actions.BeginThread:
             return f"thread {action.thread} has ended"
     for check in _CHECKS[kind]:
         problem = check(action, contract, shadow)
@@ -57,15 +40,15 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
 
 
 def may_be_sent_ahead(contract: Contract) -> bool:
-    """Whether what is legal never depends on what the target answers.
+    """Whether the legality of actions never depends on the answers of the target.
 
-    Only pinning does: an object can be pinned while it is young.
+    Only that of pinning does: an object can be pinned while it is young.
     """
     return "pin" not in contract.actions or contract.pins_max == 0
 
 
 def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Action]:
-    """The actions up to the first that is illegal, where that does not depend on answers."""
+    """The actions up to the first illegal one, under a contract that may be sent ahead."""
     shadow = Shadow(contract)
     for action in actions:
         if why_illegal(action, contract, shadow):
@@ -74,7 +57,7 @@ def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Actio
         yield action
 
 
-# What each field may be. Where it may be null, null is legal.
+# What each field may be. Null is legal in a field that may be null.
 
 
 def _why_slot(name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
@@ -89,7 +72,9 @@ def _why_slot(name: str, bound: SlotOf, action: Action, contract: Contract, shad
     return None
 
 
-def _why_item(name: str, bound: ItemOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
+def _why_item(
+    name: str, bound: actions.ItemOf, action: Action, contract: Contract, shadow: Shadow
+) -> Why:
     start, length = getattr(action, name), getattr(action, bound.length) if bound.length else 1
     references = len(shadow.roots[getattr(action, bound.slot)].refs)
     if start < 0 or length < 1 or start + length > references:
@@ -98,7 +83,7 @@ def _why_item(name: str, bound: ItemOf, action: Action, contract: Contract, shad
 
 
 def _why_block(
-    name: str, bound: BlockBytes, action: Action, contract: Contract, shadow: Shadow
+    name: str, bound: actions.BlockBytes, action: Action, contract: Contract, shadow: Shadow
 ) -> Why:
     times, size_bytes = bound.times, getattr(action, name)
     count = getattr(action, times) if times else 1
@@ -110,45 +95,31 @@ def _why_block(
     return None
 
 
-def _why_index(
-    name: str, bound: PrebuiltIndex, action: Action, contract: Contract, shadow: Shadow
+def _why_value(
+    name: str,
+    bound: actions.PrebuiltIndex | actions.PeriodBytes | actions.LengthOf | Range,
+    action: Action,
+    contract: Contract,
+    shadow: Shadow,
 ) -> Why:
-    index, count = getattr(action, name), len(shadow.prebuilt)
-    if not 0 <= index < count:
-        return f"{name} is {index}; there are {count} prebuilt objects, from 0 up"
-    return None
+    value = getattr(action, name)
+    if isinstance(bound, actions.PeriodBytes):
+        return contract.sampling.why_illegal(value)
+    if isinstance(bound, actions.PrebuiltIndex):
+        count = len(shadow.prebuilt)
+        if 0 <= value < count:
+            return None
+        return f"{name} is {value}; there are {count} prebuilt objects, from 0 up"
+    if isinstance(bound, actions.LengthOf):
+        longest = callback_length_max if bound.in_nursery else partial(length_max, bound.kind)
+        bound = Range(0, longest(contract))
+    return None if value is None or value in bound else f"{name} is {value}; it must be {bound}"
 
 
-def _why_period(
-    name: str, bound: PeriodBytes, action: Action, contract: Contract, shadow: Shadow
-) -> Why:
-    return contract.sampling.why_illegal(getattr(action, name))
-
-
-def _why_length(
-    name: str, bound: LengthOf, action: Action, contract: Contract, shadow: Shadow
-) -> Why:
-    longest = (
-        callback_length_max(contract) if bound.in_nursery else length_max(bound.kind, contract)
-    )
-    return _why_number(name, Range(0, longest), action, contract, shadow)
-
-
-def _why_number(name: str, bound: Range, action: Action, contract: Contract, shadow: Shadow) -> Why:
-    number = getattr(action, name)
-    if number is None or number in bound:
-        return None
-    return f"{name} is {number}; it must be {bound}"
-
-
-_WHY: dict[type[Bound], Callable[..., Why]] = {
+_WHY: dict[type[actions.Bound], Callable[..., Why]] = {
     SlotOf: _why_slot,
-    ItemOf: _why_item,
-    BlockBytes: _why_block,
-    PrebuiltIndex: _why_index,
-    PeriodBytes: _why_period,
-    LengthOf: _why_length,
-    Range: _why_number,
+    actions.ItemOf: _why_item,
+    actions.BlockBytes: _why_block,
 }
 
 
@@ -161,7 +132,7 @@ def length_max(kind: str, contract: Contract) -> int:
 def callback_length_max(contract: Contract) -> int:
     """The greatest legal length of a callback's string; below 0 if there is none.
 
-    Whatever the callback allocates must fit in an empty nursery.
+    The string must fit in an empty nursery.
     """
     layout = contract.layout
     bytes_max = min(layout.large_object_bytes - 1, layout.object_bytes_max)
@@ -173,69 +144,64 @@ def _length_within(bytes_max: int, kind: str, contract: Contract) -> int:
     return -1 if layout is None else (bytes_max - layout.fixed_bytes) // layout.item_bytes
 
 
-# What depends on what came before.
+# What depends on earlier actions.
 
 
-def _why_not_begun(action: Action, contract: Contract, shadow: Shadow) -> Why:
-    return why_not_enabled(contract, shadow)
-
-
-def _why_not_disabled(action: DisableSampling, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_disabled(action: actions.DisableSampling, contract: Contract, shadow: Shadow) -> Why:
     way = "report" if action.report else "drop"
     if way in contract.sampling.disabling:
         return None
     return f"the target cannot disable sampling with {way}"
 
 
-def _why_not_pinned(action: Pin, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_pinned(action: actions.Pin, contract: Contract, shadow: Shadow) -> Why:
     if not can_be_pinned(shadow.roots[action.root]):
         return "only a string in the nursery that is not pinned can be pinned"
     return why_nothing_pinned(contract, shadow)
 
 
-def _why_not_unpinned(action: Unpin, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_unpinned(action: actions.Unpin, contract: Contract, shadow: Shadow) -> Why:
     return None if shadow.roots[action.root].pinned else f"root {action.root} is not pinned"
 
 
-def _why_no_callback(action: SetCallback, contract: Contract, shadow: Shadow) -> Why:
-    """What is pinned decides whether what a callback allocates fits beside it."""
+def _why_no_callback(action: actions.SetCallback, contract: Contract, shadow: Shadow) -> Why:
+    # A callback's string may not fit beside a pinned object.
     if action.length is not None and shadow.pinned:
         return f"objects are pinned ({len(shadow.pinned)}), and exclude callbacks"
     return None
 
 
-def _why_not_ended(action: EndThread, contract: Contract, shadow: Shadow) -> Why:
+def _why_not_ended(action: actions.EndThread, contract: Contract, shadow: Shadow) -> Why:
     return None if action.thread else "the first thread does not end"
 
 
-def _why_not_born(action: BeginThread, contract: Contract, shadow: Shadow) -> Why:
-    is_there = action.thread not in shadow.ended_threads
-    return f"thread {action.thread} has not ended" if is_there else None
+def _why_not_started(action: actions.BeginThread, contract: Contract, shadow: Shadow) -> Why:
+    has_ended = action.thread in shadow.ended_threads
+    return None if has_ended else f"thread {action.thread} has not ended"
 
 
 _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
-    DisableSampling: _why_not_disabled,
-    Pin: _why_not_pinned,
-    Unpin: _why_not_unpinned,
-    EndThread: _why_not_ended,
-    BeginThread: _why_not_born,
-    SetCallback: _why_no_callback,
+    actions.DisableSampling: _why_not_disabled,
+    actions.Pin: _why_not_pinned,
+    actions.Unpin: _why_not_unpinned,
+    actions.EndThread: _why_not_ended,
+    actions.BeginThread: _why_not_started,
+    actions.SetCallback: _why_no_callback,
 }
 
 
 class _Checks(dict[type[Action], tuple[Check, ...]]):
-    """What is asked of each kind of action, in order; made when the first one comes."""
+    """The checks of each kind of action, in order; computed when the first one comes."""
 
     def __missing__(self, kind: type[Action]) -> tuple[Check, ...]:
-        # What the other fields may be is a matter of the objects in the slots.
-        slots = SLOT_FIELDS[kind]
-        bounds = BOUNDS[kind]
+        # What the other fields may be depends on the objects in the slots.
+        slots, bounds = SLOT_FIELDS[kind], BOUNDS[kind]
         fields = [*slots, *(name for name in bounds if name not in slots)]
         checks: list[Check] = [
-            partial(_WHY[type(bounds[each])], each, bounds[each]) for each in fields
+            partial(_WHY.get(type(bounds[each]), _why_value), each, bounds[each]) for each in fields
         ]
         if kind.sampling in ("starts", "resumes"):
-            checks.append(_why_not_begun)
+            checks.append(lambda _, contract, shadow: why_not_enabled(contract, shadow))
         if kind in _NOT_NOW:
             checks.append(_NOT_NOW[kind])
         self[kind] = tuple(checks)
@@ -246,19 +212,19 @@ _CHECKS = _Checks()
 
 
 def can_be_pinned(obj: ShadowObject) -> bool:
-    """Whether it is an object that could be pinned, where any can be."""
+    """Whether an object could be pinned if pinning is legal."""
     return obj.kind == "string" and obj.is_in_nursery and not obj.pinned
 
 
 def why_not_enabled(contract: Contract, shadow: Shadow) -> Why:
-    """Why sampling cannot begin now, whatever the period; None if it can."""
+    """Why sampling cannot start now, with any period; None if it can."""
     if shadow.pinned and _is_excluded(contract):
         return f"objects are pinned ({len(shadow.pinned)})"
     return None
 
 
 def why_nothing_pinned(contract: Contract, shadow: Shadow) -> Why:
-    """Why no object at all can be pinned now; None if one can."""
+    """Why no object can be pinned now; None if one can."""
     if len(shadow.pinned) >= contract.pins_max:
         return f"objects may be pinned already ({len(shadow.pinned)} of {contract.pins_max})"
     if shadow.sampling_bytes is not None and _is_excluded(contract):

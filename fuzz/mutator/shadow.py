@@ -1,8 +1,8 @@
-"""The shadow heap: what the mutator knows of its objects without looking at the target.
+"""The shadow heap: the mutator's own view of its objects, without looking at the target.
 
-It follows the actions alone, and of the observations only whether a minor collection took place.
-Young and old mean here what they mean to every generational collector: an object is old once it
-has survived a minor collection. Invariant: `roots` corresponds slot by slot to the target's.
+It follows the actions, and uses the observations only for whether a minor collection took place.
+Young and old mean what they mean in every generational collector: an object is old once it has
+survived a minor collection. Invariant: `roots` corresponds slot by slot to the target's.
 """
 
 from __future__ import annotations
@@ -12,130 +12,116 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, ClassVar
 
+import attrs
+
 from fuzz.protocol import actions
-from fuzz.protocol.actions import Action, requested_bytes
+from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
 
 NODE_REFERENCES = 2
 
 
 class Age(IntEnum):
-    """How long an object has lived. A dead one is known to be dead."""
+    """How long an object has lived. DEAD means that it is known to be dead."""
 
     YOUNG = 0
     OLD = 1
     DEAD = 2
 
 
-YOUNG, OLD, DEAD = Age  # To look one up in its class takes longer than to compare it.
+YOUNG, OLD, DEAD = Age  # Looking one up in its class is slower than comparing it.
 
 
+@attrs.define(eq=False)
 class ShadowObject:
-    """An object as the mutator sees it. `refs` are strong references, `target` a weak one.
+    """An object as the mutator sees it."""
 
-    `survived` is whether it came through its first minor collection, whatever became of it later.
-    `refers` is whether any reference was ever written, so that most are never looked through.
-    `pinned` is what the mutator last asked for. `origin` is the number of the action that made it,
-    from 1, or says what else made it; in all that people read it is called by that.
-    """
-
-    __slots__ = (
-        "age",
-        "kind",
-        "number",
-        "origin",
-        "outside",
-        "pinned",
-        "refers",
-        "refs",
-        "size_bytes",
-        "survived",
-        "target",
-        "type_index",
-    )
-
-    def __init__(
-        self, kind: str, type_index: int, number: int, references: int, cost: tuple[int, bool]
-    ) -> None:
-        self.kind = kind
-        self.origin: int | str = "of a callback"
-        self.type_index = type_index
-        self.number = number  # a node's integer, a string's, array's or block's length
-        self.refs: list[ShadowObject | None] = [None] * references
-        self.refers = False
-        self.size_bytes, self.outside = cost
-        self.age = YOUNG
-        self.survived = False
-        self.pinned = False
-        self.target: ShadowObject | None = None
+    kind: str
+    type_index: int
+    number: int
+    """The integer of a node; the length of a string, an array or a block."""
+    refs: list[ShadowObject | None]
+    size_bytes: int
+    outside: bool
+    origin: int | str = "of a callback"
+    """The number of the action that allocated it, from 1, or a description; people see it."""
+    refers: bool = False
+    """Whether any reference was ever written; most objects need not be searched."""
+    age: Age = YOUNG
+    survived: bool = False
+    """Whether it survived its first minor collection, even if it died later."""
+    pinned: bool = False
+    """What the mutator asked for last."""
+    target: ShadowObject | None = None
+    """The object of a weak reference."""
 
     @property
     def name(self) -> str:
-        """What it is called; made when it is asked for, as hardly any object ever is."""
+        """The name of the object for people."""
         return self.origin if isinstance(self.origin, str) else f"#{self.origin}"
 
     @property
     def label(self) -> str:
-        """What it is, and which."""
+        """The kind and the name."""
         return f"{self.kind} {self.name}"
 
     @property
     def is_in_nursery(self) -> bool:
-        """Whether it can still move. One that is pinned stays young."""
+        """Whether it can still move. A pinned object stays young."""
         return self.age is YOUNG and not self.outside
 
 
 class Shadow:
     """The mutator's view of one heap."""
 
+    _effects: ClassVar[dict[type[Action], Callable[..., None]]] = {}
+    """What actions do to a shadow, added when the first one of a kind comes."""
+
     def __init__(self, contract: Contract) -> None:
         self._layout = contract.layout
-        self._effects = self._EFFECTS
         self.roots: list[ShadowObject] = []
         self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
         for index, obj in enumerate(self.prebuilt):
             obj.origin = f"prebuilt {index}"
         self._followed = 0
         self.young: list[ShadowObject] = []
-        # None: sampling is off, or is not paused.
+        # The periods; None if sampling is off, and if it is not paused.
         self.sampling_bytes = contract.sampling.initial_period_bytes or None
         self.paused_bytes: int | None = None
         self.callback_bytes = 0
-        # Those that may be alive.
+        # The pinned objects that may be alive.
         self.pinned: list[ShadowObject] = []
         self.has_obstacles = False
         self.collection_may_be_due = False
         self._written: list[ShadowObject] = []
-        # What the last walk found, until something changes that a walk could find.
+        # The result of the last walk, until something changes that a walk could find.
         self._graph: list[list[int]] | None = None
         self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
-        # Since the last full collection.
+        # The bytes of survivors since the last full collection.
         self._survivor_bytes: float = 0
-        # What the last action that freed a slot found there.
+        # The object in the slot that was freed last.
         self.freed: ShadowObject | None = None
 
     def _immortal(self, kind: str, length: int) -> ShadowObject:
-        references = NODE_REFERENCES if kind == "node" else length
-        obj = self._object(kind, length, references, length, nonmovable=True)
+        obj = self._object(kind, length, length, nonmovable=True)
         obj.age = OLD
         return obj
 
-    def _object(
-        self, kind: str, number: int, references: int, length: int, nonmovable: bool
-    ) -> ShadowObject:
+    def _object(self, kind: str, number: int, length: int, nonmovable: bool) -> ShadowObject:
+        references = NODE_REFERENCES if kind == "node" else length if kind == "array" else 0
+        size_bytes, outside = self._layout.cost(kind, length, nonmovable)
         type_index = self._layout.kinds[kind].type_index
-        cost = self._layout.cost(kind, length, nonmovable)
-        return ShadowObject(kind, type_index, number, references, cost)
+        return ShadowObject(kind, type_index, number, [None] * references, size_bytes, outside)
 
     def follow(self, action: Action, minors: int) -> None:
-        """The target carried out `action`, and first so many minor collections."""
+        """The target carried out `action`, after that number of minor collections."""
         self._followed += 1
         if minors:
             if isinstance(action, actions.RunAtOnce):
-                # Its threads keep objects that the shadow does not know.
+                # The threads keep objects that the shadow does not have.
                 self._survivor_bytes = math.inf
             self._collect_minor()
         kind = type(action)
@@ -148,25 +134,27 @@ class Shadow:
 
     @classmethod
     def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:
-        """What an action does that has no function of its own: its class says it all."""
+        """The method `_on_ACTION`, or else what the class of the action declares."""
+        own: Callable[..., None] | None = getattr(cls, f"_on_{name_of(kind)}", None)
+        if own is not None:
+            return own
         if kind.allocates:
             return cls._allocate_block if kind.kind == "block" else cls._allocate
         if kind.sampling:
             return cls._switch_sampling
         return cls._collect_full if kind.collects == "full" else cls._do_nothing
 
-    # What each action does.
+    # What actions do.
 
     def _do_nothing(self, action: Action) -> None:
-        """It asks, or it only collects what is young."""
+        """The action only asks, or collects only young objects."""
 
     def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
         kind = action.kind
         length = getattr(action, "length", 0)
         number = getattr(action, "number", length)
-        references = NODE_REFERENCES if kind == "node" else length if kind == "array" else 0
         nonmovable = action.old or getattr(action, "nonmovable", False)
-        obj = self._object(kind, number, references, length, nonmovable)
+        obj = self._object(kind, number, length, nonmovable)
         obj.origin = self._followed
         self.roots.append(obj)
         if action.old:
@@ -180,7 +168,7 @@ class Shadow:
 
     def _allocate_block(self, action: actions.Malloc | actions.Calloc) -> None:
         size_bytes = requested_bytes(action)
-        block = self._object("block", size_bytes, 0, size_bytes, nonmovable=True)
+        block = self._object("block", size_bytes, size_bytes, nonmovable=True)
         block.origin = self._followed
         block.size_bytes = self._layout.room_bytes(size_bytes)
         self.roots.append(block)
@@ -200,53 +188,53 @@ class Shadow:
             case "sets period" if self.paused_bytes is not None:
                 self.paused_bytes = action.period_bytes
 
-    def _end_thread(self, action: actions.EndThread) -> None:
+    def _on_end_thread(self, action: actions.EndThread) -> None:
         self.ended_threads.add(action.thread)
 
-    def _reallocate(self, action: actions.Realloc) -> None:
+    def _on_realloc(self, action: actions.Realloc) -> None:
         self.roots[action.root].number = action.size_bytes
 
-    def _pin(self, action: actions.Pin) -> None:
+    def _on_pin(self, action: actions.Pin) -> None:
         obj = self.roots[action.root]
         obj.pinned = True
         self.pinned.append(obj)
 
-    def _unpin(self, action: actions.Unpin) -> None:
+    def _on_unpin(self, action: actions.Unpin) -> None:
         obj = self.roots[action.root]
         obj.pinned = False
         self.pinned.remove(obj)
 
-    def _set_callback(self, action: actions.SetCallback) -> None:
+    def _on_set_callback(self, action: actions.SetCallback) -> None:
         length = action.length
         self.callback_bytes = (
             0 if length is None else self._layout.cost("string", length, nonmovable=False)[0]
         )
 
-    def _add_memory_pressure(self, action: actions.AddMemoryPressure) -> None:
+    def _on_add_memory_pressure(self, action: actions.AddMemoryPressure) -> None:
         self.collection_may_be_due = True
 
-    def _load_prebuilt(self, action: actions.LoadPrebuilt) -> None:
+    def _on_load_prebuilt(self, action: actions.LoadPrebuilt) -> None:
         self.roots.append(self.prebuilt[action.index])
 
-    def _free(self, action: actions.Free) -> None:
+    def _on_free(self, action: actions.Free) -> None:
         self.freed = self.roots.pop(action.root)
 
-    def _read(self, action: actions.Read) -> None:
+    def _on_read(self, action: actions.Read) -> None:
         found = self.roots[action.root].refs[action.field]
         if found is not None:
             self.roots.append(found)
 
-    def _write(self, action: actions.Write) -> None:
+    def _on_write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]
         obj.refs[action.field] = None if action.value is None else self.roots[action.value]
         obj.refers = True
         if obj.age is OLD:
             self._written.append(obj)
 
-    def _write_number(self, action: actions.WriteNumber) -> None:
+    def _on_write_number(self, action: actions.WriteNumber) -> None:
         self.roots[action.root].number = action.number
 
-    def _copy_array(self, action: actions.CopyArray) -> None:
+    def _on_copy_array(self, action: actions.CopyArray) -> None:
         source, dest = self.roots[action.source], self.roots[action.dest]
         items = source.refs[action.source_start : action.source_start + action.length]
         dest.refs[action.dest_start : action.dest_start + action.length] = items
@@ -255,8 +243,8 @@ class Shadow:
             self._written.append(dest)
 
     def _collect_full(self, action: Action) -> None:
-        """What is unreachable is dead. Only weak references could still tell."""
-        self.ended_threads.discard(action.thread)  # Only if it begins here.
+        """Unreachable objects are dead. Only weak references can still show one."""
+        self.ended_threads.discard(action.thread)  # BeginThread collects too.
         self._survivor_bytes = 0
         if self.weak_targets or self.pinned:
             reachable = self.reachable()
@@ -266,22 +254,7 @@ class Shadow:
                     target.age = DEAD
             self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
 
-    # Each of these by a function of its own, and others by one that is found when they come.
-    _EFFECTS: ClassVar[dict[type[Action], Callable[..., None]]] = {
-        actions.EndThread: _end_thread,
-        actions.Realloc: _reallocate,
-        actions.Pin: _pin,
-        actions.Unpin: _unpin,
-        actions.SetCallback: _set_callback,
-        actions.AddMemoryPressure: _add_memory_pressure,
-        actions.LoadPrebuilt: _load_prebuilt,
-        actions.Free: _free,
-        actions.Read: _read,
-        actions.Write: _write,
-        actions.WriteNumber: _write_number,
-        actions.CopyArray: _copy_array,
-    }
-    # After these a walk through the heap finds what it found before.
+    # These do not change what a walk through the heap finds.
     _UNSEEN = frozenset({_do_nothing, _switch_sampling, _collect_full})
 
     # What collections do.
@@ -289,34 +262,33 @@ class Shadow:
     def _collect_minor(self) -> None:
         """Young objects survive exactly when reachable from the roots or from an old object.
 
-        An old object can only refer to a young one if it was written since the last minor
-        collection, so these are all the old objects to start from. Or else the young one is pinned
-        and survived before, maybe held by an old object that is dead: it is taken for old.
-
-        So is one that a weak reference may keep alive; the next full collection decides about it.
+        An old object can refer to a young one only if it was written since the last minor
+        collection, so the walk starts from these. The exception is a pinned object that survived
+        before: its holder may be an old object that is dead, so it counts as old. So does an object
+        that a weak reference may keep alive. The next full collection decides about both.
         """
         if self.young:
-            self._let_grow_old(self.roots)
+            self._age(self.roots)
             for obj in self._written:
-                self._let_grow_old(obj.refs)
+                self._age(obj.refs)
             fate = OLD if self._survivors_may_overflow() else DEAD
             for obj in self.young:
                 if obj.age is YOUNG:
                     obj.age = OLD if obj.survived else fate
         self._written = []
-        self.young = self._leave_pinned() if self.pinned else []
+        self.young = self._remaining_young() if self.pinned else []
         self.has_obstacles = bool(self.pinned)
         self.collection_may_be_due = False
 
     def _survivors_may_overflow(self) -> bool:
-        """Count the survivors. Returns whether one may be a weak reference that is old at once."""
+        """Count the survivors; whether one may be a weak reference that is old at once."""
         if self._survivor_bytes_max is None:
             return False
         self._survivor_bytes += sum(obj.size_bytes for obj in self.young if obj.age is OLD)
         return self._survivor_bytes > self._survivor_bytes_max
 
-    def _let_grow_old(self, refs: Iterable[ShadowObject | None]) -> None:
-        """The young ones among these grow old, and all young ones that they lead to."""
+    def _age(self, refs: Iterable[ShadowObject | None]) -> None:
+        """Make the young objects among these old, and all young objects that they lead to."""
         pending = [ref for ref in filter(None, refs) if ref.age is YOUNG]
         while pending:
             obj = pending.pop()
@@ -326,11 +298,11 @@ class Shadow:
                 if obj.refers:
                     pending.extend(filter(None, obj.refs))
 
-    def _leave_pinned(self) -> list[ShadowObject]:
-        """Those that stay in the nursery, for the next minor collection to decide about them.
+    def _remaining_young(self) -> list[ShadowObject]:
+        """The pinned objects, which stay in the nursery until the next minor collection.
 
-        A pinned object that only dead ones can refer to dies when a major collection frees those.
-        Of that the mutator knows nothing, so nothing is expected of it any more: it is old.
+        A pinned object that only dead objects refer to dies when a major collection frees those.
+        The mutator cannot observe that, so nothing is expected of it any more: it is old.
         """
         reachable = self.reachable()
         self.pinned = [obj for obj in self.pinned if obj.age is not DEAD]
@@ -339,20 +311,20 @@ class Shadow:
             obj.age = YOUNG
         return young
 
-    # What only the target's answers tell.
+    # What follows only from the answers of the target.
 
     def lose(self, obj: ShadowObject) -> None:
-        """An object that nobody can reach is dead."""
+        """An unreachable object is dead."""
         obj.age = DEAD
 
     def resize(self, block: ShadowObject, requested_bytes: int) -> None:
-        """A block that moved has room for so many bytes."""
+        """A block that moved has room for that many bytes."""
         block.size_bytes = self._layout.room_bytes(requested_bytes)
 
     # Questions.
 
     def placed_by(self, action: Action) -> ShadowObject:
-        """What the last action, which allocated or resized, made or made anew."""
+        """The object that the last action allocated or resized."""
         return self.roots[action.root if isinstance(action, actions.Realloc) else -1]
 
     def reachable(self) -> set[ShadowObject]:
@@ -361,7 +333,7 @@ class Shadow:
         return {*self._walked}
 
     def names(self) -> list[str]:
-        """Those of the objects in the rows of `graph`."""
+        """The names of the objects in the rows of `graph`."""
         self.graph()
         return [obj.name for obj in self._walked]
 
@@ -375,7 +347,7 @@ class Shadow:
         self._walked = queue = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers: dict[ShadowObject, int] = {}
         graph = []
-        for obj in queue:  # It grows.
+        for obj in queue:  # The queue grows.
             row = [obj.type_index, obj.number]
             graph.append(row)
             if obj.refers:

@@ -71,7 +71,7 @@ class SurvivalOracle(Oracle):
 
     def _callback_string(self) -> ShadowObject:
         """The string that a callback allocates and drops at once."""
-        return ShadowObject("string", self._kinds["string"].type_index, 0, 0, (0, False))
+        return ShadowObject("string", self._kinds["string"].type_index, 0, [], 0, outside=False)
 
     def _check_made(self, observation: Observation) -> None:
         """A report has an entry, and a minor collection makes one report at most."""

@@ -20,7 +20,7 @@ from fuzz.oracles.transparency import TransparencyOracle
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, EnableSampling
 from fuzz.protocol.trace import Trace
-from fuzz.run import Step, replay_steps
+from fuzz.replay import Step, replay_steps
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import ReferenceTarget
 from fuzz.targets.references.kin import REFERENCES

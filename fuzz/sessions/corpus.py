@@ -24,7 +24,8 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.observation import MEMORY
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
-from fuzz.run import BROKE, Failure, tries_for
+from fuzz.replay import tries_for
+from fuzz.run import BROKE, Failure
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, PROGRAMS, TargetOptions, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS

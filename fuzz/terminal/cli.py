@@ -45,7 +45,8 @@ from fuzz.version import __version__
 
 if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
-    from fuzz.run import Failure, Step
+    from fuzz.replay import Step
+    from fuzz.run import Failure
     from fuzz.sessions.compare import Before
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
@@ -292,7 +293,7 @@ def _replays(
 ) -> Iterator[tuple[Path, Failure | BadInputError | None, Sequence[str]]]:
     from fuzz.protocol import trace as traces
     from fuzz.protocol.target import contract_of
-    from fuzz.run import replay, tries_for
+    from fuzz.replay import replay, tries_for
     from fuzz.targets import make_target
     from fuzz.terminal import report
 
@@ -325,7 +326,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
 
     from fuzz.protocol import trace as traces
     from fuzz.protocol.target import contract_of
-    from fuzz.run import replay
+    from fuzz.replay import replay
     from fuzz.sessions import corpus
     from fuzz.terminal import report
 
@@ -364,7 +365,7 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     """
     from fuzz.files import write_text
     from fuzz.protocol import trace as traces
-    from fuzz.run import record
+    from fuzz.replay import record
     from fuzz.terminal.report import print_failure
 
     trace = traces.read(path)
@@ -395,7 +396,7 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
 def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) -> int:
     """Show a trace step by step, each with what came of it and a picture of the nursery."""
     from fuzz.protocol import trace as traces
-    from fuzz.run import replay_steps
+    from fuzz.replay import replay_steps
     from fuzz.terminal.report import earlier_traces
 
     trace = traces.read(path)

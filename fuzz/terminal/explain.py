@@ -20,7 +20,7 @@ from fuzz.descriptions import UNITS, describe_entries, describe_figures, describ
 from fuzz.plain import counted, plain
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
-from fuzz.run import Step
+from fuzz.replay import Step
 from fuzz.terminal.report import describe_action
 
 COLUMNS = 80

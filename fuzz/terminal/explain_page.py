@@ -23,7 +23,8 @@ from fuzz.plain import plain
 from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref
 from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.observation import Observation
-from fuzz.run import Failure, Step
+from fuzz.replay import Step
+from fuzz.run import Failure
 from fuzz.terminal.explain import POINTERS, facts_of, shows_pointers
 from fuzz.terminal.report import describe_action, describe_configuration, describe_failure
 

@@ -23,7 +23,8 @@ from fuzz.plain import LINE_MAX, counted, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
-from fuzz.run import BROKE, replay_steps
+from fuzz.replay import replay_steps
+from fuzz.run import BROKE
 from fuzz.sessions.night import (
     HuntedBugs,
     Material,

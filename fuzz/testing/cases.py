@@ -26,7 +26,8 @@ from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target, contract_of, full
-from fuzz.run import Failure, replay
+from fuzz.replay import replay
+from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure

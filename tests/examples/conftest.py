@@ -1,13 +1,17 @@
-"""The native collector, built in a folder of its own, and programs that a machine may lack."""
+"""The native collector, built in a folder of its own, sessions on it, and missing programs."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from fuzz.terminal.cli import run_command_line
 
 NATIVE = Path(__file__).parents[2] / "examples" / "native"
 
@@ -16,7 +20,7 @@ Build = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def need() -> Callable[..., None]:
-    """Skip unless the machine has these programs; each has a Debian package of its name."""
+    """Skip unless the machine has these programs, which are Debian packages."""
 
     def check(*programs: str) -> None:
         missing = [program for program in programs if shutil.which(program) is None]
@@ -47,3 +51,20 @@ def build(native: Path) -> Build:
         return native / "build" / name
 
     return make
+
+
+Session = Callable[..., tuple[int, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """Run a session on a program; returns its exit code and its failures."""
+
+    def run(program: Path, *options: str) -> tuple[int, list[dict[str, Any]]]:
+        summary = tmp_path / "summary.json"
+        plan = ["--command", str(program), "--actions", "20000", "--seed", "1", *options]
+        places = ["--corpus", str(tmp_path / "corpus"), "--summary", str(summary)]
+        code = run_command_line(["run", *plan, *places])
+        return code, json.loads(summary.read_text())["failures"]
+
+    return run

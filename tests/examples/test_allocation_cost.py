@@ -1,4 +1,4 @@
-"""Sampling costs an allocation that fits nothing, counted in instructions; a counter costs more."""
+"""Sampling adds no instruction to an allocation that fits; a counter of bytes does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cost = Callable[..., int]
 
 @pytest.fixture(scope="module")
 def cost(need: Callable[..., None], native: Path) -> Cost:
-    """The instructions of one allocation: what twice as many cost more, divided."""
+    """The instructions of one allocation, from two runs of different lengths."""
     need("valgrind")
     subprocess.run(["make", "benchmarks"], cwd=native, check=True)
 

@@ -1,6 +1,6 @@
-"""The counter in each language: right as it is, and its switch breaks it so that it is found.
+"""The counter in each language is right, and the bug behind its switch is found.
 
-Built and started as the table in docs/your-own-collector.md says.
+The table in docs/your-own-collector.md has the commands that build and start them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The adapter kit hands each action to its callback, and each answer back.
+"""The adapter kit passes each action to its callback, and returns each answer.
 
-`every_callback.c` beside this file has them all, and says on standard error what it was asked.
+`every_callback.c` beside this file has all callbacks, and prints each call on standard error.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def program(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def talk(program: Path) -> Talk:
-    """The answers to lines that come after a header, and what the callbacks said."""
+    """The answers to lines after a header, and the calls of the callbacks."""
 
     def run(*lines: str) -> tuple[list[dict[str, Any]], list[str]]:
-        # Nothing is ever freed here, which is none of the kit's business.
+        # The callbacks never free anything.
         ran = subprocess.run(
             [program],
             input="".join(f"{line}\n" for line in (HEADER, *lines)),
@@ -60,9 +60,9 @@ def talk(program: Path) -> Talk:
 
 
 OF_BLOCKS = {"malloc", "calloc", "realloc", "set_period", "read_profile"}
-"""The kit is for collectors, and these are for allocators whose mutator frees."""
+"""The kit is for collectors; these are actions for allocators whose mutator frees."""
 OF_THREADS = {"begin_thread", "end_thread", "run_at_once"}
-"""The kit's thread is the one that it is called by."""
+"""The kit has only one thread."""
 
 
 def test_an_adapter_with_all_callbacks_carries_out_all_actions(talk: Talk) -> None:
@@ -70,19 +70,15 @@ def test_an_adapter_with_all_callbacks_carries_out_all_actions(talk: Talk) -> No
     assert {*answer["contract"]["actions"]} == {*ACTIONS} - OF_BLOCKS - OF_THREADS
 
 
-def test_what_is_promised_and_asked_for_stands_in_the_contract(talk: Talk) -> None:
+def test_the_contract_has_promises_and_immortal_objects(talk: Talk) -> None:
     (answer,), _ = talk()
     assert answer["contract"]["promises"] == ["collections"]
     assert answer["contract"]["fresh_process"] is True
-
-
-def test_immortal_objects_stand_in_the_contract(talk: Talk) -> None:
-    (answer,), _ = talk()
     assert answer["contract"]["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "call"),
     [
         ('{"do": "allocate_node", "number": -5, "nonmovable": true}', "allocate_node -5 1"),
         ('{"do": "allocate_string", "length": 0, "nonmovable": false}', "allocate_string 0 0"),
@@ -107,10 +103,10 @@ def test_immortal_objects_stand_in_the_contract(talk: Talk) -> None:
         ('{"do": "fork"}', "fork"),
     ],
 )  # fmt: skip
-def test_an_action_reaches_its_callback(talk: Talk, line: str, said: str) -> None:
-    answers, all_said = talk(STRING, ARRAY, '{"do": "allocate_array", "length": 4}', line)
+def test_an_action_reaches_its_callback(talk: Talk, line: str, call: str) -> None:
+    answers, calls = talk(STRING, ARRAY, '{"do": "allocate_array", "length": 4}', line)
     assert "error" not in answers[-1]
-    assert all_said[-1] == said
+    assert calls[-1] == call
 
 
 def test_only_strings_reach_pin(talk: Talk) -> None:
@@ -118,15 +114,11 @@ def test_only_strings_reach_pin(talk: Talk) -> None:
     assert "only strings" in answers[-1]["error"]
 
 
-def test_an_immortal_object_is_loaded_into_a_root(talk: Talk) -> None:
-    load = '{"do": "load_prebuilt", "index": 1}'
-    answers, _ = talk(load, '{"do": "read_number", "root": 0}')
+def test_an_immortal_object_is_loaded_into_a_root_if_it_exists(talk: Talk) -> None:
+    loads = ['{"do": "load_prebuilt", "index": 1}', '{"do": "load_prebuilt", "index": 2}']
+    answers, _ = talk(*loads, '{"do": "read_number", "root": 0}')
+    assert "no such immortal object" in answers[-2]["error"]
     assert answers[-1] == {"value": 2}
-
-
-def test_an_immortal_object_that_does_not_exist_is_an_error(talk: Talk) -> None:
-    answers, _ = talk('{"do": "load_prebuilt", "index": 2}')
-    assert "no such immortal object" in answers[-1]["error"]
 
 
 def test_an_object_that_is_read_is_named_by_its_lowest_slot(talk: Talk) -> None:
@@ -157,7 +149,7 @@ def test_the_walk_is_breadth_first_and_ends_with_the_immortal_objects(talk: Talk
     assert answers[-1]["graph"] == [[1, 5, 1, 4], [3, 3, 0, 0, 2, 4], [1, 0], [3, 2], [4, 7]]
 
 
-def test_a_collection_says_what_happened_in_order_and_shows_the_heap(talk: Talk) -> None:
+def test_a_collection_reports_its_events_in_order_and_the_heap(talk: Talk) -> None:
     answers, _ = talk('{"do": "collect_full"}')
     report = {"memory_used_bytes": 1, "arena_bytes": 2, "major_state": 3, "entries": [18, 5]}
     assert answers[-1] == {

@@ -1,8 +1,8 @@
-"""The page "Your own collector in an afternoon" does what it says, from its first command on.
+"""The commands of the page "Your own collector in an afternoon" work, from the first one on.
 
 Its `sh` blocks are run in order, in a copy of the repository's examples. A line may say how it ends
 (`# exit 1`). A `c` block with a file's name is that file, and a `diff` block with one is a change
-to it, applied where its lines stand.
+to it, applied where its lines are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXIT = re.compile(r"\s+# exit (\d)$")
 
 
 class Reader:
-    """Somebody who does what the page says, in a folder and with an environment."""
+    """Follows the page in a folder and with an environment."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class Reader:
         before = "".join(line[1:] for line in lines if line[0] in " -")
         after = "".join(line[1:] for line in lines if line[0] in " +")
         code = (self.folder / name).read_text()
-        assert code.count(before) == 1, f"these lines stand in {name} not once:\n{before}"
+        assert code.count(before) == 1, f"these lines are not once in {name}:\n{before}"
         self.write(name, code.replace(before, after))
 
 

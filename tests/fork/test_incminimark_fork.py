@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target
-from fuzz.run import replay
+from fuzz.replay import replay
 from fuzz.targets import TargetOptions, make_target
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "incminimark"

@@ -1,9 +1,9 @@
-"""Targets, contracts, sources that leave nothing to chance, and an environment for processes."""
+"""Targets, contracts, choices that are not random, and an environment for processes."""
 
 import inspect
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -23,14 +23,15 @@ from fuzz.protocol.contract import (
     SamplingRule,
     Setting,
 )
-from fuzz.protocol.target import Target
-from fuzz.targets import make_target
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget, Target
+from fuzz.targets import TargetOptions, make_target
 
 OF_OTHERS = ("malloc", "calloc", "realloc", "set_period", "read_profile", "run_at_once")
 
 
 class Same(Choices):
-    """Always the same choice, or the last if there are not so many."""
+    """Always the same choice, or the last one if there are fewer."""
 
     def __init__(self, choice: int) -> None:
         self._choice = choice
@@ -39,14 +40,8 @@ class Same(Choices):
         return min(self._choice, bound - 1)
 
 
-@pytest.fixture
-def same() -> Callable[[int], Choices]:
-    """Makes a source of one choice, always the same, or the last if there are not so many."""
-    return Same
-
-
 class Listed(Choices):
-    """Choices that are written down, one after another."""
+    """Choices from a list, one after another."""
 
     def __init__(self, *choices: int) -> None:
         self._left = iter(choices)
@@ -57,9 +52,54 @@ class Listed(Choices):
         return choice
 
 
+class ChangedReference(FullTarget):
+    """The reference, with answers that a function changes; it keeps its traces.
+
+    With `only` it carries out no other actions.
+    """
+
+    name = "changed"
+
+    def __init__(
+        self,
+        change: Callable[[Action, Observation], None] = lambda action, observation: None,
+        only: Collection[str] | None = None,
+    ) -> None:
+        without = [] if only is None else [name for name in ACTIONS if name not in only]
+        self._target = make_target("reference", TargetOptions(without=tuple(without)))
+        self._change = change
+        self.configurations: list[dict[str, int]] = []
+        self.traces: list[list[Action]] = []
+        self.observations: list[Observation] = []
+
+    def default_contract(self) -> Contract:
+        return self._target.start({})
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self.configurations.append(dict(configuration))
+        self.traces.append([])
+        return self._target.start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        self.traces[-1].append(action)
+        observation = self._target.perform(action)
+        self._change(action, observation)
+        self.observations.append(observation)
+        return observation
+
+
 @pytest.fixture
-def listed() -> Callable[..., Choices]:
-    """Makes a source of these choices, one after another."""
+def changed_reference() -> type[ChangedReference]:
+    return ChangedReference
+
+
+@pytest.fixture
+def same() -> type[Same]:
+    return Same
+
+
+@pytest.fixture
+def listed() -> type[Listed]:
     return Listed
 
 
@@ -89,7 +129,7 @@ def unmeasured(interruptible: None) -> dict[str, str]:
     """The environment of a process that a test interrupts, and in which no coverage is measured.
 
     An interrupt that is raised while coverage.py holds its lock leaves it locked, and the process
-    waits for it for ever. The command line is found in it wherever it works.
+    waits for it forever. The command line is found in it wherever it works.
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     environment.pop("COVERAGE_PROCESS_CONFIG", None)

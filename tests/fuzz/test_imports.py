@@ -32,6 +32,7 @@ HARNESS = {
     "fuzz": "engines problems protocol run targets.process testing",
     "fuzz.__main__": "terminal",
     "fuzz.run": "cancellation drawing mutator oracles problems protocol descriptions",
+    "fuzz.replay": "mutator oracles problems protocol run",
     "fuzz.descriptions": "mutator oracles plain protocol",
     "fuzz.cancellation": "",
     "fuzz.files": "problems",
@@ -61,13 +62,13 @@ HARNESS = {
     "fuzz.targets.v8": "problems",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets.bugs",
-    "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol run "
-    "targets targets.bugs targets.process targets.references version descriptions",
-    "fuzz.profiling": "files oracles plain problems protocol run targets targets.references",
-    "fuzz.terminal": "drawing files mutator plain problems profiling protocol run "
+    "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol replay "
+    "run targets targets.bugs targets.process targets.references version descriptions",
+    "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
+    "fuzz.terminal": "drawing files mutator plain problems profiling protocol replay run "
     "sessions targets targets.bugs targets.references version descriptions",
-    "fuzz.testing": "cancellation drawing engines files problems protocol run sessions targets "
-    "terminal",
+    "fuzz.testing": "cancellation drawing engines files problems protocol replay run sessions "
+    "targets terminal",
 }
 """The rooms of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {

@@ -1,10 +1,10 @@
-"""Recordings: what a target said, compared with what it says now, or with what another says."""
+"""Recordings: the answers of a target, compared with its new ones or with those of another."""
 
 import json
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ from fuzz.protocol.actions import (
     SetCallback,
     TakeIdentity,
 )
-from fuzz.protocol.contract import Contract, Range, SamplingRule
+from fuzz.protocol.contract import Range, SamplingRule
 from fuzz.protocol.lines import to_line, unstructured
-from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.observation import Report
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import Failure, record, replay
+from fuzz.replay import record, replay
+from fuzz.run import Failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 
@@ -58,45 +59,48 @@ def with_answer(recording: Trace, number: int, **changes: Any) -> Trace:
     return attrs.evolve(recording, recorded=tuple(answers))
 
 
-def test_reports_that_differ_are_told(recording: Trace, reference: Target) -> None:
-    changed = with_answer(recording, 4, reports=[Report([99], 1, 2, 0)])
-    failure = replay(reference, changed, "a trace")
-    assert failure is not None
-    assert failure.field == "reports"
-    assert failure.expected == (
-        "reported type 24 outside survived, 1 byte and 2 arena bytes, scanning"
-    )
+def with_header(recording: Trace, **changes: Any) -> Trace:
+    return attrs.evolve(recording, header=attrs.evolve(recording.header, **changes))
 
 
-def test_of_a_long_answer_that_differs_both_ends_are_told(
-    recording: Trace, reference: Target
-) -> None:
-    changed = with_answer(recording, 4, order=f"M{'s' * 10_000}R")
-    failure = replay(reference, changed, "a trace")
-    assert failure is not None
-    assert re.fullmatch(r"Ms{400,500}…s{400,500}R", failure.expected)
-
-
-def made_by(recording: Trace, name: str) -> Trace:
-    """As if a target of that name had been recorded."""
-    return attrs.evolve(recording, header=attrs.evolve(recording.header, target=name))
+def with_contract(recording: Trace, **changes: Any) -> Trace:
+    contract = recording.header.contract
+    assert contract is not None
+    return with_header(recording, contract=attrs.evolve(contract, **changes))
 
 
 def failure_of(recording: Trace, target: Target) -> Failure | None:
     return replay(target, recording, "a recording")
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"reports": [Report([99], 1, 2, 0)]},
+            r"reported type 24 outside survived, 1 byte and 2 arena bytes, scanning",
+        ),
+        ({"order": f"M{'s' * 10_000}R"}, r"Ms{400,500}…s{400,500}R"),
+    ],
+    ids=["reports", "a long order"],
+)
+def test_a_different_answer_is_described(
+    recording: Trace, reference: Target, changes: dict[str, Any], expected: str
+) -> None:
+    failure = failure_of(with_answer(recording, 4, **changes), reference)
+    assert failure is not None
+    assert [failure.field] == [*changes]
+    assert re.fullmatch(expected, failure.expected)
+
+
 def test_a_recording_reads_back_the_same(recording: Trace) -> None:
     assert traces.loads(traces.dumps(recording), "a file") == recording
 
 
-def test_a_recording_says_under_which_contract_it_was_made(
+def test_a_recording_passes_on_its_target_under_its_contract(
     recording: Trace, reference: Target
 ) -> None:
     assert recording.header.contract == reference.start({})
-
-
-def test_a_recording_passes_on_its_target(recording: Trace, reference: Target) -> None:
     assert failure_of(recording, reference) is None
 
 
@@ -122,12 +126,15 @@ def test_every_field_is_compared_on_the_target_that_was_recorded(
 
 @pytest.mark.parametrize(
     ("number", "changes"),
-    [(1, {"at": 8}), (3, {"identity": 99}), (4, {"minors": 2}), (5, {"state": 2})],
+    [
+        *((1, {"at": 8}), (3, {"identity": 99}), (4, {"minors": 2}), (5, {"state": 2})),
+        (4, {"graph": None}),
+    ],
 )
-def test_what_the_contract_leaves_open_is_not_compared_on_another_target(
+def test_other_fields_are_not_compared_on_another_target(
     recording: Trace, reference: Target, number: int, changes: dict[str, object]
 ) -> None:
-    changed = made_by(with_answer(recording, number, **changes), "another")
+    changed = with_header(with_answer(recording, number, **changes), target="another")
     assert failure_of(changed, reference) is None
 
 
@@ -140,10 +147,11 @@ def test_what_the_contract_leaves_open_is_not_compared_on_another_target(
         (5, {"outside": False}),
     ],
 )
-def test_what_the_contract_determines_is_compared_on_another_target(
+def test_fields_that_the_contract_determines_are_compared_on_another_target(
     recording: Trace, reference: Target, number: int, changes: dict[str, object]
 ) -> None:
-    failure = failure_of(made_by(with_answer(recording, number, **changes), "another"), reference)
+    changed = with_header(with_answer(recording, number, **changes), target="another")
+    failure = failure_of(changed, reference)
     assert failure is not None
     assert (failure.oracle, failure.field) == ("recording", *changes)
 
@@ -151,46 +159,29 @@ def test_what_the_contract_determines_is_compared_on_another_target(
 def test_under_another_contract_the_same_name_is_another_target(
     recording: Trace, reference: Target
 ) -> None:
-    contract = recording.header.contract
-    assert contract is not None
-    header = attrs.evolve(recording.header, contract=attrs.evolve(contract, nursery_bytes=512))
-    changed = with_answer(attrs.evolve(recording, header=header), 1, at=8)
+    changed = with_answer(with_contract(recording, nursery_bytes=512), 1, at=8)
     assert failure_of(changed, reference) is None
 
 
-def test_what_only_one_of_two_targets_observes_is_not_compared(
+def test_a_field_that_only_one_of_two_targets_observes_is_not_compared(
     recording: Trace, reference: Target
 ) -> None:
-    contract = recording.header.contract
-    assert contract is not None
-    observes = tuple(field for field in contract.observes if field != "outside")
-    header = attrs.evolve(recording.header, contract=attrs.evolve(contract, observes=observes))
-    changed = with_answer(attrs.evolve(recording, header=header), 1, outside=None)
+    observes = tuple(each for each in reference.start({}).observes if each != "outside")
+    changed = with_answer(with_contract(recording, observes=observes), 1, outside=None)
     assert failure_of(changed, reference) is None
 
 
 def test_samples_beside_a_callback_are_not_compared_on_another_target(reference: Target) -> None:
     actions = (SetCallback(0), *ACTIONS, CollectProgress())
     recorded, _ = record(reference, Trace(Header(VERSION, "reference"), actions), "a trace")
-    assert failure_of(made_by(with_answer(recorded, 3, samples=0), "another"), reference) is None
-
-
-def test_a_heap_that_only_one_of_them_shows_is_not_compared(
-    recording: Trace, reference: Target
-) -> None:
-    assert failure_of(made_by(with_answer(recording, 4, graph=None), "another"), reference) is None
+    changed = with_header(with_answer(recorded, 3, samples=0), target="another")
+    assert failure_of(changed, reference) is None
 
 
 def test_another_layout_is_bad_input(recording: Trace, reference: Target) -> None:
-    contract = recording.header.contract
-    assert contract is not None
-    layout = attrs.evolve(contract.layout, large_object_bytes=72)
-    changed = attrs.evolve(
-        recording,
-        header=attrs.evolve(recording.header, contract=attrs.evolve(contract, layout=layout)),
-    )
+    layout = attrs.evolve(reference.start({}).layout, large_object_bytes=72)
     with pytest.raises(BadInputError, match="a contract with large_object_bytes 72; here it is 64"):
-        failure_of(changed, reference)
+        failure_of(with_contract(recording, layout=layout), reference)
 
 
 @pytest.mark.parametrize("enables", [True, False])
@@ -207,22 +198,24 @@ def test_another_sampling_rule_matters_only_where_sampling_is_enabled(
         assert failure_of(trace, reference) is None
 
 
-def test_a_contract_that_cannot_be_is_bad_input(recording: Trace) -> None:
-    text = traces.dumps(recording).replace('"word_bytes": 8', '"word_bytes": 0', 1)
-    with pytest.raises(BadInputError, match=r"r\.jsonl:1: .*word_bytes is 0"):
-        traces.loads(text, "r.jsonl")
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ('"word_bytes": 8', '"word_bytes": 0', r"r\.jsonl:1: .*word_bytes is 0"),
+        ('"size": 32', '"size": "32"', r"r\.jsonl:5: "),
+    ],
+)
+def test_an_impossible_contract_or_answer_is_bad_input(
+    recording: Trace, before: str, after: str, problem: str
+) -> None:
+    with pytest.raises(BadInputError, match=problem):
+        traces.loads(traces.dumps(recording).replace(before, after, 1), "r.jsonl")
 
 
 def test_a_recording_whose_last_answer_is_missing_is_bad_input(recording: Trace) -> None:
     lines = traces.dumps(recording).splitlines(keepends=True)
     with pytest.raises(BadInputError, match=r"r\.jsonl:12: the last action has no observation"):
         traces.loads("".join(lines[:-1]), "r.jsonl")
-
-
-def test_an_answer_that_cannot_be_is_bad_input(recording: Trace) -> None:
-    text = traces.dumps(recording).replace('"size": 32', '"size": "32"', 1)
-    with pytest.raises(BadInputError, match=r"r\.jsonl:5: "):
-        traces.loads(text, "r.jsonl")
 
 
 def test_a_recording_of_a_failure_ends_with_it() -> None:
@@ -235,77 +228,55 @@ def test_a_recording_of_a_failure_ends_with_it() -> None:
     assert recorded.recorded[1].samples == 1
 
 
-def test_record_and_replay_on_the_command_line(tmp_path: Path) -> None:
-    trace, out = tmp_path / "trace.jsonl", tmp_path / "recording.jsonl"
-    traces.write_to(Trace(Header(VERSION, "reference"), ACTIONS), trace)
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.jsonl"
+    traces.write_to(Trace(Header(VERSION, "reference"), ACTIONS), path)
+    return path
+
+
+def test_record_and_replay_on_the_command_line(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "recording.jsonl"
     assert run_command_line(["record", str(trace), "-o", str(out)]) == CLEAN
     assert run_command_line(["replay", str(out)]) == CLEAN
     out.write_text(out.read_text().replace('"at": 32', '"at": 40'))
     assert run_command_line(["replay", str(out)]) == MISMATCH
 
 
-def test_a_recording_cannot_replace_its_trace(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.jsonl"
-    traces.write_to(Trace(Header(VERSION, "reference"), ACTIONS), trace)
+def test_a_recording_cannot_replace_its_trace(trace: Path) -> None:
     assert run_command_line(["record", str(trace), "-o", str(trace)]) == BAD_INPUT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_the_reference_behind_a_pipe_answers_byte_for_byte_the_same(seed: int) -> None:
-    served = make_target("process", TargetOptions(SERVED))
-    answers = []
-    for target in (served, make_target("reference")):
-        said: list[str] = []
-        answers.append(said)
-        for trace in drawn(seed):
-            target.start(trace.header.config)
-            answered = map(target.perform, trace.actions)
-            said.extend(to_line(unstructured(answer)) for answer in answered)
-    assert answers[0] == answers[1]
-    assert len(answers[0]) > 200
-
-
-def drawn(seed: int) -> list[Trace]:
-    """Some traces as the random engine draws them, pins, pressure, callbacks and all."""
-    target = Listening()
+def test_the_reference_behind_a_pipe_answers_byte_for_byte_the_same(
+    seed: int, changed_reference: Callable[[], Any]
+) -> None:
+    """In traces that the random engine draws, with pins, pressure and callbacks."""
+    target = changed_reference()
     engine = RandomEngine(target, str(seed))
     for number in range(1, 21, 2):
         engine.run_slice(number, 200, ProbeCounter())
-    return [Trace(Header(VERSION, "", config), tuple(actions)) for config, actions in target.heard]
+    lines = [to_line(unstructured(each)) for each in target.observations]
+    served = make_target("process", TargetOptions(SERVED))
+    answers = []
+    for configuration, actions in zip(target.configurations, target.traces, strict=True):
+        served.start(configuration)
+        answers += [to_line(unstructured(served.perform(action))) for action in actions]
+    assert answers == lines
+    assert len(answers) > 200
 
 
-class Listening:
-    """The reference, and what was asked of it."""
-
-    name = "reference"
-
-    def __init__(self) -> None:
-        self._target = make_target("reference")
-        self.heard: list[tuple[dict[str, int], list[Action]]] = []
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        self.heard.append((dict(configuration), []))
-        return self._target.start(configuration)
-
-    def perform(self, action: Action) -> Observation:
-        self.heard[-1][1].append(action)
-        return self._target.perform(action)
-
-
-def test_recordings_behind_a_pipe_and_in_this_process_are_the_same_file(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.jsonl"
-    traces.write_to(Trace(Header(VERSION, "reference"), ACTIONS), trace)
-    files = {}
-    for name, options in {
-        "reference": ["--target", "reference"],
-        "process": ["--command", shlex.join(SERVED)],
-    }.items():
-        out = tmp_path / f"{name}.jsonl"
+def test_recordings_behind_a_pipe_and_in_this_process_are_the_same_file(
+    trace: Path, tmp_path: Path
+) -> None:
+    files = []
+    for options in (["--target", "reference"], ["--command", shlex.join(SERVED)]):
+        out = tmp_path / f"{options[0]}.jsonl"
         assert run_command_line(["record", str(trace), "-o", str(out), *options]) == CLEAN
         header, *lines = out.read_text().splitlines()
-        files[name] = json.loads(header)["contract"], lines
-    assert files["reference"] == files["process"]
+        files.append((json.loads(header)["contract"], lines))
+    assert files[0] == files[1]
 
 
 def test_the_line_of_an_illegal_action_of_a_recording_is_named(

@@ -1,8 +1,9 @@
-"""The one loop: steps, failures and their identity, replays, and running a trace once more."""
+"""The one loop: steps, failures and their identity, replays, and second runs of a trace."""
 
 import gc
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -26,57 +27,35 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import RIGHT_GRAPH, Failure, Run, replay, replay_steps, rerun, run_actions
+from fuzz.replay import replay, replay_steps
+from fuzz.run import RIGHT_GRAPH, Failure, Run, rerun, run_actions
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
-CULPRITS = (EnableSampling(8), AllocateNode(0))
+FAILING = (EnableSampling(8), AllocateNode(0))
+TWICE_COUNTED = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
+"""A second run without sampling shows the bug sampled-bytes-count-twice."""
 DETERMINISM = RERUN_ORACLES["determinism"]
 TRANSPARENCY = RERUN_ORACLES["transparency"]
+Changed = Callable[..., Any]
+"""Makes the reference with changed answers, which keeps its traces."""
 
 
-class Counting:
-    """A target that gives every identity but once, whatever is started anew."""
+@pytest.fixture
+def counting(changed_reference: Changed) -> FullTarget:
+    """A target that never gives an identity twice, also in another trace."""
+    given = iter(range(1, 1000))
 
-    name = "counting"
-
-    def __init__(self) -> None:
-        self._target = make_target("reference")
-        self._given = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return self._target.start(configuration)
-
-    def perform(self, action: Action) -> Observation:
-        observation = self._target.perform(action)
+    def count(action: Action, observation: Observation) -> None:
         if isinstance(action, TakeIdentity):
-            self._given += 1
-            observation.identity = self._given
-        return observation
+            observation.identity = next(given)
 
-
-class Recording(FullTarget):
-    """A target that keeps what it was asked."""
-
-    name = "recording"
-
-    def __init__(self) -> None:
-        self._target = make_target("reference")
-        self.started: list[dict[str, int]] = []
-        self.performed: list[Action] = []
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        self.started.append(dict(configuration))
-        self.performed = []
-        return self._target.start(configuration)
-
-    def perform(self, action: Action) -> Observation:
-        self.performed.append(action)
-        return self._target.perform(action)
+    target: FullTarget = changed_reference(count)
+    return target
 
 
 class StartingOnce(FullTarget):
-    """A program that answers one header. Later it has its default contract, which is another."""
+    """A program that starts only once. Later it has its default contract, which is another."""
 
     name = "starting-once"
 
@@ -110,52 +89,35 @@ def trace_of(*actions: Action, **config: int) -> Trace:
 # Steps.
 
 
-def test_a_second_run_that_cannot_begin_is_a_failure(contract: Contract) -> None:
-    """Also where the first was under another contract than the default one."""
+def test_a_second_run_that_cannot_start_is_a_failure(contract: Contract) -> None:
+    """Also if the first run was under another contract than the default one."""
     with_errors = attrs.evolve(contract, observes=("error",))
     failure = run_actions(StartingOnce(with_errors), {}, [DisableSampling()], [DETERMINISM])
     assert failure is not None
     assert failure.got == "crash at start"
 
 
-def test_a_step_returns_what_the_target_said(reference: Target) -> None:
-    observation = Run(reference, {}).step(AllocateNode(0))
-    assert (observation.size, observation.at) == (32, 0)
+def test_a_step_returns_the_observation_of_a_heap_that_starts_empty(reference: Target) -> None:
+    for _ in range(2):
+        observation = Run(reference, {}).step(AllocateNode(0))
+        assert (observation.size, observation.at) == (32, 0)
 
 
-def test_a_run_starts_the_target_anew(reference: Target) -> None:
-    Run(reference, {}).step(AllocateNode(0))
-    assert Run(reference, {}).step(AllocateNode(0)).at == 0
-
-
-def test_a_run_keeps_its_actions_with_the_culprit_last() -> None:
-    run = Run(make_target(BUGGY), {})
-    run.step(CULPRITS[0])
+def test_a_failed_step_is_the_last_one_of_its_run_and_reaches_no_probe() -> None:
+    run = Run(make_target(BUGGY), {}, probes := ProbeCounter())
+    run.step(FAILING[0])
     with pytest.raises(Mismatch):
-        run.step(CULPRITS[1])
-    assert run.actions == [*CULPRITS]
+        run.step(FAILING[1])
+    assert run.actions == [*FAILING]
+    assert (run.last.samples, run.answered) == (1, 2)
+    assert (probes.counts["toggled_while_scanning"], probes.counts["sample_in_nursery"]) == (1, 0)
 
 
-def test_a_walk_tells_the_rules_how_many_objects_there_are(reference: Target) -> None:
+def test_a_walk_counts_the_objects_for_the_rules(reference: Target) -> None:
     run = Run(reference, {"prebuilt_nodes": 3, "prebuilt_arrays": 2})
     run.step(AllocateNode(0))
     run.step(CheckHeap())
     assert run.situation.objects == 6
-
-
-def test_a_run_counts_what_it_reaches(reference: Target) -> None:
-    probes = ProbeCounter()
-    Run(reference, {}, probes).step(EnableSampling(8))
-    assert probes.counts["toggled_while_scanning"] == 1
-
-
-def test_a_step_that_failed_reached_nothing() -> None:
-    probes = ProbeCounter()
-    run = Run(make_target(BUGGY), {}, probes)
-    run.step(CULPRITS[0])
-    with pytest.raises(Mismatch):
-        run.step(CULPRITS[1])
-    assert "sample_in_nursery" not in probes.counts
 
 
 @pytest.mark.parametrize(
@@ -172,30 +134,30 @@ def test_only_the_oracles_judge_that_the_contract_can_serve(
 # Failures.
 
 
-def test_a_failure_is_identified_by_oracle_field_culprit_and_direction() -> None:
-    assert failure_of(*CULPRITS).identity == ("sampling", "samples", "allocate_node", "less")
-
-
-def test_failures_after_other_actions_are_the_same() -> None:
-    other = failure_of(AllocateString(3), CollectMinor(), EnableSampling(8), AllocateNode(7))
-    assert other.identity == failure_of(*CULPRITS).identity
-
-
-def test_failures_of_another_kind_of_action_are_others() -> None:
-    other = failure_of(EnableSampling(8), AllocateString(0))
-    assert other.identity != failure_of(*CULPRITS).identity
-
-
-def test_a_failure_has_the_actions_up_to_the_culprit() -> None:
-    assert failure_of(*CULPRITS, CollectMinor()).actions == CULPRITS
-
-
-def test_a_failure_says_what_its_oracle_said() -> None:
-    assert failure_of(*CULPRITS).message == (
+def test_a_failure_ends_with_the_first_wrong_answer_and_describes_it() -> None:
+    configuration = {"nursery_bytes": 64}
+    failure = run_actions(make_target(BUGGY), configuration, [*FAILING, CollectMinor()])
+    assert failure is not None
+    assert (failure.configuration, failure.actions) == (configuration, FAILING)
+    assert failure.identity == ("sampling", "samples", "allocate_node", "less")
+    assert failure.message == (
         "sampling: samples: expected 3, got 1 (8 bytes were left until the next sample, "
         "the node takes 32, the period is 8: 3 samples expected, at byte 8 and every 8 bytes "
         "after it)"
     )
+
+
+@pytest.mark.parametrize(
+    ("actions", "is_same"),
+    [
+        ((AllocateString(3), CollectMinor(), EnableSampling(8), AllocateNode(7)), True),
+        ((EnableSampling(8), AllocateString(0)), False),
+    ],
+)
+def test_failures_of_one_kind_of_action_are_the_same(
+    actions: tuple[Action, ...], is_same: bool
+) -> None:
+    assert (failure_of(*actions).identity == failure_of(*FAILING).identity) is is_same
 
 
 @pytest.mark.parametrize(
@@ -210,68 +172,48 @@ def test_a_failure_writes_values_as_a_trace_would(
     assert (failure.expected, failure.got) == (text, text)
 
 
-def test_a_failure_keeps_its_configuration() -> None:
-    failure = run_actions(make_target(BUGGY), {"nursery_bytes": 64}, CULPRITS)
-    assert failure is not None
-    assert failure.configuration == {"nursery_bytes": 64}
-
-
 @pytest.mark.parametrize(
-    ("expected", "got", "direction"),
+    ("field", "expected", "got", "direction"),
     [
-        *((1, 2, "more"), (2, 1, "less"), (True, False, "less"), (1, None, "different")),
-        *(([1], [2], "different"), ("sM", "Ms: no", "different"), (1, True, "different")),
+        *(("field", 1, 2, "more"), ("field", 2, 1, "less"), ("field", True, False, "less")),
+        *(("field", 1, None, "different"), ("field", [1], [2], "different")),
+        *(("field", "sM", "Ms: no", "different"), ("field", 1, True, "different")),
+        ("error", None, "Error: it failed", "Error"),
     ],
 )
-def test_the_direction_of_a_mismatch(expected: object, got: object, direction: str) -> None:
-    assert Mismatch("heap", "field", expected, got, "why").direction == direction
-
-
-def test_the_direction_of_an_error_is_its_name() -> None:
-    assert Mismatch("heap", "error", None, "Error: it failed", "why").direction == "Error"
-
-
-# Running actions that a reduction tries.
-
-
-def test_actions_without_a_failure_have_none(reference: Target) -> None:
-    assert run_actions(reference, {}, CULPRITS) is None
-
-
-def test_an_illegal_action_ends_a_run_without_a_failure() -> None:
-    assert run_actions(make_target(BUGGY), {}, (Free(0), *CULPRITS)) is None
+def test_the_direction_of_a_mismatch(
+    field: str, expected: object, got: object, direction: str
+) -> None:
+    assert Mismatch("heap", field, expected, got, "why").direction == direction
 
 
 # Replays.
 
 
-def test_a_replay_of_a_correct_target_finds_nothing(reference: Target) -> None:
-    assert replay(reference, trace_of(*CULPRITS), "some.jsonl") is None
+def test_a_replay_finds_what_a_run_found(reference: Target) -> None:
+    trace = trace_of(*FAILING, CollectMinor())
+    assert replay(reference, trace, "some.jsonl") is None
+    assert replay(make_target(BUGGY), trace, "some.jsonl") == failure_of(*FAILING)
 
 
-def test_a_replay_finds_what_a_run_found() -> None:
-    failure = replay(make_target(BUGGY), trace_of(*CULPRITS, CollectMinor()), "some.jsonl")
-    assert failure == failure_of(*CULPRITS)
+@pytest.mark.parametrize(
+    ("actions", "config", "problem"),
+    [
+        ((AllocateNode(0), Free(1)), {}, "3: free: root is 1; there are 1 roots"),
+        ((), {"nursery_bytes": 65}, "1: nursery_bytes is 65; it must be"),
+        ((CheckHeap(), Free(0)), {"prebuilt_nodes": 8}, "3: free: root is 0; there are 0 roots"),
+    ],
+)
+def test_a_replay_names_the_line_of_what_is_illegal(
+    reference: Target, actions: tuple[Action, ...], config: dict[str, int], problem: str
+) -> None:
+    with pytest.raises(BadInputError, match=rf"^some\.jsonl:{problem}"):
+        replay(reference, trace_of(*actions, **config), "some.jsonl")
 
 
-def test_a_replay_names_the_line_of_an_illegal_action(reference: Target) -> None:
-    with pytest.raises(BadInputError, match=r"^some\.jsonl:3: free: root is 1; there are 1 roots"):
-        replay(reference, trace_of(AllocateNode(0), Free(1)), "some.jsonl")
-
-
-def test_a_replay_names_the_header_if_its_configuration_is_illegal(reference: Target) -> None:
-    with pytest.raises(BadInputError, match=r"^some\.jsonl:1: nursery_bytes is 65; it must be"):
-        replay(reference, trace_of(nursery_bytes=65), "some.jsonl")
-
-
-def test_a_replay_starts_under_the_configuration_of_the_header(reference: Target) -> None:
-    with pytest.raises(BadInputError, match="there are 0 roots"):
-        replay(reference, trace_of(CheckHeap(), Free(0), prebuilt_nodes=8), "some.jsonl")
-
-
-def test_a_replay_finds_in_its_last_step_what_only_a_second_run_shows() -> None:
+def test_a_replay_finds_in_its_last_step_what_only_a_second_run_shows(counting: FullTarget) -> None:
     trace = trace_of(AllocateNode(0), TakeIdentity(0), CollectMinor())
-    steps = [*replay_steps(Counting(), trace, "some.jsonl")]
+    steps = [*replay_steps(counting, trace, "some.jsonl")]
     failures = [step.failure for step in steps]
     assert [failure and failure.oracle for failure in failures] == [None, None, "determinism"]
     assert failures[2]
@@ -283,7 +225,7 @@ def test_a_replay_shows_the_heap_after_each_step(reference: Target) -> None:
     assert [len(step.shadow.roots) for step in steps] == [1, 2]
 
 
-# Once more.
+# Second runs.
 
 
 def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
@@ -293,14 +235,14 @@ def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
     return run
 
 
-def test_a_run_keeps_what_the_target_said_of_each_action_but_for_graphs(reference: Target) -> None:
+def test_a_run_keeps_the_answers_but_not_right_graphs(reference: Target) -> None:
     run = Run(reference, {})
-    told = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
-    assert [*run.answers] == [told[0], attrs.evolve(told[1], graph=RIGHT_GRAPH)]
+    seen = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
+    assert [*run.answers] == [seen[0], attrs.evolve(seen[1], graph=RIGHT_GRAPH)]
 
 
 def bytes_held(actions: Sequence[Action], keeps_answers: bool) -> int:
-    """All that was made meanwhile and is still there when a run has come to its end."""
+    """What is allocated during a run and still alive at its end."""
     tracemalloc.start()
     try:
         run = Run(make_target("reference"), {}, keeps_answers=keeps_answers)
@@ -314,7 +256,7 @@ def bytes_held(actions: Sequence[Action], keeps_answers: bool) -> int:
 
 def test_a_run_keeps_little_of_each_answer_however_large_the_heap() -> None:
     actions = [*[AllocateNode(0)] * 200, *[CollectMinor(), WriteNumber(0, 7)] * 100]
-    bytes_held(actions, keeps_answers=True)  # What is made once is there from now on.
+    bytes_held(actions, keeps_answers=True)  # From now on, what is allocated only once exists.
     without, with_answers = (bytes_held(actions, keeps_answers=each) for each in (False, True))
     assert 50 < (with_answers - without) / len(actions) < 150
 
@@ -323,116 +265,89 @@ def test_actions_without_rerun_oracles_keep_nothing_for_a_second_run(
     reference: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(Run, "_keep")
-    assert run_actions(reference, {}, CULPRITS) is None
+    assert run_actions(reference, {}, FAILING) is None
     with pytest.raises(AttributeError):
-        run_actions(reference, {}, CULPRITS, [DETERMINISM])
+        run_actions(reference, {}, FAILING, [DETERMINISM])
 
 
-def test_a_graph_that_differs_in_the_second_run_is_seen(
-    reference: Target, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = run_of(reference, AllocateNode(0), CollectMinor())
-    perform = reference.perform
+def test_a_graph_that_differs_in_the_second_run_is_seen(changed_reference: Changed) -> None:
+    def change(action: Action, observation: Observation) -> None:
+        if len(target.traces) == 2 and observation.graph:
+            observation.graph = [[1, 5]]
 
-    def perform_wrongly(action: Action) -> Observation:
-        observation = perform(action)
-        return attrs.evolve(observation, graph=observation.graph and [[1, 5]])
-
-    monkeypatch.setattr(reference, "perform", perform_wrongly)
+    target = changed_reference(change)
+    run = run_of(target, AllocateNode(0), CollectMinor())
     with pytest.raises(Mismatch, match=r"graph: expected .*, got \[\[1, 5\]\]"):
-        rerun(reference, run, DETERMINISM)
-
-
-def test_a_run_knows_what_the_target_said_of_the_culprit() -> None:
-    run = run_of(make_target(BUGGY), CULPRITS[0])
-    with pytest.raises(Mismatch):
-        run.step(CULPRITS[1])
-    assert (run.last.samples, run.answered) == (1, 2)
-
-
-def test_a_second_run_starts_anew_under_the_configuration_that_its_oracle_wants() -> None:
-    target = Recording()
-    rerun(target, run_of(target, *CULPRITS, nursery_bytes=64), RERUN_ORACLES["invariance"])
-    assert target.started == [{"nursery_bytes": 64}, {"nursery_bytes": 128}]
-
-
-def test_a_second_run_performs_what_its_oracle_wants_instead_and_leaves_out_the_rest() -> None:
-    target = Recording()
-    run = run_of(target, *CULPRITS, DisableSampling(report=True))
-    rerun(target, run, TRANSPARENCY)
-    assert target.performed == [CULPRITS[1], CollectMinor()]
-
-
-def test_a_trace_of_which_an_oracle_can_say_nothing_is_not_run_once_more() -> None:
-    target = Recording()
-    rerun(target, run_of(target, AllocateNode(0)), TRANSPARENCY)
-    assert len(target.started) == 1
-
-
-def test_a_target_that_answers_the_same_twice_has_no_failure(reference: Target) -> None:
-    run = run_of(reference, *CULPRITS, CollectMinor(), TakeIdentity(0))
-    for oracle in RERUN_ORACLES.values():
-        rerun(reference, run, oracle)
-    assert len(run.actions) == 4
-
-
-def test_the_action_that_a_second_run_answers_differently_is_the_culprit() -> None:
-    target = Counting()
-    run = run_of(target, AllocateNode(0), TakeIdentity(0), CollectMinor())
-    with pytest.raises(Mismatch) as raised:
         rerun(target, run, DETERMINISM)
+
+
+def test_a_second_run_has_the_configuration_of_its_oracle(changed_reference: Changed) -> None:
+    target = changed_reference()
+    rerun(target, run_of(target, *FAILING, nursery_bytes=64), RERUN_ORACLES["invariance"])
+    assert target.configurations == [{"nursery_bytes": 64}, {"nursery_bytes": 128}]
+
+
+def test_a_second_run_has_the_actions_of_its_oracle(changed_reference: Changed) -> None:
+    target = changed_reference()
+    rerun(target, run_of(target, *FAILING, DisableSampling(report=True)), TRANSPARENCY)
+    assert target.traces[1:] == [[FAILING[1], CollectMinor()]]
+
+
+def test_a_trace_that_an_oracle_cannot_judge_has_no_second_run(changed_reference: Changed) -> None:
+    target = changed_reference()
+    rerun(target, run_of(target, AllocateNode(0)), TRANSPARENCY)
+    assert len(target.traces) == 1
+
+
+def test_the_first_different_answer_of_a_second_run_is_the_last_of_the_failure(
+    counting: FullTarget,
+) -> None:
+    run = run_of(counting, AllocateNode(0), TakeIdentity(0), CollectMinor())
+    with pytest.raises(Mismatch) as raised:
+        rerun(counting, run, DETERMINISM)
     failure = run.failure(raised.value)
     assert failure.identity == ("determinism", "identity", "take_identity", "more")
     assert failure.actions == (AllocateNode(0), TakeIdentity(0))
 
 
-def test_actions_without_rerun_oracles_run_once() -> None:
-    target = Recording()
-    assert run_actions(target, {}, CULPRITS) is None
-    assert len(target.started) == 1
+# Runs of actions that a reduction tries.
 
 
-def test_actions_are_run_once_more_for_each_rerun_oracle() -> None:
-    target = Recording()
-    assert run_actions(target, {}, CULPRITS, RERUN_ORACLES.values()) is None
-    assert len(target.started) == 1 + len(RERUN_ORACLES)
-
-
-def test_actions_that_fail_are_not_run_once_more() -> None:
-    failure = run_actions(make_target(BUGGY), {}, CULPRITS, RERUN_ORACLES.values())
-    assert failure == failure_of(*CULPRITS)
-
-
-def test_an_illegal_action_ends_a_run_without_a_second_one() -> None:
+def test_an_illegal_action_ends_a_run_without_a_failure(counting: FullTarget) -> None:
+    assert run_actions(make_target(BUGGY), {}, (Free(0), *FAILING)) is None
     actions = (AllocateNode(0), TakeIdentity(0), Free(1))
-    assert run_actions(Counting(), {}, actions, [DETERMINISM]) is None
+    assert run_actions(counting, {}, actions, [DETERMINISM]) is None
 
 
-def test_what_only_a_second_run_shows_is_a_failure_of_a_run_of_actions() -> None:
+@pytest.mark.parametrize("oracles", [[], [*RERUN_ORACLES.values()]], ids=len)
+def test_actions_run_once_more_for_each_rerun_oracle(
+    changed_reference: Changed, oracles: list[Any]
+) -> None:
+    target = changed_reference()
+    assert run_actions(target, {}, (*FAILING, CollectMinor(), TakeIdentity(0)), oracles) is None
+    assert len(target.traces) == 1 + len(oracles)
+
+
+def test_actions_that_fail_do_not_run_once_more() -> None:
+    failure = run_actions(make_target(BUGGY), {}, FAILING, RERUN_ORACLES.values())
+    assert failure == failure_of(*FAILING)
+
+
+def test_only_a_second_run_shows_that_a_target_answers_differently(counting: FullTarget) -> None:
     actions = (AllocateNode(0), TakeIdentity(0))
-    assert run_actions(Counting(), {}, actions) is None
-    failure = run_actions(Counting(), {}, actions, [DETERMINISM])
+    assert run_actions(counting, {}, actions) is None
+    failure = run_actions(counting, {}, actions, [DETERMINISM])
     assert failure is not None
     assert failure.message == (
-        "determinism: node #1: expected identity 1, got identity 2 "
+        "determinism: node #1: expected identity 2, got identity 3 "
         "(the same actions, a second time)"
     )
 
 
-def test_a_failure_of_a_first_run_is_seen_again() -> None:
-    failure = failure_of(*CULPRITS)
-    assert failure.again(make_target(BUGGY), failure.configuration, failure.actions) == failure
-
-
-def test_a_failure_of_a_second_run_is_seen_again_with_its_oracle() -> None:
-    target = make_target("reference+sampled-bytes-count-twice")
-    actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
-    failure = run_actions(target, {}, actions, [RERUN_ORACLES["transparency"]])
-    assert failure is not None
-    assert failure.again(target, {}, actions) == failure
-
-
-def test_a_failure_of_another_oracle_is_not_seen_in_a_second_run() -> None:
-    target = make_target("reference+sampled-bytes-count-twice")
-    actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
-    assert failure_of(*CULPRITS).again(target, {}, actions) is None
+def test_a_failure_is_seen_again_with_its_own_oracle() -> None:
+    first, twice = failure_of(*FAILING), make_target("reference+sampled-bytes-count-twice")
+    assert first.again(make_target(BUGGY), first.configuration, first.actions) == first
+    second = run_actions(twice, {}, TWICE_COUNTED, [TRANSPARENCY])
+    assert second is not None
+    assert second.again(twice, {}, TWICE_COUNTED) == second
+    assert first.again(twice, {}, TWICE_COUNTED) is None

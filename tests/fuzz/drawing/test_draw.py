@@ -17,17 +17,8 @@ from fuzz.drawing.rules import OBJECTS_MAX, RULES, Choices, Scenario, Situation,
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    ACTIONS,
-    NAMES,
-    Action,
-    AllocateNode,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectStep,
-    Free,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract import Range, SamplingRule, Setting, problem_of_configuration
 from fuzz.protocol.target import Target
 from fuzz.run import Run
@@ -46,7 +37,7 @@ class Drawn:
 
     action: Action
     problem: str | None
-    in_story: bool
+    in_scenario: bool
 
 
 def draw_trace(seed: str, *without: str, length: int = ACTIONS_EACH) -> list[Drawn]:
@@ -72,7 +63,7 @@ def draws() -> list[Drawn]:
 
 def without_end() -> Scenario:
     while True:
-        yield CollectStep()
+        yield do.CollectStep()
 
 
 # Actions.
@@ -87,16 +78,12 @@ def test_all_kinds_of_actions_are_drawn(draws: list[Drawn], reference: Target) -
 
 
 def test_scenarios_and_rules_both_have_their_share(draws: list[Drawn]) -> None:
-    in_story = sum(draw.in_story for draw in draws)
-    assert len(draws) // 3 < in_story < len(draws) * 9 // 10
+    in_scenario = sum(draw.in_scenario for draw in draws)
+    assert len(draws) // 3 < in_scenario < len(draws) * 9 // 10
 
 
-def test_the_same_seed_draws_the_same_actions() -> None:
-    assert draw_trace("7") == draw_trace("7")
-
-
-def test_another_seed_draws_other_actions() -> None:
-    assert draw_trace("7") != draw_trace("8")
+def test_the_actions_follow_from_the_seed() -> None:
+    assert draw_trace("7") == draw_trace("7") != draw_trace("8")
 
 
 @pytest.mark.parametrize("name", ACTIONS)
@@ -116,7 +103,7 @@ def test_a_target_of_few_actions_is_drawn_all_of_them() -> None:
 def test_the_simplest_action_of_all_is_a_minor_collection(
     situation: Situation, simplest: Choices
 ) -> None:
-    assert draw_action(situation, RULES, simplest) == CollectMinor()
+    assert draw_action(situation, RULES, simplest) == do.CollectMinor()
 
 
 @pytest.mark.parametrize("legal", ["collect_minor", "check_heap"])
@@ -137,32 +124,30 @@ def test_a_contract_without_a_legal_action_is_bad_input(
         draw_action(attrs.evolve(situation, contract=contract), rules_for(contract), simplest)
 
 
-def test_each_rule_stands_on_the_menu_by_its_weight() -> None:
+def test_a_menu_repeats_each_rule_by_its_weight() -> None:
     menu = menu_of(RULES)
-    assert {rule.name: menu.count(rule) for rule in RULES} == {
-        rule.name: rule.weight for rule in RULES
-    }
+    assert [menu.count(rule) for rule in RULES] == [rule.weight for rule in RULES]
 
 
-# Scenarios, begun and interrupted.
+# Scenarios start, and rules interrupt them.
 
 
-def test_every_second_action_begins_a_scenario(
+def test_every_second_action_starts_a_scenario(
     situation: Situation, same: Callable[[int], Choices]
 ) -> None:
     drawn = [draw_from_scenario(attrs.evolve(situation), same(choice)) for choice in range(2)]
     assert [action is not None for action in drawn] == [False, True]
 
 
-def test_where_there_is_no_room_some_roots_are_let_go(situation: Situation, last: Choices) -> None:
+def test_where_there_is_no_room_some_roots_are_freed(situation: Situation, last: Choices) -> None:
     for _ in range(8):
-        situation.bench.shadow.follow(AllocateNode(0), minors=0)
+        situation.bench.shadow.follow(do.AllocateNode(0), minors=0)
     situation.objects = OBJECTS_MAX
     drawn = [draw_from_scenario(situation, same) for same in (last, last)]
-    assert drawn == [Free(7), None]
+    assert drawn == [do.Free(7), None]
 
 
-def test_where_there_is_neither_room_nor_a_root_nothing_begins(
+def test_where_there_is_neither_room_nor_a_root_no_scenario_starts(
     situation: Situation, last: Choices
 ) -> None:
     situation.objects = OBJECTS_MAX
@@ -173,14 +158,7 @@ def test_where_there_is_neither_room_nor_a_root_nothing_begins(
 def test_where_there_is_no_room_a_scenario_goes_on(situation: Situation, simplest: Choices) -> None:
     situation.objects = OBJECTS_MAX
     situation.scenario = without_end()
-    assert draw_from_scenario(situation, simplest) == CollectStep()
-
-
-def test_by_the_simplest_choices_no_scenario_begins(
-    situation: Situation, simplest: Choices
-) -> None:
-    draw_from_scenario(situation, simplest)
-    assert situation.scenario is None
+    assert draw_from_scenario(situation, simplest) == do.CollectStep()
 
 
 def test_one_action_in_thirty_two_interrupts_a_scenario(
@@ -191,68 +169,48 @@ def test_one_action_in_thirty_two_interrupts_a_scenario(
     assert [action is None for action in drawn] == [False] * (SHARES - 1) + [True]
 
 
-def test_by_the_simplest_choices_a_scenario_is_not_interrupted(
-    situation: Situation, simplest: Choices
-) -> None:
-    situation.scenario = without_end()
-    assert draw_action(situation, RULES, simplest) == CollectStep()
-
-
 def test_an_interruption_is_an_action_by_a_rule(situation: Situation, last: Choices) -> None:
     situation.scenario = without_end()
-    assert draw_action(situation, RULES, last) == CheckHeap()
+    assert draw_action(situation, RULES, last) == do.CheckHeap()
 
 
-def test_an_interrupted_scenario_goes_on_where_it_was(
+def test_an_interrupted_scenario_goes_on_until_its_end(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
-    situation.scenario = iter((CollectStep(), CollectFull()))
-    sources = (simplest, last, simplest)
+    situation.scenario = iter((do.CollectStep(), do.CollectFull()))
+    sources = (simplest, last, simplest, simplest)
     drawn = [draw_from_scenario(situation, source) for source in sources]
-    assert drawn == [CollectStep(), None, CollectFull()]
-
-
-def test_a_scenario_that_has_told_all_is_over(situation: Situation, simplest: Choices) -> None:
-    situation.scenario = iter((CollectStep(),))
-    drawn = [draw_from_scenario(situation, simplest) for _ in range(2)]
-    assert drawn == [CollectStep(), None]
+    assert drawn == [do.CollectStep(), None, do.CollectFull(), None]
     assert situation.scenario is None
 
 
-def test_a_scenario_of_which_an_action_is_not_legal_is_over(
-    situation: Situation, simplest: Choices
-) -> None:
-    situation.scenario = iter((Free(0), CollectStep()))
+def test_an_illegal_action_ends_its_scenario(situation: Situation, simplest: Choices) -> None:
+    situation.scenario = iter((do.Free(0), do.CollectStep()))
     assert draw_from_scenario(situation, simplest) is None
     assert situation.scenario is None
 
 
-def test_where_a_scenario_ends_a_rule_draws(situation: Situation, simplest: Choices) -> None:
-    situation.scenario = iter(())
-    assert draw_action(situation, RULES, simplest) == CollectMinor()
-
-
-def test_another_scenario_begins_when_one_is_over(
+def test_after_the_end_of_a_scenario_a_rule_draws_and_another_one_starts(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
     situation.scenario = iter(())
-    draw_action(situation, RULES, simplest)
+    assert draw_action(situation, RULES, simplest) == do.CollectMinor()
     draw_action(situation, RULES, last)
     assert situation.scenario is not None
 
 
-def test_a_scenario_sees_what_a_rule_did_in_between(
+def test_a_scenario_draws_from_the_situation_after_an_interruption(
     situation: Situation, simplest: Choices, last: Choices
 ) -> None:
     def scenario() -> Iterator[Action]:
         while True:
-            yield AllocateNode(len(situation.roots))
+            yield do.AllocateNode(len(situation.roots))
 
     situation.scenario = scenario()
     for source in (simplest, last, simplest):
         draw_from_scenario(situation, source)
-        situation.bench.shadow.follow(AllocateNode(0), minors=0)
-    assert draw_from_scenario(situation, simplest) == AllocateNode(3)
+        situation.bench.shadow.follow(do.AllocateNode(0), minors=0)
+    assert draw_from_scenario(situation, simplest) == do.AllocateNode(3)
 
 
 def test_actions_are_legal_however_often_scenarios_are_interrupted(
@@ -274,12 +232,11 @@ def lengths() -> list[int]:
     return [draw_length(RandomChoices(str(seed)), REFERENCE) for seed in range(DRAWS)]
 
 
-def test_lengths_are_from_10_to_1000(lengths: list[int]) -> None:
-    assert [length for length in lengths if not 10 <= length <= 1000] == []
-
-
-def test_the_shortest_and_the_longest_trace(simplest: Choices, last: Choices) -> None:
+def test_the_shortest_and_the_longest_trace(
+    lengths: list[int], simplest: Choices, last: Choices
+) -> None:
     assert (draw_length(simplest, REFERENCE), draw_length(last, REFERENCE)) == (10, 1000)
+    assert 10 <= min(lengths) <= max(lengths) <= 1000
 
 
 @pytest.mark.parametrize(("least_bytes", "longest"), [(2**15, 1000), (2**16, 2048)])
@@ -293,21 +250,18 @@ def test_where_samples_are_rare_and_judged_by_chance_more_traces_are_longer(
     assert (sum(length == 2048 for length in lengths) > DRAWS // 16) is (longest == 2048)
 
 
-def test_one_trace_in_thirty_two_is_longer_than_64_actions(lengths: list[int]) -> None:
-    long = sum(length > 64 for length in lengths)
-    assert DRAWS // 64 < long < DRAWS // 16
-
-
-@pytest.mark.parametrize(("shortest", "longest"), [(10, 20), (20, 40), (32, 64)])
-def test_among_the_others_short_ones_are_about_as_likely_as_long_ones(
-    lengths: list[int], shortest: int, longest: int
+@pytest.mark.parametrize(
+    ("shortest", "longest", "least", "most"),
+    [
+        *((10, 20, DRAWS // 5, DRAWS), (20, 40, DRAWS // 5, DRAWS), (32, 64, DRAWS // 5, DRAWS)),
+        (65, 1000, DRAWS // 64, DRAWS // 16),
+        *((65, 128, 0, DRAWS), (257, 512, 0, DRAWS), (513, 1000, 0, DRAWS)),
+    ],
+)
+def test_traces_of_all_lengths_are_drawn_but_few_long_ones(
+    lengths: list[int], shortest: int, longest: int, least: int, most: int
 ) -> None:
-    assert sum(shortest <= length <= longest for length in lengths) > DRAWS // 5
-
-
-@pytest.mark.parametrize(("shortest", "longest"), [(64, 128), (256, 512), (512, 1000)])
-def test_long_traces_are_of_all_lengths(lengths: list[int], shortest: int, longest: int) -> None:
-    assert any(shortest < length <= longest for length in lengths)
+    assert least < sum(shortest <= length <= longest for length in lengths) < most
 
 
 @pytest.fixture(scope="module")
@@ -336,7 +290,7 @@ def test_a_setting_that_another_one_bounds_is_often_equal_to_it(
     configurations: list[dict[str, int]],
 ) -> None:
     equal = sum(each["large_object_bytes"] == each["nursery_bytes"] for each in configurations)
-    # A third of them by design, and a few by chance, which may take four standard deviations.
+    # A third by design, within four standard deviations, and a few by chance.
     assert DRAWS / 3 - 4 * math.sqrt(DRAWS * 2 / 9) < equal < DRAWS // 2
 
 
@@ -345,12 +299,9 @@ def test_settings_are_small_more_often_than_large(configurations: list[dict[str,
     assert small > DRAWS * 2 // 3
 
 
-def test_every_legal_value_of_a_switch_is_drawn(configurations: list[dict[str, int]]) -> None:
+def test_every_choice_of_a_setting_is_drawn(configurations: list[dict[str, int]]) -> None:
     switches = [setting.name for setting in SETTINGS if setting.range.maximum == 1]
     assert [{each[name] for each in configurations} for name in switches] == [{0, 1}] * 4
-
-
-def test_every_choice_of_a_setting_is_drawn(configurations: list[dict[str, int]]) -> None:
     assert {each["card_items"] for each in configurations} == {0, 4, 32}
 
 

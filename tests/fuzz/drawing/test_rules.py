@@ -1,6 +1,7 @@
-"""What the rules draw: always legal, all kinds, at every edge, and the simplest choice first."""
+"""The rules draw legal actions of all kinds, at every edge, and the simplest choice first."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -22,38 +23,10 @@ from fuzz.drawing.rules import (
 )
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import callback_length_max, why_illegal
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
-from fuzz.protocol.actions import (
-    Action,
-    AddMemoryPressure,
-    AllocateArray,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    AllocateWeakref,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectProgress,
-    CollectStep,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Fork,
-    Free,
-    LoadPrebuilt,
-    PauseSampling,
-    Pin,
-    Read,
-    ReadNumber,
-    ReadWeakref,
-    ResumeSampling,
-    SetCallback,
-    TakeIdentity,
-    Unpin,
-    Write,
-    WriteNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, KindLayout, Range
 from fuzz.run import Run
 from fuzz.targets import make_target
@@ -63,8 +36,8 @@ TRACES = 200
 ACTIONS_EACH = 60
 DRAWS = 1000
 PINS_MAX = 2
-OF_ONE_ROOT = (Free, ReadNumber, ReadWeakref, TakeIdentity, Pin, Unpin)
-"""Whatever acts upon one root, and has nothing else to be legal or not."""
+OF_ONE_ROOT = (do.Free, do.ReadNumber, do.ReadWeakref, do.TakeIdentity, do.Pin, do.Unpin)
+"""Actions whose legality depends only on the object in their root."""
 
 
 @attrs.frozen
@@ -92,7 +65,7 @@ class Drawn:
 
     @property
     def is_old_string(self) -> bool:
-        return isinstance(self.action, AllocateOldString)
+        return isinstance(self.action, do.AllocateOldString)
 
 
 def drawn_in(run: Run, source: Choices) -> Drawn:
@@ -148,40 +121,75 @@ def test_every_rule_is_drawn(draws: list[Drawn]) -> None:
     assert {rule.action for rule in RULES_OF_REFERENCE} == {type(draw.action) for draw in draws}
 
 
+def is_at_sample_point(draw: Drawn, more_bytes: int = 0) -> bool:
+    return draw.period is not None and draw.size == draw.until + more_bytes > 0
+
+
+def enables(draw: Drawn, is_edge: Callable[[int], bool]) -> bool:
+    return isinstance(draw.action, do.EnableSampling) and is_edge(draw.action.period_bytes)
+
+
+def copies(draw: Drawn, is_edge: Callable[[do.CopyArray], object]) -> bool:
+    return isinstance(draw.action, do.CopyArray) and bool(is_edge(draw.action))
+
+
+def calls_back(draw: Drawn, is_edge: Callable[[int, int], bool]) -> bool:
+    if not isinstance(draw.action, do.SetCallback) or draw.action.length is None:
+        return False
+    return is_edge(draw.action.length, callback_length_max(draw.contract))
+
+
+def presses(draw: Drawn, nurseries: int) -> bool:
+    return draw.action == do.AddMemoryPressure(nurseries * draw.nursery)
+
+
 EDGES: dict[str, Callable[[Drawn], bool]] = {
-    "just fits": lambda d: not d.outside and d.used + d.size == d.nursery,
-    "just does not": lambda d: not d.outside and d.used + d.size == d.nursery + 8,
-    "stops before the sample point": lambda d: d.period is not None and d.size == d.until - 8,
-    "reaches the sample point": lambda d: d.period is not None and d.size == d.until,
-    "passes it by a word": lambda d: d.period is not None and d.size == d.until + 8,
-    "passes it by a byte": lambda d: d.period is not None and d.size == d.until + 1,
-    "reaches it outside": lambda d: d.period is not None and d.outside and d.size == d.until,
-    "twice the period": lambda d: d.period is not None and d.size == 2 * d.period,
+    "just fits": lambda d: d.size > 0 and not d.outside and d.used + d.size == d.nursery,
+    "just does not": lambda d: d.size > 0 and not d.outside and d.used + d.size == d.nursery + 8,
+    "stops before the sample point": lambda d: is_at_sample_point(d, -8),
+    "reaches the sample point": is_at_sample_point,
+    "passes it by a word": lambda d: is_at_sample_point(d, 8),
+    "passes it by a byte": lambda d: is_at_sample_point(d, 1),
+    "reaches it outside": lambda d: d.outside and is_at_sample_point(d),
+    "twice the period": lambda d: d.period is not None and 0 < d.size == 2 * d.period,
     "beyond twice the period": lambda d: d.period is not None and d.size > 2 * d.period,
     "one nursery": lambda d: d.size == d.nursery,
     "several nurseries": lambda d: d.size in (2 * d.nursery, 3 * d.nursery, 4 * d.nursery),
     "just large": lambda d: d.outside and d.size == d.large,
-    "not quite large": lambda d: not d.outside and 0 <= d.size - d.large < 8,
+    "not quite large": lambda d: d.size > 0 and not d.outside and 0 <= d.size - d.large < 8,
     "nonmovable": lambda d: d.outside and 0 < d.size < d.large and not d.is_old_string,
     "old from the start, and small": lambda d: d.is_old_string and d.size < d.large,
-    "old from the start, and reaches the sample point": lambda d: (
-        d.is_old_string and bool(d.period) and d.size == d.until
-    ),
+    "old from the start, and reaches it": lambda d: d.is_old_string and is_at_sample_point(d),
+    "a period of a word": lambda d: enables(d, lambda period: period == 8),
+    "of the room that is left": lambda d: enables(d, lambda p: 0 < d.used == d.nursery - p),
+    "of the nursery": lambda d: enables(d, lambda period: period == d.nursery),
+    "of several nurseries": lambda d: enables(d, lambda period: period == 3 * d.nursery),
+    "between": lambda d: enables(d, lambda period: 128 < period < d.nursery - d.used),
+    "enables beside a pin": lambda d: isinstance(d.action, do.EnableSampling) and d.pins > 0,
+    "resumes beside a pin": lambda d: isinstance(d.action, do.ResumeSampling) and d.pins > 0,
+    "drops samples": lambda d: d.action == do.DisableSampling(),
+    "reports samples": lambda d: d.action == do.DisableSampling(report=True),
+    "writes null": lambda d: isinstance(d.action, do.Write) and d.action.value is None,
+    "writes a reference": lambda d: isinstance(d.action, do.Write) and d.action.value is not None,
+    "copies a part": lambda d: copies(d, lambda copy: copy.source_start and copy.dest_start),
+    "copies from the start": lambda d: copies(d, lambda c: c.source_start == c.dest_start == 0),
+    "no callback": lambda d: d.action == do.SetCallback(None),
+    "an empty callback": lambda d: calls_back(d, lambda length, longest: length == 0 < longest),
+    "the longest callback": lambda d: calls_back(d, lambda length, longest: length == longest > 0),
+    "a short callback": lambda d: calls_back(d, lambda length, longest: 0 < length < longest),
+    "pressure of a nursery": lambda d: presses(d, 1),
+    "pressure of eight nurseries": lambda d: presses(d, 8),
 }
 
 
 @pytest.mark.parametrize("edge", EDGES)
-def test_sizes_hit_each_edge(draws: list[Drawn], edge: str) -> None:
-    assert any(map(EDGES[edge], [draw for draw in draws if draw.size]))
+def test_each_edge_is_drawn(draws: list[Drawn], edge: str) -> None:
+    assert any(map(EDGES[edge], draws))
 
 
-PERIODS: dict[str, Callable[[Drawn, int], bool]] = {
-    "a word": lambda _, period: period == 8,
-    "the room that is left": lambda d, period: 0 < d.used == d.nursery - period,
-    "the nursery": lambda d, period: period == d.nursery,
-    "several nurseries": lambda d, period: period == 3 * d.nursery,
-    "something between": lambda d, period: 128 < period < d.nursery - d.used,
-}
+def test_pressure_is_from_one_nursery_to_eight(draws: list[Drawn]) -> None:
+    drawn = [draw for draw in draws if isinstance(draw.action, do.AddMemoryPressure)]
+    assert all(any(presses(draw, each) for each in range(1, 9)) for draw in drawn)
 
 
 @pytest.mark.parametrize(
@@ -198,32 +206,13 @@ def test_periods_are_measured_by_the_nursery(
     listed: Callable[..., Choices], choices: tuple[int, ...], period_bytes: int
 ) -> None:
     run = Run(make_target("reference"), {})
-    run.step(AllocateNode(0))
+    run.step(do.AllocateNode(0))
     assert period(run.situation, listed(*choices)) == period_bytes
 
 
-@pytest.mark.parametrize("edge", PERIODS)
-def test_periods_hit_each_edge(draws: list[Drawn], edge: str) -> None:
-    assert any(
-        PERIODS[edge](draw, draw.action.period_bytes)
-        for draw in draws
-        if isinstance(draw.action, EnableSampling)
-    )
-
-
-@pytest.mark.parametrize("report", [False, True])
-def test_both_ways_of_disabling_are_drawn(draws: list[Drawn], report: bool) -> None:
-    assert any(draw.action == DisableSampling(report) for draw in draws)
-
-
-def test_references_and_null_are_written(draws: list[Drawn]) -> None:
-    written = {d.action.value is None for d in draws if isinstance(d.action, Write)}
-    assert written == {True, False}
-
-
-@pytest.mark.parametrize("kind", [Read, Write])
+@pytest.mark.parametrize("kind", [do.Read, do.Write])
 def test_the_last_item_is_accessed_more_often_than_by_chance(
-    draws: list[Drawn], kind: type[Read | Write]
+    draws: list[Drawn], kind: type[do.Read | do.Write]
 ) -> None:
     fields = [
         (draw.action.field, draw.references)
@@ -234,47 +223,9 @@ def test_the_last_item_is_accessed_more_often_than_by_chance(
     assert len(fields) // 8 < last < len(fields)
 
 
-def test_parts_of_arrays_are_copied(draws: list[Drawn]) -> None:
-    copies = [draw.action for draw in draws if isinstance(draw.action, CopyArray)]
-    assert any(copy.source_start and copy.dest_start for copy in copies)
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_all_that_fits_is_copied_or_less(draws: list[Drawn], whole: bool) -> None:
-    copies = [draw.action for draw in draws if isinstance(draw.action, CopyArray)]
-    starts = {copy.source_start == copy.dest_start == 0 for copy in copies if copy.length > 1}
-    assert whole in starts
-
-
-CALLBACKS: dict[str, Callable[[int | None, int], bool]] = {
-    "none": lambda length, longest: length is None,
-    "of nothing": lambda length, longest: length == 0 < longest,
-    "as long as can be": lambda length, longest: length == longest > 0,
-    "something between": lambda length, longest: length is not None and 0 < length < longest,
-}
-
-
-@pytest.mark.parametrize("edge", CALLBACKS)
-def test_callbacks_hit_each_edge(draws: list[Drawn], edge: str) -> None:
-    assert any(
-        CALLBACKS[edge](draw.action.length, callback_length_max(draw.contract))
-        for draw in draws
-        if isinstance(draw.action, SetCallback)
-    )
-
-
-@pytest.mark.parametrize("nurseries", [1, 8])
-def test_pressure_is_from_one_nursery_to_eight(draws: list[Drawn], nurseries: int) -> None:
-    drawn = [draw for draw in draws if isinstance(draw.action, AddMemoryPressure)]
-    pressures = {draw.action.extra_bytes / draw.nursery for draw in drawn}  # type: ignore[attr-defined]
-    assert nurseries in pressures
-    assert min(pressures) >= 1
-    assert max(pressures) <= 8
-
-
 def test_as_many_objects_are_pinned_as_can_be() -> None:
     run, source = Run(make_target("reference"), {"nursery_bytes": 512}), RandomChoices("pins")
-    pinning = [rule_of(AllocateString), rule_of(Pin)]
+    pinning = [rule_of(do.AllocateString), rule_of(do.Pin)]
     for _ in range(ACTIONS_EACH):
         rule = source.pick([rule for rule in pinning if rule.subjects(run.situation)])
         run.step(rule.draw(run.situation, source, rule.subjects(run.situation)))
@@ -283,72 +234,45 @@ def test_as_many_objects_are_pinned_as_can_be() -> None:
     assert len(run.bench.shadow.pinned) == run.contract.pins_max > 1
 
 
-@pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling])
-def test_sampling_is_begun_beside_what_is_pinned_where_that_is_allowed(
-    draws: list[Drawn], kind: type[Action]
-) -> None:
-    assert any(draw.pins for draw in draws if isinstance(draw.action, kind))
-
-
-@pytest.mark.parametrize(
-    "legal",
-    [Range(24, 48, 12), Range(10, 100, 8), Range(8, 100, 8), Range(1, 2**40, 2**20)],
-    ids=str,
-)
-def test_drawn_periods_are_legal_whatever_the_contract_says(
-    situation: Situation, legal: Range
-) -> None:
-    rule = attrs.evolve(situation.contract.sampling, period_bytes=legal)
-    situation.contract = attrs.evolve(situation.contract, sampling=rule)
-    enable = rule_of(EnableSampling)
-    sources = [RandomChoices(str(seed)) for seed in range(DRAWS)]
-    drawn = {enable.draw(situation, source, (0,)).period_bytes for source in sources}  # type: ignore[attr-defined]
-    assert [period for period in drawn if period not in legal] == []
-
-
-def test_a_target_that_disables_in_one_way_is_asked_for_that(
-    situation: Situation, simplest: Choices
-) -> None:
-    rule = attrs.evolve(situation.contract.sampling, disabling=("report",))
-    situation.contract = attrs.evolve(situation.contract, sampling=rule)
-    disable = rule_of(DisableSampling)
-    assert disable.draw(situation, simplest, (0,)) == DisableSampling(report=True)
-
-
-def illegal_draws(contract: Contract, action: type[Action]) -> list[Action]:
-    """What the rule for that action draws under that contract although it is illegal."""
+def drawn_by_rule(contract: Contract, action: type[Action], count: int = DRAWS) -> list[Action]:
     situation, rule = Situation(contract, Bench(contract)), rule_of(action)
-    drawn = {rule.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(DRAWS)}
-    return [each for each in drawn if why_illegal(each, contract, situation.bench.shadow)]
+    return [rule.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(count)]
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        *[{"large_object_bytes": large} for large in (17, 25, 26, 64)],
-        {"large_object_bytes": 64, "object_bytes_max": 32},
-    ],
-    ids=str,
-)
-def test_drawn_callbacks_are_legal_whatever_the_contract_says(
-    contract: Contract, layout: dict[str, Any]
+def with_layout(contract: Contract, **layout: Any) -> Contract:
+    return attrs.evolve(contract, layout=attrs.evolve(contract.layout, **layout))
+
+
+def with_rule(contract: Contract, **rule: Any) -> Contract:
+    return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **rule))
+
+
+PERIODS = Range(24, 48, 12), Range(10, 100, 8), Range(8, 100, 8), Range(1, 2**40, 2**20)
+WIDE = {"string": KindLayout(4, 8, 4)}
+OTHER_CONTRACTS: list[tuple[type[Action], Callable[[Contract], Contract]]] = [
+    *((do.EnableSampling, partial(with_rule, period_bytes=legal)) for legal in PERIODS),
+    *((do.SetCallback, partial(with_layout, large_object_bytes=each)) for each in (17, 25, 26, 64)),
+    *(
+        (action, partial(with_layout, object_bytes_max=32))
+        for action in (do.SetCallback, do.AllocateString, do.AllocateArray, do.AllocateOldString)
+    ),
+    (do.SetCallback, lambda contract: with_layout(contract, kinds=contract.layout.kinds | WIDE)),
+    (do.AddMemoryPressure, lambda contract: attrs.evolve(contract, nursery_bytes=2**45)),
+]
+
+
+@pytest.mark.parametrize(("action", "change"), OTHER_CONTRACTS)
+def test_drawn_actions_are_legal_under_any_contract(
+    contract: Contract, action: type[Action], change: Callable[[Contract], Contract]
 ) -> None:
-    other = attrs.evolve(contract, layout=attrs.evolve(contract.layout, **layout))
-    assert illegal_draws(other, SetCallback) == []
+    changed = change(contract)
+    drawn = drawn_by_rule(changed, action)
+    assert [each for each in drawn if why_illegal(each, changed, Shadow(contract))] == []
 
 
-def test_drawn_callbacks_are_legal_where_characters_are_wide(contract: Contract) -> None:
-    kinds = {**contract.layout.kinds, "string": KindLayout(4, 8, 4)}
-    layout = attrs.evolve(contract.layout, kinds=kinds)
-    assert illegal_draws(attrs.evolve(contract, layout=layout), SetCallback) == []
-
-
-@pytest.mark.parametrize("action", [AllocateString, AllocateArray, AllocateOldString])
-def test_where_objects_must_be_small_no_larger_ones_are_drawn(
-    contract: Contract, action: type[Action]
-) -> None:
-    layout = attrs.evolve(contract.layout, object_bytes_max=32)
-    assert illegal_draws(attrs.evolve(contract, layout=layout), action) == []
+def test_a_target_that_disables_in_one_way_is_asked_for_that(contract: Contract) -> None:
+    drawn = drawn_by_rule(with_rule(contract, disabling=("report",)), do.DisableSampling)
+    assert {*drawn} == {do.DisableSampling(report=True)}
 
 
 @pytest.mark.parametrize("string_item_bytes", [1, 2**15, None])
@@ -360,43 +284,42 @@ def test_where_no_string_can_an_array_has_the_size_at_which_objects_become_large
     del kinds["string"]
     if string_item_bytes:
         kinds["string"] = KindLayout(4, 24, string_item_bytes)
-    layout = attrs.evolve(
-        contract.layout, kinds=kinds, large_object_bytes=85_000, object_bytes_max=2**18
-    )
-    contract = attrs.evolve(contract, nursery_bytes=2**16, layout=layout)
-    situation, array = Situation(contract, Bench(contract)), rule_of(AllocateArray)
-    drawn = [array.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(DRAWS)]
-    hits = sum(action == AllocateArray((85_000 - 24) // 8) for action in drawn)
+    contract = attrs.evolve(contract, nursery_bytes=2**16)
+    layout = {"kinds": kinds, "large_object_bytes": 85_000, "object_bytes_max": 2**18}
+    drawn = drawn_by_rule(with_layout(contract, **layout), do.AllocateArray)
+    hits = drawn.count(do.AllocateArray((85_000 - 24) // 8))
     assert (hits > DRAWS / 72) is (string_item_bytes != 1)
 
 
 def test_sizes_hit_a_boundary_beyond_the_nursery(contract: Contract) -> None:
-    layout = attrs.evolve(contract.layout, object_bytes_max=2**18)
-    contract = attrs.evolve(contract, layout=layout, boundary_bytes=(100_000,))
-    situation, string = Situation(contract, Bench(contract)), rule_of(AllocateString)
-    drawn = [string.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(4 * DRAWS)]
+    contract = attrs.evolve(contract, boundary_bytes=(100_000,))
+    drawn = drawn_by_rule(
+        with_layout(contract, object_bytes_max=2**18), do.AllocateString, 4 * DRAWS
+    )
     exact = 100_000 - contract.layout.kinds["string"].fixed_bytes
-    assert {AllocateString(exact + more) for more in (-1, 0, 8)} <= {*drawn}
-
-
-def test_drawn_pressure_is_legal_however_large_the_nursery(contract: Contract) -> None:
-    assert illegal_draws(attrs.evolve(contract, nursery_bytes=2**45), AddMemoryPressure) == []
+    assert {do.AllocateString(exact + more) for more in (-1, 0, 8)} <= {*drawn}
 
 
 # The simplest choices.
 
 NODE, STRING, ARRAY, WEAKREF = range(4)
-ROOTS = (AllocateNode(9), AllocateString(9), AllocateArray(3), AllocateWeakref(0))
+ROOTS = (do.AllocateNode(9), do.AllocateString(9), do.AllocateArray(3), do.AllocateWeakref(0))
 
 
 SIMPLEST_ACTIONS = (
-    *(CollectMinor(), CollectStep(), CollectProgress(), CollectFull(), CheckHeap()),
-    *(DisableSampling(), EnableSampling(8), PauseSampling(), ResumeSampling(), Fork()),
-    *(AllocateNode(0), AllocateString(0), AllocateArray(0), AllocateWeakref(WEAKREF)),
-    *(AllocateOldString(0), LoadPrebuilt(0), AddMemoryPressure(256), SetCallback(0)),
-    *(Free(WEAKREF), TakeIdentity(WEAKREF), Read(ARRAY, 0), ReadNumber(ARRAY)),
-    *(ReadWeakref(WEAKREF), Write(ARRAY, 0, None), WriteNumber(NODE, 0)),
-    *(CopyArray(ARRAY, ARRAY, 0, 0, 3), Pin(STRING), Unpin(STRING)),
+    *(do.CollectMinor(), do.CollectStep(), do.CollectProgress(), do.CollectFull(), do.CheckHeap()),
+    *(
+        do.DisableSampling(),
+        do.EnableSampling(8),
+        do.PauseSampling(),
+        do.ResumeSampling(),
+        do.Fork(),
+    ),
+    *(do.AllocateNode(0), do.AllocateString(0), do.AllocateArray(0), do.AllocateWeakref(WEAKREF)),
+    *(do.AllocateOldString(0), do.LoadPrebuilt(0), do.AddMemoryPressure(256), do.SetCallback(0)),
+    *(do.Free(WEAKREF), do.TakeIdentity(WEAKREF), do.Read(ARRAY, 0), do.ReadNumber(ARRAY)),
+    *(do.ReadWeakref(WEAKREF), do.Write(ARRAY, 0, None), do.WriteNumber(NODE, 0)),
+    *(do.CopyArray(ARRAY, ARRAY, 0, 0, 3), do.Pin(STRING), do.Unpin(STRING)),
 )
 
 
@@ -410,8 +333,8 @@ def test_the_simplest_choices_give_the_simplest_action(
     pinning: Situation, simplest: Choices, action: Action
 ) -> None:
     follow(pinning, *ROOTS)
-    if isinstance(action, Unpin):
-        follow(pinning, Pin(STRING))
+    if isinstance(action, do.Unpin):
+        follow(pinning, do.Pin(STRING))
     rule = rule_of(type(action))
     assert rule.draw(pinning, simplest, rule.subjects(pinning)) == action
 
@@ -421,21 +344,16 @@ def test_the_simplest_choices_give_the_simplest_action(
 
 @pytest.fixture
 def pinning(contract: Contract) -> Situation:
-    """Under a contract that allows two pins, though not beside sampling."""
+    """Under a contract that allows two pins, though not while sampling."""
     allowing = attrs.evolve(contract, pins_max=PINS_MAX)
     return Situation(allowing, Bench(allowing))
 
 
 def follow(situation: Situation, *actions: Action, minors: int = 0) -> None:
-    """The mutator does that, and the target collects so often at each."""
+    """The mutator does that, and the target collects that often at each."""
     for action in actions:
         assert why_illegal(action, situation.contract, situation.bench.shadow) is None
         situation.bench.shadow.follow(action, minors)
-
-
-def allow_pins_while_sampling(situation: Situation) -> None:
-    rule = attrs.evolve(situation.contract.sampling, pinning="allowed")
-    situation.contract = attrs.evolve(situation.contract, sampling=rule)
 
 
 def test_the_subjects_of_a_rule_are_the_roots_on_which_its_action_is_legal() -> None:
@@ -454,69 +372,72 @@ def test_the_subjects_of_a_rule_are_the_roots_on_which_its_action_is_legal() -> 
 
 @pytest.mark.parametrize(
     "before",
-    [(), (SetCallback(0),), (EnableSampling(8),), (AllocateString(0), Pin(2), Pin(1))],
+    [
+        (),
+        (do.SetCallback(0),),
+        (do.EnableSampling(8),),
+        (do.AllocateString(0), do.Pin(2), do.Pin(1)),
+    ],
     ids=["old", "callback", "sampling", "pins_max"],
 )
 def test_a_string_is_not_to_be_pinned_where_pinning_is_not_legal(
     pinning: Situation, before: tuple[Action, ...]
 ) -> None:
-    follow(pinning, AllocateNode(0), AllocateString(0))
-    assert rule_of(Pin).subjects(pinning) == [1]
-    follow(pinning, *before or (CollectMinor(),), minors=not before)
-    assert not rule_of(Pin).subjects(pinning)
+    follow(pinning, do.AllocateNode(0), do.AllocateString(0))
+    assert rule_of(do.Pin).subjects(pinning) == [1]
+    follow(pinning, *before or (do.CollectMinor(),), minors=not before)
+    assert not rule_of(do.Pin).subjects(pinning)
 
 
-def test_a_string_may_be_pinned_while_sampling_where_that_is_allowed(pinning: Situation) -> None:
-    allow_pins_while_sampling(pinning)
-    follow(pinning, AllocateString(0), EnableSampling(8))
-    assert rule_of(Pin).subjects(pinning) == [0]
-
-
-@pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling, SetCallback])
-def test_what_is_pinned_excludes_sampling_and_callbacks(
+@pytest.mark.parametrize("kind", [do.EnableSampling, do.ResumeSampling, do.SetCallback])
+def test_a_pinned_object_excludes_sampling_and_callbacks(
     pinning: Situation, kind: type[Action]
 ) -> None:
-    follow(pinning, AllocateString(0), Pin(0))
+    follow(pinning, do.AllocateString(0), do.Pin(0))
     assert not rule_of(kind).subjects(pinning)
 
 
-@pytest.mark.parametrize("kind", [EnableSampling, ResumeSampling])
-def test_where_it_is_allowed_sampling_begins_beside_what_is_pinned(
-    pinning: Situation, kind: type[Action]
+@pytest.mark.parametrize(
+    ("before", "kind"),
+    [
+        (do.EnableSampling(8), do.Pin),
+        (do.Pin(0), do.EnableSampling),
+        (do.Pin(0), do.ResumeSampling),
+    ],
+)
+def test_where_it_is_allowed_objects_are_pinned_while_sampling(
+    pinning: Situation, before: Action, kind: type[Action]
 ) -> None:
-    allow_pins_while_sampling(pinning)
-    follow(pinning, AllocateString(0), Pin(0))
+    pinning.contract = with_rule(pinning.contract, pinning="allowed")
+    follow(pinning, do.AllocateString(0), before)
     assert rule_of(kind).subjects(pinning)
 
 
-def test_what_is_pinned_is_written_every_second_time_and_by_chance(pinning: Situation) -> None:
-    follow(pinning, AllocateNode(0), AllocateString(0), *[AllocateNode(0)] * 8, Pin(1))
-    sources = [RandomChoices(str(seed)) for seed in range(DRAWS)]
-    drawn = [rule_of(Write).draw(pinning, source, (0,)) for source in sources]
-    pinned = sum(action.value == 1 for action in drawn)  # type: ignore[attr-defined]
-    assert DRAWS // 2 < pinned < DRAWS * 2 // 3
+def values_written(situation: Situation) -> list[int | None]:
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    drawn = [rule_of(do.Write).draw(situation, source, (0,)) for source in sources]
+    return [action.value for action in drawn if isinstance(action, do.Write)]
 
 
-def test_what_is_pinned_and_no_root_is_never_written(pinning: Situation) -> None:
-    follow(pinning, AllocateNode(0), AllocateString(0), Pin(1), Write(0, 0, 1), Free(1))
-    write = rule_of(Write)
-    drawn = [write.draw(pinning, RandomChoices(str(seed)), (0,)) for seed in range(DRAWS)]
-    assert {action.value for action in drawn} == {None, 0}  # type: ignore[attr-defined]
+def test_a_pinned_object_is_written_every_second_time_and_by_chance(pinning: Situation) -> None:
+    follow(pinning, do.AllocateNode(0), do.AllocateString(0), *[do.AllocateNode(0)] * 8, do.Pin(1))
+    assert DRAWS // 2 < values_written(pinning).count(1) < DRAWS * 2 // 3
 
 
-def test_a_target_that_cannot_disable_is_not_asked_to(situation: Situation) -> None:
-    rule = attrs.evolve(situation.contract.sampling, disabling=())
-    situation.contract = attrs.evolve(situation.contract, sampling=rule)
-    assert not rule_of(DisableSampling).subjects(situation)
+def test_a_pinned_object_without_a_root_is_never_written(pinning: Situation) -> None:
+    follow(
+        pinning, do.AllocateNode(0), do.AllocateString(0), do.Pin(1), do.Write(0, 0, 1), do.Free(1)
+    )
+    assert {*values_written(pinning)} == {None, 0}
 
 
 def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(situation: Situation) -> None:
     for _ in range(ROOTS_MAX):
-        situation.bench.shadow.follow(LoadPrebuilt(0), minors=0)
-    appending = (*ROOTS, AllocateOldString(0), LoadPrebuilt(0), Read(0, 0))
+        situation.bench.shadow.follow(do.LoadPrebuilt(0), minors=0)
+    appending = (*ROOTS, do.AllocateOldString(0), do.LoadPrebuilt(0), do.Read(0, 0))
     legal = {rule.action for rule in RULES if rule.subjects(situation)}
     assert legal.isdisjoint(map(type, appending))
-    assert Free in legal
+    assert do.Free in legal
 
 
 @pytest.mark.parametrize(
@@ -528,7 +449,7 @@ def test_many_roots_or_many_objects_leave_no_room_for_another(
 ) -> None:
     situation.objects = objects
     for _ in range(roots):
-        situation.bench.shadow.follow(AllocateNode(0), minors=0)
+        situation.bench.shadow.follow(do.AllocateNode(0), minors=0)
     assert situation.has_room() is has_room
 
 
@@ -538,19 +459,21 @@ def test_in_an_empty_heap_no_action_on_a_root_is_legal(situation: Situation) -> 
 
 
 def test_an_array_of_no_items_has_no_references_to_act_on(situation: Situation) -> None:
-    for action in (AllocateArray(0), AllocateArray(1), AllocateNode(0)):
+    for action in (do.AllocateArray(0), do.AllocateArray(1), do.AllocateNode(0)):
         situation.bench.shadow.follow(action, minors=0)
-    assert rule_of(Write).subjects(situation) == [1, 2]
+    assert rule_of(do.Write).subjects(situation) == [1, 2]
 
 
 def test_a_heap_of_many_objects_and_no_root_can_still_lose_some(situation: Situation) -> None:
     situation.objects = OBJECTS_MAX
-    assert rule_of(LoadPrebuilt).subjects(situation)
+    assert rule_of(do.LoadPrebuilt).subjects(situation)
 
 
-def test_nothing_prebuilt_can_be_loaded_where_nothing_is(contract: Contract) -> None:
-    bare = attrs.evolve(contract, prebuilt=())
-    assert not rule_of(LoadPrebuilt).subjects(Situation(bare, Bench(bare)))
+def test_a_contract_may_leave_a_rule_without_subjects(contract: Contract) -> None:
+    bare = attrs.evolve(with_rule(contract, disabling=()), prebuilt=())
+    situation = Situation(bare, Bench(bare))
+    assert not rule_of(do.LoadPrebuilt).subjects(situation)
+    assert not rule_of(do.DisableSampling).subjects(situation)
 
 
 def test_the_rules_are_those_of_the_actions_that_the_target_carries_out(contract: Contract) -> None:
@@ -573,9 +496,7 @@ def test_a_number_by_octaves_reaches_both_bounds(simplest: Choices, last: Choice
         assert last.log_between(minimum, minimum + more) == minimum + more
 
 
-def test_a_number_between_two_reaches_both(simplest: Choices, last: Choices) -> None:
+def test_other_choices_reach_both_bounds(simplest: Choices, last: Choices) -> None:
     assert (simplest.between(-1, 5), last.between(-1, 5)) == (-1, 5)
-
-
-def test_the_first_choice_is_the_simplest(simplest: Choices, last: Choices) -> None:
     assert (simplest.pick("abc"), last.pick("abc")) == ("a", "c")
+    assert (simplest.one_in(3), last.one_in(3)) == (False, True)

@@ -1,5 +1,6 @@
-"""What is drawn for an allocator of blocks and several threads, ahead of any target."""
+"""Actions drawn for an allocator of blocks and for several threads, without a target."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -9,24 +10,12 @@ import pytest
 from fuzz.drawing.draw import draw_action, draw_from_scenario, menu_of
 from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.rules import ROOTS_MAX, RULES, Choices, Rule, Situation, rules_for
-from fuzz.drawing.scenarios import sampling_is_on_for_moments
+from fuzz.drawing.scenarios import ScenarioMutator, sampling_is_on_for_moments
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench
-from fuzz.protocol.actions import (
-    NAMES,
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    Calloc,
-    EnableSampling,
-    Malloc,
-    ReadProfile,
-    Realloc,
-    SetPeriod,
-    requested_bytes,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import NAMES, Action, requested_bytes
 from fuzz.protocol.contract import Contract, KindLayout, Range
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Contexts, NetBytes
@@ -40,24 +29,24 @@ LARGEST = 128
 
 @attrs.frozen
 class Drawn:
-    """An action, whether it was legal, and what the oracles knew before it."""
+    """An action, what is wrong with it, and what the oracles knew before it."""
 
     action: Action
     problem: str | None
     until: int
     room: int
-    """Of the block that is made another size."""
+    """The room of the block that is resized."""
 
     @property
     def size(self) -> int:
-        """What is asked for; -1 if it is no block."""
-        if isinstance(self.action, Malloc | Calloc | Realloc):
+        """The size of the block; -1 if the action has none."""
+        if isinstance(self.action, do.Malloc | do.Calloc | do.Realloc):
             return requested_bytes(self.action)
         return -1
 
 
 def with_profile(blocks: Contract, **rule: Any) -> Contract:
-    """The allocator of conftest, which tells also its profile."""
+    """The allocator of conftest, which reports its profile too."""
     contract = attrs.evolve(
         blocks,
         actions=(*blocks.actions, "read_profile"),
@@ -69,7 +58,7 @@ def with_profile(blocks: Contract, **rule: Any) -> Contract:
 
 
 def draw_trace(contract: Contract, seed: int) -> list[Drawn]:
-    """What is drawn for a contract, as if each action had been performed."""
+    """The actions drawn for a contract, as if each had been performed."""
     forecast, source = Forecast(contract), RandomChoices(f"blocks/{seed}")
     situation, menu = forecast.situation, menu_of(rules_for(contract))
     drawn = []
@@ -77,7 +66,7 @@ def draw_trace(contract: Contract, seed: int) -> list[Drawn]:
         action = draw_action(situation, menu, source)
         problem = why_illegal(action, contract, situation.bench.shadow)
         until = situation.bench.sampling.bytes_until_sample(action.thread)
-        room = situation.roots[action.root].size_bytes if isinstance(action, Realloc) else 0
+        room = situation.roots[action.root].size_bytes if isinstance(action, do.Realloc) else 0
         drawn.append(Drawn(action, problem, until, room))
         forecast.follow(action)
     return drawn
@@ -102,7 +91,9 @@ def test_every_rule_is_drawn(draws: list[Drawn], blocks: Contract) -> None:
     assert {NAMES[type(draw.action)] for draw in draws} == {*with_profile(blocks).actions}
 
 
-@pytest.mark.parametrize("action", [Malloc, Calloc, Realloc, SetPeriod, EnableSampling])
+@pytest.mark.parametrize(
+    "action", [do.Malloc, do.Calloc, do.Realloc, do.SetPeriod, do.EnableSampling]
+)
 @pytest.mark.parametrize("thread", range(3))
 def test_every_thread_does_everything(
     draws: list[Drawn], action: type[Action], thread: int
@@ -111,9 +102,8 @@ def test_every_thread_does_everything(
 
 
 def test_the_threads_take_turns_by_chance(draws: list[Drawn]) -> None:
-    for thread in range(3):
-        share = sum(draw.action.thread == thread for draw in draws) / len(draws)
-        assert abs(share - 1 / 3) < 0.05
+    counts = Counter(draw.action.thread for draw in draws)
+    assert all(abs(counts[thread] / len(draws) - 1 / 3) < 0.05 for thread in range(3))
 
 
 EDGES: dict[str, Callable[[Drawn], bool]] = {
@@ -131,14 +121,14 @@ EDGES: dict[str, Callable[[Drawn], bool]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [Malloc, Realloc])
+@pytest.mark.parametrize("kind", [do.Malloc, do.Realloc])
 @pytest.mark.parametrize("edge", EDGES)
 def test_sizes_hit_each_edge(draws: list[Drawn], kind: type[Action], edge: str) -> None:
     assert any(EDGES[edge](draw) for draw in draws if isinstance(draw.action, kind))
 
 
-@pytest.mark.parametrize("kind", [Malloc, Calloc])
-def test_blocks_of_nothing_are_drawn(draws: list[Drawn], kind: type[Action]) -> None:
+@pytest.mark.parametrize("kind", [do.Malloc, do.Calloc])
+def test_empty_blocks_are_drawn(draws: list[Drawn], kind: type[Action]) -> None:
     assert any(draw.size == 0 for draw in draws if isinstance(draw.action, kind))
 
 
@@ -155,44 +145,36 @@ REALLOC_EDGES: dict[str, Callable[[Drawn], bool]] = {
 
 
 @pytest.mark.parametrize("edge", REALLOC_EDGES)
-def test_blocks_are_made_another_size_at_each_edge(draws: list[Drawn], edge: str) -> None:
+def test_blocks_are_resized_to_each_edge(draws: list[Drawn], edge: str) -> None:
     assert any(REALLOC_EDGES[edge](draw) for draw in draws if draw.room > 8)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_blocks_are_drawn_of_several_parts(draws: list[Drawn], count: int) -> None:
-    counts = {draw.action.count for draw in draws if isinstance(draw.action, Calloc)}
-    assert count in counts
-
-
-@pytest.mark.parametrize(("edge", "edge_bytes"), [(0, 64), (1, 32), (2, 80), (3, 128)])
-@pytest.mark.parametrize("more", [-1, 0, 1])
-def test_a_block_becomes_half_a_quarter_more_or_twice_as_large_or_a_byte_beside(
-    blocks: Contract, listed: Callable[..., Choices], edge: int, edge_bytes: int, more: int
-) -> None:
-    forecast = Forecast(blocks)
-    forecast.follow(Malloc(64))
-    newest, at_an_edge = 0, 1
-    source = listed(newest, at_an_edge, edge, more + 1)
-    drawn = rule_of(Realloc).draw(forecast.situation, source, [0])
-    assert drawn == Realloc(0, edge_bytes + more)
-
-
-def test_old_blocks_and_new_ones_are_made_another_size(draws: list[Drawn]) -> None:
-    roots = {draw.action.root for draw in draws if isinstance(draw.action, Realloc)}
-    assert roots == {*range(8)}
-
-
-def test_periods_are_drawn_from_one_byte_to_the_largest(draws: list[Drawn]) -> None:
-    periods = [d.action.period_bytes for d in draws if isinstance(d.action, SetPeriod)]
+def test_all_values_of_other_arguments_are_drawn(draws: list[Drawn]) -> None:
+    actions = [draw.action for draw in draws]
+    assert {each.count for each in actions if isinstance(each, do.Calloc)} == {1, 2, 3, 8}
+    assert {each.root for each in actions if isinstance(each, do.Realloc)} == {*range(8)}
+    periods = [each.period_bytes for each in actions if isinstance(each, do.SetPeriod)]
     assert min(periods) == 1
     assert max(periods) > 2048
     assert any(16 < period < 256 for period in periods)
 
 
-@pytest.mark.parametrize("action", [SetPeriod, EnableSampling])
+@pytest.mark.parametrize(("edge", "edge_bytes"), [(0, 64), (1, 32), (2, 80), (3, 128)])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_block_is_resized_to_half_a_quarter_more_or_twice_its_room_or_nearly(
+    blocks: Contract, listed: Callable[..., Choices], edge: int, edge_bytes: int, more: int
+) -> None:
+    forecast = Forecast(blocks)
+    forecast.follow(do.Malloc(64))
+    newest, at_an_edge = 0, 1
+    source = listed(newest, at_an_edge, edge, more + 1)
+    drawn = rule_of(do.Realloc).draw(forecast.situation, source, [0])
+    assert drawn == do.Realloc(0, edge_bytes + more)
+
+
+@pytest.mark.parametrize("action", [do.SetPeriod, do.EnableSampling])
 def test_where_the_periods_are_listed_each_of_them_is_drawn(
-    blocks: Contract, action: type[SetPeriod | EnableSampling]
+    blocks: Contract, action: type[do.SetPeriod | do.EnableSampling]
 ) -> None:
     contract = with_profile(blocks, periods=(1, 64, 100, 4096))
     drawn = [each.action for seed in range(5) for each in draw_trace(contract, seed)]
@@ -200,60 +182,45 @@ def test_where_the_periods_are_listed_each_of_them_is_drawn(
     assert periods == {1, 64, 100, 4096}
 
 
-def test_sizes_lean_on_the_threads_own_sampler(blocks: Contract) -> None:
+def drawn_by_rule(contract: Contract, action: type[Action]) -> list[Action]:
+    situation = Situation(contract, Bench(contract))
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    return [rule_of(action).draw_for(situation, source, (0,)) for source in sources]
+
+
+def test_sizes_hit_the_next_sample_of_the_thread(blocks: Contract) -> None:
     """The threads' first distances are a thousand bytes apart."""
     first_bytes = (1000, 2000, 3000)
-    contract = with_profile(blocks, first_bytes=first_bytes)
-    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
-    hits = [0] * 3
-    for seed in range(DRAWS):
-        action = malloc.draw_for(situation, RandomChoices(str(seed)), (0,))
-        assert isinstance(action, Malloc)
-        hits[action.thread] += abs(action.size_bytes - first_bytes[action.thread]) <= 1
+    hits = Counter(
+        action.thread
+        for action in drawn_by_rule(with_profile(blocks, first_bytes=first_bytes), do.Malloc)
+        if isinstance(action, do.Malloc)
+        and abs(action.size_bytes - first_bytes[action.thread]) <= 1
+    )
     # A quarter of all sizes are at an edge, and this one is half of the edges.
-    assert min(hits) > DRAWS / 3 / 16
-
-
-@pytest.mark.parametrize("size_bytes", [999, 1000, 1001])
-def test_sizes_lean_on_each_class(blocks: Contract, size_bytes: int) -> None:
-    """Neither on the largest class nor on that of the next sample alone."""
-    layout = attrs.evolve(blocks.layout, size_classes=(100, 1000, 2000))
-    contract = attrs.evolve(blocks, layout=layout)
-    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
-    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
-    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
-    assert sum(action == Malloc(size_bytes) for action in drawn) > DRAWS / 72
+    assert min(hits[thread] for thread in range(3)) > DRAWS / 3 / 16
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-@pytest.mark.parametrize("boundary", ["unsampled_bytes", "boundary_bytes", "size_classes"])
-def test_sizes_lean_on_each_boundary_with_the_header(
+@pytest.mark.parametrize("boundary", ["class", "unsampled_bytes", "boundary_bytes", "size_classes"])
+def test_sizes_hit_each_size_class_and_boundary_with_the_header(
     blocks: Contract, boundary: str, more: int
 ) -> None:
-    net: dict[str, Any] = {
-        "distances": "period",
-        "surplus": "dropped",
-        "crosses": "at",
-        "first_bytes": (),
-    }
-    is_net = boundary == "unsampled_bytes"
+    header_bytes = 0 if boundary == "class" else 34
+    kinds = {"block": KindLayout(1, header_bytes, 1)}
+    classes = {"class": (100, 1000, 2000), "size_classes": (500, 1000, 2000)}.get(boundary, ())
     counting = NetBytes(unsampled_bytes=1000)
-    net |= {"distances": "period"}
-    rule = {**net, "samples_per_allocation": "one", "counting": counting} if is_net else {}
-    classes = (500, 1000, 2000) if boundary == "size_classes" else ()
+    net = {"distances": "period", "crosses": "at", "first_bytes": (), "counting": counting}
     contract = attrs.evolve(
         blocks,
-        layout=attrs.evolve(
-            blocks.layout, kinds={"block": KindLayout(1, 34, 1)}, size_classes=classes
-        ),
-        sampling=attrs.evolve(blocks.sampling, **rule),
+        layout=attrs.evolve(blocks.layout, kinds=kinds, size_classes=classes),
+        sampling=attrs.evolve(blocks.sampling, **net if boundary == "unsampled_bytes" else {}),
         boundary_bytes=(1000,) if boundary == "boundary_bytes" else (),
     )
     assert list(problems_of(contract)) == []
-    situation, malloc = Situation(contract, Bench(contract)), rule_of(Malloc)
-    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
-    drawn = [malloc.draw(situation, source, (0,)) for source in sources]
-    assert sum(action == Malloc(1000 - 34 + more) for action in drawn) > DRAWS / 120
+    drawn = drawn_by_rule(contract, do.Malloc)
+    hits = sum(action.by(0) == do.Malloc(1000 - header_bytes + more) for action in drawn)
+    assert hits > DRAWS / (72 if boundary == "class" else 120)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +234,7 @@ def test_sizes_lean_on_each_boundary_with_the_header(
     ids=str,
 )
 @pytest.mark.parametrize("legal", [Range(1, 1), Range(4000, 4096), Range(96, 2**40, 96)], ids=str)
-def test_what_is_drawn_is_legal_whatever_the_contract_says(
+def test_drawn_actions_are_legal_under_any_contract(
     blocks: Contract, layout: dict[str, Any], legal: Range
 ) -> None:
     rule = {"period_bytes": legal, "initial_period_bytes": legal.nearest(0)}
@@ -281,10 +248,11 @@ def test_what_is_drawn_is_legal_whatever_the_contract_says(
         {"distances": "unstated", "first_bytes": ()},
         {"distances": "random", "first_bytes": ()},
         {"distances": "period", "first_bytes": (), "initial_period_bytes": 0},
+        {"initial_period_bytes": 0},
     ],
     ids=str,
 )
-def test_what_is_drawn_is_legal_whatever_is_stated_of_distances(
+def test_drawn_actions_are_legal_under_any_sampling_rule(
     blocks: Contract, rule: dict[str, Any]
 ) -> None:
     contract = attrs.evolve(blocks, sampling=attrs.evolve(blocks.sampling, **rule))
@@ -292,25 +260,18 @@ def test_what_is_drawn_is_legal_whatever_is_stated_of_distances(
     assert [each for each in draw_trace(contract, 1) if each.problem] == []
 
 
-def test_a_block_may_be_asked_for_that_just_is_not_sampled_while_sampling_is_off(
-    blocks: Contract,
-) -> None:
-    contract = with_profile(blocks, initial_period_bytes=0)
-    assert [each for each in draw_trace(contract, 2) if each.problem] == []
-
-
 def test_the_simplest_choices_give_the_simplest_blocks(blocks: Contract, simplest: Choices) -> None:
     contract = with_profile(blocks)
     situation = Situation(contract, Bench(contract))
-    situation.bench.shadow.follow(Malloc(9), 0)
-    expected = (Malloc(0), Calloc(1, 0), Realloc(0, 1), SetPeriod(1), ReadProfile())
+    situation.bench.shadow.follow(do.Malloc(9), 0)
+    expected = (do.Malloc(0), do.Calloc(1, 0), do.Realloc(0, 1), do.SetPeriod(1), do.ReadProfile())
     for action in expected:
         rule = rule_of(type(action))
         assert rule.draw_for(situation, simplest, rule.subjects(situation)) == action
 
 
-def test_where_there_is_no_block_none_is_made_another_size(blocks: Contract) -> None:
-    assert not rule_of(Realloc).subjects(Situation(blocks, Bench(blocks)))
+def test_where_there_is_no_block_none_is_resized(blocks: Contract) -> None:
+    assert not rule_of(do.Realloc).subjects(Situation(blocks, Bench(blocks)))
 
 
 # Threads of a collector.
@@ -323,7 +284,7 @@ def test_a_trace_has_room_for_many_blocks_if_none_is_freed(
     contract = blocks if is_freed else blocks.without({"free"})
     situation = Situation(contract, Bench(contract))
     for _ in range(ROOTS_MAX):
-        situation.bench.shadow.follow(Malloc(1), minors=0)
+        situation.bench.shadow.follow(do.Malloc(1), minors=0)
     assert situation.has_room() is not is_freed
 
 
@@ -341,18 +302,17 @@ def collector(contract: Contract) -> Contract:
     return attrs.evolve(contract.without({"set_callback"}), sampling=rule)
 
 
-def test_what_a_scenario_does_is_done_by_every_thread(collector: Contract) -> None:
+def test_every_thread_acts_in_scenarios(collector: Contract) -> None:
     assert {draw.action.thread for draw in draw_trace(collector, 1)} == {0, 1, 2}
 
 
-def test_a_story_is_asked_for_its_action_when_the_thread_is_known(collector: Contract) -> None:
-    """What it draws leans on that thread's sampler."""
+def test_a_scenario_draws_an_action_for_a_known_thread(collector: Contract) -> None:
     situation, seen = Situation(collector, Bench(collector)), []
 
     def scenario() -> Any:
         while True:
             seen.append(situation.thread)
-            yield AllocateNode(0)
+            yield do.AllocateNode(0)
 
     situation.scenario = scenario()
     source = RandomChoices("threads")
@@ -366,7 +326,8 @@ def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Co
     """A small array before, and one that takes what is left up to the boundary of 64 bytes."""
     contract = attrs.evolve(collector, boundary_bytes=(64,))
     situation = Situation(contract, Bench(contract))
-    situation.scenario = sampling_is_on_for_moments(situation, RandomChoices("moments"))
+    source = RandomChoices("moments")
+    situation.scenario = sampling_is_on_for_moments(ScenarioMutator(situation, source), source)
     actions: list[Action] = []
     while len(actions) < 9:
         action = draw_from_scenario(situation, RandomChoices("uninterrupted"))
@@ -376,27 +337,25 @@ def test_sampling_is_on_for_moments_in_which_each_thread_allocates(collector: Co
     array = "allocate_array"
     on, off = "enable_sampling", "disable_sampling"
     assert kinds == ["collect_minor", array, array, array, on, array, array, array, off]
-    lengths = [action.length for action in actions if isinstance(action, AllocateArray)]
+    lengths = [action.length for action in actions if isinstance(action, do.AllocateArray)]
     fixed_bytes = contract.layout.kinds["array"].fixed_bytes
     assert lengths == [0, 0, 0, *[(64 - 2 * fixed_bytes) // 8] * 3]
-    threads = [action.thread for action in actions if isinstance(action, AllocateArray)]
+    threads = [action.thread for action in actions if isinstance(action, do.AllocateArray)]
     assert threads == [0, 1, 2] * 2
 
 
-def test_sizes_lean_on_the_room_in_the_threads_own_context(collector: Contract) -> None:
+def test_sizes_hit_the_room_in_the_context_of_the_thread(collector: Contract) -> None:
     kinds = {**collector.layout.kinds, "string": KindLayout(4, 0, 1)}
     layout = attrs.evolve(collector.layout, kinds=kinds, large_object_bytes=1000)
     rule = attrs.evolve(collector.sampling, counting=Contexts(1000))
     collector = attrs.evolve(collector, layout=layout, sampling=rule)
     situation = Situation(collector, Bench(collector))
     for thread, used_bytes in enumerate((896, 800, 696)):
-        situation.bench.predict(AllocateString(used_bytes, thread=thread), minors=0)
-    drawn = {}
-    string = next(rule for rule in RULES if rule.name == "allocate_string")
-    for seed in range(DRAWS):
-        action = string.draw_for(situation, RandomChoices(str(seed)), (0,))
-        drawn[action.thread, action.length] = action  # type: ignore[attr-defined]
-    assert {(0, 104), (1, 200), (2, 304)} <= drawn.keys()
+        situation.bench.predict(do.AllocateString(used_bytes, thread=thread), minors=0)
+    sources = (RandomChoices(str(seed)) for seed in range(DRAWS))
+    drawn = {rule_of(do.AllocateString).draw_for(situation, source, (0,)) for source in sources}
+    lengths = (104, 200, 304)
+    assert {do.AllocateString(each, thread=thread) for thread, each in enumerate(lengths)} <= drawn
 
 
 def test_a_target_of_one_thread_is_drawn_no_other(contract: Contract) -> None:

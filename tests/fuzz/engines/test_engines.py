@@ -3,45 +3,43 @@
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
-import attrs
 import pytest
-from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import ROOTS_MAX
 from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.engines.random import RandomChoices, RandomEngine
-from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, TraceStateMachine
+from fuzz.engines.stateful import (
+    StatefulEngine,
+    SuiteStateMachine,
+    TraceStateMachine,
+    session_settings,
+)
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.oracles.oracle import Mismatch
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    CollectMinor,
-    DisableSampling,
-    EnableSampling,
-    PauseSampling,
-    ResumeSampling,
-    TakeIdentity,
-)
-from fuzz.protocol.contract import Contract
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import FullTarget, Target
+from fuzz.protocol.target import Target
 from fuzz.run import Run, run_actions
-from fuzz.sessions.plan import make_engine
+from fuzz.sessions.plan import make_engine as make_engine_of
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
 FEW = 8
-ACTIONS_TOLD_APART = 5
+COMPARABLE_MIN = 5
 NUMBERS = range(1, 4)
 NEVER = 2**62
 STEPS = 20
-SAMPLING = (EnableSampling, DisableSampling, PauseSampling, ResumeSampling)
+SAMPLING = (do.EnableSampling, do.DisableSampling, do.PauseSampling, do.ResumeSampling)
 MakeEngine = Callable[[Target, str], Engine]
+Changed = Callable[..., Any]
+"""Makes the reference with changed answers, which keeps its traces."""
 both_engines = pytest.mark.parametrize(
     "make_engine",
     [
@@ -51,102 +49,10 @@ both_engines = pytest.mark.parametrize(
 )
 
 
-class Recorder(FullTarget):
-    """The reference, and what it was asked."""
-
-    name = "recorder"
-
-    def __init__(self) -> None:
-        self._target = make_target("reference")
-        self.configurations: list[Mapping[str, int]] = []
-        self.traces: list[list[Action]] = []
-        self.samples = 0
-        self.minors = 0
-
-    @property
-    def actions(self) -> list[Action]:
-        """Those of all traces."""
-        return list(chain.from_iterable(self.traces))
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        if configuration:
-            self.configurations.append(configuration)
-            self.traces.append([])
-        return self._target.start(configuration)
-
-    def perform(self, action: Action) -> Observation:
-        self.traces[-1].append(action)
-        observation = self._target.perform(action)
-        self.samples += observation.samples
-        self.minors += observation.minors
-        return observation
-
-
-class Forgetful:
-    """The reference, but no identity is ever given again, not even in another trace."""
-
-    name = "forgetful"
-
-    def __init__(self) -> None:
-        self._target = make_target("reference")
-        self._traces = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        self._traces += 1
-        return self._target.start(configuration)
-
-    def perform(self, action: Action) -> Observation:
-        observation = self._target.perform(action)
-        if isinstance(action, TakeIdentity) and observation.identity:
-            observation.identity += 1000 * self._traces
-        return observation
-
-
-class Wavering:
-    """The reference, but what nobody asked for depends on how often it was started."""
-
-    name = "wavering"
-
-    def __init__(self) -> None:
-        self._target = make_target("reference")
-        self.starts = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        self.starts += bool(configuration)
-        return self._target.start(configuration)
-
-    def perform(self, action: Action) -> Observation:
-        observation = self._target.perform(action)
-        observation.profile = [self.starts % 2]
-        return observation
-
-
-class Passing:
-    """The reference, but some of its answers, of all that it ever gives, are errors."""
-
-    name = "passing"
-
-    def __init__(self, wrong: Container[int]) -> None:
-        self._target = make_target("reference")
-        self._wrong = wrong
-        self._answers = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return self._target.start(configuration)
-
-    def perform(self, action: Action) -> Observation:
-        observation = self._target.perform(action)
-        self._answers += 1
-        if self._answers in self._wrong:
-            observation.error = "Passing: it will not happen here again"
-        return observation
-
-
-def recorded(make_engine: MakeEngine, seed: str, number: int) -> tuple[object, ...]:
-    """What a slice of at most 60 actions asked of its target."""
-    target = Recorder()
-    make_engine(target, seed).run_slice(number, 60, ProbeCounter())
-    return target.configurations, target.actions
+def slices_from(
+    engine: Engine, numbers: Sequence[int] = NUMBERS, actions_max: int = 100
+) -> list[Slice]:
+    return [engine.run_slice(number, actions_max, ProbeCounter()) for number in numbers]
 
 
 def slice_with_failure(
@@ -157,63 +63,66 @@ def slice_with_failure(
 
 
 @pytest.fixture
+def drawn(changed_reference: Changed) -> Callable[..., list[object]]:
+    """The configurations and actions of some slices, each of at most 60 actions."""
+
+    def run(make_engine: MakeEngine, seed: str, *numbers: int) -> list[object]:
+        target = changed_reference()
+        engine, traces = make_engine(target, seed), []
+        for number in numbers:
+            target.configurations, target.traces = [], []
+            engine.run_slice(number, 60, ProbeCounter())
+            traces.append((target.configurations, target.traces))
+        return traces
+
+    return run
+
+
+@pytest.fixture
 def without_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No trace but the first is run once more."""
+    """No trace but the first runs once more."""
     for oracle in RERUN_ORACLES.values():
         monkeypatch.setattr(type(oracle), "share", NEVER)
 
 
 @both_engines
-def test_the_same_seed_gives_the_same_slices(make_engine: MakeEngine) -> None:
-    for number in NUMBERS:
-        assert recorded(make_engine, "7", number) == recorded(make_engine, "7", number)
-
-
-@pytest.mark.slow
-@both_engines
-def test_another_seed_gives_other_slices(make_engine: MakeEngine) -> None:
-    for number in NUMBERS:
-        assert recorded(make_engine, "7", number) != recorded(make_engine, "8", number)
-
-
-@both_engines
-def test_another_number_gives_another_slice(make_engine: MakeEngine) -> None:
-    assert recorded(make_engine, "7", 1) != recorded(make_engine, "7", 2)
-
-
-@both_engines
-def test_a_slice_does_not_depend_on_those_before_it(make_engine: MakeEngine) -> None:
-    target = Recorder()
-    engine = make_engine(target, "7")
-    engine.run_slice(1, 60, ProbeCounter())
-    target.traces, target.configurations = [], []
-    engine.run_slice(2, 60, ProbeCounter())
-    assert (target.configurations, target.actions) == recorded(make_engine, "7", 2)
+def test_a_slice_follows_from_its_seed_and_number(
+    make_engine: MakeEngine, drawn: Callable[..., list[object]]
+) -> None:
+    slices = drawn(make_engine, "7", *NUMBERS)
+    assert slices == [drawn(make_engine, "7", number)[0] for number in NUMBERS]
+    others = drawn(make_engine, "8", *NUMBERS)
+    assert not [each for each in slices if slices.count(each) > 1 or each in others]
 
 
 @both_engines
 @pytest.mark.usefixtures("without_reruns")
 @pytest.mark.parametrize("actions_max", [1, 5, 23])
 def test_a_slice_has_no_more_actions_than_allowed(
-    make_engine: MakeEngine, actions_max: int
+    make_engine: MakeEngine, actions_max: int, changed_reference: Changed
 ) -> None:
-    target = Recorder()
-    done = make_engine(target, "7").run_slice(1, actions_max, ProbeCounter())
-    assert done.actions == len(target.actions) <= actions_max
+    target = changed_reference()
+    [done] = slices_from(make_engine(target, "7"), [1], actions_max)
+    assert done.actions == len(target.observations) <= actions_max
 
 
 @both_engines
 @pytest.mark.usefixtures("without_reruns")
-def test_a_slice_counts_its_samples_and_minor_collections(make_engine: MakeEngine) -> None:
-    target = Recorder()
-    engine = make_engine(target, "7")
-    slices = [engine.run_slice(number, 100, ProbeCounter()) for number in NUMBERS]
-    assert sum(each.samples for each in slices) == target.samples > 0
-    assert sum(each.minor_collections for each in slices) == target.minors > 0
+def test_a_slice_counts_its_samples_and_minor_collections(
+    make_engine: MakeEngine, changed_reference: Changed
+) -> None:
+    target = changed_reference()
+    slices = slices_from(make_engine(target, "7"))
+    samples = sum(each.samples for each in target.observations)
+    minors = sum(each.minors for each in target.observations)
+    assert sum(each.samples for each in slices) == samples > 0
+    assert sum(each.minor_collections for each in slices) == minors > 0
 
 
 @both_engines
-def test_a_slice_counts_what_it_reaches(make_engine: MakeEngine, reference: Target) -> None:
+def test_a_slice_counts_the_probes_that_it_reaches(
+    make_engine: MakeEngine, reference: Target
+) -> None:
     probes = ProbeCounter()
     engine = make_engine(reference, "7")
     for number in NUMBERS:
@@ -223,103 +132,102 @@ def test_a_slice_counts_what_it_reaches(make_engine: MakeEngine, reference: Targ
 
 @both_engines
 def test_the_reference_does_not_fail(make_engine: MakeEngine, reference: Target) -> None:
-    engine = make_engine(reference, "7")
-    slices = [engine.run_slice(number, 100, ProbeCounter()) for number in NUMBERS]
+    slices = slices_from(make_engine(reference, "7"))
     assert [each.failures for each in slices] == [[]] * len(slices)
 
 
 @both_engines
-def test_a_bug_is_found_within_a_few_slices(make_engine: MakeEngine) -> None:
-    failure = slice_with_failure(make_engine(make_target(BUGGY), "7")).failures[0]
-    assert (failure.oracle, failure.field) == ("sampling", "samples")
-
-
-@both_engines
-def test_a_failure_that_was_found_fails_again(make_engine: MakeEngine) -> None:
+def test_a_bug_is_found_within_a_few_slices_and_ends_its_slice(make_engine: MakeEngine) -> None:
     target = make_target(BUGGY)
-    failure = slice_with_failure(make_engine(target, "7")).failures[0]
+    [failure] = slice_with_failure(make_engine(target, "7")).failures
+    assert (failure.oracle, failure.field) == ("sampling", "samples")
     assert run_actions(target, failure.configuration, failure.actions) == failure
-
-
-@both_engines
-def test_a_failure_ends_its_slice(make_engine: MakeEngine) -> None:
-    done = slice_with_failure(make_engine(make_target(BUGGY), "7"))
-    assert len(done.failures) == 1
 
 
 @both_engines
 @pytest.mark.parametrize(
     "wrong", [[30], range(30, 10**6, 5), [30, 31]], ids=["once", "sooner again", "at once again"]
 )
-def test_a_failure_that_does_not_happen_again_is_found_all_the_same(
-    make_engine: MakeEngine, wrong: Container[int]
+def test_a_failure_that_does_not_happen_again_is_found(
+    make_engine: MakeEngine, wrong: Container[int], changed_reference: Changed
 ) -> None:
-    done = slice_with_failure(make_engine(Passing(wrong), "7"))
+    def fail(action: Action, observation: Observation) -> None:
+        if len(target.observations) + 1 in wrong:
+            observation.error = "Passing: it will not happen here again"
+
+    target = changed_reference(fail)
+    done = slice_with_failure(make_engine(target, "7"))
     assert done.failures[0].got == "Passing: it will not happen here again"
 
 
-# Running a trace once more.
+# A second run of a trace.
 
 
-def rerun_traces(number: int) -> list[tuple[Mapping[str, int], list[Action]]]:
-    """With what and how a trace of three actions is run once more if it has that number."""
-    target = Recorder()
-    run = Run(target, {"nursery_bytes": 256})
-    for action in (EnableSampling(64), AllocateNode(0), DisableSampling(report=True)):
-        run.step(action)
-    rerun_some(target, run, number)
-    return list(zip(target.configurations, target.traces, strict=True))[1:]
+@pytest.fixture
+def rerun_traces(
+    changed_reference: Changed,
+) -> Callable[[int], list[tuple[Mapping[str, int], list[Action]]]]:
+    """The second runs of a trace of three actions, by its number."""
+
+    def run(number: int) -> list[tuple[Mapping[str, int], list[Action]]]:
+        target = changed_reference()
+        trace = Run(target, {"nursery_bytes": 256})
+        for action in UNCHANGED[1]:
+            trace.step(action)
+        rerun_some(target, trace, number)
+        return list(zip(target.configurations, target.traces, strict=True))[1:]
+
+    return run
 
 
-WITHOUT_SAMPLING = ({"nursery_bytes": 256}, [AllocateNode(0), CollectMinor()])
+WITHOUT_SAMPLING = ({"nursery_bytes": 256}, [do.AllocateNode(0), do.CollectMinor()])
 UNCHANGED = (
     {"nursery_bytes": 256},
-    [EnableSampling(64), AllocateNode(0), DisableSampling(report=True)],
+    [do.EnableSampling(64), do.AllocateNode(0), do.DisableSampling(report=True)],
 )
 LARGER_NURSERY = ({"nursery_bytes": 512}, UNCHANGED[1])
 
 
-def test_every_eighth_trace_is_run_once_more_without_sampling() -> None:
-    numbers = [number for number in range(1, 65) if WITHOUT_SAMPLING in rerun_traces(number)]
-    assert numbers == list(range(8, 65, 8))
+@pytest.mark.parametrize(
+    ("second_run", "share"), [(WITHOUT_SAMPLING, 8), (LARGER_NURSERY, 16), (UNCHANGED, 32)]
+)
+def test_a_share_of_the_traces_runs_once_more(
+    second_run: object, share: int, rerun_traces: Callable[[int], list[object]]
+) -> None:
+    numbers = [number for number in range(1, 65) if second_run in rerun_traces(number)]
+    assert numbers == list(range(share, 65, share))
 
 
-def test_every_sixteenth_trace_is_run_once_more_with_a_larger_nursery() -> None:
-    numbers = [number for number in range(1, 65) if LARGER_NURSERY in rerun_traces(number)]
-    assert numbers == [16, 32, 48, 64]
-
-
-def test_every_thirty_second_trace_is_run_once_more_unchanged() -> None:
-    numbers = [number for number in range(1, 65) if UNCHANGED in rerun_traces(number)]
-    assert numbers == [32, 64]
-
-
-def test_no_other_trace_is_run_once_more() -> None:
+def test_no_other_trace_runs_once_more(rerun_traces: Callable[[int], list[object]]) -> None:
     assert [number for number in range(1, 65) if number % 8 and rerun_traces(number)] == []
 
 
-def test_a_slice_of_the_random_engine_is_run_once_more_by_its_number() -> None:
-    target = Recorder()
-    RandomEngine(target, "7").run_slice(8, 60, ProbeCounter())
+def comparable(trace: list[Action]) -> list[Action]:
+    """The actions without sampling, and without the collections that may stand for its end."""
+    return [action for action in trace if not isinstance(action, (*SAMPLING, do.CollectMinor))]
+
+
+def test_a_slice_of_the_random_engine_runs_once_more_by_its_number(
+    changed_reference: Changed,
+) -> None:
+    target = changed_reference()
+    slices_from(RandomEngine(target, "7"), [8], 60)
     first, second = target.traces
     assert any(isinstance(action, SAMPLING) for action in first)
     assert comparable(first) == comparable(second)
 
 
-def comparable(trace: list[Action]) -> list[Action]:
-    """What stays without sampling, but for the collections that may stand for its end."""
-    return [action for action in trace if not isinstance(action, (*SAMPLING, CollectMinor))]
-
-
 @pytest.mark.slow
-def test_the_machine_runs_some_traces_once_more_without_sampling() -> None:
-    target = Recorder()
+def test_the_stateful_engine_runs_some_traces_once_more_without_sampling(
+    changed_reference: Changed,
+) -> None:
+    target = changed_reference()
     for number in range(4):
-        StatefulEngine(target, "7").run_slice(number, NEVER, ProbeCounter())
+        slices_from(StatefulEngine(target, "7"), [number], NEVER)
     assert any(
         comparable(first) == comparable(second)
         for first, second in pairwise(target.traces)
-        if len(comparable(first)) > ACTIONS_TOLD_APART
+        if len(comparable(first)) > COMPARABLE_MIN
         and any(isinstance(each, SAMPLING) for each in first)
     )
 
@@ -331,9 +239,14 @@ def test_the_machine_runs_some_traces_once_more_without_sampling() -> None:
     ids=["random", "stateful"],
 )
 def test_a_target_that_answers_differently_the_second_time_is_found(
-    make_engine: MakeEngine, numbers: Sequence[int]
+    make_engine: MakeEngine, numbers: Sequence[int], changed_reference: Changed
 ) -> None:
-    failure = slice_with_failure(make_engine(Forgetful(), "7"), numbers, NEVER).failures[0]
+    def never_again(action: Action, observation: Observation) -> None:
+        if isinstance(action, do.TakeIdentity) and observation.identity:
+            observation.identity += 1000 * len(target.traces)
+
+    target = changed_reference(never_again)
+    failure = slice_with_failure(make_engine(target, "7"), numbers, NEVER).failures[0]
     assert failure.identity == ("determinism", "identity", "take_identity", "more")
 
 
@@ -354,110 +267,88 @@ def test_a_bug_that_only_a_second_run_shows_is_found(
 @pytest.mark.parametrize(
     ("make_engine", "number"), [(RandomEngine, 32), (StatefulEngine, 3)], ids=["random", "stateful"]
 )
-def test_a_failure_that_a_second_run_shows_is_the_slice_s_only_one(
-    make_engine: MakeEngine, number: int
+def test_a_failure_that_a_second_run_shows_ends_its_slice(
+    make_engine: MakeEngine, number: int, changed_reference: Changed
 ) -> None:
-    done = make_engine(Wavering(), "7").run_slice(number, 1000, ProbeCounter())
+    """The target reports a profile, which no trace asks for, by the number of its trace."""
+
+    def waver(action: Action, observation: Observation) -> None:
+        observation.profile = [len(target.traces) % 2]
+
+    target = changed_reference(waver)
+    [done] = slices_from(make_engine(target, "7"), [number], 1000)
     assert [failure.oracle for failure in done.failures] == ["determinism"]
-
-
-def test_a_failure_that_a_second_run_shows_ends_the_random_engine_s_slice() -> None:
-    target = Wavering()
-    RandomEngine(target, "7").run_slice(32, 1000, ProbeCounter())
-    assert target.starts == 2
+    assert len(target.traces) == 2 or make_engine is StatefulEngine
 
 
 # A contract that leaves little, or nothing, to draw.
 
 
-class Poor(Recorder):
-    """A recorder that carries out few actions."""
-
-    def __init__(self, *actions: str) -> None:
-        super().__init__()
-        self._actions = actions
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return attrs.evolve(super().start(configuration), actions=self._actions)
-
-
 @both_engines
-def test_a_trace_ends_where_nothing_is_legal_any_more(make_engine: MakeEngine) -> None:
-    target = Poor("allocate_node")
-    done = make_engine(target, "7").run_slice(3, NEVER, ProbeCounter())
+def test_a_trace_ends_where_nothing_is_legal_any_more(
+    make_engine: MakeEngine, changed_reference: Changed
+) -> None:
+    target = changed_reference(only=["allocate_node"])
+    [done] = slices_from(make_engine(target, "7"), [3], NEVER)
     assert done.failures == []
     assert max(map(len, target.traces)) == ROOTS_MAX
 
 
 @both_engines
 @pytest.mark.parametrize("actions", [(), ("free",)], ids=["nothing", "free"])
-def test_a_contract_under_which_no_trace_can_begin_is_bad_input(
-    make_engine: MakeEngine, actions: tuple[str, ...]
+def test_a_contract_under_which_no_trace_can_start_is_bad_input(
+    make_engine: MakeEngine, actions: tuple[str, ...], changed_reference: Changed
 ) -> None:
     with pytest.raises(BadInputError, match="no action that is legal here"):
-        make_engine(Poor(*actions), "7").run_slice(1, NEVER, ProbeCounter())
+        slices_from(make_engine(changed_reference(only=actions), "7"), [1], NEVER)
 
 
-# The random engine.
+# The number of traces.
 
 
 def test_a_slice_of_the_random_engine_is_one_trace(reference: Target) -> None:
-    assert RandomEngine(reference, "7").run_slice(1, 60, ProbeCounter()).traces == 1
+    assert slices_from(RandomEngine(reference, "7"), [1])[0].traces == 1
+
+
+def test_a_slice_of_the_stateful_engine_counts_its_traces(changed_reference: Changed) -> None:
+    target = changed_reference()
+    [done] = slices_from(StatefulEngine(target, "7"), [1], 60)
+    assert 1 < done.traces <= len(target.traces)
+
+
+@pytest.mark.slow
+def test_the_traces_of_the_stateful_engine_grow_with_the_number_of_the_slice() -> None:
+    short, long = slices_from(StatefulEngine(make_target("reference"), "7"), (7, 3), 200)
+    assert long.actions / long.traces > 2 * short.actions / short.traces
 
 
 @pytest.mark.parametrize("bound", [1, 2, 7, 2**40])
 def test_random_choices_lie_below_their_bound(bound: int) -> None:
-    source = RandomChoices("7")
-    assert all(0 <= source.below(bound) < bound for _ in range(200))
+    choices = {RandomChoices(str(seed)).below(bound) for seed in range(200)}
+    assert min(choices) >= 0
+    assert max(choices) < bound
+    assert len(choices) == min(bound, 200)
 
 
-def test_every_choice_is_made_sometimes() -> None:
-    source = RandomChoices("7")
-    assert {source.below(7) for _ in range(200)} == set(range(7))
+def test_one_in_some_is_the_last_choice_below() -> None:
+    sources = RandomChoices("7"), RandomChoices("7")
+    assert all(sources[0].one_in(3) == (sources[1].below(3) == 2) for _ in range(200))
 
 
-# The stateful engine.
-
-
-def test_a_slice_of_the_machine_counts_its_traces() -> None:
-    target = Recorder()
-    done = StatefulEngine(target, "7").run_slice(1, 60, ProbeCounter())
-    assert 1 < done.traces <= len(target.configurations)
-
-
-@pytest.mark.slow
-def test_the_machines_traces_grow_with_the_number_of_the_slice() -> None:
-    target = make_target("reference")
-    engine = StatefulEngine(target, "7")
-    short, long = (engine.run_slice(number, 200, ProbeCounter()) for number in (7, 3))
-    assert long.actions / long.traces > 2 * short.actions / short.traces
-
-
-# The machine and scenarios.
+# The state machine and scenarios.
 
 
 def run_machine(machine: type[TraceStateMachine], *phases: Phase) -> None:
     """In this process, without a database, and the same each time."""
-    run_state_machine_as_test(
-        seed(1)(machine),
-        settings=settings(
-            max_examples=30,
-            stateful_step_count=STEPS,
-            phases=phases,
-            database=None,
-            deadline=None,
-            derandomize=False,
-            suppress_health_check=list(HealthCheck),
-            verbosity=Verbosity.quiet,
-        ),
-    )
+    own = settings(session_settings(STEPS), max_examples=30, phases=phases)
+    run_state_machine_as_test(seed(1)(machine), settings=own)
 
 
 Watched = tuple[Run, list[bool]]
 
 
 def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceStateMachine], list[Watched]]:
-    """A machine that fails at such an action, and its traces: for each action, if in a story."""
+    """A machine that fails at such an action, and its traces with what came from a scenario."""
     traces: list[Watched] = []
 
     class WatchedMachine(SuiteStateMachine):
@@ -475,37 +366,29 @@ def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceStateMachine]
     return WatchedMachine, traces
 
 
-def test_the_machine_draws_from_scenarios_and_by_rules() -> None:
+def test_the_state_machine_draws_from_scenarios_and_by_rules() -> None:
     machine, traces = watched(lambda action: False)
     run_machine(machine, Phase.generate)
-    assert {each for _, in_story in traces for each in in_story} == {True, False}
+    assert {*chain.from_iterable(in_scenario for _, in_scenario in traces)} == {True, False}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "shrunk"),
-    [
-        pytest.param(AllocateNode, [AllocateNode(0)], marks=pytest.mark.slow, id="node"),
-        pytest.param(EnableSampling, [EnableSampling(8)], id="sampling"),
-    ],
-)
-def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(
-    kind: type[Action], shrunk: list[Action]
-) -> None:
-    machine, traces = watched(lambda action: isinstance(action, kind))
+@pytest.mark.parametrize("shrunk", [do.AllocateNode(0), do.EnableSampling(8)], ids=str)
+def test_hypothesis_shrinks_a_scenario_to_the_action_that_fails(shrunk: Action) -> None:
+    machine, traces = watched(lambda action: isinstance(action, type(shrunk)))
     with pytest.raises(Mismatch, match=r"^heap: "):
         run_machine(machine, Phase.generate, Phase.shrink)
-    assert any(len(in_story) > 1 and in_story[-1] for _, in_story in traces)
+    assert any(len(in_scenario) > 1 and in_scenario[-1] for _, in_scenario in traces)
     last, _ = traces[-1]
-    assert last.actions == shrunk
+    assert last.actions == [shrunk]
 
 
 # A database of examples.
 
 
-def test_what_one_engine_found_another_runs_first(tmp_path: Path) -> None:
+def test_an_engine_runs_a_failure_first_that_another_engine_has_saved(tmp_path: Path) -> None:
     def slices(seed: str) -> Iterator[Slice]:
-        engine = make_engine("stateful", make_target(BUGGY), seed, str(tmp_path))
+        engine = make_engine_of("stateful", make_target(BUGGY), seed, str(tmp_path))
         return (engine.run_slice(number, NEVER, ProbeCounter()) for number in range(100))
 
     [found] = next(done.failures for done in slices("7") if done.failures)
@@ -515,9 +398,10 @@ def test_what_one_engine_found_another_runs_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_engine_that_shares_examples_and_has_none_draws_as_without(tmp_path: Path) -> None:
-    recorders = Recorder(), Recorder()
-    for recorder, database in zip(recorders, (None, str(tmp_path)), strict=True):
-        make_engine("stateful", recorder, "7", database).run_slice(0, 60, ProbeCounter())
-    alone, sharing = recorders
+def test_without_saved_examples_a_database_changes_nothing(
+    tmp_path: Path, changed_reference: Changed
+) -> None:
+    alone, sharing = changed_reference(), changed_reference()
+    for target, database in ((alone, None), (sharing, str(tmp_path))):
+        make_engine_of("stateful", target, "7", database).run_slice(0, 60, ProbeCounter())
     assert alone.traces == sharing.traces

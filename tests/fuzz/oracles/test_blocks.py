@@ -508,14 +508,14 @@ def test_small_blocks_share_one_until_it_is_full(
     sizes: tuple[int, ...], begun: tuple[bool, ...]
 ) -> None:
     shared = SharedBlock(16)
-    blocks = [ShadowObject("block", 1, size, 0, (16, True)) for size in sizes]
+    blocks = [ShadowObject("block", 1, size, [], 16, True) for size in sizes]
     beside = [shared.place(block, size) for block, size in zip(blocks, sizes, strict=True)]
     assert tuple(place is block for place, block in zip(beside, blocks, strict=True)) == begun
 
 
 def test_after_a_collection_another_shared_block_begins() -> None:
     shared = SharedBlock(16)
-    blocks = [ShadowObject("block", 1, 1, 0, (16, True)) for _ in range(2)]
+    blocks = [ShadowObject("block", 1, 1, [], 16, True) for _ in range(2)]
     shared.place(blocks[0], 1)
     shared.forget()
     assert shared.place(blocks[1], 1) is blocks[1]

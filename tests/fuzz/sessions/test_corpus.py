@@ -8,7 +8,7 @@ import pytest
 
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol import trace as traces
-from fuzz.run import replay
+from fuzz.replay import replay
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 

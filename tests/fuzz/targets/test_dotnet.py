@@ -51,7 +51,8 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import Bytes
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
-from fuzz.run import Run, replay, run_actions
+from fuzz.replay import replay
+from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.dotnet import AS_DOCUMENTED, bundle, diagnostics, dotnet_command
 from fuzz.targets.dotnet.bundle import CarriedRuntime

@@ -41,7 +41,8 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import LazySeeds
 from fuzz.protocol.observation import Observation
-from fuzz.run import Failure, replay
+from fuzz.replay import replay
+from fuzz.run import Failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.allocators import gperftools_library
 from fuzz.targets.allocators.gperftools_driver import StockGperftools

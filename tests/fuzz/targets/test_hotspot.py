@@ -61,7 +61,8 @@ from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import Run, replay, run_actions
+from fuzz.replay import replay
+from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot import hotspot_command
 from fuzz.targets.hotspot.collectors import COLLECTORS, EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH

@@ -23,7 +23,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.target import Target
-from fuzz.run import replay
+from fuzz.replay import replay
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark.command import driver_command, find_python
 from fuzz.terminal.cli import run_command_line

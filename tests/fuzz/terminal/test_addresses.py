@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.run import replay
+from fuzz.replay import replay
 from fuzz.sessions.corpus import Find, shipped_traces
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.session_events import Told

@@ -21,7 +21,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import action_from_data
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import Trace, loads
-from fuzz.run import Step, replay_steps
+from fuzz.replay import Step, replay_steps
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
