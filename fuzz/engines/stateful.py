@@ -306,9 +306,10 @@ class StatefulEngine(Engine):
         own = settings(session_settings(steps), database=self._database, phases=(phase,))
         try:
             run_state_machine_as_test(machine, settings=own)
-        except (Mismatch, Flaky):
-            # Flaky: the target answered differently when Hypothesis ran the example once more.
-            assert machine.done.failures
+        except (Mismatch, Flaky) as problem:
+            # Flaky: the target answered differently when Hypothesis ran the example once more, or
+            # the work was cancelled where Hypothesis knows that more choices follow.
+            assert machine.done.failures or isinstance(problem.__context__, Cancelled)
         except Cancelled:
             pass  # All that was done until then was right.
 
