@@ -37,7 +37,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.target import contract_of
 from fuzz.sessions import corpus, worker
 from fuzz.sessions.compare import contract_changes
-from fuzz.sessions.corpus import Raw
+from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.hands import signals_held
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.worker import (
@@ -373,7 +373,7 @@ class Envoy(threading.Thread):
     def _have_done(self, task: Task) -> None:
         there = task
         if isinstance(task, Reduction):  # Its file stays until there is another.
-            there = attrs.evolve(task, raw=attrs.evolve(task.raw, path=None))
+            there = attrs.evolve(task, found=attrs.evolve(task.found, path=None))
         able = self._able_in_the_end()
         self._progress = Tries(0)
         future, inbox = self._cluster.submit(self._plan, there, able)
@@ -422,17 +422,17 @@ class Envoy(threading.Thread):
 
     def _saved(self, message: Message, task: Task) -> Message:
         """The same with a file here, of what has one there."""
-        if isinstance(message, Raw):
-            saved = corpus.save_raw(self._plan.finder(message.chunk), message.failure)
-            return attrs.evolve(saved, chunk=message.chunk)
+        if isinstance(message, SavedFailure):
+            origin = self._plan.origin(message.chunk)
+            return corpus.save_found(origin, message.failure, message.chunk)
         if isinstance(message, Reduced) and isinstance(task, Reduction):
-            finder, find = self._plan.finder(message.find.chunk), message.find
-            find = attrs.evolve(find, path=task.raw.path, unsaved=task.raw.unsaved)
-            if find.reproduced:
-                find = corpus.saved(finder, find)
-                if task.raw.path not in {None, find.path}:
-                    corpus.take_back(task.raw.path)
-            return attrs.evolve(message, find=find)
+            found = task.found
+            saved = attrs.evolve(message.saved, path=found.path, unsaved=found.unsaved)
+            if saved.reproduced:
+                saved = corpus.save(self._plan.origin(saved.chunk), saved)
+                if saved.path != found.path:
+                    corpus.remove(found.path)
+            return attrs.evolve(message, saved=saved)
         return message
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from fuzz.problems import BadInputError, HarnessError
+from fuzz.protocol import trace as traces
 from fuzz.run import BROKE, Failure
 from fuzz.sessions import corpus, record, worker
-from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Raw
+from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.sessions.hands import Hand, hire_here
 from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals
 from fuzz.sessions.record import (
@@ -36,17 +37,20 @@ from fuzz.sessions.record import (
     INTERRUPTED,
     TIME,
     WORKERS_DIED,
-    Piece,
+    Point,
+    Reason,
     SessionRecord,
+    Timing,
+    piece_of,
 )
 from fuzz.sessions.session_events import (
     ChunkLost,
     Event,
     FailureFound,
+    FailureReported,
     Finished,
     Listener,
     Progress,
-    Told,
     WorkerDied,
 )
 from fuzz.sessions.worker import (
@@ -88,7 +92,7 @@ class _Work:
     """A chunk that is not settled: being run, or waiting for what was found in it to be reduced."""
 
     chunk: Chunk
-    raws: list[Raw] = attrs.Factory(list)
+    raws: list[SavedFailure] = attrs.Factory(list)
     decided: int = 0
     """So many of these were looked at in the order of the chunks."""
     totals: SessionTotals | None = None
@@ -116,10 +120,10 @@ class _Case:
     failure: Failure
     tries_left: int
     """If none came back so far, so many others may be tried in a process of their own."""
-    waiting: deque[Raw] = attrs.Factory(deque)
+    waiting: deque[SavedFailure] = attrs.Factory(deque)
     is_being_reduced: bool = False
     deaths: int = 0
-    find: Find | None = None
+    find: SavedFailure | None = None
     is_told: bool = False
 
     @property
@@ -146,10 +150,10 @@ class Session:
         self._works: dict[int, _Work] = {}
         self._hands: dict[Connection, Hand] = {}
         self._started_workers = 0
-        self._reductions = deque[Raw]()
+        self._reductions = deque[SavedFailure]()
         self._again = deque[Chunk]()
         self._lost: list[int] = []
-        self._whole = SessionTotals()
+        self._whole = SessionTotals(probes=Counter(dict.fromkeys(plan.probes, 0)))
         self._earlier = earlier
         self._decided = self._settled = 0
         """So many chunks of the share had all their failures looked at; and have them reduced."""
@@ -161,13 +165,13 @@ class Session:
         self._problem: Exception | None = None
         self._drawn_up_to = UNLIMITED
         """The last chunk that is drawn: with -x, none after the one of the first failure."""
-        self._first: Raw | None = None
+        self._first: SavedFailure | None = None
         """With -x, the one failure that is reduced."""
         self._deaths_in_a_row = self._canaries = 0
-        self._stop_reason: str | None = None
+        self._stop_reason: Reason | None = None
         self._deadline = self._reduced_by = self._stop_at = float(UNLIMITED)
         self._probes_reached = 0
-        self._history: list[tuple[float, int, int, int]] = []
+        self._history: list[Point] = []
         self._history_step_seconds = 0.1
         self._started = self._last_new = self._recorded = time.monotonic()
         self._started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -176,10 +180,17 @@ class Session:
     def _take_up(self, earlier: SessionRecord) -> None:
         """Go on where an earlier session stopped."""
         [piece] = earlier.pieces
-        self._settled = self._decided = len(piece.chunks)
+        self._settled = self._decided = len(piece.indices)
         self._whole.add_all(piece.totals)
         self._lost += piece.lost
-        for find in record.finds_of(earlier, self._plan.corpus):
+        for each in earlier.failures:
+            if each.path is None:
+                continue
+            path = self._plan.corpus / each.path
+            try:
+                find = attrs.evolve(each.with_trace(traces.read(path)), path=path)
+            except BadInputError:  # The file is gone.
+                continue
             failure = find.failure
             self._cases[failure.identity] = _Case(failure, 0, find=find, is_told=True)
 
@@ -191,7 +202,7 @@ class Session:
         with _interruptible() as interrupted:
             for case in self._cases.values():
                 assert case.find is not None
-                self._tell(Told(self._plan, case.find))
+                self._tell(FailureReported(self._plan, case.find))
             for _ in range(min(self._plan.workers, len(self._share) - self._settled)):
                 self._start_worker()
             while self._stop_reason is None:
@@ -204,7 +215,7 @@ class Session:
             self._wind_up(interrupted)
         return self._finish()
 
-    def _why_to_stop(self, is_interrupted: bool) -> str | None:
+    def _why_to_stop(self, is_interrupted: bool) -> Reason | None:
         if is_interrupted:
             return INTERRUPTED
         if self._has_enough() or (self._first is not None and not self._is_busy()):
@@ -218,7 +229,7 @@ class Session:
 
     def _has_enough(self) -> bool:
         finds = [case.find for case in self._cases.values() if case.find is not None]
-        return sum(each.is_sure for each in finds) >= (self._plan.failures_max or UNLIMITED)
+        return sum(each.is_certain for each in finds) >= (self._plan.failures_max or UNLIMITED)
 
     # Tasks.
 
@@ -254,7 +265,7 @@ class Session:
         index = next(self._todo, None)
         return None if index is None or index > self._drawn_up_to else self._plan.chunk(index)
 
-    def _reduction_of(self, raw: Raw) -> Reduction:
+    def _reduction_of(self, raw: SavedFailure) -> Reduction:
         is_alone = self._cases[raw.failure.identity].find is not None
         if self._is_hurried:
             share = (self._stop_at - time.monotonic()) / (2 + 2 * len(self._reductions))
@@ -283,7 +294,7 @@ class Session:
         match message:
             case SessionTotals() | Tries():
                 hand.progress = message
-            case Raw():
+            case SavedFailure():
                 raws = self._works[message.chunk].raws
                 # Whoever does the work of one that died saves the same failures once more.
                 if message.path is None or all(message.path != each.path for each in raws):
@@ -315,7 +326,7 @@ class Session:
         if isinstance(hand.task, Search):
             self._is_free(hand)
 
-    def _draw_no_further(self, raw: Raw) -> None:
+    def _draw_no_further(self, raw: SavedFailure) -> None:
         """With -x, cut off what cannot have the first failure any more.
 
         Of a budget of time that is the failure seen first: all drawing ends. Of a budget of actions
@@ -332,7 +343,7 @@ class Session:
             ):
                 hand.cut()
 
-    def _take_first(self, raw: Raw) -> None:
+    def _take_first(self, raw: SavedFailure) -> None:
         """Have this failure reduced, and no other: -x asks for one."""
         self._first = raw
         self._open_case(raw)
@@ -364,7 +375,7 @@ class Session:
             self._tell(WorkerDied(hand.number, how))
         self._deaths_in_a_row += 1
         if isinstance(hand.task, Reduction):
-            self._reduce_again(hand.task.raw)
+            self._reduce_again(hand.task.found)
         elif isinstance(hand.task, Search):
             self._run_again(self._works[hand.task.chunk.index])
         if self._problem is None and self._deaths_in_a_row < DEATHS_MAX:
@@ -378,7 +389,7 @@ class Session:
             self._tell(ChunkLost(work.chunk))
             self._decide()
 
-    def _reduce_again(self, raw: Raw) -> None:
+    def _reduce_again(self, raw: SavedFailure) -> None:
         case = self._cases[raw.failure.identity]
         case.deaths += 1
         if case.deaths < TRIES_MAX:
@@ -386,10 +397,9 @@ class Session:
         else:
             self._give_up(raw)
 
-    def _give_up(self, raw: Raw) -> None:
+    def _give_up(self, raw: SavedFailure) -> None:
         """A failure that nobody could reduce stays as it was found."""
-        find = corpus.unreproduced(self._plan.finder(raw.chunk), raw, tries=0)
-        self._take_find(Reduced(find, is_whole=self._stop_reason is None))
+        self._take_find(Reduced(raw, is_whole=self._stop_reason is None))
 
     # What becomes of a failure.
 
@@ -409,10 +419,10 @@ class Session:
             if self._first is None:
                 self._decide_of(raw)
             elif raw is not self._first and raw.path is not None:
-                corpus.take_back(raw.path)
+                corpus.remove(raw.path)
         work.decided = len(work.raws)
 
-    def _decide_of(self, raw: Raw) -> None:
+    def _decide_of(self, raw: SavedFailure) -> None:
         """Have the first failure of an identity reduced, and others if that does not come back."""
         case = self._cases.get(raw.failure.identity)
         if case is None:
@@ -425,18 +435,18 @@ class Session:
             case.waiting.append(raw)
             self._try_another(case)
         elif raw.path is not None and case.find is not None and raw.path != case.find.path:
-            corpus.take_back(raw.path)
+            corpus.remove(raw.path)
 
-    def _open_case(self, raw: Raw) -> None:
+    def _open_case(self, raw: SavedFailure) -> None:
         """Have the first failure of an identity reduced."""
-        tries = worker.TRIES_ALONE_MAX * self._plan.finder(raw.chunk).may_be_alone
+        tries = worker.TRIES_ALONE_MAX * self._plan.origin(raw.chunk).shares_processes
         self._cases[raw.failure.identity] = case = _Case(raw.failure, tries)
         self._last_new = time.monotonic()
         self._tell(FailureFound(raw.failure))
         self._works[raw.chunk].unreduced += 1
         self._reduce(case, raw)
 
-    def _reduce(self, case: _Case, raw: Raw) -> None:
+    def _reduce(self, case: _Case, raw: SavedFailure) -> None:
         case.is_being_reduced = True
         self._reductions.append(raw)
 
@@ -451,22 +461,22 @@ class Session:
         for raw in case.waiting:
             self._works[raw.chunk].unreduced -= 1
             if raw.path is not None:
-                corpus.take_back(raw.path)
+                corpus.remove(raw.path)
         case.waiting.clear()
 
     def _take_find(self, reduced: Reduced) -> None:
         """Keep one find an identity, the least. What was told stays."""
-        find = reduced.find
+        find = reduced.saved
         case, work = self._cases[find.failure.identity], self._works[find.chunk]
         case.is_being_reduced = False
         work.unreduced -= 1
         work.is_cut |= not reduced.is_whole
-        worse: Find | None = find
+        worse: SavedFailure | None = find
         if case.find is None or find.sort_key < case.find.sort_key:
             worse = None if case.is_told else case.find
             case.find, case.is_told = find, False
         if worse is not None and worse.path is not None:
-            corpus.take_back(worse.path)
+            corpus.remove(worse.path)
         if case.find.reproduced and not case.find.needs_earlier:
             case.tries_left = 0
         self._try_another(case)
@@ -495,8 +505,8 @@ class Session:
 
     def _publish(self, case: _Case, folder: Path | None = None) -> None:
         assert case.find is not None
-        case.find, case.is_told = _published(case.find, folder), True
-        self._tell(Told(self._plan, case.find))
+        case.find, case.is_told = corpus.publish(case.find, folder), True
+        self._tell(FailureReported(self._plan, case.find))
 
     # The end.
 
@@ -545,7 +555,7 @@ class Session:
                 hand.process.kill()
                 self._end(hand)
                 if isinstance(hand.task, Reduction):
-                    self._give_up(hand.task.raw)
+                    self._give_up(hand.task.found)
 
     def _decide_rest(self) -> None:
         """Look at what was found in chunks that are not whole, or come after one that is not."""
@@ -577,7 +587,7 @@ class Session:
             self._probes_reached, self._last_new = reached, now
         seconds = now - self._started
         failures = sum(case.failure.change == BROKE for case in self._cases.values())
-        self._note((round(seconds, 1), totals.actions, reached, len(self._cases)))
+        self._note(Point(round(seconds, 1), totals.actions, reached, len(self._cases)))
         self._tell(
             Progress(
                 seconds=seconds,
@@ -591,37 +601,38 @@ class Session:
             )
         )
 
-    def _note(self, point: tuple[float, int, int, int]) -> None:
+    def _note(self, point: Point) -> None:
         """A point of the history; when there are many, every other one goes."""
-        if not self._history or point[0] - self._history[-1][0] >= self._history_step_seconds:
+        if (
+            not self._history
+            or point.seconds - self._history[-1].seconds >= self._history_step_seconds
+        ):
             self._history.append(point)
         if len(self._history) > HISTORY_MAX:
             del self._history[1::2]
             self._history_step_seconds *= 2
 
-    def _record(self, stop_reason: str) -> SessionRecord:
+    def _record(self, stop_reason: Reason) -> SessionRecord:
         """What whole chunks came to, as far as they are settled."""
         told = [case.find for case in self._cases.values() if case.find and case.is_told]
-        data = [record.failure_data(find, self._plan.corpus) for find in told]
-        apart = [each for each in data if (each["trace"] or "").startswith(f"{BEYOND}/")]
-        failures = record.least(each for each in data if each not in apart)
+        failures = [each.without_trace(self._plan.corpus) for each in told]
+        apart = [each for each in failures if each.path and each.path.parts[0] == BEYOND]
         seconds = time.monotonic() - self._started
-        timing = {
-            "started": self._started_at,
-            "seconds": round(seconds, 3),
-            "workers": self._plan.workers,
-            "actions": self._done.actions,
-            "actions_per_second": round(self._done.actions / seconds),
-            "chunks": self._settled,
-            "canaries": self._canaries,
-            "history": self._history,
-            "versions": self._versions,
-        }
+        timing = Timing(
+            started=self._started_at,
+            seconds=round(seconds, 3),
+            workers=self._plan.workers,
+            actions=self._done.actions,
+            actions_per_second=round(self._done.actions / seconds),
+            chunks=self._settled,
+            canaries=self._canaries,
+            history=tuple(self._history),
+            versions=self._versions,
+        )
         return SessionRecord(
-            plan=record.plan_data(self._plan),
-            probes=self._plan.probes,
-            pieces=(Piece(self._share[: self._settled], self._whole, tuple(self._lost)),),
-            failures=failures,
+            plan=self._plan.key,
+            pieces=(piece_of(self._share[: self._settled], tuple(self._lost), self._whole),),
+            failures=record.least(each for each in failures if each not in apart),
             stop_reason=stop_reason,
             beyond=record.least(apart),
             timing=(*(self._earlier.timing if self._earlier else ()), timing),
@@ -645,7 +656,7 @@ class Session:
         self._take_back_untold({find.path for find in finds})
         if any(find.unsaved for find in finds):
             self._problem = self._problem or BadInputError(
-                f"{self._plan.corpus}: not all finds could be saved there; they are printed above"
+                f"{self._plan.corpus}: not all failures could be saved there; they are printed"
             )
         what = self._record(self._stop_reason)
         try:
@@ -656,7 +667,7 @@ class Session:
             plan=self._plan,
             seconds=time.monotonic() - self._started,
             totals=self._done,
-            finds=finds,
+            failures=finds,
             stop_reason=self._stop_reason,
             problem=self._problem,
             record=what,
@@ -671,21 +682,11 @@ class Session:
         """
         for path in self._plan.corpus.rglob(f"*.{self._plan.token}-*"):
             if path not in told and corpus.RAW not in path.name:
-                corpus.take_back(path)
+                corpus.remove(path)
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
-
-
-def _published(find: Find, folder: Path | None) -> Find:
-    """A find whose file has its final name."""
-    if find.path is None:
-        return find
-    try:
-        return attrs.evolve(find, path=corpus.publish(find.path, folder))
-    except OSError as problem:
-        return attrs.evolve(find, unsaved=problem.strerror)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from fuzz.protocol.target import Target, full
 from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
-from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Finder, Raw
+from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Origin, SavedFailure
 from fuzz.sessions.plan import RAMP_CHUNKS, UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 from fuzz.targets import make_target
 
@@ -56,7 +56,7 @@ class Reduction:
     a process of its own.
     """
 
-    raw: Raw
+    found: SavedFailure
     seconds: float = UNLIMITED
     rerun_seconds: float = RERUN_SECONDS_MAX
     alone: bool = False
@@ -86,7 +86,7 @@ class Searched:
 class Reduced:
     """A reduction is over, and came to its own end unless it was cut off."""
 
-    find: Find
+    saved: SavedFailure
     is_whole: bool
 
 
@@ -104,7 +104,7 @@ class Tries:
     number: int
 
 
-Message = SessionTotals | Raw | Searched | Tries | Reduced | Sang | Exception
+Message = SessionTotals | SavedFailure | Searched | Tries | Reduced | Sang | Exception
 """What a worker tells: of a chunk its totals so far, its failures and its end; of a reduction, how
 much was tried, and its end; of a canary its end; and what it cannot go on with."""
 
@@ -150,7 +150,7 @@ class Worker:
     def __init__(self, plan: Plan, connection: Connection) -> None:
         self._plan = plan
         self._connection = connection
-        self._target = plan.finder(0).make_target()
+        self._target = plan.origin(0).make_target()
         self._sent = 0.0
         self._progress: SessionTotals | Tries = Tries(0)
         self._is_cut = False
@@ -177,15 +177,14 @@ class Worker:
     def _search(self, search: Search) -> Searched | BadInputError:
         """Run a chunk. Returns a hopeless target's problem; its failures come next."""
         totals = self._progress = SessionTotals()
-        finder = self._plan.finder(search.chunk.index)
-        tries = 1 + TRIES_ALONE_MAX * finder.may_be_alone
+        origin = self._plan.origin(search.chunk.index)
+        tries = 1 + TRIES_ALONE_MAX * origin.shares_processes
         told = Counter[tuple[str, ...]]()
 
         def found(failure: Failure) -> None:
             told[failure.identity] += 1
             if failure.identity not in search.known and told[failure.identity] <= tries:
-                raw = corpus.save_raw(finder, failure)
-                self._connection.send(attrs.evolve(raw, chunk=search.chunk.index))
+                self._connection.send(corpus.save_found(origin, failure, search.chunk.index))
 
         try:
             with suppress(Cancelled), cancelled_when(lambda: self._is_cut):
@@ -196,21 +195,20 @@ class Worker:
 
     def _reduce(self, reduction: Reduction) -> Reduced:
         self._tried(0)
-        raw, takes_too_long = reduction.raw, after(reduction.seconds)
-        finder = self._plan.finder(raw.chunk)
+        found, takes_too_long = reduction.found, after(reduction.seconds)
+        origin = self._plan.origin(found.chunk)
         if reduction.alone:
-            finder = finder.alone()
-            failure = attrs.evolve(raw.failure, earlier=())
-            attempt = corpus.try_again(finder, failure, reduction.rerun_seconds)
-            if attempt.failure is None:
-                find = corpus.unreproduced(finder, raw, attempt.tries)
-                return Reduced(find, is_whole=True)
+            origin = origin.with_fresh_processes()
+            failure = attrs.evolve(found.failure, earlier=())
+            again, tries = corpus.try_again(origin, failure, reduction.rerun_seconds)
+            if again is None:
+                return Reduced(attrs.evolve(found, tries=tries), is_whole=True)
 
         def is_over() -> bool:
             return self._is_cut or takes_too_long()
 
-        find = reduce_raw(finder, raw, is_over, reduction.rerun_seconds, self._tried)
-        return Reduced(find, not is_over())
+        saved = reduce_found(origin, found, is_over, reduction.rerun_seconds, self._tried)
+        return Reduced(saved, not is_over())
 
     def _tried(self, attempts: int) -> None:
         self._progress = Tries(attempts)
@@ -225,18 +223,18 @@ def sing(canary: Canary) -> Sang:
     return Sang(bool(found))
 
 
-def reduce_raw(
-    finder: Finder,
-    raw: Raw,
+def reduce_found(
+    origin: Origin,
+    found: SavedFailure,
     is_over: Callable[[], bool] | None = None,
     rerun_seconds: float = RERUN_SECONDS_MAX,
-    tell: Callable[[int], None] | None = None,
-) -> Find:
-    """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
-    find = corpus.save_reduced(finder, raw, is_over, rerun_seconds, tell)
-    if raw.path is not None and find.path != raw.path:
-        corpus.take_back(raw.path)
-    return find
+    report: Callable[[int], None] | None = None,
+) -> SavedFailure:
+    """Reduce a failure. Its trace as found is removed when the reduced one is saved."""
+    saved = corpus.reduce_saved(origin, found, is_over, rerun_seconds, report)
+    if saved.path != found.path:
+        corpus.remove(found.path)
+    return saved
 
 
 def work(plan: Plan, connection: Connection) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import attrs
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -57,7 +58,7 @@ def draw_plots(timing: Iterable[Timing]) -> Iterator[tuple[str, str]]:
 
 def figures_of(timing: Iterable[Timing]) -> Iterator[tuple[str, Figure]]:
     """Actions, probes and failures by the time since the start, a line a session."""
-    histories = [((0.0, 0.0, 0.0, 0.0), *each.history) for each in timing]
+    histories = [[(0.0, 0, 0, 0), *map(attrs.astuple, each.history)] for each in timing]
     seconds = max((history[-1][0] for history in histories), default=0)
     unit, size = unit_of(seconds)
     with mpl.rc_context(LOOK):

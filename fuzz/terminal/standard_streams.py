@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fuzz.plain import LINE_MAX, plain
-from fuzz.terminal.addresses import told
+from fuzz.terminal.addresses import with_addresses
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,7 +103,7 @@ class Screen:
 
         In a terminal it goes on below, so many columns further in, and breaks between words.
         """
-        shown = plain(told(line), LINE_MAX)
+        shown = plain(with_addresses(line), LINE_MAX)
         if self.columns is not None:
             shown = in_columns(shown, self.columns, indent)
         self.print_parts((shown, style))
@@ -111,7 +111,7 @@ class Screen:
     def print_command(self, name: str, words: Sequence[str], style: str = "") -> None:
         """A command to copy, of words as a shell reads them, which are never broken."""
         lines = [name]
-        for word in map(told, words):
+        for word in map(with_addresses, words):
             if self.columns is not None and len(lines[-1]) + len(word) + 3 > self.columns:
                 lines[-1] += " \\"
                 lines.append("   ")

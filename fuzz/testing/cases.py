@@ -30,7 +30,7 @@ from fuzz.run import Failure, replay
 from fuzz.sessions import corpus
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure
-from fuzz.sessions.worker import reduce_raw, run_chunk
+from fuzz.sessions.worker import reduce_found, run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.standard_streams import Screen
@@ -81,8 +81,10 @@ class StateMachineTestCase(unittest.TestCase):
             engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
         if failures:
             name = class_of(factory) or factory().name
-            finder = SuiteFinder(self.corpus_folder, name, engine, None, factory=factory)
-            raise AssertionError(_reported(finder, failures))
+            origin = corpus.Origin(
+                self.corpus_folder, name, engine, None, _options(factory), factory=factory
+            )
+            raise AssertionError(_reported(origin, failures))
 
     runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
 
@@ -132,30 +134,16 @@ def run_session(factory: TargetFactory, actions: int, seed: int) -> list[Failure
     return [reduce_failure(target, failure) for failure in failures.values()]
 
 
-@attrs.frozen(kw_only=True)
-class SuiteFinder(corpus.Finder):
-    """A finder whose target a function makes."""
-
-    factory: TargetFactory
-
-    @override
-    def make_target(self) -> Target:
-        return self.factory()
-
-
-def _reported(finder: SuiteFinder, failures: Iterable[Failure]) -> str:
-    """Reduce and save failures; what a session would print of them."""
-    with suppress(BadInputError):  # What cannot be saved is printed.
-        corpus.open_folder(finder.folder)
-    page = KeptLines()
-    finds = []
+def _reported(origin: corpus.Origin, failures: Iterable[Failure]) -> str:
+    """Reduce and save failures; returns what a session would print about them."""
+    with suppress(BadInputError):  # A failure that cannot be saved is printed.
+        corpus.open_folder(origin.folder)
+    page, reduced = KeptLines(), []
     for failure in failures:
-        raw = corpus.save_raw(finder, failure)
-        find = reduce_raw(finder, raw, after(SECONDS_MAX))
-        if find.path is not None:
-            find = attrs.evolve(find, path=_short(corpus.publish(find.path)))
-        finds.append(find)
-    report.print_groups(page, finds, _options(finder.factory))
+        found = corpus.save_found(origin, failure)
+        saved = corpus.publish(reduce_found(origin, found, after(SECONDS_MAX)))
+        reduced.append(attrs.evolve(saved, path=saved.path and _short(saved.path)))
+    report.print_groups(page, reduced, origin)
     return page.text
 
 

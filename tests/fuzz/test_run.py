@@ -26,7 +26,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import RIGHT_GRAPH, Failure, Run, replay, replay_steps, rerun, run_actions
+from fuzz.run import RIGHT_GRAPH, Failure, Run, replay, replay_steps, rerun, run_actions, run_again
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
@@ -421,7 +421,7 @@ def test_what_only_a_second_run_shows_is_a_failure_of_a_run_of_actions() -> None
 
 def test_a_failure_of_a_first_run_is_seen_again() -> None:
     failure = failure_of(*CULPRITS)
-    assert failure.again(make_target(BUGGY), failure.configuration, failure.actions) == failure
+    assert run_again(make_target(BUGGY), failure, failure.configuration, failure.actions) == failure
 
 
 def test_a_failure_of_a_second_run_is_seen_again_with_its_oracle() -> None:
@@ -429,10 +429,10 @@ def test_a_failure_of_a_second_run_is_seen_again_with_its_oracle() -> None:
     actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
     failure = run_actions(target, {}, actions, [RERUN_ORACLES["transparency"]])
     assert failure is not None
-    assert failure.again(target, {}, actions) == failure
+    assert run_again(target, failure, {}, actions) == failure
 
 
 def test_a_failure_of_another_oracle_is_not_seen_in_a_second_run() -> None:
     target = make_target("reference+sampled-bytes-count-twice")
     actions = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
-    assert failure_of(*CULPRITS).again(target, {}, actions) is None
+    assert run_again(target, failure_of(*CULPRITS), {}, actions) is None

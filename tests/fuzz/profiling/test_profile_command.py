@@ -374,7 +374,9 @@ def test_at_fixed_distances_all_that_differs_is_shown_without_bounds(
 
 
 def test_a_program_needs_a_file_for_its_recording(script: str, complaint: Complaint) -> None:
-    assert "nodes.py: is no recording yet; name a file for it: -o FILE.jsonl" in complaint(script)
+    assert "nodes.py: is not a recording yet; name a file for it: -o FILE.jsonl" in complaint(
+        script
+    )
 
 
 def test_a_program_is_compared_with_recordings_only(script: str, complaint: Complaint) -> None:

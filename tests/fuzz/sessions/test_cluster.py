@@ -38,8 +38,9 @@ from fuzz.sessions.cluster import (
     why_unable,
 )
 from fuzz.sessions.compare import Before
+from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals
-from fuzz.sessions.worker import Message, Raw, Search, Searched, Task, Tries
+from fuzz.sessions.worker import Message, Search, Searched, Task, Tries
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 
@@ -236,14 +237,14 @@ def test_a_task_is_done_in_a_process_of_its_own(plan: Plan) -> None:
     assert end.is_whole
     assert end.totals.actions == plan.chunk(9).actions
     assert raws
-    assert all(isinstance(raw, Raw) for raw in raws)
+    assert all(isinstance(raw, SavedFailure) for raw in raws)
     assert list(plan.corpus.iterdir()) == []
 
 
 def test_what_is_told_before_the_end_of_a_task_has_its_place_among_the_answers(plan: Plan) -> None:
     told: list[tuple[int, Message]] = []
     *raws, _ = run_task(plan, Search(plan.chunk(9)), lambda *each: told.append(each))
-    assert [each for each in told if isinstance(each[1], Raw)] == [*enumerate(raws)]
+    assert [each for each in told if isinstance(each[1], SavedFailure)] == [*enumerate(raws)]
     assert raws
 
 
@@ -431,14 +432,14 @@ def test_progress_and_finds_come_before_the_end_of_a_task(
         ours, envoy = there.hire(plan)
         ours.send(Search(Chunk(0, 10**9)))
         told: list[Message] = []
-        while not {Raw, SessionTotals} <= {*map(type, told)}:
+        while not {SavedFailure, SessionTotals} <= {*map(type, told)}:
             told.append(ours.recv())
         ours.send("cut")
         while not isinstance(told[-1], Searched):
             told.append(ours.recv())
         ours.send(None)
         envoy.join()
-    raws = [each for each in told if isinstance(each, Raw)]
+    raws = [each for each in told if isinstance(each, SavedFailure)]
     assert all(raw.path is not None and raw.path.exists() for raw in raws)
     assert len({raw.path for raw in raws}) == len(raws)
     assert isinstance(told[-1], Searched)
@@ -542,7 +543,7 @@ def test_a_task_that_was_done_again_and_found_less_has_its_end_told(plan: Plan) 
         told.append(ours.recv())
         ours.send(None)
         envoy.join()
-    assert [*map(type, told)] == [Tries, Raw, Searched]
+    assert [*map(type, told)] == [Tries, SavedFailure, Searched]
 
 
 class Failing(Late):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 
 import attrs
 import pytest
@@ -26,17 +25,10 @@ from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_actions, run_through
-from fuzz.sessions.compare import (
-    Before,
-    ComparingEngine,
-    ComparingFinder,
-    Pair,
-    contract_changes,
-    counted_as,
-    differences,
-)
+from fuzz.sessions.compare import Pair, contract_changes, counted_as, differences
+from fuzz.sessions.comparing_engine import ComparingEngine
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
+from fuzz.targets import TargetOptions, make_target
 
 BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
 KIND = ("sampling", "samples", "allocate_node", "less")
@@ -330,26 +322,6 @@ def test_a_second_bug_is_no_way_to_reduce_what_broke(buggy: Target) -> None:
     failure = run_actions(both, small.configuration, small.actions, excluded=excluded)
     assert failure is not None
     assert failure.kind == found.kind
-
-
-# In processes of their own.
-
-
-def finder_of(before: str, after: str, tmp_path: Path) -> ComparingFinder:
-    place = tmp_path, after, "random", 1
-    return ComparingFinder(*place, before=Before(before, NO_OPTIONS))
-
-
-def test_both_get_a_process_for_each_trace(tmp_path: Path) -> None:
-    finder = finder_of("process", "process", tmp_path)
-    assert finder.may_be_alone
-    alone = finder.alone()
-    assert (alone.options.fresh_process, alone.before.options.fresh_process) == (True, True)
-    assert not alone.may_be_alone
-
-
-def test_what_is_no_program_gets_none(tmp_path: Path) -> None:
-    assert not finder_of("reference", "process", tmp_path).may_be_alone
 
 
 # In words.

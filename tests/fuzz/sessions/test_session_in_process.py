@@ -18,13 +18,20 @@ import psutil
 import pytest
 
 from fuzz.problems import HarnessError
-from fuzz.protocol.trace import digest_of
-from fuzz.sessions.corpus import Find
+from fuzz.protocol.trace import digest_of, read
+from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.hands import hire_here
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
 from fuzz.sessions.session import Session
-from fuzz.sessions.session_events import Event, FailureFound, Finished, Progress, Told, WorkerDied
+from fuzz.sessions.session_events import (
+    Event,
+    FailureFound,
+    FailureReported,
+    Finished,
+    Progress,
+    WorkerDied,
+)
 from fuzz.sessions.worker import Canary, run_chunk
 from fuzz.targets import TargetOptions, make_target
 
@@ -168,7 +175,7 @@ def test_the_time_ends_a_wait_for_an_answer(
         plan, target="process", options=slow(1000), seconds=0.5, actions=None, probes=()
     )
     finished = run(hanging)
-    assert (finished.stop_reason, finished.finds) == (TIME, ())
+    assert (finished.stop_reason, finished.failures) == (TIME, ())
     assert finished.totals.actions == 0
 
 
@@ -196,7 +203,7 @@ def test_a_find_that_is_being_reduced_is_told(plan: Plan) -> None:
     # Its reduction takes ten thousand candidates, which is long enough to be seen.
     target = "reference-random+fixed-stride-bias"
     finished = run(attrs.evolve(plan, target=target, actions=20_000), note)
-    assert finished.finds
+    assert finished.failures
     assert max(event.reducing for event in events) == 1
     assert max(event.tries for event in events) > 1
 
@@ -212,8 +219,8 @@ def events_of(plan: Plan) -> list[Event]:
     return events
 
 
-def found_in(events: list[Event]) -> list[Find]:
-    return [event.find for event in events if isinstance(event, Told)]
+def found_in(events: list[Event]) -> list[SavedFailure]:
+    return [event.saved for event in events if isinstance(event, FailureReported)]
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +231,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
 
 
 def test_a_find_is_told_while_the_session_goes_on(told: list[Event]) -> None:
-    first = next(number for number, event in enumerate(told) if isinstance(event, Told))
+    first = next(number for number, event in enumerate(told) if isinstance(event, FailureReported))
     later = [event for event in told[first:] if isinstance(event, Progress)]
     assert later
     assert len(found_in(told)) > 1
@@ -232,25 +239,24 @@ def test_a_find_is_told_while_the_session_goes_on(told: list[Event]) -> None:
 
 def test_a_failure_is_told_when_it_is_found_and_again_when_it_is_reduced(told: list[Event]) -> None:
     identities = [
-        event.failure.identity if isinstance(event, FailureFound) else event.find.failure.identity
+        event.failure.identity if isinstance(event, FailureFound) else event.saved.failure.identity
         for event in told
-        if isinstance(event, FailureFound | Told)
+        if isinstance(event, FailureFound | FailureReported)
     ]
     assert identities[::2] == identities[1::2]
     assert len({*identities}) == len(found_in(told))
 
 
 def test_what_is_told_is_in_its_final_file(told: list[Event]) -> None:
-    for find in found_in(told):
-        assert find.path is not None
-        assert find.path.name.endswith(f"-{digest_of(find.trace)}.jsonl")
-        assert find.path.exists()
+    for saved in found_in(told):
+        assert saved.path is not None
+        assert saved.path.name.endswith(f"-{digest_of(read(saved.path))}.jsonl")
 
 
 def test_the_end_tells_all_that_was_told_by_identity(told: list[Event]) -> None:
     end = told[-1]
     assert isinstance(end, Finished)
-    assert end.finds == tuple(sorted(found_in(told), key=lambda find: find.failure.identity))
+    assert end.failures == tuple(sorted(found_in(told), key=lambda saved: saved.failure.identity))
 
 
 @pytest.mark.slow
@@ -258,7 +264,7 @@ def test_several_workers_tell_the_same_in_the_same_order(told: list[Event], plan
     events = events_of(attrs.evolve(plan, target=PLANTED, seed=3, workers=3, actions=2000))
     found = [[e.failure for e in each if isinstance(e, FailureFound)] for each in (told, events)]
     assert found[0] == found[1]
-    finds = [[find.trace for find in found_in(each)] for each in (told, events)]
+    finds = [[saved.failure.actions for saved in found_in(each)] for each in (told, events)]
     assert finds[0] == finds[1]
 
 
@@ -268,7 +274,7 @@ def test_so_many_failures_are_enough(plan: Plan, workers: int) -> None:
     endless = attrs.evolve(plan, target=PLANTED, actions=UNLIMITED_ACTIONS, workers=workers)
     finished = run(attrs.evolve(endless, failures_max=1))
     assert finished.stop_reason == FAILURES
-    assert len(finished.finds) >= 1
+    assert len(finished.failures) >= 1
 
 
 MANY_BUGS = "reference+large-objects-uncounted+stale-limit-after-large+sample-on-equality"
@@ -283,7 +289,7 @@ def test_after_the_first_failure_of_a_session_of_time_nothing_else_is_reduced(
     of_time = attrs.evolve(plan, target=MANY_BUGS, actions=None, seconds=60.0, workers=workers)
     finished = run(attrs.evolve(of_time, failures_max=1), events.append)
     assert sum(isinstance(event, FailureFound) for event in events) == 1
-    assert [find.reproduced for find in finished.finds] == [True]
+    assert [saved.reproduced for saved in finished.failures] == [True]
     assert finished.stop_reason == FAILURES
 
 
@@ -292,10 +298,10 @@ def test_the_first_failure_in_the_order_of_chunks_ends_a_session_of_actions(plan
     """However many workers there are: chunks before it come to their end, and no others count."""
     stops = attrs.evolve(plan, target=MANY_BUGS, seed=4, actions=50_000, failures_max=1)
     ended = [run(attrs.evolve(stops, workers=workers)) for workers in (1, 2, 4)]
-    assert [[find.trace for find in each.finds] for each in ended[1:]] == [
-        [find.trace for find in ended[0].finds]
+    assert [[saved.failure for saved in each.failures] for each in ended[1:]] == [
+        [saved.failure for saved in ended[0].failures]
     ] * 2
-    assert len(ended[0].finds) == 1
+    assert len(ended[0].failures) == 1
     assert [each.record.pieces for each in ended[1:]] == [ended[0].record.pieces] * 2
 
 
@@ -303,7 +309,9 @@ def test_the_first_failure_in_the_order_of_chunks_ends_a_session_of_actions(plan
 def test_a_session_that_stops_after_a_failure_is_reproducible(plan: Plan) -> None:
     stops = attrs.evolve(plan, target=PLANTED, actions=5000, failures_max=2)
     first, second = run(stops), run(stops)
-    assert [find.trace for find in first.finds] == [find.trace for find in second.finds]
+    assert [saved.failure for saved in first.failures] == [
+        saved.failure for saved in second.failures
+    ]
 
 
 def test_overtime_is_as_long_as_the_session_within_bounds(plan: Plan) -> None:
@@ -317,7 +325,7 @@ def test_each_session_has_a_token_of_its_own(plan: Plan) -> None:
 
 
 def test_chunks_have_tokens_of_their_own(plan: Plan) -> None:
-    assert plan.finder(0).token != plan.finder(1).token
+    assert plan.origin(0).token != plan.origin(1).token
 
 
 # Canaries.
@@ -327,8 +335,8 @@ def test_chunks_have_tokens_of_their_own(plan: Plan) -> None:
 def test_each_worker_finds_its_canary_first(plan: Plan) -> None:
     finished = run(attrs.evolve(plan, workers=2, actions=100, has_canary=True))
     [timing] = finished.record.timing
-    assert (timing["canaries"], finished.totals.actions) == (2, 100)
-    assert finished.finds == ()
+    assert (timing.canaries, finished.totals.actions) == (2, 100)
+    assert finished.failures == ()
 
 
 def test_a_canary_that_is_not_found_is_a_bug_of_the_harness(

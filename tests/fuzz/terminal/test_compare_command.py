@@ -118,7 +118,7 @@ def test_contracts_are_compared_first(capsys: pytest.CaptureFixture[str]) -> Non
     plan = Plan("reference-geometric", "random", 1, 1, Path("finds"), actions=1, before=before)
     SessionReporter(Screen())(Started(plan.under_contract(), bugs_checked=63))
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "before: reference; a failure is what this one does not have",
+        "before: reference; a failure is what this target does not have",
         'contract: sampling.distances "period" → "geometric"',
         "contract: settings.sampler_seed new",
         "self-check: gcfuzz found all 63 bugs planted in its own reference",

@@ -225,7 +225,7 @@ def test_a_known_bug_s_trace_that_passes_says_where_it_fails(
     path.write_text(KILLER)
     assert run_command_line(["explain", str(path)]) == CLEAN
     last = capsys.readouterr().out.splitlines()[-1]
-    command = re.fullmatch("passes here; `gcfuzz (.*)` shows what it found", last)
+    command = re.fullmatch("passes here; `gcfuzz (.*)` shows the failure", last)
     assert command
     assert run_command_line(shlex.split(command[1])) == MISMATCH
 

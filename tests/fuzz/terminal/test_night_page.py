@@ -8,12 +8,11 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
-from made_records import failure, record, timing, written
+from made_records import failure, piece, record, timing, written
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
@@ -21,7 +20,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.sessions.night import Timing
+from fuzz.sessions.record import Point, Timing
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.night_plots import COLOURS, PLOTTED, draw_plots, figures_of, look_of
@@ -59,22 +58,15 @@ BUG = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of sessions that have all that a page may tell, and the page of them."""
     probes = {"often": 2000, "never": 0, "once": 1}
-    counts: dict[str, Any] = {
-        "traces": 2,
-        "actions": 100,
-        "samples": 7,
-        "minor_collections": 5,
-        "probes": probes,
-    }
     here = record(
-        failure("heap", trace="heap.jsonl"),
-        failure("clock", trace="clock.jsonl"),
+        failure("heap", path="heap.jsonl"),
+        failure("clock", path="clock.jsonl"),
         failure("places", reproduced=False, reduced_from=3),
-        failure("survival", message=HOSTILE, field=HOSTILE),
-        **{**counts, "pieces": [{"chunks": [0, 2, 1], "lost": [17, 1234], **counts}]},
+        failure("survival", why=HOSTILE, field=HOSTILE),
+        pieces=[piece(17, 1234, probes=probes)],
         timing=[timing(*HISTORY, seconds=TWO_HOURS, workers=n, canaries=n) for n in (0, 3)],
     )
-    there = record(failure("major", trace="major.jsonl"), target="process", options=COMMAND)
+    there = record(failure("major", path="major.jsonl"), target="process", options=COMMAND)
     folder = written(tmp_path_factory.mktemp("night") / "corpus", here, there)
     for name, target, actions in [
         ("heap", "reference", ACTIONS),
@@ -105,7 +97,7 @@ def test_beside_the_page_lie_its_figures_and_its_finds(folder: Path) -> None:
     beside = sorted(path.name for path in (folder / "night").iterdir())
     explained = ["clock.html", "clock.jsonl", "heap.html", "heap.jsonl"]
     assert beside == [*explained, "major.jsonl"]
-    assert len(json.loads((folder / "night.json").read_text())["finds"]) == 5
+    assert len(json.loads((folder / "night.json").read_text())["failures"]) == 5
 
 
 def test_a_find_says_its_actions_and_its_command(page: str) -> None:
@@ -124,8 +116,8 @@ def test_only_what_became_shorter_was_reduced(page: str) -> None:
 
 def test_of_one_likely_cause_one_is_shown_and_the_others_are_a_line(tmp_path: Path) -> None:
     kinds = {"allocate_node": AllocateNode(7), "allocate_string": AllocateString(9)}
-    finds = (failure("sampling", action=kind, trace=f"{kind}.jsonl") for kind in kinds)
-    folder = written(tmp_path, record(*finds))
+    failures = (failure("sampling", action=kind, path=f"{kind}.jsonl") for kind in kinds)
+    folder = written(tmp_path, record(*failures))
     for kind, action in kinds.items():
         trace = Trace(Header(VERSION, "reference"), (EnableSampling(8), action))
         traces.write_to(trace, folder / f"{kind}.jsonl")
@@ -137,7 +129,7 @@ def test_of_one_likely_cause_one_is_shown_and_the_others_are_a_line(tmp_path: Pa
 
 
 def test_a_find_that_passes_says_so(page: str) -> None:
-    assert "replayed when this page was made it passes" in article(page, "heap")
+    assert "replayed when this page was made: it passes" in article(page, "heap")
 
 
 def test_of_a_long_trace_the_last_actions_are_shown(page: str) -> None:
@@ -210,10 +202,10 @@ def test_the_command_says_what_it_made_and_replays_on_the_target_that_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, trace = next((name, each) for name, each in shipped_traces().items() if each.header.kills)
-    corpus = written(tmp_path, record(failure(trace=name)))
+    corpus = written(tmp_path, record(failure(path=name)))
     traces.write_to(trace, corpus / name)
     page = report(corpus, "--target", KNOWN_BUGS[trace.header.kills[0]].target)
-    assert "replayed when this page was made it fails" in page
+    assert "replayed when this page was made: it fails" in page
     path = corpus / "night.html"
     assert capsys.readouterr().out == f"{path}: 1 new, 0 known, 0 vanished; open it in a browser\n"
 
@@ -229,8 +221,8 @@ def test_the_processes_that_explain_are_no_more_than_one_find_takes(tmp_path: Pa
     counts = set()
     for number in (1, 5):
         names = [f"{name}.jsonl" for name in range(number)]
-        finds = (failure(f"oracle {name}", trace=name) for name in names)
-        corpus = written(tmp_path / str(number), record(*finds, target="process"))
+        failures = (failure(f"oracle {name}", path=name) for name in names)
+        corpus = written(tmp_path / str(number), record(*failures, target="process"))
         for name in names:
             traces.write_to(Trace(Header(VERSION, "process"), ACTIONS), corpus / name)
         assert report(corpus, "--command", str(adapter)).count("it passes") == number
@@ -245,13 +237,13 @@ def test_the_processes_that_explain_are_no_more_than_one_find_takes(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["empty", "-o", "night.html"], "no session has left a record"),
+        (["empty", "-o", "night.html"], "has no record of a session"),
         (["missing", "-o", "night.html"], "No such file"),
-        (["corpus", "-o", "night.txt"], "ends in .html"),
+        (["corpus", "-o", "night.txt"], "must end in .html"),
         (["corpus", "-o", "missing/night.html"], "missing/night"),
         (["corpus", "-o", "night.html", "--before", "broken.json"], "broken.json"),
         (["broken.json", "-o", "night.html"], "broken.json: not a line of JSON"),
-        (["old.json", "-o", "night.html"], "of another version"),
+        (["old.json", "-o", "night.html"], "not a session's record of version 1"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -285,12 +277,13 @@ def test_without_its_extra_the_command_says_what_to_install(
 # The plots.
 
 
-def timing_of(*history: tuple[float, ...]) -> Timing:
-    return Timing("2026-11-22T02:00:00+00:00", TWO_HOURS, 1, 90_000, history)
+def timing_of(*history: tuple[float, int, int, int]) -> Timing:
+    points = tuple(Point(*each) for each in history)
+    return Timing("2026-11-22T02:00:00+00:00", TWO_HOURS, 1, 90_000, 12, 1, 0, points, {})
 
 
 def test_a_plot_has_a_line_of_each_session_s_history() -> None:
-    short = (600.0, 50.0, 3.0, 1.0)
+    short = (600.0, 50, 3, 1)
     figures = dict(figures_of([timing_of(*HISTORY), timing_of(short)]))
     assert [*figures] == [*PLOTTED]
     lines = {name: figure.axes[0].lines for name, figure in figures.items()}
@@ -421,14 +414,14 @@ def test_real_finds_are_new_known_or_vanished(reader: Reader) -> None:
     planted = {
         (status, text.split("planted: ")[1].split(" · ")[0])
         for status in ("new", "known", "vanished")
-        for text in reader.texts(f".find.{status}")
+        for text in reader.texts(f".failure.{status}")
     }
     assert planted == {
         ("new", "shadow-keeps-number"),
         ("known", "disable-before-enable"),
         ("vanished", "stale-limit-after-large"),
     }
-    assert [text for text in reader.texts(".find") if "it fails" not in text] == []
+    assert [text for text in reader.texts(".failure") if "it fails" not in text] == []
 
 
 @pytest.mark.slow
@@ -469,4 +462,4 @@ def test_every_link_leads_somewhere(reader: Reader) -> None:
         if path.suffix == ".html" and path != reader.page:
             reader.open(path)
             assert reader.texts("#title") != [""]
-    assert {urlsplit(link).fragment for link in links} >= {"finds", "time", "probes", "sessions"}
+    assert {urlsplit(link).fragment for link in links} >= {"failures", "time", "probes", "sessions"}

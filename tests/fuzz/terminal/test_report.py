@@ -163,7 +163,7 @@ def test_a_session_that_a_failure_stopped_prints_no_probes(
 ) -> None:
     monkeypatch.setattr(session_report, "PROBES_ACTIONS_MIN", 1)
     printed = printed_by(f"reference+{BUG}", tmp_path, "-x", "--actions", "2000")
-    assert "that is as many as were asked for" in printed
+    assert "the wanted number of failures is reached" in printed
     assert "probes" not in printed
 
 
