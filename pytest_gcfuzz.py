@@ -15,7 +15,7 @@ import pytest
 from gcfuzz import hidden_by
 
 if TYPE_CHECKING:
-    from fuzz.testing.cases import SavedTrace
+    from fuzz.testing.suites import SavedTrace
 
 CORPUS = "gcfuzz_corpus"
 
@@ -77,6 +77,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def gcfuzz_corpus(request: pytest.FixtureRequest) -> SavedTrace:
     """A trace of the corpus: `gcfuzz_corpus.replay(MyTarget)` fails if it does."""
     _require_package()
-    from fuzz.testing.cases import SavedTrace
+    from fuzz.testing.suites import SavedTrace
 
     return SavedTrace(request.param)

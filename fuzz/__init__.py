@@ -84,9 +84,9 @@ def state_machine_for(target_factory: Callable[[], Target]) -> type[SuiteStateMa
     and shown with the command that replays it. What is in that folder already is tried first.
     """
     # Hypothesis is imported here and not above, so that nothing else in the package needs it.
-    from fuzz.testing import cases
+    from fuzz.testing import suites
 
-    return cases.state_machine_for(target_factory)
+    return suites.state_machine_for(target_factory)
 
 
 def run_session(
@@ -96,9 +96,9 @@ def run_session(
 
     The traces are those of `gcfuzz run --actions ACTIONS --seed SEED`. Nothing is saved.
     """
-    from fuzz.testing import cases
+    from fuzz.testing import suites
 
-    return cases.run_session(target_factory, actions, seed)
+    return suites.run_session(target_factory, actions, seed)
 
 
 def serve(target: Target, lines: TextIO, out: TextIO) -> None:

@@ -232,7 +232,7 @@ def _run_session(
         for worker, why in cluster.unable.items():
             if why is not None:
                 Screen().print(f"{worker} gets no chunk: {why}", "yellow")
-        return Session(plan, listeners, recorded, cluster.hire).run()
+        return Session(plan, listeners, recorded, cluster.start_worker).run()
 
 
 def _compared(

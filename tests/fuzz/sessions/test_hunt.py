@@ -20,8 +20,8 @@ from fuzz.terminal.cli import SEEDS_HUNTED, run_command_line
 
 CLEAN, BAD_INPUT, INCONCLUSIVE = 0, 2, 3
 BUG = "word-lost-by-large"
-FAILURE = Failure({}, (), "pointers", "free", "more", "0", "8", "made up")
-OTHER = Failure({}, (), "heap", "graph", "more", "0", "8", "made up")
+FAILURE = Failure("pointers", "free", "malloc", "more", "0", "8", "made up")
+OTHER = Failure("heap", "graph", "malloc", "more", "0", "8", "made up")
 
 
 def record(*hunts: Hunt) -> Record:

@@ -72,7 +72,7 @@ def plan(tmp_path: Path) -> Plan:
 def test_a_worker_that_hangs_is_ended_and_its_chunk_run_again(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.sessions.session.SILENCE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", PATIENCE_SECONDS)
     events = session_that_loses_workers(plan, signal.SIGSTOP, 1)
     assert {*how_they_died(events)} == {"silent for 5 s, and ended"}
     assert last(events).stop_reason == ACTIONS_DONE
@@ -94,7 +94,7 @@ def test_a_chunk_that_no_worker_survives_is_lost_and_named(
 ) -> None:
     # A worker imports this file by its name, and the harness from where it is installed.
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
-    monkeypatch.setattr("fuzz.sessions.hands.worker.work", die_in_the_second_chunk)
+    monkeypatch.setattr("fuzz.sessions.local_worker.worker.work", die_in_the_second_chunk)
     events: list[Event] = []
     finished = Session(attrs.evolve(plan, workers=1, actions=500), [events.append]).run()
     assert [event.chunk.index for event in events if isinstance(event, ChunkLost)] == [1]

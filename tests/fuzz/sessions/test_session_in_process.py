@@ -20,7 +20,7 @@ import pytest
 from fuzz.problems import HarnessError
 from fuzz.protocol.trace import digest_of, read
 from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.hands import hire_here
+from fuzz.sessions.local_worker import LocalWorker
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
 from fuzz.sessions.session import Session
@@ -131,14 +131,14 @@ def test_beside_another_thread_a_worker_is_no_fork(plan: Plan) -> None:
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     thread.start()
-    connection, process = hire_here(plan)
+    worker = LocalWorker(plan, 0)
     over.set()
     thread.join()
-    connection.send(None)
-    process.join()
-    connection.close()
-    assert isinstance(process, SpawnProcess)
-    assert process.exitcode == 0
+    worker.dismiss()
+    worker.join()
+    worker.connection.close()
+    assert isinstance(worker.process, SpawnProcess)
+    assert worker.process.exitcode == 0
 
 
 def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_the_time_ends_a_wait_for_an_answer(
 def test_a_correct_program_that_is_slow_is_no_dead_worker(
     plan: Plan, slow: Callable[[float], TargetOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.sessions.session.SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", 3.0)
     events: list[Event] = []
     finished = run(
         attrs.evolve(plan, target="process", options=slow(4), actions=2, probes=()), events.append

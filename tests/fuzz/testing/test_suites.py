@@ -21,7 +21,7 @@ from fuzz.protocol.actions import CollectMinor
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.targets import make_target
-from fuzz.testing.cases import place_of
+from fuzz.testing.suites import place_of
 
 STEPS_MAX = 6
 PLANTED = "reference+disable-before-enable"
