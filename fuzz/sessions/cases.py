@@ -117,19 +117,16 @@ class Cases:
 
     @property
     def reported(self) -> list[SavedFailure]:
-        """The failures that were reported."""
         cases = self.by_identity.values()
         return [case.best for case in cases if case.best is not None and case.is_reported]
 
     @property
     def piece(self) -> Piece:
-        """The settled chunks."""
         return piece_of(self.share[: self.settled], tuple(self._lost), self.totals)
 
     # Tasks.
 
     def next_search(self) -> Search | None:
-        """The next chunk to run, if one is left."""
         if self.first is not None:
             return None
         if self._to_repeat:

@@ -121,11 +121,9 @@ class Cluster:
             self._run_everywhere(cut_tasks, kind)
 
     def start_worker(self, plan: Plan, number: int) -> DaskWorker:
-        """A worker for a session's pool."""
         return DaskWorker(self, plan, number)
 
     def close(self) -> None:
-        """End the session's processes in the cluster."""
         self._run_everywhere(end_processes)
         if self._client is not None:
             self._client.close()  # type: ignore[no-untyped-call]

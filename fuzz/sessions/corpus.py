@@ -77,7 +77,6 @@ class SavedFailure:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the trace has its file."""
         return self.path is not None and self.unsaved is None
 
     @property
@@ -132,7 +131,6 @@ class Origin:
     """Part of the names of files that are not published yet."""
 
     def make_target(self) -> Target:
-        """A new target, or a pair of them."""
         target = self.factory() if self.factory else make_target(self.target, self.options)
         return target if self.before is None else Pair(self.before.make_target(), target)
 
@@ -216,6 +214,8 @@ def pages_like(target: str, failure: Failure) -> list[str]:
 def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
     """The trace of a failure, with a header that has all that a replay needs."""
     failure = saved.failure
+    _, *bugs = origin.target.split("+")
+    known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
     header = Header(
         VERSION,
         origin.target,
@@ -228,20 +228,14 @@ def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
             saved.reduced_from if saved.reproduced else None,
             failure.started_with,
         ),
-        kills=_kills(origin.target, failure),
+        # The planted bugs that make the trace fail on their own.
+        kills=tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure)),
         fresh_process=saved.fresh_process,
         memory_bytes=origin.options.memory_bytes if failure.direction == MEMORY else None,
         excluded=failure.excluded,
         earlier=failure.earlier,
     )
     return Trace(header, failure.actions)
-
-
-def _kills(target: str, failure: Failure) -> tuple[str, ...]:
-    """The bugs planted in `target` that make the trace fail on their own."""
-    _, *bugs = target.split("+")
-    known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
-    return tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure))
 
 
 def save(origin: Origin, saved: SavedFailure) -> SavedFailure:

@@ -97,7 +97,6 @@ class TaskProcess:
                 answers.append(message)
 
     def cut(self, kind: type[Task]) -> None:
-        """Cut off a task of that kind."""
         with self._lock, suppress(OSError):
             if isinstance(self._task, kind):
                 self._connection.send(CUT)

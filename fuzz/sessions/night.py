@@ -101,7 +101,6 @@ class Night:
 
     @property
     def timing(self) -> list[Timing]:
-        """How each session went."""
         return [timing for session in self.sessions for timing in session.timing]
 
     @property
@@ -113,7 +112,6 @@ class Night:
         return max(0.0, (end - max(each.last_new for each in self.timing)).total_seconds())
 
     def counts(self) -> Counter[str]:
-        """The number of failures with each status."""
         return Counter(each.status for each in self.failures)
 
     def probes(self) -> dict[str, Counter[str]]:
@@ -133,7 +131,6 @@ class Night:
         return sums
 
     def dumps(self) -> str:
-        """The night as JSON."""
         data = wire.unstructured(self) | {"sessions": [each.to_data() for each in self.sessions]}
         return json.dumps({"gcfuzz_night": VERSION, **data}, indent=1) + "\n"
 
@@ -236,7 +233,11 @@ def sum_up(material: Material, before: Iterable[NightFailure], gcfuzz: str) -> N
     found = {each.key: each for each in _found(sessions)}
     targets = {target_name(session.plan) for session in sessions}
     failures = [_with_status(each, material, earlier) for each in found.values()]
-    failures += [_not_found(each, targets) for key, each in earlier.items() if key not in found]
+    for key, each in earlier.items():
+        if key not in found:
+            status: Status = "vanished" if each.target in targets else "not looked for"
+            is_old = each.status in {"vanished", "gone"}
+            failures.append(attrs.evolve(each, status="gone" if is_old else status))
     failures.sort(key=lambda each: (STATUSES.index(each.status), each.key))
     hunts = tuple(hunted for _, hunted in sorted(material.hunts.items()))
     return Night(gcfuzz, sessions, tuple(failures), hunts)
@@ -284,11 +285,3 @@ def by_likely_cause(
                 whole.append((each.saved.with_trace(traces.read(path)), each))
         for group in by_cause(whole, lambda pair: pair[0]):
             yield [each for _, each in group]
-
-
-def _not_found(failure: NightFailure, targets: Container[str]) -> NightFailure:
-    """A failure of an earlier night that this one did not find."""
-    if failure.status in {"vanished", "gone"}:
-        return attrs.evolve(failure, status="gone")
-    status: Status = "vanished" if failure.target in targets else "not looked for"
-    return attrs.evolve(failure, status=status)

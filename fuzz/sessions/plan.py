@@ -112,7 +112,6 @@ class Plan:
 
     @property
     def key(self) -> PlanKey:
-        """What distinguishes this plan from others."""
         before = self.before
         return PlanKey(
             target=self.target,
@@ -134,12 +133,10 @@ class Plan:
         return range(min(self.chunks.start, stop), stop, self.chunks.step)
 
     def chunk(self, index: int) -> Chunk:
-        """The chunk with that index."""
         end, before = actions_before(index + 1), actions_before(index)
         return Chunk(index, (end if self.actions is None else min(end, self.actions)) - before)
 
     def origin(self, chunk: int) -> Origin:
-        """The origin of the failures in a chunk."""
         token = f"{self.token}-{chunk}"
         where = self.corpus, self.target, self.engine, self.seed, self.options, self.before
         return Origin(*where, token=token)
@@ -161,7 +158,6 @@ class SessionTotals(Tally):
     """In how many traces each effect of a change was seen, by effect and action."""
 
     def add_all(self, other: SessionTotals) -> None:
-        """Add other totals, with probes and changes."""
         self.add(other)
         self.probes.update(other.probes)
         self.changes.update(other.changes)

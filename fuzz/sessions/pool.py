@@ -54,7 +54,6 @@ class Worker(ABC):
         self._send(task)
 
     def cut(self) -> None:
-        """Cut off its task."""
         self._send(CUT)
 
     def dismiss(self) -> None:
@@ -115,7 +114,6 @@ class WorkerPool:
 
     @property
     def tasks(self) -> list[Task]:
-        """What the workers are doing."""
         return [each.task for each in self.workers.values() if each.task is not None]
 
     def give(self, next_task: Callable[[Worker], Task | None]) -> None:
@@ -140,7 +138,12 @@ class WorkerPool:
             worker.active_at = time.monotonic()
             self._take(worker, message)
             yield worker, task, message
-        yield from self._lose_silent()
+        for worker in list(self.workers.values()):
+            if worker.task and time.monotonic() - worker.active_at > SILENCE_SECONDS:
+                worker.kill()
+                self._end(worker)
+                self._replace(worker, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
+                yield worker, worker.task, Lost()
 
     def _take(self, worker: Worker, message: Message) -> None:
         if isinstance(message, SessionTotals | Candidates):
@@ -153,14 +156,6 @@ class WorkerPool:
         if is_over or isinstance(message, Searched | Reduced | CanaryResult):
             worker.task, worker.progress = None, Candidates(0)
             self._deaths_in_a_row = 0
-
-    def _lose_silent(self) -> Iterator[tuple[Worker, Task | None, Lost]]:
-        for worker in list(self.workers.values()):
-            if worker.task and time.monotonic() - worker.active_at > SILENCE_SECONDS:
-                worker.kill()
-                self._end(worker)
-                self._replace(worker, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
-                yield worker, worker.task, Lost()
 
     def _end(self, worker: Worker) -> None:
         worker.join()

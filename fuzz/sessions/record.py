@@ -69,7 +69,6 @@ class Timing:
 
     @property
     def ended(self) -> datetime:
-        """When the session ended."""
         return self._after(self.seconds)
 
     @property
@@ -98,7 +97,6 @@ class Piece:
 
     @property
     def indices(self) -> range:
-        """The indices of the chunks."""
         return range(*self.chunks)
 
 
@@ -124,14 +122,12 @@ class SessionRecord:
 
     @property
     def totals(self) -> SessionTotals:
-        """The sum of all pieces."""
         totals = SessionTotals()
         for piece in self.pieces:
             totals.add_all(piece.totals)
         return totals
 
     def to_data(self) -> dict[str, Any]:
-        """The record as JSON."""
         data = wire.unstructured(self)
         pieces = [
             data_of_piece | {"totals": _totals_data(piece.totals)}

@@ -24,8 +24,8 @@ from fuzz.drawing.forecast import cost_of
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
-from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
-from fuzz.protocol.contract import Contract, SamplingRule, Setting, problem_of_configuration
+from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
+from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target, full
 from fuzz.protocol.trace import EarlierTrace
@@ -236,8 +236,7 @@ class Reducer:
             self._replace_actions()
             self._at_each_action(self._merge_allocations)
             self._at_each_action(self._replace_object)
-            self._drop_settings()
-            self._lower_settings()
+            self._simplify_settings()
             self._lower_integers()
             self._lower_together()
 
@@ -356,8 +355,15 @@ class Reducer:
 
     def _accept_with_a_period(self, named: Sequence[_Named]) -> bool:
         """Run a candidate with shorter periods in the last action that enables sampling."""
-        others = _sampled_sooner(_number(self._contract, named), self._contract.sampling)
-        return any(self._accept(self.failure.configuration, each) for each in others)
+        actions, rule = _number(self._contract, named), self._contract.sampling
+        pairs = enumerate(actions)
+        enabling = [(place, each) for place, each in pairs if isinstance(each, EnableSampling)]
+        return any(
+            self._accept_with({(place, "period_bytes"): period_bytes}, actions)
+            for place, action in enabling[-1:]
+            for period_bytes in _lower(action.period_bytes)
+            if rule.why_illegal(period_bytes) is None
+        )
 
     def _replace_actions(self) -> None:
         """Replace a run of actions, or a less simple action, by an action without arguments."""
@@ -398,19 +404,21 @@ class Reducer:
             if each.appends != gone
             and not (isinstance(each.action, kinds.Free) and gone in each.slots.values())
         ]
-        return any(
-            self._accept_named(_renamed(kept, gone, other))
-            for other in range(len(named))
-            if other != gone
-        )
+        for other in range(len(named)):
+            slots = [
+                {field: other if name == gone else name for field, name in each.slots.items()}
+                for each in kept
+            ]
+            renamed = [attrs.evolve(each, slots=own) for each, own in zip(kept, slots, strict=True)]
+            if other != gone and self._accept_named(renamed):
+                return True
+        return False
 
-    def _drop_settings(self) -> None:
-        """Drop settings that make no difference."""
+    def _simplify_settings(self) -> None:
+        """Drop settings that make no difference, and lower the others."""
         for name in tuple(self.failure.configuration):
             rest = {key: value for key, value in self.failure.configuration.items() if key != name}
             self._accept_if_legal(rest, self.failure.actions)
-
-    def _lower_settings(self) -> None:
         for name, value in self.failure.configuration.copy().items():
             any(self._accept_with({(SETTING, name): lower}) for lower in _lower(value))
 
@@ -468,8 +476,12 @@ class Reducer:
             {place: value - step for place, value in values.items()}
         )
 
-    def _accept_with(self, values: Mapping[_Place, int | None]) -> bool:
-        configuration, actions = dict(self.failure.configuration), list(self.failure.actions)
+    def _accept_with(
+        self, values: Mapping[_Place, int | None], actions: Sequence[Action] | None = None
+    ) -> bool:
+        """Run a candidate with other integers, and perhaps with other actions."""
+        configuration = dict(self.failure.configuration)
+        actions = list(self.failure.actions if actions is None else actions)
         for (position, name), value in values.items():
             if position == SETTING:
                 configuration[name] = cast(int, value)
@@ -493,31 +505,6 @@ def _tail(named: Sequence[_Named], length: int) -> list[_Named]:
     switches = [each for each in named[:-length] if each.action.sampling not in (None, "stops")]
     needed.update(each.appends for each in switches[-1:])
     return [each for each in named if each.appends in needed]
-
-
-def _sampled_sooner(actions: Sequence[Action], rule: SamplingRule) -> Iterator[list[Action]]:
-    """The actions with each simpler legal period in the last action that enables sampling."""
-    enabled = [
-        (place, each)
-        for place, each in enumerate(actions)
-        if isinstance(each, kinds.EnableSampling)
-    ]
-    for place, action in enabled[-1:]:
-        for period_bytes in _lower(action.period_bytes):
-            if rule.why_illegal(period_bytes) is None:
-                sooner = attrs.evolve(action, period_bytes=period_bytes)
-                yield [*actions[:place], sooner, *actions[place + 1 :]]
-
-
-def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:
-    """The actions with the slot `other` in place of `gone`."""
-    return [
-        attrs.evolve(
-            each,
-            slots={field: other if name == gone else name for field, name in each.slots.items()},
-        )
-        for each in named
-    ]
 
 
 def _rank(action: Action) -> int:

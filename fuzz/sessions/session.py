@@ -158,7 +158,9 @@ class Session:
                 self._stop_reason = INTERRUPTED
                 self._cut()
             if time.monotonic() > self._stop_at:
-                self._kill()
+                for task in self._pool.kill(only_searches=not self._is_hurried):
+                    if isinstance(task, Reduction):
+                        self._cases.give_up(task.found)
             if not any(isinstance(task, Search) for task in self._pool.tasks):
                 self._cases.decide_rest()
             if not self._is_hurried or time.monotonic() < self._stop_at:
@@ -186,12 +188,6 @@ class Session:
             self._pool.cut_all()
         else:
             self._pool.cut_searches()
-
-    def _kill(self) -> None:
-        """Kill the workers that should have ended their tasks by now."""
-        for task in self._pool.kill(only_searches=not self._is_hurried):
-            if isinstance(task, Reduction):
-                self._cases.give_up(task.found)
 
     def _finish(self) -> Finished:
         assert self._stop_reason is not None

@@ -47,7 +47,6 @@ from fuzz.version import __version__
 if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
     from fuzz.run import Failure, Step
-    from fuzz.sessions.compare import Before
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
     from fuzz.sessions.session_events import Finished, Listener
@@ -57,6 +56,7 @@ CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
 SEED_BYTES = 4
 """The size of a seed that is drawn because none is given."""
+DEFAULT_SECONDS = 30.0
 SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 REPEATS_MAX = 1_000_000
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EFBIG}
@@ -70,7 +70,6 @@ engine_option = click.option(
     "--engine", type=OneOf("fuzz.sessions.plan", "ENGINES"), default="random", show_default=True
 )
 workers_option = functools.partial(click.option, "--workers", type=click.IntRange(1, WORKERS_MAX))
-corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PLACE)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -93,6 +92,7 @@ def cli() -> None:
 )
 @click.option(
     "--canary",
+    "has_canary",
     is_flag=True,
     help="First check that each worker finds a planted bug; --cluster always does.",
 )
@@ -122,7 +122,9 @@ def cli() -> None:
 @click.option(
     "--resume", is_flag=True, help="Continue the session with these options where it stopped."
 )
-@corpus_option(
+@click.option(
+    "--corpus",
+    type=PLACE,
     default=FAILURES_FOLDER,
     show_default=True,
     help="Where failures are saved: a folder, created if missing, or s3://bucket/night.",
@@ -136,70 +138,29 @@ def cli() -> None:
     help="Stop after this many failures that reproduce.",
 )
 @without_option
-def run(  # noqa: PLR0913 - the options of the command
+def run(
     choice: TargetChoice,
-    before: str | None,
-    after: str | None,
-    engine: str,
-    seed: int | None,
-    workers: int,
-    cluster: str | None,
-    canary: bool,
-    database: str | None,
-    seconds: float | None,
-    actions: int | None,
-    chunks: range | None,
-    part: slice | None,
-    resume: bool,
-    corpus_folder: Path,
     summary: Path | None,
-    stops_first: bool,
-    failures_max: int | None,
-    without: tuple[str, ...],
+    resume: bool,
+    cluster: str | None,
+    seed: int | None,
+    **options: Any,  # noqa: ANN401 - those of the plan
 ) -> int:
     """Fuzz a target until the budget is used up, or compare two targets."""
-    import attrs
-
     from fuzz.files import check_writable
     from fuzz.run import BROKE
     from fuzz.sessions import corpus, record
-    from fuzz.sessions.plan import UNLIMITED, Plan
-    from fuzz.terminal.session_report import SessionReporter
 
-    budgets = {"--time": seconds, "--actions": actions, "--chunks": chunks}
-    given = [name for name, value in budgets.items() if value is not None]
-    if len(given) > 1:
-        raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
-    if database is not None and engine != "stateful":
-        raise BadInputError(
-            f"--engine {engine} has no examples to share; --database needs --engine stateful"
-        )
-    choice, earlier = _compared(choice, before, after, engine, without)
-    target = choice.name_without_trace
-    options = attrs.evolve(choice.options, without=without)
-    plan = Plan(
-        target=target,
-        options=options_of_session(target, options, workers),
-        engine=engine,
-        seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
-        workers=workers,
-        corpus=corpus_folder,
-        seconds=seconds if given else 30.0,
-        actions=actions,
-        chunks=(chunks or range(UNLIMITED))[part or slice(None)],
-        failures_max=1 if stops_first else failures_max,
-        before=earlier,
-        has_canary=canary or cluster is not None,
-        database=database,
-    ).under_contract()
-    corpus.open_folder(corpus_folder)
-    recorded = None
+    if cluster is not None:
+        options["has_canary"] = True
+    plan = _plan(choice, seed, **options).under_contract()
+    corpus.open_folder(plan.corpus)
+    earlier = None
     if resume:
-        plan, recorded = record.resumed(plan, any_seed=seed is None)
+        plan, earlier = record.resumed(plan, any_seed=seed is None)
     if summary is not None:
         check_writable(summary)
-    listeners: list[Listener] = [SessionReporter(Screen()), *local_copies_at(corpus_folder)]
-    finished = _run_session(plan, cluster, listeners, recorded)
+    finished = _run_session(plan, cluster, earlier)
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
@@ -210,20 +171,72 @@ def run(  # noqa: PLR0913 - the options of the command
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
 
 
-def _run_session(
-    plan: Plan, address: str | None, listeners: Sequence[Listener], recorded: SessionRecord | None
-) -> Finished:
-    """A session here, or in the cluster at an address."""
+def _plan(  # noqa: PLR0913 - the options of the command
+    choice: TargetChoice,
+    seed: int | None,
+    *,
+    before: str | None,
+    after: str | None,
+    chunks: range | None,
+    part: slice | None,
+    stops_first: bool,
+    without: tuple[str, ...],
+    **fields: Any,  # noqa: ANN401 - of the plan, by their names
+) -> Plan:
+    """The plan of a session. Raises BadInputError."""
+    import attrs
+
+    from fuzz.sessions.compare import Before
+    from fuzz.sessions.plan import UNLIMITED, Plan
+
+    budgets = {"--time": fields["seconds"], "--actions": fields["actions"], "--chunks": chunks}
+    given = [name for name, value in budgets.items() if value is not None]
+    if len(given) > 1:
+        raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
+    engine, earlier = fields["engine"], None
+    if fields["database"] is not None and engine != "stateful":
+        raise BadInputError(
+            f"--engine {engine} has no examples to share; --database needs --engine stateful"
+        )
+    if before is not None and after is not None:
+        if engine != "random":
+            raise BadInputError(
+                f"--engine {engine} cannot compare two targets; --before needs --engine random"
+            )
+        compared = choice.told_apart(before)
+        options = attrs.evolve(compared.options, without=without)
+        earlier = Before(compared.name_without_trace, options)
+        choice = choice.told_apart(after)
+    elif before is not None or after is not None:
+        raise BadInputError("--before and --after name the two to compare; give both of them")
+    fields["seconds"] = fields["seconds"] if given else DEFAULT_SECONDS
+    fields["failures_max"] = 1 if stops_first else fields["failures_max"]
+    target = choice.name_without_trace
+    options = attrs.evolve(choice.options, without=without)
+    return Plan(
+        target=target,
+        options=options_of_session(target, options, fields["workers"]),
+        seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
+        chunks=(chunks or range(UNLIMITED))[part or slice(None)],
+        before=earlier,
+        **fields,
+    )
+
+
+def _run_session(plan: Plan, address: str | None, earlier: SessionRecord | None) -> Finished:
+    """Run a session here, or in the cluster at an address."""
     import attrs
 
     from fuzz.sessions.selfcheck import check_harness
     from fuzz.sessions.session import Session
     from fuzz.sessions.session_events import Started
+    from fuzz.terminal.session_report import SessionReporter
 
-    reporter, *_ = listeners
+    reporter = SessionReporter(Screen())
+    listeners: list[Listener] = [reporter, *local_copies_at(plan.corpus)]
     if address is None:
         reporter(Started(plan, check_harness()))
-        return Session(plan, listeners, recorded).run()
+        return Session(plan, listeners, earlier).run()
     from fuzz.sessions.cluster import connected
 
     with connected(address, plan) as cluster:
@@ -232,32 +245,7 @@ def _run_session(
         for worker, why in cluster.unable.items():
             if why is not None:
                 Screen().print(f"{worker} gets no chunk: {why}", "yellow")
-        return Session(plan, listeners, recorded, cluster.start_worker).run()
-
-
-def _compared(
-    choice: TargetChoice,
-    before: str | None,
-    after: str | None,
-    engine: str,
-    without: tuple[str, ...],
-) -> tuple[TargetChoice, Before | None]:
-    """The target to fuzz, and the target before a change, if there is one."""
-    if before is None and after is None:
-        return choice, None
-    import attrs
-
-    from fuzz.sessions.compare import Before
-
-    if before is None or after is None:
-        raise BadInputError("--before and --after name the two to compare; give both of them")
-    if engine != "random":
-        raise BadInputError(
-            f"--engine {engine} cannot compare two targets; --before needs --engine random"
-        )
-    earlier = choice.told_apart(before)
-    options = attrs.evolve(earlier.options, without=without)
-    return choice.told_apart(after), Before(earlier.name_without_trace, options)
+        return Session(plan, listeners, earlier, cluster.start_worker).run()
 
 
 @cli.command("merge")
@@ -324,7 +312,12 @@ def _replays(
 @cli.command("reduce")
 @click.argument("path", metavar="FILE", type=PLACE)
 @target_options
-@corpus_option(help="Where the failure is saved; created if missing.  [default: FILE's own folder]")
+@click.option(
+    "--corpus",
+    "corpus_folder",
+    type=PLACE,
+    help="Where the failure is saved; created if missing.  [default: FILE's own folder]",
+)
 def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None) -> int:
     """Reduce a failing trace to a few actions, and save it."""
     import attrs

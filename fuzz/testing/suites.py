@@ -1,7 +1,7 @@
-"""Tests of a target that a Python function makes: a Hypothesis machine, a session, a saved trace.
+"""Tests of a target that a Python function makes: a state machine, a session, a saved trace.
 
-What fails is saved and reduced as a session's finds are, and the test's message is what a session
-prints: a traceback would lead into the oracles, where nothing is wrong.
+Failures are saved and reduced as in a session, and the test's message is what a session prints: a
+traceback would lead into the oracles, where nothing is wrong.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.standard_streams import Screen
 
-SEED_BYTES = 4
 UNKNOWN = "MODULE:TARGET"
-"""Stands for the place of a target that no other process can import."""
+"""In place of a target that another process cannot import."""
 TargetFactory = Callable[[], Target]
 
 
 def state_machine_for(target_factory: TargetFactory) -> type[SuiteStateMachine]:
-    """What `fuzz.state_machine_for` is."""
+    """See `fuzz.state_machine_for`."""
 
     class GCStateMachine(ReportingStateMachine):
         make_target = staticmethod(target_factory)
@@ -51,7 +50,7 @@ def state_machine_for(target_factory: TargetFactory) -> type[SuiteStateMachine]:
 
 
 class ReportingStateMachine(SuiteStateMachine):
-    """A machine whose `TestCase` says what a session says. Each subclass has one of its own."""
+    """A state machine whose `TestCase` reports like a session. Each subclass has its own."""
 
     def __init_subclass__(cls) -> None:
         own = {"machine": cls, "settings": suite_settings()}
@@ -59,18 +58,18 @@ class ReportingStateMachine(SuiteStateMachine):
 
 
 class StateMachineTestCase(unittest.TestCase):
-    """A machine as a test."""
+    """A state machine as a test."""
 
     machine: ClassVar[type[SuiteStateMachine]]
     settings: Any
     """Hypothesis's."""
     corpus_folder = FAILURES_FOLDER
-    """Where failures are saved; created if missing. The traces there are tried first."""
+    """Where failures are saved; created if missing. The traces in it are tried first."""
     session_seconds: float | None = None
-    """With this the random engine searches instead, so long or until it finds something."""
+    """With this the random engine searches instead, until it finds something or time is up."""
 
     def runTest(self) -> None:  # noqa: N802 - unittest's name
-        """Fail with what is found."""
+        """Fail with the report of what is found."""
         __tracebackhide__ = True
         factory = self.machine.make_target
         _check_start(factory)
@@ -90,7 +89,7 @@ class StateMachineTestCase(unittest.TestCase):
 
 
 def _check_start(factory: TargetFactory) -> None:
-    """Fail with what is wrong if there is no contract, since no trace can show that."""
+    """Fail if there is no contract, because no trace can show that."""
     __tracebackhide__ = True
     try:
         contract_of(factory())
@@ -100,10 +99,7 @@ def _check_start(factory: TargetFactory) -> None:
 
 
 def _try_saved(folder: Path, factory: TargetFactory) -> None:
-    """Fail with a trace that a session saved, as with an explicit example of Hypothesis's.
-
-    It may be another target's: what this one's contract does not allow is none of its examples.
-    """
+    """Fail with a saved trace. One that the contract does not allow belongs to another target."""
     __tracebackhide__ = True
     for path in sorted(folder.glob("*.jsonl")):
         with suppress(BadInputError):
@@ -111,9 +107,8 @@ def _try_saved(folder: Path, factory: TargetFactory) -> None:
 
 
 def _found_within(seconds: float, target: Target) -> list[Failure]:
-    """What a session in this process finds first, if anything."""
     is_over = after(seconds)
-    engine = RandomEngine(target, os.urandom(SEED_BYTES).hex())
+    engine = RandomEngine(target, os.urandom(4).hex())
     with cancelled_when(is_over):
         for done in slices_of(engine, UNLIMITED, ProbeCounter()):
             if done.failures or is_over():
@@ -122,7 +117,7 @@ def _found_within(seconds: float, target: Target) -> list[Failure]:
 
 
 def run_session(factory: TargetFactory, actions: int, seed: int) -> list[Failure]:
-    """What `fuzz.run_session` is."""
+    """See `fuzz.run_session`."""
     target, failures = full(factory()), dict[tuple[str, ...], Failure]()
 
     def found(failure: Failure) -> None:
@@ -154,7 +149,7 @@ class SavedTrace:
     path: Path
 
     def replay(self, target_factory: TargetFactory) -> None:
-        """Fails with what is wrong. `target_factory` makes a target, as for `state_machine_for`."""
+        """Fail if the trace does. `target_factory` makes a target, as for `state_machine_for`."""
         __tracebackhide__ = True
         trace = traces.read(self.path)
         failure = replay(target_factory(), trace, str(self.path))
@@ -167,7 +162,7 @@ class SavedTrace:
 
 
 class KeptLines(Screen):
-    """Lines that are kept."""
+    """A screen that keeps its lines."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -179,20 +174,20 @@ class KeptLines(Screen):
 
 
 def _options(factory: TargetFactory) -> TargetOptions:
-    """What the commands need besides the file's target: nothing, or a program that serves it."""
+    """The options of a replay: a program that serves the target, unless it is a class."""
     if class_of(factory) is not None:
         return NO_OPTIONS
     return TargetOptions(("python", "-m", "fuzz.targets", *place_of(factory)))
 
 
 def class_of(factory: TargetFactory) -> str | None:
-    """MODULE:CLASS, as `--target` takes it, if it can be imported in the current folder."""
+    """MODULE:CLASS for `--target`, if the current folder allows its import."""
     name, *folder = place_of(factory)
     return name if isinstance(factory, type) and name != UNKNOWN and not folder else None
 
 
 def place_of(factory: TargetFactory) -> tuple[str, ...]:
-    """Where a program imports it from; what has no such name is left to be filled in."""
+    """MODULE:NAME and the folder to import it from, or UNKNOWN for the user to fill in."""
     module = sys.modules.get(getattr(factory, "__module__", ""))
     name = getattr(factory, "__qualname__", "<")
     if "<" in name or module is None or module.__file__ is None:
@@ -204,6 +199,6 @@ def place_of(factory: TargetFactory) -> tuple[str, ...]:
 
 
 def _short(path: Path) -> Path:
-    """The same from here on, where that is shorter."""
+    """The path relative to the current folder, if it is in it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
