@@ -68,7 +68,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
-# How a plan is cut.
+# Plans.
 
 
 def test_chunks_have_all_actions_of_a_budget() -> None:
@@ -78,7 +78,7 @@ def test_chunks_have_all_actions_of_a_budget() -> None:
         assert all(plan.chunk(index).actions > 0 for index in plan.share)
 
 
-def test_chunks_grow_to_their_size_and_leave_none_out() -> None:
+def test_chunks_grow_to_their_size() -> None:
     sizes = [PLAN.chunk(index).actions for index in range(100)]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (64, CHUNK_ACTIONS)
@@ -87,17 +87,17 @@ def test_chunks_grow_to_their_size_and_leave_none_out() -> None:
     ]
 
 
-def test_parts_share_a_plan_s_chunks() -> None:
+def test_parts_share_the_chunks_of_a_plan() -> None:
     plan = attrs.evolve(PLAN, actions=50_000)
     shares = [attrs.evolve(plan, chunks=plan.chunks[part::3]).share for part in range(3)]
     assert sorted(index for share in shares for index in share) == [*plan.share]
 
 
-def test_more_parts_than_chunks_have_nothing_to_do() -> None:
+def test_a_part_without_chunks_is_empty() -> None:
     assert not attrs.evolve(PLAN, actions=64, chunks=PLAN.chunks[5::16]).share
 
 
-# What is the same.
+# Results.
 
 
 @pytest.mark.slow
@@ -118,9 +118,7 @@ def test_parts_merged_in_any_order_are_the_whole(
 
 
 @pytest.mark.slow
-def test_what_was_merged_may_be_merged_again(
-    whole: Left, parts: list[Path], tmp_path: Path
-) -> None:
+def test_merged_corpora_may_be_merged_again(whole: Left, parts: list[Path], tmp_path: Path) -> None:
     some, rest, again = (tmp_path / name for name in ("some", "rest", "again"))
     merge(parts[:2], some)
     merge([parts[2], parts[2], some], rest)
@@ -152,7 +150,7 @@ def test_the_chunks_of_a_session_of_time_can_be_repeated(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_session_that_was_interrupted_goes_on_and_leaves_the_same(
+def test_a_resumed_session_leaves_the_same(
     whole: Left, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(event: Event) -> None:
@@ -189,7 +187,7 @@ serve(Crashing(), sys.stdin, sys.stdout)
 
 
 @pytest.mark.slow
-def test_a_program_that_crashes_in_every_tenth_trace_takes_no_worker_along(tmp_path: Path) -> None:
+def test_a_program_that_crashes_in_every_tenth_trace_kills_no_worker(tmp_path: Path) -> None:
     program = tmp_path / "crashing.py"
     program.write_text(CRASHING)
     events: list[Event] = []
@@ -265,7 +263,7 @@ def test_a_trace_that_is_in_no_record_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "mine.jsonl").read_text() == "mine"
 
 
-# What cannot be asked for.
+# Mistakes.
 
 
 @pytest.fixture

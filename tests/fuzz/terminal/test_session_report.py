@@ -54,11 +54,6 @@ def progress(seconds: float, failures: int = 0, reducing: int = 0) -> Progress:
     return Progress(seconds, totals, failures, reducing, 1234, 999.0, 99, 142)
 
 
-def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:
-    SessionReporter(Screen())(event)
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("tries", "reason"),
     [
@@ -73,7 +68,7 @@ def test_a_failure_that_did_not_reproduce_has_the_reason(
     assert reason in printed([once], capsys)
 
 
-def test_only_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces(
+def test_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=3)
@@ -95,7 +90,7 @@ def allocations() -> list[SavedFailure]:
     return [saved(*actions, oracle="sampling", field="samples") for actions in traces]
 
 
-def test_of_one_likely_cause_the_first_is_shown_in_full_and_the_others_as_a_line(
+def test_the_first_failure_of_a_likely_cause_is_shown_in_full_and_a_line_for_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = printed(allocations(), capsys)
@@ -108,7 +103,7 @@ def test_of_one_likely_cause_the_first_is_shown_in_full_and_the_others_as_a_line
     ]
 
 
-def test_one_that_is_better_to_read_than_the_first_is_shown_in_full_at_the_end(
+def test_the_best_failure_of_a_likely_cause_is_shown_in_full_at_the_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, first, second = allocations()
@@ -119,7 +114,7 @@ def test_one_that_is_better_to_read_than_the_first_is_shown_in_full_at_the_end(
     assert "  failure 2, like 1: 2 actions" in at_the_end
 
 
-def test_a_find_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     first, second, _ = allocations()
     report = printed([first, attrs.evolve(second, path=None, unsaved="no room")], capsys)
     assert report.count("first wrong answer") == 2
@@ -136,14 +131,14 @@ def test_a_find_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture[st
     ],
     ids=["oracle", "field", "an action before", "what is done last"],
 )
-def test_what_differs_in_more_than_arguments_has_a_cause_of_its_own(
+def test_failures_that_differ_in_more_than_arguments_have_different_causes(
     other: SavedFailure, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failures = [saved(EnableSampling(8), AllocateString(0)), other]
     assert printed(failures, capsys).count("first wrong answer") == 2
 
 
-def test_where_nothing_was_done_the_reason_which_is_told_is_all(
+def test_a_session_without_actions_prints_nothing_but_its_problem(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     problem = BadInputError("there is no such program")
@@ -152,57 +147,53 @@ def test_where_nothing_was_done_the_reason_which_is_told_is_all(
     assert capsys.readouterr().out == ""
 
 
-def test_a_single_find_needs_no_cause(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_failure_has_no_list_of_causes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "causes" not in printed([saved(CollectMinor())], capsys)
 
 
-def test_a_find_that_is_told_again_keeps_its_number(capsys: pytest.CaptureFixture[str]) -> None:
-    reporter = SessionReporter(Screen())
-    longer, other = saved(AllocateNode(0), CollectMinor()), saved(CollectFull())
-    for each in (longer, other, saved(CollectMinor())):
-        reporter(FailureReported(PLAN, each))
-    titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILURE")]
-    assert [title.split(":")[0] for title in titles] == ["FAILURE 1", "FAILURE 2", "FAILURE 1"]
-
-
-def test_a_failure_is_told_in_words_when_it_is_found_and_keeps_its_number(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failure_keeps_the_number_of_its_identity(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = SessionReporter(Screen())
     first, second = saved(CollectMinor()), saved(AllocateNode(0), CollectFull())
     for each in (first, second):
         reporter(FailureFound(each.failure))
-    reporter(FailureReported(PLAN, second))
-    assert capsys.readouterr().out.splitlines()[:5] == [
+    for each in (second, saved(AllocateNode(0), CollectMinor()), second):
+        reporter(FailureReported(PLAN, each))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:5] == [
         "found 1: heap / value / collect_minor / different (1 action; reducing ...)",
         "  heap: value: expected 1, got 2 (made up)",
         "found 2: heap / value / collect_full / different (2 actions; reducing ...)",
         "  heap: value: expected 1, got 2 (made up)",
         "FAILURE 2: heap / value / collect_full / different",
     ]
+    titles = [line.partition(":")[0] for line in lines if line.startswith("FAILURE")]
+    assert titles == ["FAILURE 2", "FAILURE 1", "FAILURE 2"]
 
 
 @pytest.mark.parametrize(
-    ("reducing", "words"),
+    ("event", "line"),
     [
-        (0, "12s · 3 failures · 8333k actions/s · probes"),
-        (1, "12s · 3 failures · reducing: 1234 tries · probes"),
-        (2, "12s · 3 failures · reducing 2: 1234 tries · probes"),
+        (progress(12, 3, 0), "12s · 3 failures · 8333k actions/s · probes 99/142 · new 999s ago"),
+        (progress(12, 3, 1), "12s · 3 failures · reducing: 1234 tries · probes 99/142 · new 999s"),
+        (progress(12, 3, 2), "12s · 3 failures · reducing 2: 1234 tries · probes 99/142 · new"),
+        (progress(7e5, 999, 10), "194h · 999 failures · reducing 10: 1234 tries · probes"),
     ],
 )
-def test_the_live_line_says_what_is_being_reduced(
-    reducing: int, words: str, capsys: pytest.CaptureFixture[str]
+def test_the_live_line_has_the_speed_or_the_reductions(
+    event: Progress, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert words in live_line(progress(12, 3, reducing), capsys)
+    SessionReporter(Screen())(event)
+    printed = capsys.readouterr().out
+    assert printed.startswith(line)
+    assert len(printed.rstrip()) <= COLUMNS
 
 
 @pytest.mark.parametrize("reducing", [0, 10])
-def test_the_live_line_of_a_long_session_fits_in_eighty_columns(
+def test_the_longest_live_line_fits_in_eighty_columns(
     reducing: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     totals = SessionTotals(10**9, 10**12, 10**11)
-    event = Progress(7e5, totals, 999, reducing, 9_000_000, 59_999, 1142, 1142)
-    (line,) = live_line(event, capsys).splitlines()
-    assert line.startswith("194h · 999 failures · ")
+    SessionReporter(Screen())(Progress(7e5, totals, 999, reducing, 9_000_000, 59_999, 1142, 1142))
+    (line,) = capsys.readouterr().out.splitlines()
     assert line.endswith(" · probes 1142/1142 · new 999m ago")
     assert len(line) <= COLUMNS
