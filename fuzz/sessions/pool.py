@@ -1,7 +1,7 @@
 """The workers of a session: starts them, gives them tasks, and replaces those that die.
 
-Invariant: a worker that dies loses no task. Its connection ends, whatever was sent to it meanwhile,
-and the session gets the task back.
+Invariant: a worker that dies loses no task. The pool gives the session its task back, even if more
+was sent to the worker meanwhile.
 """
 
 from __future__ import annotations

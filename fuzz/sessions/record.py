@@ -3,8 +3,8 @@
 `gcfuzz run --summary` writes the same, `--resume` continues from it, `gcfuzz merge` adds records
 up, and `gcfuzz report` reads them. `gcfuzz_session` is the format's version; the other keys are
 those of the classes here, of `PlanKey`, and of `SavedFailure`. Invariant: of one plan, all but
-`timing` and `beyond` are functions of the chunks. So the same chunks give the same bytes, whatever
-the number of workers or parts that ran them.
+`timing` and `beyond` are functions of the chunks. So the same chunks give the same bytes, for any
+number of workers or parts that ran them.
 """
 
 from __future__ import annotations
