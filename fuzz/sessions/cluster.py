@@ -241,8 +241,6 @@ class DaskWorker(Worker):
             saved = attrs.evolve(message.saved, path=found.path, unsaved=found.unsaved)
             if saved.reproduced:
                 saved = corpus.save(self._plan.origin(saved.chunk), saved)
-                if saved.path != found.path:
-                    corpus.remove(found.path)
             return attrs.evolve(message, saved=saved)
         return message
 

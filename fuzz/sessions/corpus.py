@@ -239,7 +239,10 @@ def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
 
 
 def save(origin: Origin, saved: SavedFailure) -> SavedFailure:
-    """Save the trace of a failure. If that is not possible, `path` stays as it is."""
+    """Save the trace of a failure, in place of its trace as this session found it.
+
+    If that is not possible, `path` stays as it is.
+    """
     failure = saved.failure
     # The direction may be what the target reported.
     direction = re.sub(r"[^A-Za-z0-9_]+", "-", failure.direction)[:DIRECTION_MAX]
@@ -258,6 +261,8 @@ def save(origin: Origin, saved: SavedFailure) -> SavedFailure:
             path.with_suffix(COMPLAINT_SUFFIX).write_text(failure.complaint, encoding="utf-8")
     except OSError as problem:
         return attrs.evolve(saved, unsaved=problem.strerror)
+    if saved.path is not None and f".{origin.token}." in saved.path.name:
+        remove(saved.path)
     return attrs.evolve(saved, path=path, unsaved=None)
 
 

@@ -28,7 +28,7 @@ from fuzz.protocol.target import Target, full
 from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
-from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Origin, SavedFailure
+from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.sessions.plan import RAMP_CHUNKS, UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 from fuzz.targets import make_target
 
@@ -155,20 +155,6 @@ def run_canary(canary: Canary) -> CanaryResult:
     return CanaryResult(bool(found))
 
 
-def reduce_found(
-    origin: Origin,
-    found: SavedFailure,
-    is_over: Callable[[], bool] | None = None,
-    rerun_seconds: float = RERUN_SECONDS_MAX,
-    report: Callable[[int], None] | None = None,
-) -> SavedFailure:
-    """Reduce a failure. Its trace as found is removed when the reduced one is saved."""
-    saved = corpus.reduce_saved(origin, found, is_over, rerun_seconds, report)
-    if saved.path != found.path:
-        corpus.remove(found.path)
-    return saved
-
-
 class TaskRunner:
     """Carries out the tasks that come through a connection."""
 
@@ -231,7 +217,7 @@ class TaskRunner:
         def is_over() -> bool:
             return self._is_cut or takes_too_long()
 
-        saved = reduce_found(origin, found, is_over, reduction.rerun_seconds, self._tried)
+        saved = corpus.reduce_saved(origin, found, is_over, reduction.rerun_seconds, self._tried)
         return Reduced(saved, not is_over())
 
     def _tried(self, candidates: int) -> None:

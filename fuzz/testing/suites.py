@@ -30,7 +30,7 @@ from fuzz.run import Failure, replay
 from fuzz.sessions import corpus
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure
-from fuzz.sessions.worker import reduce_found, run_chunk
+from fuzz.sessions.worker import run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.standard_streams import Screen
@@ -136,7 +136,7 @@ def _reported(origin: corpus.Origin, failures: Iterable[Failure]) -> str:
     page, reduced = KeptLines(), []
     for failure in failures:
         found = corpus.save_found(origin, failure)
-        saved = corpus.publish(reduce_found(origin, found, after(SECONDS_MAX)))
+        saved = corpus.publish(corpus.reduce_saved(origin, found, after(SECONDS_MAX)))
         reduced.append(attrs.evolve(saved, path=saved.path and _short(saved.path)))
     report.print_groups(page, reduced, origin)
     return page.text

@@ -184,10 +184,14 @@ def test_a_failure_that_does_not_reproduce_stays_as_it_was_found(origin: Origin)
     assert names_in(origin.folder) == [found.path.name]
 
 
-def test_a_reduction_without_time_reproduces_the_failure(origin: Origin, failure: Failure) -> None:
+def test_a_failure_that_reproduces_replaces_its_trace_as_found(
+    origin: Origin, failure: Failure
+) -> None:
     saved = reduce_saved(origin, save_found(origin, failure), is_over=lambda: True)
     assert saved.reproduced
     assert saved.failure.actions == failure.actions
+    assert saved.path is not None
+    assert names_in(origin.folder) == [saved.path.name]
 
 
 # Processes of their own.

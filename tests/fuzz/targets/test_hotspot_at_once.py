@@ -23,8 +23,7 @@ from fuzz.oracles import Bench
 from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling, RunAtOnce
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Failure, run_actions
-from fuzz.sessions.corpus import Origin, publish, save_found
-from fuzz.sessions.worker import reduce_found
+from fuzz.sessions.corpus import Origin, publish, reduce_saved, save_found
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.at_once_driver import CHOSEN
 from fuzz.targets.hotspot.collectors import COLLECTORS
@@ -137,7 +136,7 @@ def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> No
     assert failure is not None
     assert re.fullmatch(r"crash SIGABRT: V +\[libjvm.so\+…\] +Unsafe_PutLong.*", failure.got)
     origin = Origin(tmp_path, "process", "random", 1, options)
-    saved = publish(reduce_found(origin, save_found(origin, failure), lambda: False))
+    saved = publish(reduce_saved(origin, save_found(origin, failure), lambda: False))
     assert saved.reproduced
     trace = saved.path
     assert trace is not None
