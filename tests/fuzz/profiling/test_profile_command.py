@@ -75,20 +75,6 @@ def profiled(capsys: pytest.CaptureFixture[str]) -> Profiled:
     return run
 
 
-@pytest.fixture
-def complaint(capsys: pytest.CaptureFixture[str]) -> Complaint:
-    """Profile something that is bad input; returns its one line on stderr."""
-
-    def run(*arguments: str) -> str:
-        assert run_command_line(["profile", *arguments]) == BAD_INPUT
-        printed = capsys.readouterr().err
-        assert printed.startswith("gcfuzz: ")
-        assert printed.count("\n") == 1
-        return printed
-
-    return run
-
-
 def write_trace(*actions: dict[str, object], header: str = HEADER) -> None:
     Path("trace.jsonl").write_text(header + "".join(json.dumps(each) + "\n" for each in actions))
 
@@ -368,7 +354,7 @@ ILLEGAL_VALUES = [
 def test_an_illegal_value_of_an_option_is_named(
     option: str, value: str, message: str, complaint: Complaint
 ) -> None:
-    assert message in complaint("nodes.py", option, value, "-o", "out.json")
+    assert message in complaint("profile", "nodes.py", option, value, "-o", "out.json")
     assert [path.name for path in Path().iterdir()] == ["nodes.py"]
 
 
@@ -433,13 +419,13 @@ def test_a_mistake_gets_one_line(
         lines = Path("first.jsonl").read_text().splitlines()
         Path("broken.jsonl").write_text("\n".join([*lines[:4], '["sample", 1]', *lines[5:], ""]))
     before = sorted(Path().iterdir())
-    assert message in complaint(*shlex.split(arguments))
+    assert message in complaint("profile", *shlex.split(arguments))
     assert sorted(Path().iterdir()) == before
 
 
 def test_an_existing_file_in_place_of_the_recording_is_not_lost(complaint: Complaint) -> None:
     Path("out.json.jsonl").write_text(HEADER)
-    line = complaint("out.json.jsonl", "-o", "out.json")
+    line = complaint("profile", "out.json.jsonl", "-o", "out.json")
     assert (
         "out.json.jsonl: exists already, and the recording would replace it; if a profile" in line
     )
@@ -452,7 +438,7 @@ def test_an_export_that_fails_leaves_the_old_file(profiled: Profiled, complaint:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        line = complaint("first.jsonl", "-o", "out.json")
+        line = complaint("profile", "first.jsonl", "-o", "out.json")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "out.json: cannot be written: File too large" in line
@@ -463,7 +449,7 @@ def test_an_export_that_fails_leaves_the_old_file(profiled: Profiled, complaint:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
 def test_an_export_that_fails_keeps_the_recording_and_names_it(complaint: Complaint) -> None:
     Path("full.heap").symlink_to("/dev/full")
-    line = complaint("nodes.py", "-o", "full.heap")
+    line = complaint("profile", "nodes.py", "-o", "full.heap")
     assert "full.heap: cannot be written: No space left on device; the recording is kept in" in line
     assert read(Path("full.heap.jsonl")).is_complete
 
@@ -480,7 +466,7 @@ def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
     complaint: Complaint, profiled: Profiled
 ) -> None:
     options = ["--repeat", "20", "--max-size", "200k", "-o", "out.jsonl"]
-    line = complaint("nodes.py", "--period", "64", *options)
+    line = complaint("profile", "nodes.py", "--period", "64", *options)
     found = re.search(r"--max-size is 204,800; --period (\d+) would fit", line)
     assert found is not None
     assert not Path("out.jsonl").exists()
@@ -495,7 +481,9 @@ def test_a_recording_that_becomes_too_large_ends_there_and_can_be_shown(
     growing = SCRIPT.replace("range(2500)", "range(getattr(main, 'count', 0))")
     ended = "    if hasattr(main, 'count'): open('ended', 'w')\n"
     Path("nodes.py").write_text(growing + ended + "    main.count = 40_000\n")
-    line = complaint("nodes.py", "--period", "64", "--max-size", "200k", "-o", "out.jsonl")
+    line = complaint(
+        "profile", "nodes.py", "--period", "64", "--max-size", "200k", "-o", "out.jsonl"
+    )
     assert "out.jsonl: it would be larger than 204,800 bytes; the recording ends there" in line
     assert not Path("ended").exists()
     profiled("out.jsonl", "-o", "out.collapsed")
@@ -543,14 +531,14 @@ def test_a_script_that_fails_is_named_with_its_line_and_leaves_no_file(
 ) -> None:
     Path("nodes.py").write_text(source)
     folder = Path.cwd()
-    assert message in complaint("nodes.py", "-o", "out.json", "-o", "out.jsonl")
+    assert message in complaint("profile", "nodes.py", "-o", "out.json", "-o", "out.jsonl")
     assert [path.name for path in folder.iterdir()] == ["nodes.py"]
 
 
 def test_a_script_that_fails_the_second_time_keeps_what_was_recorded(complaint: Complaint) -> None:
     once = SCRIPT + "    if hasattr(main, 'ran'): raise ValueError('again')\n    main.ran = True\n"
     Path("nodes.py").write_text(once)
-    line = complaint("nodes.py", "--period", "64", "-o", "out.json")
+    line = complaint("profile", "nodes.py", "--period", "64", "-o", "out.json")
     assert "nodes.py:9: ValueError: again; what was recorded before that is in out.json.jsonl" in (
         line
     )
@@ -660,7 +648,7 @@ def test_a_program_with_a_full_stack_goes_on_without_a_recorder(complaint: Compl
         "    except RecursionError:\n"
         "        pass\n"
     )
-    line = complaint("nodes.py", "--period", "8", "-o", "out.jsonl")
+    line = complaint("profile", "nodes.py", "--period", "8", "-o", "out.jsonl")
     assert "out.jsonl: RecursionError was raised while it was written" in line
     assert read(Path("out.jsonl")).weight_bytes > 0
 

@@ -266,19 +266,6 @@ def test_a_trace_that_is_in_no_record_is_kept(tmp_path: Path) -> None:
 # Mistakes.
 
 
-@pytest.fixture
-def complaint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], str]:
-    monkeypatch.chdir(tmp_path)
-
-    def complain(arguments: str) -> str:
-        assert run_command_line(shlex.split(arguments)) == BAD_INPUT
-        return capsys.readouterr().err
-
-    return complain
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -293,7 +280,12 @@ def complaint(
     ],
 )
 def test_a_session_that_is_impossible_is_bad_input(
-    arguments: str, message: str, complaint: Callable[[str], str]
+    arguments: str,
+    message: str,
+    complaint: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     Path("something").touch()
-    assert message in complaint(arguments)
+    assert message in complaint(*shlex.split(arguments))

@@ -21,7 +21,7 @@ from fuzz.problems import HarnessError
 from fuzz.protocol.trace import digest_of, read
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.local_worker import LocalWorker
-from fuzz.sessions.plan import Plan, SessionTotals
+from fuzz.sessions.plan import Plan
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
 from fuzz.sessions.session import Session
 from fuzz.sessions.session_events import (
@@ -32,8 +32,8 @@ from fuzz.sessions.session_events import (
     Progress,
     WorkerDied,
 )
-from fuzz.sessions.worker import Canary, run_chunk
-from fuzz.targets import TargetOptions, make_target
+from fuzz.sessions.worker import Canary
+from fuzz.targets import TargetOptions
 
 UNLIMITED_ACTIONS = 10**9
 ADAPTER = """
@@ -75,16 +75,6 @@ def slow(tmp_path: Path) -> Callable[[float], TargetOptions]:
 def run(plan: Plan, listener: Callable[[Event], None] = lambda _: None) -> Finished:
     plan.corpus.mkdir(exist_ok=True)
     return Session(plan, [listener]).run()
-
-
-@pytest.mark.slow
-def test_totals_are_the_sum_of_all_chunks(plan: Plan) -> None:
-    totals = SessionTotals()
-    for index in reversed(plan.share):
-        done = SessionTotals()
-        run_chunk(plan, plan.chunk(index), make_target("reference"), done, lambda _: None)
-        totals.add_all(done)
-    assert run(attrs.evolve(plan, workers=2)).totals == totals
 
 
 def test_an_interrupted_session_reports_it_and_its_workers_end_by_themselves(plan: Plan) -> None:

@@ -54,20 +54,6 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def complaint(capsys: pytest.CaptureFixture[str]) -> Complaint:
-    """Run a command that is bad input; returns its one line on stderr."""
-
-    def run(*arguments: str) -> str:
-        assert run_command_line([*arguments]) == BAD_INPUT
-        printed = capsys.readouterr().err
-        assert printed.startswith("gcfuzz: ")
-        assert printed.count("\n") == 1
-        return printed
-
-    return run
-
-
-@pytest.fixture
 def failing() -> str:
     """A trace that fails with BUG planted."""
     Path("failing.jsonl").write_text(FAILING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.session_report import SessionReporter
 from fuzz.terminal.standard_streams import Screen
 
-CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
+CLEAN, MISMATCH = 0, 1
 RIGHT, WRONG = "reference", "reference+one-sample-per-object"
 PLAN = ("--actions", "400", "--seed", "5", "--corpus", "traces")
 FAULTY_COUNTER = Path(__file__).parent / "faulty_counter.py"
@@ -188,10 +189,5 @@ def test_one_defect_less_is_not_a_failure() -> None:
         ("--before old --after new --target process", "new: cannot be started"),
     ],
 )
-def test_a_mistake_gets_one_line(
-    options: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command_line(["run", *options.split()]) == BAD_INPUT
-    printed = capsys.readouterr().err
-    assert message in printed
-    assert printed.count("\n") == 1
+def test_a_mistake_gets_one_line(options: str, message: str, complaint: Callable[..., str]) -> None:
+    assert message in complaint("run", *options.split())
