@@ -1,7 +1,7 @@
-"""The command `gcfuzz`, and what it and the pytest plugin say if another `fuzz` hides the package.
+"""The command `gcfuzz`, and the error if another package `fuzz` hides gcfuzz's own.
 
-A project may have a folder `fuzz` of its own, and Python imports the first one on its path. This
-module lies beside the packages and imports nothing of them before it knows that they are found.
+A project may have a folder `fuzz`, and Python imports the first one on its path. This module is
+beside the packages, and imports them only after that check.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BAD_INPUT = 2
 
 
 def hidden_by() -> str | None:
-    """A line about the folder that hides gcfuzz's package `fuzz`, or None if none does."""
+    """The error if another `fuzz` hides gcfuzz's package, or None."""
     spec = find_spec("fuzz")
     places = [] if spec is None else [*(spec.submodule_search_locations or [str(spec.origin)])]
     if not places or any((Path(place) / "protocol" / "target.py").is_file() for place in places):
@@ -27,7 +27,7 @@ def hidden_by() -> str | None:
 
 
 def main() -> None:
-    """Run the command line, or exit with 2 if it cannot be imported."""
+    """Run the command line, or exit with 2 if the package is hidden."""
     problem = hidden_by()
     if problem is not None:
         print(problem, file=sys.stderr)  # noqa: T201 - the package that prints is hidden

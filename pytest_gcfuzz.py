@@ -1,7 +1,7 @@
 """The pytest plugin `gcfuzz`: saved traces as tests, and sessions in place of examples.
 
-It lies beside the packages and imports nothing of them before it is asked for something: it is
-loaded in every run of pytest, also where a project has a folder `fuzz` of its own.
+Every run of pytest loads it, also in a project with its own folder `fuzz`. So it is beside the
+packages, and imports them only when a test needs it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import pytest
 from gcfuzz import hidden_by
 
 if TYPE_CHECKING:
-    from fuzz.testing.cases import SavedTrace
+    from fuzz.testing.suites import SavedTrace
 
 CORPUS = "gcfuzz_corpus"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What this plugin can be told."""
+    """Add the plugin's options."""
     help_ = "the folder where state_machine_for saves failures, and whose traces are tests"
     parser.addini(CORPUS, help_, default="gcfuzz-failures")
     group = parser.getgroup("gcfuzz")
-    help_ = "search so long in each state_machine_for test, with gcfuzz's random engine: 30s, 10m"
+    help_ = "search this long in each state_machine_for test, with the random engine: 30s, 10m"
     group.addoption("--gcfuzz-time", metavar="TIME", type=_seconds, help=help_)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Where tests cannot be imported: say if that is since another `fuzz` was found first."""
+    """If tests cannot be imported, report whether another `fuzz` is the reason."""
     report = yield
     problem = hidden_by() if report.failed else None
     if problem is not None:
@@ -58,7 +58,7 @@ def _seconds(text: str) -> float:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tell a machine where finds go, and how long a session it is to be."""
+    """Give a state machine its corpus, and the time of its session."""
     test_case: Any = getattr(item, "cls", None)
     if hasattr(test_case, "session_seconds") and hasattr(test_case, "corpus_folder"):
         test_case.session_seconds = item.config.getoption("gcfuzz_time")
@@ -66,7 +66,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each trace of the corpus; none is a skipped one."""
+    """A test for each trace of the corpus, or a skipped test."""
     if CORPUS in metafunc.fixturenames:
         folder = metafunc.config.rootpath / metafunc.config.getini(CORPUS)
         paths = sorted(folder.glob("*.jsonl"))
@@ -77,6 +77,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def gcfuzz_corpus(request: pytest.FixtureRequest) -> SavedTrace:
     """A trace of the corpus: `gcfuzz_corpus.replay(MyTarget)` fails if it does."""
     _require_package()
-    from fuzz.testing.cases import SavedTrace
+    from fuzz.testing.suites import SavedTrace
 
     return SavedTrace(request.param)

@@ -227,7 +227,7 @@ def run_session(workers: int) -> None:
     """A session of the random engine."""
     with tempfile.TemporaryDirectory() as folder:
         plan = Plan("reference", "random", 1, workers, Path(folder), actions=SESSION_ACTIONS)
-        assert not Session(plan, []).run().finds
+        assert not Session(plan, []).run().failures
 
 
 def cost_over_length() -> float:

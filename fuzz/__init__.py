@@ -1,11 +1,10 @@
-"""fuzz: a harness that finds the bugs in garbage collectors that sample their allocations.
+"""fuzz: a harness that finds bugs in garbage collectors and allocators that sample.
 
-Actions go to a target, its observations come back, oracles that know only the target's contract
-say whether they were right, and every failure becomes a short trace that anyone can replay. The
-tour of the house is ARCHITECTURE.md.
+Actions go to a target, its observations come back, oracles judge them by the target's contract
+alone, and every failure becomes a short trace that anyone can replay. ARCHITECTURE.md has the tour.
 
-What is exported here is all that a target in Python needs; docs/test-suites.md has an example. It
-is imported when it is first used, since each command imports this package.
+The package exports all that a target in Python needs; docs/test-suites.md has an example. Exports
+are imported when they are first used, because each command imports this package.
 """
 
 from __future__ import annotations
@@ -56,23 +55,23 @@ __all__ = [
     "serve",
     "state_machine_for",
 ]
-_HOMES = {
+_MODULES = {
     "BadInputError": "problems",
     "Failure": "run",
     "Observation": "protocol.observation",
     "Report": "protocol.observation",
     "Target": "protocol.target",
 }
-"""The modules that define what is exported, where it is not `protocol.contract`."""
+"""The modules of exports that are not in `protocol.contract`."""
 
 
 def __getattr__(name: str) -> object:
-    """Import what is exported when it is first used."""
+    """Import an export when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in ("actions", "counting"):
         return import_module(f"fuzz.protocol.{name}")
-    return getattr(import_module(f"fuzz.{_HOMES.get(name, 'protocol.contract')}"), name)
+    return getattr(import_module(f"fuzz.{_MODULES.get(name, 'protocol.contract')}"), name)
 
 
 def state_machine_for(target_factory: Callable[[], Target]) -> type[SuiteStateMachine]:
@@ -80,32 +79,31 @@ def state_machine_for(target_factory: Callable[[], Target]) -> type[SuiteStateMa
 
     `target_factory` makes a target, one for each example: a class, or a function without
     arguments. `TestMine = state_machine_for(MyTarget).TestCase` then runs under pytest, with your
-    Hypothesis settings and database. What it finds is reduced, saved in `TestMine.corpus_folder`
-    and shown with the command that replays it. What is in that folder already is tried first.
+    Hypothesis settings and database. It tries the traces in the folder `TestMine.corpus_folder`
+    first, reduces each failure, saves it there, and shows the command that replays it.
     """
-    # Hypothesis is imported here and not above, so that nothing else in the package needs it.
-    from fuzz.testing import cases
+    from fuzz.testing import suites  # Nothing else in the package needs Hypothesis.
 
-    return cases.state_machine_for(target_factory)
+    return suites.state_machine_for(target_factory)
 
 
 def run_session(
     target_factory: Callable[[], Target], *, actions: int = 20_000, seed: int = 1
 ) -> list[Failure]:
-    """Fuzz with the random engine; returns the first failure of each kind, reduced.
+    """Fuzz with the random engine; returns the first failure of each identity, reduced.
 
     The traces are those of `gcfuzz run --actions ACTIONS --seed SEED`. Nothing is saved.
     """
-    from fuzz.testing import cases
+    from fuzz.testing import suites
 
-    return cases.run_session(target_factory, actions, seed)
+    return suites.run_session(target_factory, actions, seed)
 
 
 def serve(target: Target, lines: TextIO, out: TextIO) -> None:
-    """Answer the lines of the protocol with what `target` does, until they end.
+    """Answer lines of the protocol with what `target` does, until they end.
 
     This makes a program of a target in Python: `serve(MyTarget(), sys.stdin, sys.stdout)`.
     """
-    from fuzz.targets.process import serve as other_side
+    from fuzz.targets.process import serve as server
 
-    other_side.serve(target, lines, out)
+    server.serve(target, lines, out)

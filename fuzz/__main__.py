@@ -1,4 +1,4 @@
-"""The command `gcfuzz`, also as `python -m fuzz`: signals first, since importing takes time."""
+"""The command `gcfuzz`, also as `python -m fuzz`. It handles signals first: imports take time."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ INCONCLUSIVE = 3
 AGAIN_SECONDS = 0.01
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    """While nothing has begun there is nothing to clean up."""
+def _exit(number: int, frame: FrameType | None) -> None:
+    """End the process while it still imports, so that there is nothing to clean up."""
     with suppress(OSError):  # It may be closed.
         os.write(2, b"gcfuzz: interrupted\n")
     os._exit(INCONCLUSIVE)
 
 
 def keep_interrupts() -> None:
-    """An interrupt that comes while Python frees an object would be lost: it comes again."""
+    """Repeat an interrupt that comes while Python frees an object, and would be lost."""
     report = sys.unraisablehook
 
-    def again(unraisable: sys.UnraisableHookArgs) -> None:
+    def repeat(unraisable: sys.UnraisableHookArgs) -> None:
         if unraisable.exc_type is KeyboardInterrupt:
             from threading import Timer
 
-            # Not at once, since what is raised in here is lost too.
+            # Not at once, because an exception in here is lost, too.
             Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
         else:
             report(unraisable)
 
-    sys.unraisablehook = again
+    sys.unraisablehook = repeat
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN
     ]
     for number in numbers:
-        signal.signal(number, _leave)
+        signal.signal(number, _exit)
     keep_interrupts()
     from fuzz.terminal.standard_streams import prepare_streams
 
@@ -51,7 +51,7 @@ def main() -> None:
     from fuzz.terminal.cli import run_command_line
 
     for number in numbers:
-        # So that programs under test are ended with this one, whichever signal it is.
+        # Either signal then ends the programs under test with this process.
         signal.signal(number, signal.default_int_handler)
     sys.exit(run_command_line(sys.argv[1:]))
 

@@ -1,9 +1,8 @@
-"""Cancellation: how work that takes long is told to stop, in the middle of a trace or of a wait.
+"""Cancellation: ends long work in the middle of a trace or of a wait.
 
-Whoever works in small steps calls `checkpoint` between two of them: a run between two actions, a
-conversation while it waits for an answer. Whoever bounds that work says with `cancelled_when` when
-it is over. Invariant: nothing is cancelled but at a checkpoint, so that what was done so far is
-whole.
+Work that is done in small steps calls `checkpoint` between them: a run between two actions, a
+conversation while it waits for an answer. The caller bounds the work with `cancelled_when`.
+Invariant: work is cancelled at checkpoints only, so its results so far are consistent.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ from contextvars import ContextVar
 
 
 class Cancelled(BaseException):
-    """The work at hand is to stop.
-
-    It is no Exception: neither Hypothesis nor a target takes it for something that went wrong.
-    """
+    """The work has to stop. Neither Hypothesis nor a target catches it: it is not an Exception."""
 
 
 _checks: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("checks", default=())
@@ -32,7 +28,7 @@ def checkpoint() -> None:
 
 @contextmanager
 def checked_by(check: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, `check` is called at each checkpoint too, and may raise Cancelled."""
+    """Call `check` at each checkpoint, too. It may raise Cancelled."""
     token = _checks.set((*_checks.get(), check))
     try:
         yield
@@ -42,7 +38,7 @@ def checked_by(check: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def cancelled_when(is_over: Callable[[], bool]) -> Iterator[None]:
-    """What is done in here is cancelled as soon as `is_over` says so at a checkpoint."""
+    """Cancel the work at the first checkpoint at which `is_over` returns true."""
 
     def check() -> None:
         if is_over():
@@ -53,6 +49,6 @@ def cancelled_when(is_over: Callable[[], bool]) -> Iterator[None]:
 
 
 def after(seconds: float) -> Callable[[], bool]:
-    """Whether so many seconds have passed since this was called."""
+    """A function that returns whether that many seconds have passed since this call."""
     moment = time.monotonic() + seconds
     return lambda: time.monotonic() > moment

@@ -1,8 +1,8 @@
-"""Files that the user named: what is read from them, and what happens to what is there.
+"""Reads and writes the files that the user names.
 
-Invariants: reading ends, and keeps no more than a file may have. A regular file is replaced whole,
-so that nobody ever reads half of one; a device or a pipe is written to; a symlink stays one, and
-what it leads to is written.
+Invariants: reading ends, and keeps no more than FILE_BYTES_MAX. A regular file is replaced as a
+whole, so that no reader sees half of one; a device or a pipe is written to; a symlink stays, and
+the file that it leads to is written.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from pathlib import Path
 from fuzz.problems import BadInputError
 
 FAILURES_FOLDER = Path("gcfuzz-failures")
-"""Where failures are saved, unless the user names another folder."""
+"""The default folder for failures."""
 FILE_BYTES_MAX = 2**26
-"""A million actions in a trace have fewer, and what is made of them in memory may be thirty times
-as much."""
+"""A trace of a million actions is smaller. Its objects may take thirty times as much memory."""
 CHUNK_BYTES = 2**20
-NAME_BYTES = 16
 
 
 @contextmanager
 def writing(path: Path, done: str = "written") -> Iterator[None]:
-    """What cannot be `done` with a file is bad input."""
+    """Turn OSError into BadInputError: the file cannot be `done`."""
     try:
         yield
     except OSError as problem:
@@ -34,34 +32,29 @@ def writing(path: Path, done: str = "written") -> Iterator[None]:
 
 
 def reading(path: Path) -> AbstractContextManager[None]:
-    """What cannot be read from a file is bad input."""
+    """Turn OSError into BadInputError: the file cannot be read."""
     return writing(path, "read")
 
 
 def read_bytes(path: Path) -> bytes:
-    """All of a file, or of what comes through a pipe, up to FILE_BYTES_MAX. Raises BadInputError.
+    """The content of a file or a pipe, up to FILE_BYTES_MAX. Raises BadInputError.
 
-    A pipe to which nobody writes is empty.
+    A pipe without a writer is empty.
     """
     content = bytearray()
     with reading(path):
         if path.is_char_device() or path.is_block_device():
             raise BadInputError(f"{path}: is a device; name a file")
         size_bytes = path.stat().st_size
-        with open(_opened_at_once(path), "rb", buffering=0) as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # It does not wait for a writer.
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
             while size_bytes <= FILE_BYTES_MAX and (chunk := file.read(CHUNK_BYTES)):
                 content += chunk
                 size_bytes = max(size_bytes, len(content))
     if size_bytes > FILE_BYTES_MAX:
         raise BadInputError(f"{path}: has more than {FILE_BYTES_MAX:,} bytes; split it")
     return bytes(content)
-
-
-def _opened_at_once(path: Path) -> int:
-    """Open a file to be read, without waiting for somebody who writes to it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    os.set_blocking(descriptor, True)
-    return descriptor
 
 
 def write_text(path: Path, text: str) -> None:
@@ -72,13 +65,13 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place to write what is to be found at `path` when all of it is written. Raises OSError."""
+    """A temporary file that replaces `path` when all is written. Raises OSError."""
     if _is_special(path):
         yield path
         return
     whole = _destination(path)
-    # The ending may say how it is written.
-    partial = whole.with_name(f"{os.urandom(NAME_BYTES).hex()}.partial{path.suffix}")
+    # The suffix stays, because it may determine the format.
+    partial = whole.with_name(f"{os.urandom(16).hex()}.partial{path.suffix}")
     try:
         yield partial
         partial.replace(whole)
@@ -87,7 +80,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise BadInputError unless what is at `path` can be written, or a file can be made there."""
+    """Raise BadInputError unless `path` can be written or created."""
     from tempfile import TemporaryFile
 
     with writing(path):
@@ -101,7 +94,7 @@ def _is_special(path: Path) -> bool:
 
 
 def _destination(path: Path) -> Path:
-    """Where `path` leads through symlinks, whether anything is there or not. Raises OSError."""
+    """The file that a symlink leads to, which may not exist yet. Raises OSError."""
     whole = Path(os.path.realpath(path))
     if whole.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

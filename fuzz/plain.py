@@ -1,8 +1,8 @@
-"""Text that is fit to be shown: foreign text, which this program did not write, and numbers.
+"""Makes text safe to print: foreign text, arguments of a shell, and numbers.
 
-Names, paths, and whatever a target, a trace or a script says may hold anything: sequences that a
-terminal obeys, characters that turn the direction of those after them, halves of a character, a
-million letters. Invariant: what is returned is one line, and each character of it can be seen.
+Names, paths, and the output of targets, traces and scripts may contain escape sequences of a
+terminal, characters that reverse the text direction, surrogates, or a million characters.
+Invariant: the result is one line, and each of its characters is visible.
 """
 
 from __future__ import annotations
@@ -13,43 +13,41 @@ from collections.abc import Iterable
 
 MESSAGE_MAX = 1000
 PLAIN_SECONDS = 10.0
-"""How often progress is printed where there is no terminal to redraw a line in."""
+"""How often progress is printed if there is no terminal."""
 LINE_MAX = 4096
-"""No message is longer, and no line that holds a path, which may itself be as long."""
+"""The longest line; a path may be that long."""
 
 
 def plain(text: str, characters_max: int = MESSAGE_MAX) -> str:
-    r"""The same in one line, where what cannot be seen is written out, as in `\x1b`.
+    r"""The text in one line, with invisible characters written as in `\x1b`.
 
-    The middle of what is longer than `characters_max` is left out: how to mend something is said at
-    the end.
+    If it is too long, the middle is left out, because the advice is at the end of a message.
     """
     shown = cut(text, characters_max)
     if shown.isprintable():
         return shown
-    return cut("".join(map(_seen, shown)), characters_max)
+    visible = (each if each.isprintable() else ascii(each)[1:-1] for each in shown)
+    return cut("".join(visible), characters_max)
 
 
 def cut(text: str, characters_max: int = MESSAGE_MAX) -> str:
-    """The beginning and the end of what is longer than `characters_max`."""
+    """The beginning and the end of a text that is too long."""
     if len(text) <= characters_max:
         return text
     half = (characters_max - 1) // 2
     return f"{text[:half]}…{text[-half:]}"
 
 
-def _seen(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
+def shell_words(arguments: Iterable[str]) -> str:
+    r"""Arguments as a shell reads them, with invisible characters as in `$'\033'`."""
+    return " ".join(map(shell_word, arguments))
 
 
-def shell_words(words: Iterable[str]) -> str:
-    r"""Words of a command line, whole, as a shell reads them; what cannot be seen as `$'\033'`."""
-    return " ".join(map(shell_word, words))
-
-
-def shell_word(word: str) -> str:
-    """One of them."""
-    return shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_quoted, word))}'"
+def shell_word(argument: str) -> str:
+    """One argument as a shell reads it."""
+    if argument.isprintable():
+        return shlex.quote(argument)
+    return f"$'{''.join(map(_quoted, argument))}'"
 
 
 def _quoted(character: str) -> str:
@@ -61,7 +59,7 @@ def _quoted(character: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something, in words."""
+    """A number of things: `1 action`, `1,000 actions`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

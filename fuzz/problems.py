@@ -1,4 +1,4 @@
-"""Errors that are not mismatches, what their messages suggest, and exceptions of user code."""
+"""Errors that are not mismatches, suggestions for their messages, and exceptions of user code."""
 
 import importlib
 import os
@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 NAME_MAX = 100
-"""No name of this project has more characters; a wrong one may have a million."""
+"""Names of this project are shorter. A wrong one may have a million characters."""
 ERROR_MAX = 200
-"""Characters of an exception that are kept."""
+"""How many characters of an exception are kept."""
 FRAMES_MAX = 6
-"""Frames of a traceback that are shown, the innermost ones."""
+"""How many frames of a traceback are shown, the innermost ones."""
 _OWN = str(Path(__file__).parent) + os.sep
 _IMPORT_SYSTEM = "<frozen importlib", importlib.__file__
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
 
 
 def did_you_mean(wanted: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known one that is most like it, if any is."""
+    """The end of a message about an unknown name: the most similar name, if there is one."""
     import difflib  # Few names are wrong.
 
     close = difflib.get_close_matches(wanted[:NAME_MAX], names, n=1)
@@ -26,30 +26,27 @@ def did_you_mean(wanted: str, names: Iterable[str]) -> str:
 
 
 class BadInputError(Exception):
-    """Something the user gave cannot be used. The message says what, where and how to mend it."""
+    """Input of the user is unusable. The message says what, where, and how to fix it."""
 
 
 class HarnessError(Exception):
-    """The harness itself is broken: what it says of a target proves nothing."""
+    """gcfuzz itself is broken, so its reports prove nothing."""
 
     what = "the harness"
 
 
 class BrokenReferenceError(HarnessError):
-    """The reference collector is broken: what is planted in it proves nothing of the oracles."""
+    """The reference collector is broken, so its planted bugs prove nothing about the oracles."""
 
     what = "the reference collector"
 
 
 class InterruptedWorkError(Exception):
-    """Somebody ended it before its end. The message says what is left of it."""
+    """The user interrupted the work. The message says what is left of it."""
 
 
 def summary_of(problem: BaseException) -> str:
-    """The type and the message of an exception, in one line and the same in every run.
-
-    Addresses in it, as in the default repr of an object, are left out.
-    """
+    """Type and message of an exception in one line, the same in every run: without addresses."""
     try:
         message = " ".join(str(problem).split())
     except Exception:  # noqa: BLE001 - user code
@@ -63,27 +60,21 @@ def traceback_of(problem: BaseException) -> tuple[str, ...]:
     import traceback  # Few targets raise.
 
     stack = [
-        each for each in traceback.extract_tb(problem.__traceback__) if _is_user(each.filename)
+        each
+        for each in traceback.extract_tb(problem.__traceback__)
+        if not each.filename.startswith((_OWN, *_IMPORT_SYSTEM))
     ]
     lines = []
     for frame in stack[-FRAMES_MAX:]:
-        lines.append(f'File "{_short(frame.filename)}", line {frame.lineno}, in {frame.name}')
+        file = frame.filename.removeprefix(str(Path.cwd()) + os.sep)
+        lines.append(f'File "{file}", line {frame.lineno}, in {frame.name}')
         lines += [f"  {frame.line}"] if frame.line else []
     last = "".join(traceback.format_exception_only(problem))
     return *lines, *_ADDRESS.sub("0x…", last).rstrip().splitlines()
 
 
 def noted(error: BadInputError, lines: tuple[str, ...]) -> BadInputError:
-    """The error with a traceback of user code, if it has a frame, for those who print it."""
+    """The error with a traceback of user code as a note, if it has a frame."""
     if len(lines) > 1:
         error.add_note("\n".join(lines))
     return error
-
-
-def _is_user(file: str) -> bool:
-    return not file.startswith((_OWN, *_IMPORT_SYSTEM))
-
-
-def _short(file: str) -> str:
-    """The same from the current folder on, if it lies in it."""
-    return file.removeprefix(str(Path.cwd()) + os.sep)

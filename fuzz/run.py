@@ -34,34 +34,36 @@ CHANGES = BROKE, FIXED, STILL_FAILS, OBSERVABLE = "broke", "fixed", "still-fails
 
 @attrs.frozen
 class Failure:
-    """A mismatch, and the actions up to the first wrong answer, which is the last one's."""
+    """A wrong answer: what an oracle reported of it, and the trace that ends with it."""
 
-    configuration: dict[str, int]
-    actions: tuple[Action, ...]
     oracle: str
     field: str
+    action: str
+    """The kind of the last action, whose answer is wrong."""
     direction: str
     expected: str
     got: str
     why: str
     where: str = ""
-    """The object that is wrong, and its field, if it is in one; what is expected says the rest."""
+    """The object that is wrong, and its field, if it is in one."""
     change: str = BROKE
-    """What a change of the target did; a target that was compared with none is broken."""
-    started_with: tuple[str, ...] = ()
-    """The options with which the target was started, if it says so."""
+    """What a change of the target did. A target that is not compared is broken."""
+    configuration: dict[str, int] = attrs.Factory(dict)
+    actions: tuple[Action, ...] = ()
     excluded: tuple[str, ...] = ()
     """The fields that no oracle judged in this trace."""
+    started_with: tuple[str, ...] = ()
+    """The options with which the target was started, if it reports them."""
     complaint: str = attrs.field(default="", eq=False, repr=False)
     """What a program that broke wrote on standard error."""
     traceback: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
-    """The last lines of the traceback of what a target in this process raised."""
+    """The last lines of the traceback, if a target in this process raised an exception."""
     earlier: tuple[EarlierTrace, ...] = attrs.field(default=(), eq=False, repr=False)
-    """The traces that the same process carried out before. It may need them."""
+    """The traces that the same process carried out before. The failure may need them."""
 
     @property
     def what_happened(self) -> str:
-        """A sentence of a target that failed to answer; empty if it answered, but wrongly."""
+        """A sentence about a target that failed to answer; empty if it answered wrongly."""
         if (self.oracle, self.field) != (HeapOracle.name, "error"):
             return ""
         return describe_error(self.got, self.why)
@@ -69,45 +71,40 @@ class Failure:
     @property
     def message(self) -> str:
         """What the oracle reported, in one line."""
+        if self.change == OBSERVABLE:
+            return f"{self.field}: before {self.expected}, after {self.got} ({self.why})"
         if self.what_happened:
             return f"{self.oracle}: {self.what_happened}"
         what = self.where or self.field
         return f"{self.oracle}: {what}: expected {self.expected}, got {self.got} ({self.why})"
 
     @property
-    def action(self) -> str:
-        """The kind of the action whose answer is the first wrong one."""
-        return NAMES[type(self.actions[-1])]
-
-    @property
     def kind(self) -> tuple[str, ...]:
-        """What it is: oracle, field, the last action's kind, more or less.
+        """Oracle, field, the kind of the last action, and direction.
 
-        The memory that a program takes is the whole trace's, and seen now sooner, now later.
+        An observable difference is reported once a field. The memory that a program takes belongs
+        to the whole trace, and is seen after any of its actions.
         """
+        if self.change == OBSERVABLE:
+            return (self.field,)
         if self.direction == MEMORY:
             return self.oracle, self.field, self.direction
         return self.oracle, self.field, self.action, self.direction
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What makes two failures the same: their kind, and what a change did to them."""
+        """What two equal failures have in common: their kind, and what a change did to them."""
         return self.kind if self.change == BROKE else (self.change, *self.kind)
+
+    def without_trace(self) -> Failure:
+        """What the oracle reported, without the trace."""
+        reported = self.oracle, self.field, self.action, self.direction
+        return Failure(*reported, self.expected, self.got, self.why, self.where, self.change)
 
     @property
     def rerun_oracles(self) -> list[RerunOracle]:
-        """Who has to be asked to see this again, beside those that always are."""
+        """The oracle that has to run the trace twice to see this failure, if one has."""
         return [oracle for name, oracle in RERUN_ORACLES.items() if name == self.oracle]
-
-    def again(
-        self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
-    ) -> Failure | None:
-        """Run concrete actions with all that it takes to see this again; returns what fails."""
-        if not self.earlier:
-            failure = run_actions(target, configuration, actions, self.rerun_oracles, self.excluded)
-            return failure and attrs.evolve(failure, earlier=())
-        run_earlier(target, self.earlier)
-        return run_actions(target, configuration, actions, self.rerun_oracles, self.excluded)
 
 
 @attrs.frozen
@@ -122,17 +119,6 @@ class Reaching:
     def identity(self) -> tuple[str, str]:
         """What makes two of them the same: the probe, and the kind of action that reaches it."""
         return self.probe, NAMES[type(self.actions[-1])]
-
-    def again(
-        self, target: Target, configuration: Mapping[str, int], actions: Sequence[Action]
-    ) -> Reaching | None:
-        """Run concrete actions until the probe is reached; None if it is not, or one fails."""
-        try:
-            run = Run(target, configuration, ProbeCounter(self.probe), keeps_answers=False)
-            run.first_failure(actions)
-        except ProbeReached as reached:
-            return reached.trace
-        return None
 
 
 class ProbeReached(Exception):  # noqa: N818 - nothing is wrong
@@ -264,20 +250,21 @@ class Run:
         if self.excluded:
             why += f"; judged without {', '.join(self.excluded)}, wrong before the change"
         return Failure(
-            configuration=self.configuration,
-            actions=tuple(self.actions),
             oracle=mismatch.oracle,
             field=mismatch.field,
+            action=NAMES[type(self.actions[-1])],
             direction=mismatch.direction,
             expected=description.expected,
             got=description.got,
             why=why,
             where=description.where,
-            started_with=self.contract.started_with,
+            configuration=self.configuration,
+            actions=tuple(self.actions),
             excluded=self.excluded,
+            started_with=self.contract.started_with,
             complaint=self._target.complaint,
-            earlier=self._earlier,
             traceback=self._target.traceback,
+            earlier=self._earlier,
         )
 
 
@@ -345,6 +332,26 @@ def run_through(
     """Run concrete actions; returns the run with all answers, and the first failure."""
     run = Run(target, configuration, excluded=excluded)
     return run, run.first_failure(actions, rerun_oracles)
+
+
+def run_again(
+    target: Target,
+    wanted: Failure | Reaching,
+    configuration: Mapping[str, int],
+    actions: Sequence[Action],
+) -> Failure | Reaching | None:
+    """Run actions with all that it takes to see `wanted` again; returns what is seen, if any."""
+    if isinstance(wanted, Reaching):
+        try:
+            run = Run(target, configuration, ProbeCounter(wanted.probe), keeps_answers=False)
+            run.first_failure(actions)
+        except ProbeReached as reached:
+            return reached.trace
+        return None
+    if wanted.earlier:
+        run_earlier(target, wanted.earlier)
+    failure = run_actions(target, configuration, actions, wanted.rerun_oracles, wanted.excluded)
+    return failure if failure is None or wanted.earlier else attrs.evolve(failure, earlier=())
 
 
 def run_earlier(

@@ -309,7 +309,8 @@ class StatefulEngine(Engine):
         except (Mismatch, Flaky) as problem:
             # Flaky: the target answered differently when Hypothesis ran the example once more, or
             # the work was cancelled where Hypothesis knows that more choices follow.
-            assert machine.done.failures or isinstance(problem.__context__, Cancelled)
+            is_cancelled = isinstance(problem.__context__, Cancelled)
+            assert machine.done.failures or is_cancelled
         except Cancelled:
             pass  # All that was done until then was right.
 

@@ -1,6 +1,6 @@
-"""What the command line's WORKLOAD is, and what was said of sampling it.
+"""The arguments of `gcfuzz profile`: what is profiled, and how it is sampled.
 
-Invariant: an option that would make no difference is refused, and never ignored.
+Invariant: an option without effect is an error, and never ignored.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from gcmodel.workloads import WORKLOADS
 PERIOD_BYTES = 4096
 SEED = 1
 RECORDING_BYTES = 100 * 2**20
-"""Two million samples. What is made of them needs thirty times as much memory as the recording."""
+"""Two million samples. Exports need thirty times as much memory as the recording."""
 TIME_PERIOD_US_MIN, TIME_PERIOD_US_MAX = 100, 3_600_000_000
 MICROSECONDS_PER_SECOND = 1e6
 SCRIPT_SUFFIX = ".py"
 Profiled: TypeAlias = ProgramSource | TraceSource
-"""What can be profiled: what is recorded does the same as what `cost` has run before."""
+"""What can be profiled. It allocates the same in each run."""
 
 
 @attrs.frozen(kw_only=True)
 class RecordingOptions:
-    """The options that say how to record; None, or False, for those that were not given."""
+    """The options of a recording; None, or False, if not given."""
 
     period_bytes: int | None
     fixed: bool
@@ -43,12 +43,12 @@ class RecordingOptions:
 
     @property
     def recording_bytes(self) -> int:
-        """How large the recording may become."""
+        """The size limit of the recording."""
         return RECORDING_BYTES if self.max_bytes is None else self.max_bytes
 
     @property
     def given(self) -> list[str]:
-        """The names of those that were given."""
+        """The names of the given options."""
         values = attrs.asdict(self).items()
         return [_NAMES[name] for name, value in values if value is not None and value is not False]
 
@@ -64,23 +64,26 @@ _NAMES = {
 
 
 def to_profile(what: Path, options: RecordingOptions) -> Profiled | None:
-    """What is to be run, or None for a recording, which was. Raises BadInputError."""
+    """What to run, or None for a recording. Raises BadInputError."""
     _check(options)
     if str(what) in WORKLOADS:
         return _program(what, options)
     if not what.is_file():
-        kind = "a folder" if what.is_dir() else f"no workload ({', '.join(WORKLOADS)}), and no file"
+        kind = "a folder"
+        if not what.is_dir():
+            kind = f"not a workload ({', '.join(WORKLOADS)}), and not a file"
         raise BadInputError(f"{what}: is {kind}: name a script, a trace or a recording")
     if what.suffix == SCRIPT_SUFFIX:
         return _program(what, options)
     if is_recording(what):
         _refuse(options.given, f"{what} is a recording already; nothing is recorded")
         return None
-    if not _begins_like_json(what):
-        raise BadInputError(
-            f"{what}: is no trace and no recording, and the name of a script ends in "
-            f"{SCRIPT_SUFFIX}"
-        )
+    with what.open("rb") as file:
+        if file.read(1) not in {b"{", b""}:
+            raise BadInputError(
+                f"{what}: is neither a trace nor a recording, and the name of a script ends in "
+                f"{SCRIPT_SUFFIX}"
+            )
     others = [name for name in options.given if name not in {"--period", "--max-size"}]
     _refuse(others, f"{what} is a trace, and not a program")
     trace = traces.read(what)
@@ -111,17 +114,10 @@ def _check(options: RecordingOptions) -> None:
         except ConfigurationError as problem:
             raise BadInputError(f"--period: {problem}") from problem
     if options.fixed and options.seed is not None:
-        raise BadInputError("--seed is of random distances, and --fixed has none; give one of them")
-    seconds = options.time_period_seconds
-    if seconds is None:
-        return
-    if not TIME_PERIOD_US_MIN <= seconds * MICROSECONDS_PER_SECOND <= TIME_PERIOD_US_MAX:
-        raise BadInputError(f"--time-period is {seconds * 1000:g} ms; it must be from 0.1ms to 1h")
-
-
-def _begins_like_json(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(1) in {b"{", b""}
+        raise BadInputError("--seed is for random distances, and --fixed has none; leave one out")
+    us = (options.time_period_seconds or 1.0) * MICROSECONDS_PER_SECOND
+    if not TIME_PERIOD_US_MIN <= us <= TIME_PERIOD_US_MAX:
+        raise BadInputError(f"--time-period is {us / 1000:g} ms; it must be from 0.1ms to 1h")
 
 
 def _refuse(names: list[str], why: str) -> None:

@@ -1,7 +1,7 @@
-"""What `gcfuzz profile` does, from what is profiled to the files, and what it says meanwhile.
+"""Makes a profile: runs the program, records it, and exports the files.
 
-Invariant: a recording is never lost to what happens after it, be it an export that fails, an
-interrupt, a kill, or the next profile, unless that is told to write to its very file.
+Invariant: a recording is not lost to what happens after it: an export that fails, an interrupt, a
+kill, or the next profile, unless that writes to the same file.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def make_profile(
     console: Console,
     before: Path | None,
 ) -> bool:
-    """Run it, record it and write the files; whether it came to its end.
+    """Run the program, record it and write the files; returns whether it ran to its end.
 
-    It is shown beside the recording `before`, if there is one. Raises BadInputError.
+    If there is a recording `before`, the differences are shown. Raises BadInputError.
     """
     profile_before = None if before is None else _read(before, console)
     with recording_place(outputs) as path:
@@ -55,7 +55,7 @@ def make_profile(
 def export_recording(
     path: Path, outputs: Sequence[Path], console: Console, before: Path | None
 ) -> None:
-    """Write the files that a recording tells, and run nothing. Raises BadInputError."""
+    """Write files from a recording without running anything. Raises BadInputError."""
     check_exports(path, outputs)
     profile = _read(path, console)
     profile_before = None if before is None else _read(before, console)
@@ -78,9 +78,9 @@ def _export(profile: Profile, outputs: Sequence[Path], console: Console) -> None
 
 
 def _record(profiled: Profiled, cost: Cost, path: Path, max_bytes: int, listener: Listener) -> bool:
-    """Record what costs so much; whether it came to its end, and was not interrupted.
+    """Record a program with this cost; returns whether it was not interrupted.
 
-    Raises BadInputError before it would need more than `max_bytes`, and whenever it cannot go on.
+    Raises BadInputError if that would need more than `max_bytes`, or if it cannot continue.
     """
     header = profiled.header()
     _check_fits(header, cost, max_bytes)
@@ -107,7 +107,7 @@ def _record(profiled: Profiled, cost: Cost, path: Path, max_bytes: int, listener
 
 
 def _check_fits(header: ProfileHeader, cost: Cost, max_bytes: int) -> None:
-    """Raise BadInputError if the recording would not fit, with the period that would."""
+    """Raise BadInputError if the recording would not fit, with a period that would."""
     needed_bytes = cost.recording_bytes(header.period_bytes, header.time_period_us)
     if needed_bytes <= max_bytes:
         return
@@ -124,7 +124,7 @@ def _check_fits(header: ProfileHeader, cost: Cost, max_bytes: int) -> None:
 
 @contextmanager
 def keeping(recording: Path) -> Iterator[None]:
-    """Whatever keeps its files from being made of a recording, the message says where that is."""
+    """Add to each error where the recording is."""
     try:
         yield
     except (BadInputError, HarnessError) as problem:

@@ -1,8 +1,8 @@
-"""The files that people open: what each is by its name, where it may lie, and how it is written.
+"""The files of a profile: the format of each by its name, its place, and how it is written.
 
-Invariants: a file that is replaced is replaced whole, so that nobody ever reads half a profile and
-an export that fails leaves what was there. A recording that was not asked for is removed only when
-every file that was is written.
+Invariants: a file is replaced as a whole, so that no reader sees half a profile, and an export that
+fails leaves the old file. A recording that was not asked for is removed only when all files that
+were are written.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from gcmodel.profiling.profile import Profile
 
 @attrs.frozen
 class Format:
-    """What opens a file in a few words, how it is written, and whether it has samples by time."""
+    """How a file is opened, how it is written, and whether it has samples by time."""
 
     opened_by: str
     write: Callable[[Profile, Path], None] | None
-    """None for the recording, which is there before all others."""
+    """None for the recording, which exists before the other files."""
     has_time: bool
 
 
 RECORDING_SUFFIX = ".jsonl"
 _IN_FIREFOX = "open it at https://profiler.firefox.com"
 _IN_FLAMES = "a flame graph tool reads it, speedscope for instance"
-_OURSELVES = "the recording, of which `gcfuzz profile` makes the other formats"
+_OURSELVES = "the recording, from which `gcfuzz profile` makes the other formats"
 FORMATS = {
     ".json": Format(_IN_FIREFOX, firefox.write, has_time=True),
     ".json.gz": Format(_IN_FIREFOX, firefox.write, has_time=True),
@@ -42,20 +42,19 @@ FORMATS = {
     ".collapsed": Format(_IN_FLAMES, text_formats.write_collapsed, has_time=False),
     RECORDING_SUFFIX: Format(_OURSELVES, None, has_time=True),
 }
-"""What a file is, by the ending of its name."""
+"""The formats by the endings of file names."""
 
 
 def format_of(path: Path) -> Format:
-    """What the file is to be. Raises BadInputError unless its name says so."""
+    """The format of a file. Raises BadInputError unless its name has an ending of one."""
     for ending, kind in FORMATS.items():
-        # A suffix is what follows a name, and a name there must be.
-        if path.name[1:].endswith(ending):
+        if path.name[1:].endswith(ending):  # The ending alone is not a name.
             return kind
     raise BadInputError(f"{path}: unknown format; end the name in one of {', '.join(FORMATS)}")
 
 
 def check_outputs(paths: Sequence[Path], *, samples_time: bool) -> None:
-    """Raise BadInputError unless each of these files can be written, and is of use."""
+    """Raise BadInputError unless each of these files can be written, and has what was asked for."""
     for path in paths:
         format_of(path)
         if not path.parent.is_dir():
@@ -67,40 +66,39 @@ def check_outputs(paths: Sequence[Path], *, samples_time: bool) -> None:
         raise BadInputError(f"{recordings[1]}: there is one recording; name one file for it")
     if samples_time and not any(format_of(path).has_time for path in paths):
         raise BadInputError(
-            "--time-period: samples by time are in .json and .jsonl files alone; name one of "
-            "these, or leave it out"
+            "--time-period: only .json and .jsonl files have samples by time; name one of these, "
+            "or leave it out"
         )
 
 
 def check_exports(path: Path, paths: Sequence[Path]) -> None:
-    """Raise BadInputError if one of these is a recording, too."""
+    """Raise BadInputError if one of these files would be a second recording."""
     if recordings := _recordings_among(paths):
         raise BadInputError(f"{recordings[0]}: {path} is the recording; copy that")
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file is a recording. Raises BadInputError where it cannot be read."""
+    """Whether a file is a recording. Raises BadInputError if it cannot be read."""
     with reading(path):
         return recording.is_recording(path)
 
 
 @contextmanager
 def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
-    """Where the recording goes: to the file asked for, or beside the first of the others.
+    """The place of the recording: the file asked for, or a file beside the first of the others.
 
-    The place is taken at once, so that of two profiles only one can have it. It is given back if
-    nothing was recorded, and at the end, unless it was asked for. Raises BadInputError if something
-    is there that must not be lost.
+    The file is created at once, so that only one of two profiles can have it. It is removed if it
+    is empty, or if it was not asked for. Raises BadInputError if another file would be lost.
     """
     asked_for = _recordings_among(paths)
     path = asked_for[0] if asked_for else paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
     is_new = not asked_for or not path.exists()
     if is_new:
-        _take(path)
+        _create(path)
     elif not path.is_file():
-        raise BadInputError(f"{path}: is no regular file, from which a recording could be read")
+        raise BadInputError(f"{path}: is not a regular file, which a recording needs")
     elif path.stat().st_size and not is_recording(path):
-        raise BadInputError(f"{path}: is there already, and no recording; name another file")
+        raise BadInputError(f"{path}: exists already, and is not a recording; name another file")
     try:
         yield path
     except BaseException:
@@ -111,19 +109,19 @@ def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
         path.unlink()
 
 
-def _take(path: Path) -> None:
+def _create(path: Path) -> None:
     with writing(path):
         try:
             path.touch(exist_ok=False)
         except FileExistsError:
             raise BadInputError(
-                f"{path}: is there already, and the recording would replace it; if a profile was "
-                "killed, export it, if one still runs, wait, and otherwise move it away"
+                f"{path}: exists already, and the recording would replace it; if a profile was "
+                "killed, export it; if one still runs, wait; if not, move it away"
             ) from None
 
 
 def export(profile: Profile, paths: Sequence[Path]) -> None:
-    """Write the files, but for the recording. Raises BadInputError."""
+    """Write the files except the recording. Raises BadInputError."""
     for path in paths:
         write = format_of(path).write
         if write is not None:

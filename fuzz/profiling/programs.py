@@ -1,8 +1,8 @@
-"""Programs that allocate in the reference's heap: the workloads, and scripts of the user's own.
+"""Programs that allocate in the reference's heap: workloads, and scripts of the user.
 
 A script is a Python file with a function `main`, which is called with a `gcmodel.Heap`. Invariants:
-whatever a script raises is bad input, and the message names the line that raised it; whatever it
-does to its process (folder, streams, arguments, forks) is undone or ends with it.
+an exception of a script is bad input, and the message names its line; the script's changes to the
+process (folder, streams, arguments, forks) are undone.
 """
 
 from __future__ import annotations
@@ -33,40 +33,39 @@ WHAT_MAIN_IS = (
     "gcmodel.Heap, which is not Python's own memory (`gcfuzz help profiling` has an example)"
 )
 MODULE = "gcfuzz_profiled"
-"""The name of a script's module, whatever its file is called."""
+"""The name of a script's module."""
 
 
 class Stopped(BaseException):
-    """The recording has stopped for good, so it is no use to run the program on."""
+    """The recording has stopped, so the program need not go on."""
 
 
 @attrs.frozen(kw_only=True)
 class ProgramSource:
-    """A program, run `repeat` times, 1 or more. `script` is the file that it comes from, if any."""
+    """A program that is run `repeat` times. `script` is its file, if it has one."""
 
     name: str
     program: Program
     script: Path | None
     repeat: int
     is_random: bool
-    """Whether the distances between samples are random with the period as their mean."""
+    """Whether the distances are random, with the period as their mean."""
     seed: int
-    """From which the distances come."""
+    """The seed of the distances."""
     period_bytes: int
     time_period_us: int | None
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it prints nothing of its own, which leaves a terminal to the progress."""
+        """Whether it prints nothing, so that the terminal is free for the progress."""
         return self.script is None
 
     def cost(self) -> Cost:
-        """Run it without recording. Raises BadInputError for what cannot run."""
+        """Run it without recording. Raises BadInputError if it fails."""
         with _running(self.script):
             return cost_of(self.program, self.repeat)
 
     def header(self) -> ProfileHeader:
-        """How it is sampled, from now on."""
         return ProfileHeader.of_now(
             self.name,
             period_bytes=self.period_bytes,
@@ -76,7 +75,7 @@ class ProgramSource:
         )
 
     def record(self, writer: RecordingWriter, listener: Listener) -> None:
-        """Run it and record it. Raises as `cost` does, and whatever the listener raises."""
+        """Run it and record it. Raises like `cost`, and like the listener."""
         configuration = attrs.evolve(
             PROFILED, random_periods=self.is_random, sampler_seeds=(self.seed,)
         )
@@ -91,7 +90,7 @@ def main_of(path: Path) -> Program:
     module.__file__ = str(path.absolute())
     with _running(path):
         code = compile(script, module.__file__, "exec", dont_inherit=True)
-        exec(code, vars(module))  # noqa: S102 - what the user asks for
+        exec(code, vars(module))  # noqa: S102 - the user asks for it
     main: Program | None = getattr(module, MAIN, None)
     if not callable(main):
         raise BadInputError(f"{path}: has no function {MAIN}; {WHAT_MAIN_IS}")
@@ -99,7 +98,7 @@ def main_of(path: Path) -> Program:
         raise BadInputError(
             f"{path}: {MAIN} does nothing when it is called; write a plain function"
         )
-    with suppress(ValueError):  # What Python cannot look into is called all the same.
+    with suppress(ValueError):  # Not every callable has a signature.
         try:
             inspect.signature(main).bind(None)
         except TypeError as problem:
@@ -109,7 +108,7 @@ def main_of(path: Path) -> Program:
 
 @contextmanager
 def _running(script: Path | None) -> Iterator[None]:
-    """A program runs, wherever it goes. What a script raises is bad input."""
+    """Turn the exceptions of a script into bad input, and undo its changes to the process."""
     if script is None:
         yield
         return
@@ -126,10 +125,7 @@ def _running(script: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _own_process(script: Path) -> Iterator[None]:
-    """A script finds its own name among the arguments, and imports what lies beside it.
-
-    It may close or replace the streams.
-    """
+    """Give a script its arguments and its import path, and restore them and the streams."""
     before = sys.argv, sys.stdout, sys.stderr
     folder = str(script.resolve().parent)
     sys.argv = [str(script)]
@@ -138,7 +134,7 @@ def _own_process(script: Path) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.stdout, sys.stderr = before
-        # What the script itself put there is needed by its next run.
+        # Other entries that the script added are needed by its next run.
         with suppress(ValueError):
             sys.path.remove(folder)
         for descriptor, name in ((1, "stdout"), (2, "stderr")):
@@ -148,7 +144,7 @@ def _own_process(script: Path) -> Iterator[None]:
 
 @contextmanager
 def _in_this_process_only() -> Iterator[None]:
-    """A process that the program forks ends where the program does."""
+    """End a process that the program forks when it returns from the program."""
     process = os.getpid()
     problem: BaseException | None = None
     try:
@@ -162,7 +158,7 @@ def _in_this_process_only() -> Iterator[None]:
 
 
 def _end_process(problem: BaseException | None) -> NoReturn:
-    """As the interpreter ends one, without going on to what its parent will do."""
+    """End this process like the interpreter, without what its parent does next."""
     code = 0
     if isinstance(problem, SystemExit):
         code = problem.code if isinstance(problem.code, int) else bool(problem.code)
@@ -174,14 +170,14 @@ def _end_process(problem: BaseException | None) -> NoReturn:
 
 
 def _where_and_what(script: Path, file: str, problem: BaseException) -> str:
-    """What a script, the code of that file, raised, with the line that it came from: one line."""
+    """The exception of a script in one line, with the line of the file that raised it."""
     frames = traceback.extract_tb(problem.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     if isinstance(problem, SyntaxError) and problem.filename == file:
         lines = [problem.lineno]
     described = traceback.TracebackException.from_exception(problem, limit=0)
     described.__notes__ = []
-    # The last line is the error itself, and says what its own text cannot be made of.
+    # The last line is the error itself, even if its text raises an exception.
     *_, what = described.format_exception_only()
     place = f"{script}:{lines[-1]}" if lines else str(script)
     hint = "; return from main instead" if isinstance(problem, SystemExit) else ""

@@ -1,4 +1,4 @@
-"""What people read while something is profiled, and when it is done. It listens only."""
+"""Prints the progress of a profile, and its figures. It changes nothing."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ LIVE_SECONDS = 0.25
 SITES_SHOWN = 8
 BOUNDS = f"low ({CONFIDENCE:.0%})", f"high ({CONFIDENCE:.0%})"
 FIGURES_COLUMNS = 34
-"""What the figures take of a line."""
+"""The width of the figures in a line."""
 NAME_COLUMNS_MIN = 6
 MICROSECONDS_PER_SECOND = 1e6
 
 
 def first_run(console: Console, profiled: Profiled) -> AbstractContextManager[object]:
-    """The program runs without a recorder, and a terminal says so."""
+    """A context for the run without a recorder, which a terminal shows."""
     line = f"{profiled.name}: once without a recorder"
     if profiled.is_quiet:
-        # A refresh takes the program's time: one a second is enough to see that it works.
+        # Refreshes take time of the program: one per second is enough.
         return console.status(console.render_str(line), refresh_per_second=1)
     if console.is_terminal:
         console.print(line, soft_wrap=True)
@@ -47,11 +47,10 @@ def first_run(console: Console, profiled: Profiled) -> AbstractContextManager[ob
 
 
 class ProfilingProgress:
-    """A line while it works, live in a terminal that is free for it, or else now and then.
+    """A line of progress: live in a terminal, elsewhere every ten seconds.
 
-    It is a context, and a listener, which is called on the profiled program's own time: it looks at
-    the clock and mostly returns. The terminal of a program that prints is the program's: a live
-    line would tear its lines, and what it takes to move it would stand in the profile.
+    It is a context and a listener, which runs in the time of the profiled program. A program that
+    prints has the terminal for itself, because a live line would break its lines.
     """
 
     def __init__(self, console: Console, profiled: Profiled, cost: Cost) -> None:
@@ -94,7 +93,7 @@ class ProfilingProgress:
 def print_costs(
     console: Console, profile: Profile, cost: Cost, recorded_bytes: int, *, is_whole: bool
 ) -> None:
-    """What the program allocated, and what the recording took; or that it was interrupted."""
+    """Print what the program allocated, and the size of the recording; or the interruption."""
     if not is_whole:
         seconds_recorded = profile.ended_us / MICROSECONDS_PER_SECOND
         console.print(f"interrupted after {seconds_recorded:.1f} s", style="yellow")
@@ -104,7 +103,7 @@ def print_costs(
 
 
 def print_profile(console: Console, profile: Profile, before: Profile | None) -> None:
-    """How a profile was sampled, and what it stands for, or how far that is from `before`."""
+    """Print how a profile was sampled, and its estimates, or their differences from `before`."""
     _print_heading(console, profile)
     if before is not None:
         console.print("against ", end="")
@@ -131,7 +130,7 @@ def _print_heading(console: Console, profile: Profile) -> None:
 
 
 def _distances(profile: Profile) -> str:
-    """How far the samples are apart; a program may have changed that."""
+    """The distances between samples; a program may change the period."""
     header = profile.header
     how = "at random, on average" if header.is_random else "exactly"
     periods = {sample.period_bytes for sample in profile.samples} or {header.period_bytes}
@@ -140,7 +139,7 @@ def _distances(profile: Profile) -> str:
 
 
 def _print_figures(console: Console, profile: Profile) -> None:
-    """What the samples stand for: all, what was live, each type and fate, the largest sites."""
+    """Estimates: all samples, the live heap, types and fates, lifetimes, the largest sites."""
     peak_us = profile.peak_us()
     collections = sum(each.ended_us <= peak_us for each in profile.minor_collections)
     at_the_end = (((), sample) for sample in profile.live(profile.ended_us))
@@ -165,9 +164,10 @@ def _print_figures(console: Console, profile: Profile) -> None:
 
 
 def _print_differences(console: Console, after: Profile, before: Profile) -> None:
-    """The sites whose difference is more than chance, the largest first; lines may have moved.
+    """The sites whose difference is more than chance, the largest first.
 
-    All bounds together hold with the confidence, so each has its share of what that leaves.
+    Line numbers are left out, because they may have changed. All bounds together hold with the
+    confidence, so each has a share of the remaining error.
     """
     pairs = [
         [(site[:2], sample) for site, sample in with_sites(profile, with_lines=False)]
@@ -199,7 +199,7 @@ def _print_table(
     sections: dict[str, dict[Site, Estimate]],
     show: Callable[[int], str],
 ) -> None:
-    """A row for each site, with its figure and the bounds of that, if it has any."""
+    """A row for each site, with its figure and bounds."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     for _ in (heading, *BOUNDS):
@@ -224,6 +224,6 @@ def _bytes(figure: int) -> str:
 
 
 def print_written(console: Console, paths: Sequence[Path]) -> None:
-    """Which files there are now, and what opens them."""
+    """Print the files that were written, and how to open them."""
     for path in paths:
         console.print(f"{path}: {format_of(path).opened_by}", soft_wrap=True)

@@ -1,9 +1,8 @@
-"""A trace as something to profile: the site of an allocation is the rule that drew it.
+"""A trace as a program to profile: the site of an allocation is its kind of action.
 
-The trace is replayed on its own target with all oracles, as `gcfuzz replay` does, and the target's
-heap has a recorder. A trace samples as it says itself; with a period of one's own, sampling is left
-out of it and enabled before its first action. Invariant: the recorder changes no action, so what is
-pending at the end of the trace is not judged.
+The trace is replayed on its own target with all oracles, like `gcfuzz replay`, and the heap of the
+target has a recorder. With `--period` the trace's own switches of sampling are left out, and
+sampling is enabled before the first action. Invariant: the recorder changes no action.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MakeHeap = Callable[[Configuration, Parts], Heap]
 
 
 class HeardRecorder(Recorder):
-    """A recorder of a heap whose target wants to take the events, too."""
+    """A recorder of a heap whose target takes the events, too."""
 
     def sample(self, sample: ContextSample | None = None) -> None:
         Events.sample(self, sample)
@@ -53,7 +52,7 @@ class HeardRecorder(Recorder):
 
 @attrs.frozen
 class TraceSource:
-    """A trace that was read from a file."""
+    """A trace from a file."""
 
     name: str
     trace: Trace
@@ -67,7 +66,7 @@ class TraceSource:
             bytes_by_size[size_bytes] += size_bytes
             collections += step.observation.minors
         return Cost(
-            seconds=0,  # It would be that of the oracles.
+            seconds=0,  # It would include the oracles.
             allocated_bytes=bytes_by_size.total(),
             collections=collections,
             bytes_by_size=dict(bytes_by_size),
@@ -87,11 +86,11 @@ class TraceSource:
         root = table.number(None, Frame(self.name, "", 0, 0))
 
         def of_allocation() -> int:
-            """The stack of the rule that acts: it is alone, below the trace."""
+            """The stack: the kind of the action, below the trace."""
             return table.number(root, Frame(rule, "", 0, 0))
 
         recorder = HeardRecorder(writer, of_allocation, listener)
-        # What some oracles run once more at the end is not recorded.
+        # The second runs of some oracles are not recorded.
         makers: Iterator[MakeHeap] = chain([partial(followed_heap, recorder)], repeat(Heap))
 
         def make_heap(configuration: Configuration, parts: Parts) -> Heap:
@@ -114,13 +113,13 @@ class TraceSource:
         target = make_target(base) if base in REFERENCES else None
         if not isinstance(target, ReferenceTarget):
             raise BadInputError(
-                f"{self.name}: is of {base}, which has no heap that can be profiled"
+                f"{self.name}: its target is {base}, which has no heap that can be profiled"
             )
-        # Such a sample stands for as many bytes as the object's chance to be sampled says.
+        # The weight of such a sample depends on the size of the object.
         if target.start({}).sampling.samples_per_allocation == "one":
             raise BadInputError(
-                f"{self.name}: is of {base}, which samples an object once however large it is, "
-                "so its samples have no weight here; name a trace of another target"
+                f"{self.name}: its target is {base}, which samples an object once, however large "
+                "it is, so its samples have no weight here; name a trace of another target"
             )
         if not self._periods_bytes:
             raise BadInputError(f"{self.name}: never enables sampling; give a --period")
@@ -139,7 +138,7 @@ class TraceSource:
 
 
 def sampled_every(trace: Trace, period_bytes: int) -> Trace:
-    """The same actions, sampled from the first one on with a period of one's own."""
+    """The same actions, sampled from the first one on with another period."""
     instead = map(TransparencyOracle().instead, trace.actions)
     actions = EnableSampling(period_bytes), *(each for each in instead if each is not None)
     return attrs.evolve(trace, actions=actions, recorded=None)

@@ -1,7 +1,6 @@
-"""What is done with many traces: search, find, reduce, keep, hunt and measure.
+"""Sessions: many traces, run by many workers, and what is made of the results.
 
-It may import engines, targets (of the single ones `bugs`, `process` and `references`), the one
-loop and whatever these import. A newcomer begins with `plan`, which cuts a session into chunks, and
-goes on to `session`, the parent's side, and `worker`, the other; a failure goes on to `reduce` and
-`corpus`, and what all came to stands in `record`.
+Start with `plan`, which cuts a session into chunks. `session` runs them with `pool` and `cases`,
+and `worker` is the process on the other side. A failure goes on to `reduce` and `corpus`, and the
+results to `record`.
 """

@@ -1,10 +1,10 @@
-"""Finds on disk: saved as they were found, reduced, run again, and kept.
+"""Failures on disk: saved as they were found, reproduced, reduced, and published.
 
-While a session works, its files have names that no other session gives, so that whatever it takes
-back is its own; what it reports is published under its final name, which nobody ever deletes.
-Invariant: from the moment a failure is seen there is a file that replays it, unless none can be
-written; then the find says so. The raw trace is removed only once the reduced one is there and has
-failed again.
+While a session works, its files have names that no other session uses, so that it only removes its
+own. What it reports is published under a final name, which no session removes. Invariant: from the
+moment when a failure is seen there is a file that replays it, unless none can be written; then
+`unsaved` has the reason. The trace as it was found is removed only when the reduced one is saved
+and has failed again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import attrs
 
@@ -26,6 +27,7 @@ from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.replay import tries_for
 from fuzz.run import BROKE, Failure
+from fuzz.sessions.compare import Before, Pair, run_again
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, PROGRAMS, TargetOptions, make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
@@ -33,75 +35,128 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 PACKAGE = Path(__file__).parents[1]
 SUFFIX = ".jsonl"
 COMPLAINT_SUFFIX = ".log"
-"""Of what a program that broke wrote on standard error, in a file beside the trace."""
+"""Of the file beside a trace with the standard error of a program that broke."""
 PARTIAL = ".partial"
-"""Stands in the name of a file that is being written, or was when its writer was killed."""
+"""Part of the name of a file that is still being written, or whose writer was killed."""
 RAW = "-raw"
-"""Ends the stem of what is as it was found."""
+"""Ends the stem of a trace as it was found."""
 DIRECTION_MAX = 40
-"""So many characters of a failure's direction stand in its file's name."""
-
-TOKEN_BYTES = 16
+"""Characters of a failure's direction in its file's name."""
 RERUN_SECONDS_MAX = 180.0
-"""What was reduced may take so long to fail once more; a program's one answer takes two minutes at
-most."""
+"""The time for a reduced trace to fail again. One answer of a program takes two minutes at most."""
 
 
 @attrs.frozen
-class Find:
-    """A failure, and the file that replays it."""
+class SavedFailure:
+    """A failure, the file with its trace, and how it was reproduced."""
 
     failure: Failure
-    trace: Trace
+    """In a record it has no trace of its own: the file has it."""
     path: Path | None
-    """None if no file could be written."""
-    actions_found: int
+    """The trace's file, in a record relative to the corpus. None if none could be written."""
+    length: int
+    """The number of actions of the trace."""
+    reduced_from: int
+    """The number of actions when the failure was found."""
+    chunk: int
+    """The chunk in which it was found."""
     reproduced: bool
     """Whether it failed again in a new target."""
     tries: int = 0
-    """How many runs in new targets passed, if it did not reproduce; 0 if it was not tried."""
+    """How many runs in new targets passed, if it did not reproduce; 0 if none was made."""
+    needs_earlier: bool = False
+    """Whether it reproduced only after the traces that its process had carried out before."""
+    fresh_process: bool = False
+    """Whether its trace gets a process of its own."""
     unsaved: str | None = None
-    """Why the trace could not be saved; `path` is then at best that of the raw one."""
-    chunk: int = 0
-    """In which it was found."""
+    """Why the trace could not be saved. `path` is then the file of the trace as it was found."""
 
     @property
-    def is_sure(self) -> bool:
-        """Whether the target is broken for sure."""
+    def is_certain(self) -> bool:
+        """Whether the target is certainly broken."""
         return self.reproduced and self.failure.change == BROKE
 
     @property
     def is_saved(self) -> bool:
-        """Whether its trace has the file that it is meant to have."""
         return self.path is not None and self.unsaved is None
 
     @property
-    def needs_earlier(self) -> bool:
-        """Whether it reproduced only after earlier traces of the same process."""
-        return self.reproduced and bool(self.trace.header.earlier)
-
-    @property
     def sort_key(self) -> tuple[bool, bool, bool, int, int, str, str]:
-        """Of several finds of one identity the least is the one to keep.
+        """The order of failures with one identity: the least one is kept.
 
-        It reproduced, without earlier traces, was saved, and no chunk before had one; of one chunk
-        it is the shortest.
+        It reproduced, without earlier traces, was saved, and was found first; of one chunk it is
+        the shortest.
         """
         return (
             not self.reproduced,
             self.needs_earlier,
-            self.unsaved is not None,
+            not self.is_saved,
             self.chunk,
-            len(self.failure.actions),
-            traces.digest_of(self.trace),
-            traces.dumps(self.trace),
+            self.length,
+            str(self.path),
+            self.failure.message,
         )
+
+    def without_trace(self, corpus: Path) -> SavedFailure:
+        """The failure for a record of that corpus."""
+        path = self.path and self.path.relative_to(corpus)
+        return attrs.evolve(self, failure=self.failure.without_trace(), path=path)
+
+    def with_trace(self, trace: Trace) -> SavedFailure:
+        """The failure of a record, with the trace from its file."""
+        header = trace.header
+        failure = attrs.evolve(
+            self.failure,
+            configuration=header.config,
+            actions=trace.actions,
+            excluded=header.excluded,
+            earlier=header.earlier,
+        )
+        return attrs.evolve(self, failure=failure)
+
+
+@attrs.frozen
+class Origin:
+    """Where failures come from: a target, the engine with its seed, and the corpus for them."""
+
+    folder: Path
+    target: str
+    engine: str
+    seed: int | None
+    options: TargetOptions = NO_OPTIONS
+    before: Before | None = None
+    """The target before a change, if two are compared."""
+    factory: Callable[[], Target] | None = None
+    """Makes the target, if that is not done by its name."""
+    token: str = attrs.Factory(lambda: os.urandom(16).hex())
+    """Part of the names of files that are not published yet."""
+
+    def make_target(self) -> Target:
+        target = self.factory() if self.factory else make_target(self.target, self.options)
+        return target if self.before is None else Pair(self.before.make_target(), target)
+
+    @property
+    def shares_processes(self) -> bool:
+        """Whether traces share a process, and could have one each."""
+        targets = {self.target} if self.before is None else {self.target, self.before.target}
+        return targets <= {*PROGRAMS} and self.options.keeps_processes
+
+    def with_fresh_processes(self) -> Origin:
+        """The same with a process for each trace."""
+        before = self.before
+        if before is not None:
+            before = attrs.evolve(before, options=attrs.evolve(before.options, fresh_process=True))
+        options = attrs.evolve(self.options, fresh_process=True)
+        return attrs.evolve(self, options=options, before=before)
+
+
+# The folder.
 
 
 def open_folder(folder: Path) -> None:
-    """Make the corpus folder if it is missing. Raises BadInputError if that cannot be.
+    """Create the corpus folder if it is missing. Raises BadInputError.
 
-    Git ignores the default folder: nobody commits it by accident.
+    Git ignores the default folder, so that nobody commits it by accident.
     """
     import tempfile
 
@@ -110,7 +165,7 @@ def open_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if is_new and folder.name == FAILURES_FOLDER.name:
             (folder / ".gitignore").write_text("*\n")
-        tempfile.TemporaryFile(dir=folder).close()  # It can be written.
+        tempfile.TemporaryFile(dir=folder).close()  # The folder is writable.
     except OSError as problem:
         raise BadInputError(
             f"{folder}: cannot be the corpus folder: {problem.strerror}; name another with --corpus"
@@ -129,83 +184,117 @@ def traces_in(place: Path) -> list[Path]:
     return [place]
 
 
-def shipped_traces(of: str = "") -> dict[str, Trace]:
-    """The traces that come with the package, by file name: the corpus of this project.
+def shipped_traces(folder: str = "") -> dict[str, Trace]:
+    """The traces that ship with the package, by file name: those of the references' bugs.
 
-    Or else, in a folder of it, what was found in others' collectors.
+    A subfolder has the traces of findings in other collectors.
     """
-    folder = PACKAGE / "corpus"
-    if not folder.is_dir():  # In a checkout the corpus stands beside the package.
-        folder = PACKAGE.parent / "corpus"
-    return {path.name: traces.read(path) for path in sorted((folder / of).glob(f"*{SUFFIX}"))}
+    corpus = PACKAGE / "corpus"
+    if not corpus.is_dir():  # In a checkout the corpus is beside the package.
+        corpus = PACKAGE.parent / "corpus"
+    return {path.name: traces.read(path) for path in sorted((corpus / folder).glob(f"*{SUFFIX}"))}
 
 
-def pages_like(find: Find) -> list[str]:
-    """What it may be: findings in its target by the same oracle, after the same kinds of action."""
-    target, oracle = find.trace.header.target, find.failure.oracle
+def pages_like(target: str, failure: Failure) -> list[str]:
+    """The pages of findings in that target with the same oracle and the same kinds of actions."""
     folder, pages = KNOWN_FINDINGS.get(target, ("", ()))
     like = [
         name
         for name, known in (shipped_traces(folder) if pages else {}).items()
         if known.header.target == target
         and known.header.found is not None
-        and known.header.found.oracle == oracle
-        and {*map(type, known.actions)} == {*map(type, find.failure.actions)}
+        and known.header.found.oracle == failure.oracle
+        and {*map(type, known.actions)} == {*map(type, failure.actions)}
     ]
     return [page for page in pages if any(name.startswith(Path(page).name) for name in like)]
 
 
-def stem_of(failure: Failure) -> str:
-    """What a find's file is called, but for the digest, and the folder of what nothing broke."""
-    # The direction may be what the target said.
-    safe = re.sub(r"[^A-Za-z0-9_]+", "-", failure.direction)[:DIRECTION_MAX]
-    stem = f"{failure.oracle}-{failure.field}-{safe}-{failure.action}"
-    return stem if failure.change == BROKE else f"{failure.change}/{stem}"
+# Files.
 
 
-@attrs.frozen
-class Finder:
-    """Who finds: the corpus folder, the target, the engine and its seed."""
-
-    folder: Path
-    target: str
-    engine: str
-    seed: int | None
-    options: TargetOptions = NO_OPTIONS
-    token: str = attrs.Factory(lambda: os.urandom(TOKEN_BYTES).hex())
-    """Stands in the names of files that nobody else knows of yet."""
-
-    def make_target(self) -> Target:
-        """The target, made anew."""
-        return make_target(self.target, self.options)
-
-    @property
-    def may_be_alone(self) -> bool:
-        """Whether its traces share a process, and need not."""
-        return self.target in PROGRAMS and self.options.keeps_processes
-
-    def alone(self) -> Finder:
-        """The same, with a process for each trace."""
-        return attrs.evolve(self, options=attrs.evolve(self.options, fresh_process=True))
-
-    def save(self, trace: Trace, stem: str, complaint: str = "") -> Path:
-        """Save a trace under a name of this finder's own, a complaint beside it. Raises OSError."""
-        path = self.folder / f"{stem}-{traces.digest_of(trace)}.{self.token}{SUFFIX}"
-        traces.write_to(trace, path)
-        if complaint:
-            path.with_suffix(COMPLAINT_SUFFIX).write_text(complaint, encoding="utf-8")
-        return path
+def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
+    """The trace of a failure, with a header that has all that a replay needs."""
+    failure = saved.failure
+    _, *bugs = origin.target.split("+")
+    known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
+    header = Header(
+        VERSION,
+        origin.target,
+        failure.configuration,
+        seed=origin.seed,
+        found=Found(
+            failure.oracle,
+            failure.message,
+            origin.engine,
+            saved.reduced_from if saved.reproduced else None,
+            failure.started_with,
+        ),
+        # The planted bugs that make the trace fail on their own.
+        kills=tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure)),
+        fresh_process=saved.fresh_process,
+        memory_bytes=origin.options.memory_bytes if failure.direction == MEMORY else None,
+        excluded=failure.excluded,
+        earlier=failure.earlier,
+    )
+    return Trace(header, failure.actions)
 
 
-def publish(working: Path, folder: Path | None = None) -> Path:
-    """Give a finder's file its final name, without the token, in its own folder or another.
+def save(origin: Origin, saved: SavedFailure) -> SavedFailure:
+    """Save the trace of a failure, in place of its trace as this session found it.
 
-    One that is there stays as it is, and a complaint stands beside it. Raises OSError.
+    If that is not possible, `path` stays as it is.
     """
-    complaint = working.with_suffix(COMPLAINT_SUFFIX)
-    if complaint.exists():
-        _publish(complaint, folder)
-    return _publish(working, folder)
+    failure = saved.failure
+    # The direction may be what the target reported.
+    direction = re.sub(r"[^A-Za-z0-9_]+", "-", failure.direction)[:DIRECTION_MAX]
+    stem = f"{failure.oracle}-{failure.field}-{direction}-{failure.action}"
+    if failure.change != BROKE:
+        stem = f"{failure.change}/{stem}"
+    if not saved.reproduced:
+        stem += RAW
+    trace = trace_of(origin, saved)
+    path = origin.folder / f"{stem}-{traces.digest_of(trace)}.{origin.token}{SUFFIX}"
+    try:
+        if failure.change != BROKE:
+            path.parent.mkdir(exist_ok=True)
+        traces.write_to(trace, path)
+        if failure.complaint:
+            path.with_suffix(COMPLAINT_SUFFIX).write_text(failure.complaint, encoding="utf-8")
+    except OSError as problem:
+        return attrs.evolve(saved, unsaved=problem.strerror)
+    if saved.path is not None and f".{origin.token}." in saved.path.name:
+        remove(saved.path)
+    return attrs.evolve(saved, path=path, unsaved=None)
+
+
+def save_found(origin: Origin, failure: Failure, chunk: int = 0) -> SavedFailure:
+    """Save a failure as it was found."""
+    found = SavedFailure(
+        failure,
+        path=None,
+        length=len(failure.actions),
+        reduced_from=len(failure.actions),
+        chunk=chunk,
+        reproduced=False,
+        fresh_process=origin.options.fresh_process,
+    )
+    return save(origin, found)
+
+
+def publish(saved: SavedFailure, folder: Path | None = None) -> SavedFailure:
+    """Give the files of a failure their final names without the token, perhaps in another folder.
+
+    An existing file of that name stays as it is.
+    """
+    if saved.path is None:
+        return saved
+    try:
+        complaint = saved.path.with_suffix(COMPLAINT_SUFFIX)
+        if complaint.exists():
+            _publish(complaint, folder)
+        return attrs.evolve(saved, path=_publish(saved.path, folder))
+    except OSError as problem:
+        return attrs.evolve(saved, unsaved=problem.strerror)
 
 
 def _publish(working: Path, folder: Path | None) -> Path:
@@ -214,158 +303,90 @@ def _publish(working: Path, folder: Path | None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         final = folder / final.name
     try:
-        final.hardlink_to(working)  # Unlike a rename, it fails where there is such a file.
+        final.hardlink_to(working)  # Unlike a rename, it fails if there is such a file.
     except FileExistsError:
         pass
     except OSError:  # Not every file system has hard links.
         if not final.exists():
             return working.replace(final)
-    take_back(working)
+    remove(working)
     return final
 
 
-def take_back(working: Path) -> None:
-    """Remove a finder's file, of which nobody else knows, and the complaint beside it."""
-    with suppress(OSError):
-        working.unlink(missing_ok=True)
-        working.with_suffix(COMPLAINT_SUFFIX).unlink(missing_ok=True)
+def remove(working: Path | None) -> None:
+    """Remove an unpublished file, and the complaint beside it."""
+    if working is not None:
+        with suppress(OSError):
+            working.unlink(missing_ok=True)
+            working.with_suffix(COMPLAINT_SUFFIX).unlink(missing_ok=True)
 
 
-@attrs.frozen
-class Raw:
-    """A failure as it was found, and the file that replays it, or why there is none."""
-
-    failure: Failure
-    path: Path | None
-    unsaved: str | None = None
-    reduced_from: int | None = None
-    """How many actions it had before, if it is reduced already."""
-    chunk: int = 0
-    """In which it was found."""
+# Running a failure again.
 
 
-def save_raw(finder: Finder, failure: Failure) -> Raw:
-    """Save a failure as it was found."""
-    try:
-        path = finder.save(_trace(finder, failure), stem_of(failure) + RAW, failure.complaint)
-    except OSError as problem:
-        return Raw(failure, None, problem.strerror)
-    return Raw(failure, path)
-
-
-def save_reduced(
-    finder: Finder,
-    raw: Raw,
+def reduce_saved(
+    origin: Origin,
+    found: SavedFailure,
     is_over: Callable[[], bool] | None = None,
     rerun_seconds: float = RERUN_SECONDS_MAX,
-    tell: Callable[[int], None] | None = None,
-) -> Find:
+    report: Callable[[int], None] | None = None,
+) -> SavedFailure:
     """Run a failure again, reduce it until that is over, and save what failed again.
 
-    What fails again is kept, also if nothing smaller does.
+    If it does not reproduce, it stays as it was found.
     """
-    length = raw.reduced_from or len(raw.failure.actions)
     tries, kept = 0, None
-    for who, failure in _ways_to_reproduce(finder, raw.failure):
+    for source, failure in _ways_to_reproduce(origin, found.failure):
         if failure.earlier and kept is not None:
             break
-        attempt = try_again(who, failure, rerun_seconds)
-        tries += attempt.tries
-        again = attempt.failure
+        again, passed = try_again(source, failure, rerun_seconds)
+        tries += passed
         if again is None:
             continue
-        reduced = reduce_failure(who.make_target(), again, is_over, tell)
-        is_sure = reduced is again or try_again(who, reduced, rerun_seconds).failure is not None
-        kept = (who, reduced) if is_sure else kept or (who, again)
-        # Where threads run at once, what was reduced may rarely come back.
+        reduced = reduce_failure(source.make_target(), again, is_over, report)
+        is_sure = reduced is again or try_again(source, reduced, rerun_seconds)[0] is not None
+        kept = (source, reduced) if is_sure else kept or (source, again)
+        # If threads race, a reduced trace may rarely fail again.
         if is_sure or tries_for(failure.actions) > 1:
             break
     if kept is None:
-        return unreproduced(finder, raw, tries)
-    who, reduced = kept
-    trace = _trace(who, reduced, length)
-    return saved(who, Find(reduced, trace, raw.path, length, reproduced=True, chunk=raw.chunk))
-
-
-def _ways_to_reproduce(finder: Finder, failure: Failure) -> Iterator[tuple[Finder, Failure]]:
-    """In a new process; with a process for each run; after the earlier traces of its process."""
-    alone = attrs.evolve(failure, earlier=())
-    yield finder, alone
-    if finder.may_be_alone:
-        yield finder.alone(), alone
-        if failure.earlier:
-            yield finder, failure
-
-
-def saved(finder: Finder, find: Find) -> Find:
-    """A reduced find with a file of its own, if a disk takes it; else its raw one stays."""
-    failure = find.failure
-    try:
-        path = finder.save(find.trace, stem_of(failure), failure.complaint)
-        return attrs.evolve(find, path=path, unsaved=None)
-    except OSError as problem:
-        return attrs.evolve(find, unsaved=problem.strerror)
-
-
-def unreproduced(finder: Finder, raw: Raw, tries: int) -> Find:
-    """A failure that passed in that many tries."""
-    failure = raw.failure
-    length = raw.reduced_from or len(failure.actions)
-    trace = _trace(finder, failure)
-    return Find(
-        *(failure, trace, raw.path, length),
-        reproduced=False,
-        tries=tries,
-        unsaved=raw.unsaved,
-        chunk=raw.chunk,
+        return attrs.evolve(found, tries=tries)
+    source, failure = kept
+    return save(
+        source,
+        attrs.evolve(
+            found,
+            failure=failure,
+            length=len(failure.actions),
+            reproduced=True,
+            needs_earlier=bool(failure.earlier),
+            fresh_process=source.options.fresh_process,
+        ),
     )
 
 
-@attrs.frozen
-class Attempt:
-    """What running a failure again came to: the failure, or how many tries passed."""
+def _ways_to_reproduce(origin: Origin, failure: Failure) -> Iterator[tuple[Origin, Failure]]:
+    """In a new process; with a process for each run; after the earlier traces of its process."""
+    alone = attrs.evolve(failure, earlier=())
+    yield origin, alone
+    if origin.shares_processes:
+        yield origin.with_fresh_processes(), alone
+        if failure.earlier:
+            yield origin, failure
 
-    failure: Failure | None
-    tries: int
 
-
-def try_again(finder: Finder, failure: Failure, seconds: float) -> Attempt:
-    """Run a failure again in a new target, which has nothing left of what was tried before."""
+def try_again(origin: Origin, failure: Failure, seconds: float) -> tuple[Failure | None, int]:
+    """Run a failure again in new targets; returns it if it fails, and how many runs passed."""
     tries = 0
     with suppress(Cancelled), cancelled_when(after(seconds)):
         for _ in range(tries_for(failure.actions)):
-            again = _run_again(finder.make_target(), failure)
+            again = _run_again(origin.make_target(), failure)
             if again is not None and again.identity == failure.identity:
-                return Attempt(again, tries)
+                return again, tries
             tries += 1
-    return Attempt(None, tries)
-
-
-def _trace(finder: Finder, failure: Failure, reduced_from: int | None = None) -> Trace:
-    found = Found(
-        failure.oracle, failure.message, finder.engine, reduced_from, failure.started_with
-    )
-    header = Header(
-        VERSION,
-        finder.target,
-        failure.configuration,
-        seed=finder.seed,
-        found=found,
-        kills=_kills(finder.target, failure),
-        fresh_process=finder.options.fresh_process,
-        memory_bytes=finder.options.memory_bytes if failure.direction == MEMORY else None,
-        excluded=failure.excluded,
-        earlier=failure.earlier,
-    )
-    return Trace(header, failure.actions)
-
-
-def _kills(target: str, failure: Failure) -> tuple[str, ...]:
-    """Which of the bugs planted in `target` make the trace fail by themselves."""
-    _, *bugs = target.split("+")
-    known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
-    return tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure))
+    return None, tries
 
 
 def _run_again(target: Target, failure: Failure) -> Failure | None:
-    return failure.again(target, failure.configuration, failure.actions)
+    again = run_again(target, failure, failure.configuration, failure.actions)
+    return cast(Failure | None, again)

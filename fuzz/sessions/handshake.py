@@ -1,7 +1,7 @@
-"""A handshake: what a contract promises is tried once, each action and each setting.
+"""`gcfuzz check`: tries each action and each setting of a contract once.
 
-An action comes after one allocation of each kind, once without sampling and once with it. Then come
-more allocations, since chance draws what each asks for; a setting is tried at its bounds.
+An action follows one allocation of each kind, once without sampling and once with it. More
+allocations follow, because chance decides what each asks for. A setting is tried at its bounds.
 Invariant: the same contract is tried by the same traces.
 """
 
@@ -24,99 +24,100 @@ from fuzz.run import Failure, Run, rerun
 from fuzz.sessions.reduce import reduce_failure
 
 SECONDS_MAX, REDUCE_SECONDS_MAX = 60.0, 10.0
-"""Of all that is tried, and until when a failure is reduced, which has a few actions already."""
+"""The time for all tries, and for reductions of failures, which have few actions already."""
 FAILURES_MAX = 8
-"""More of them are a session's business."""
+"""A session finds more."""
 TRIES_MIN, TRIES_MAX = 2, 16
-"""An action is tried so often, and so often until it was legal."""
+"""How often an action is tried, and how often until it is legal."""
 PREPARED_BY = {"unpin": "pin"}
-"""What has nothing to act upon after allocations alone."""
-SILENCE = Observation()
+"""Actions that are not legal after allocations alone."""
 
 
 @attrs.define
 class Handshake:
-    """What came of it. `failures` are one of each identity, reduced."""
+    """The results. `failures` has one failure of each identity, reduced."""
 
     contract: Contract
     tried: set[str] = attrs.Factory(set)
     """The actions that were performed."""
     values: int = 0
     """How many values of settings were tried."""
-    said: set[str] = attrs.Factory(set)
-    """The fields in which something was said."""
+    observed: set[str] = attrs.Factory(set)
+    """The fields that had a value."""
     failures: dict[tuple[str, ...], Failure] = attrs.Factory(dict)
     hung: set[str] = attrs.Factory(set)
-    """The actions that got no answer in time. They are not tried again, since each try waits."""
+    """The actions that got no answer in time. They are not tried again, because each try waits."""
     is_cut: bool = False
-    """Whether so much fails, or takes so long, that not all was tried."""
+    """Whether not all was tried, because too much fails or it takes too long."""
 
     @property
     def untried(self) -> list[str]:
-        """Promised actions that were not legal, or not tried any more."""
+        """Promised actions that were never legal, or not tried any more."""
         return [name for name in self.contract.actions if name not in self.tried]
 
     @property
     def unpromised_actions(self) -> list[str]:
-        """What the contract does not list, so that no session asks for it."""
+        """Actions that the contract does not list, so that no session performs them."""
         return [name for name in ACTIONS if name not in self.contract.actions]
 
     @property
     def unpromised_fields(self) -> list[str]:
-        """What is said all the same, and judged by nobody."""
-        return sorted(self.said - {*self.contract.observes, "error"})
+        """Fields that are reported but not promised, so that no oracle judges them."""
+        return sorted(self.observed - {*self.contract.observes, "error"})
 
     @property
     def silent_fields(self) -> list[str]:
-        """Where nothing was ever said, though the contract promises it."""
-        return [field for field in self.contract.observes if field not in self.said]
+        """Fields that are promised but were never reported."""
+        return [field for field in self.contract.observes if field not in self.observed]
 
     @property
     def judges(self) -> list[str]:
-        """The oracles that have something to judge."""
+        """The oracles that can judge this contract."""
         names = (type(oracle).__name__ for oracle in Bench(self.contract).oracles.values())
         return [name.removesuffix("Oracle").lower() for name in names]
 
 
 def shake_hands(target: Target) -> Handshake:
-    """Try it all. Raises BadInputError if there is no contract, or none that can be begun with."""
+    """Try it all. Raises BadInputError if there is no contract, or no first action."""
     contract = contract_of(target)
     check_beginning(Situation(contract, Bench(contract)))
-    hands = Handshake(contract)
+    handshake = Handshake(contract)
     is_late, is_reduced = after(SECONDS_MAX), after(REDUCE_SECONDS_MAX)
-    for configuration, rules, seed in _traces(hands):
-        failure = _try(hands, target, configuration, rules, RandomChoices(seed))
-        if failure is not None and failure.got.startswith(HANG):
-            hands.hung.add(failure.action)
-        if failure is not None and failure.identity not in hands.failures:
-            hands.failures[failure.identity] = reduce_failure(target, failure, is_reduced)
-        hands.is_cut = len(hands.failures) >= FAILURES_MAX or is_late()
-        if hands.is_cut:
+    for configuration, rules, seed in _traces(handshake):
+        failure = _try(handshake, target, configuration, rules, RandomChoices(seed))
+        if failure is not None:
+            if failure.got.startswith(HANG):
+                handshake.hung.add(failure.action)
+            if failure.identity not in handshake.failures:
+                reduced = reduce_failure(target, failure, is_reduced)
+                handshake.failures[failure.identity] = reduced
+        handshake.is_cut = len(handshake.failures) >= FAILURES_MAX or is_late()
+        if handshake.is_cut:
             break
-    return hands
+    return handshake
 
 
-def _traces(hands: Handshake) -> Iterator[tuple[Mapping[str, int], list[Rule], str]]:
-    """What to try next: a configuration, an action by each of the rules, and a seed."""
-    rules = rules_for(hands.contract)
+def _traces(handshake: Handshake) -> Iterator[tuple[Mapping[str, int], list[Rule], str]]:
+    """The next trace: a configuration, the rules that draw one action each, and a seed."""
+    rules = rules_for(handshake.contract)
     allocations = [rule for rule in rules if rule.action.allocates]
     switch = [rule for rule in rules if rule.name == "enable_sampling"]
     for rule in rules:
         helpers = [each for each in rules if each.name == PREPARED_BY.get(rule.name)]
         for attempt in range(TRIES_MAX):
-            if attempt >= TRIES_MIN and rule.name in hands.tried:
+            if attempt >= TRIES_MIN and rule.name in handshake.tried:
                 break
             first = switch if attempt % 2 else []
             yield {}, [*first, *allocations, *helpers, rule], f"{rule.name}/{attempt}"
     for attempt in range(TRIES_MAX):
         yield {}, [*switch, *allocations, *allocations], f"allocations/{attempt}"
-    for configuration in _configurations(hands.contract.settings):
-        hands.values += 1
+    for configuration in _configurations(handshake.contract.settings):
+        handshake.values += 1
         yield configuration, [*switch, *allocations, *rules[:1]], str(configuration)
 
 
 def _configurations(settings: tuple[Setting, ...]) -> Iterator[dict[str, int]]:
-    """Each setting at its bounds, or with each of its values, the others at their defaults."""
+    """Each setting at its bounds, or with each of its values; the others have their defaults."""
     for setting in settings:
         legal = setting.range
         bounds = legal.nearest(legal.minimum), legal.nearest(legal.maximum)
@@ -127,17 +128,16 @@ def _configurations(settings: tuple[Setting, ...]) -> Iterator[dict[str, int]]:
 
 
 def _try(
-    hands: Handshake,
+    handshake: Handshake,
     target: Target,
     configuration: Mapping[str, int],
     rules: list[Rule],
     choices: Choices,
 ) -> Failure | None:
-    """Run a trace of one action by each of the rules, as far as it is legal."""
     run = Run(target, configuration)
     try:
         for rule in rules:
-            _perform(hands, run, rule, choices)
+            _perform(handshake, run, rule, choices)
         run.finish()
         for oracle in RERUN_ORACLES.values():
             rerun(target, run, oracle)
@@ -146,17 +146,16 @@ def _try(
     return None
 
 
-def _perform(hands: Handshake, run: Run, rule: Rule, choices: Choices) -> None:
+def _perform(handshake: Handshake, run: Run, rule: Rule, choices: Choices) -> None:
+    """Perform an action by this rule, if one is legal."""
     subjects = rule.subjects(run.situation)
-    if not subjects or rule.name in hands.hung:
+    if not subjects or rule.name in handshake.hung:
         return
-    hands.tried.add(rule.name)
+    handshake.tried.add(rule.name)
     try:
         run.step(rule.draw_for(run.situation, choices, subjects))
     finally:
-        fields = attrs.fields(Observation)
-        hands.said |= {
-            each.name
-            for each in fields
-            if getattr(run.last, each.name) != getattr(SILENCE, each.name)
+        silent, fields = Observation(), attrs.fields_dict(Observation)
+        handshake.observed |= {
+            name for name in fields if getattr(run.last, name) != getattr(silent, name)
         }

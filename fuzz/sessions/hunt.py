@@ -1,8 +1,8 @@
-"""Hunts: how soon each known bug is found, and how short its explanation becomes.
+"""Hunts: how soon each known bug is found, and how short its trace becomes.
 
-The harness is worth as much as the share of these bugs that it finds. Invariant: a hunt is told
-nothing of the bug but where it is planted, and the same seed gives the same figures (with the
-stateful engine, on one installation).
+The value of the harness is the share of these bugs that it finds. Invariant: a hunt knows only
+where the bug is planted, and the same seed gives the same figures (for the stateful engine, in one
+installation).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Hunt:
 
 @attrs.frozen
 class Record:
-    """A bug and all its hunts. `reduced` is the find of the first seed that had one, reduced."""
+    """A bug and all its hunts. `reduced` is the reduced failure of the first seed that had one."""
 
     bug: KnownBug
     hunts: tuple[Hunt, ...]
@@ -51,7 +51,7 @@ class Record:
 
     @property
     def found(self) -> bool:
-        """Whether every seed found it."""
+        """Whether every seed found the bug."""
         return all(hunt.actions is not None for hunt in self.hunts)
 
     @property
@@ -62,13 +62,13 @@ class Record:
 
     @property
     def actions_median(self) -> float | None:
-        """How many actions it took, where it was found."""
+        """The median number of actions until it was found."""
         actions = self._actions()
         return statistics.median(actions) if actions else None
 
     @property
     def actions_worst(self) -> int | None:
-        """How many it took with the seed that took longest; None if one did not find it."""
+        """The largest number of actions; None if one seed did not find it."""
         return max(self._actions()) if self.found else None
 
     def _actions(self) -> list[int]:
@@ -76,7 +76,7 @@ class Record:
 
 
 def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
-    """Fuzz its host with `bug` planted until something fails or the budget is used up."""
+    """Fuzz the bug's host with `bug` planted until something fails or the budget is used up."""
     engine = make_engine(engine_name, make_target(KNOWN_BUGS[bug].target), str(seed))
     actions = 0
     for done in slices_of(engine, ACTIONS_MAX[engine_name], ProbeCounter()):
@@ -105,7 +105,7 @@ def hunt_all(
             try:
                 hunts = tuple(future.result() for future in futures)
             except BrokenProcessPool as problem:
-                raise HarnessError("a process that hunted for it ended by itself") from problem
+                raise HarnessError("a process that hunted a bug died") from problem
             failure = next((each.failure for each in hunts if each.failure), None)
             target = make_target(KNOWN_BUGS[bug].target)
             reduced = reduce_failure(target, failure) if failure else None

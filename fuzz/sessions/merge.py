@@ -1,13 +1,12 @@
-"""Merging what several sessions left into one corpus with one record a plan.
+"""Merges what several sessions left into one corpus with one record for each plan.
 
 Parts of one plan add up to what one session would have left, byte for byte. Invariants: the order
-of the folders makes no difference, nor does a folder that is given twice, or merged once more; and
-each identity that one of them has, a find or what is beyond, is in the result.
+of the folders does not matter, and neither does a folder that is given twice or was merged before;
+each identity in one of them, in whole chunks or beyond, is in the result.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, combinations
@@ -18,9 +17,9 @@ import attrs
 from fuzz.files import writing
 from fuzz.problems import BadInputError
 from fuzz.sessions import record
-from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX
-from fuzz.sessions.plan import SessionTotals
-from fuzz.sessions.record import ACTIONS, REASONS, Data, Piece, SessionRecord
+from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
+from fuzz.sessions.plan import PlanKey, SessionTotals
+from fuzz.sessions.record import ACTIONS, REASONS, Piece, SessionRecord, piece_of
 
 Named = set[tuple[Path, str]]
 """Files, by their folder, and by their name in it."""
@@ -34,46 +33,42 @@ def merge(folders: Sequence[Path], out: Path) -> list[SessionRecord]:
     with writing(out, "made"):
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):
-            raise BadInputError(f"{out}: has something in it; merge into a new folder")
-    found: dict[str, list[tuple[Path, SessionRecord]]] = defaultdict(list)
+            raise BadInputError(f"{out}: is not empty; merge into a new folder")
+    found: dict[PlanKey, list[tuple[Path, SessionRecord]]] = defaultdict(list)
     for folder in folders:
         for _, each in record.records_in(folder):
-            found[json.dumps(each.plan)].append((folder, each))
-    merged = {plan: merged_record([each for _, each in found[plan]]) for plan in sorted(found)}
+            found[each.plan].append((folder, each))
+    merged = {plan: merged_record([each for _, each in found[plan]]) for plan in found}
     known: Named = set()
     kept: Named = set()
     for plan, records in found.items():
         for folder, each in records:
             known |= _files(folder, (*each.failures, *each.beyond))
-            kept |= _files(folder, _among(each.failures, merged[plan].failures))
-            kept |= _files(folder, _among(each.beyond, merged[plan].beyond))
+            kept |= _files(folder, (it for it in each.failures if it in merged[plan].failures))
+            kept |= _files(folder, (it for it in each.beyond if it in merged[plan].beyond))
     with writing(out):
         _copy(folders, known - kept, kept, out)
         (out / record.FOLDER).mkdir()
-    for each in merged.values():
-        record.write(each, out / record.FOLDER / f"{record.name_of(each.plan)}.json")
-    return [*merged.values()]
+    for plan, each in merged.items():
+        record.write(each, out / record.FOLDER / f"{record.name_of(plan)}.json")
+    return [merged[plan] for plan in sorted(merged, key=record.name_of)]
 
 
-def _files(folder: Path, failures: Iterable[Data]) -> Named:
-    return {(folder, each["trace"]) for each in failures if each["trace"] is not None}
-
-
-def _among(some: Iterable[Data], others: Sequence[Data]) -> list[Data]:
-    return [each for each in some if each in others]
+def _files(folder: Path, failures: Iterable[SavedFailure]) -> Named:
+    return {(folder, each.path.as_posix()) for each in failures if each.path is not None}
 
 
 def _copy(folders: Sequence[Path], dropped: Named, kept: Named, out: Path) -> None:
     """Copy all traces but those dropped, each with its complaint.
 
-    Of several of one name those kept come first.
+    Of files with the same name, those kept come first.
     """
     contents: dict[str, list[tuple[bool, bytes]]] = defaultdict(list)
     for folder in folders:
         for path in folder.rglob("*"):
             trace = folder, path.with_suffix(SUFFIX).relative_to(folder).as_posix()
-            is_find = path.suffix in {SUFFIX, COMPLAINT_SUFFIX} and PARTIAL not in path.suffixes
-            if is_find and trace not in dropped:
+            is_saved = path.suffix in {SUFFIX, COMPLAINT_SUFFIX} and PARTIAL not in path.suffixes
+            if is_saved and trace not in dropped:
                 name = path.relative_to(folder).as_posix()
                 contents[name].append((trace not in kept, path.read_bytes()))
     for name, candidates in contents.items():
@@ -82,40 +77,36 @@ def _copy(folders: Sequence[Path], dropped: Named, kept: Named, out: Path) -> No
 
 
 def merged_record(records: Sequence[SessionRecord]) -> SessionRecord:
-    """The sum of records of one plan. Raises BadInputError if that cannot be told."""
+    """The sum of records of one plan. Raises BadInputError if they do not add up."""
     pieces = _largest([piece for each in records for piece in each.pieces])
     reasons = [
         each.stop_reason for each in records if any(piece in pieces for piece in each.pieces)
     ]
     failures = record.least(chain.from_iterable(each.failures for each in records))
-    identities = {*map(record.identity_of, failures)}
-    beyond = record.least(
-        failure
-        for each in records
-        for failure in each.beyond
-        if record.identity_of(failure) not in identities
-    )
-    timing = {json.dumps(each): each for one in records for each in one.timing}
+    identities = {each.failure.identity for each in failures}
+    beyond = chain.from_iterable(each.beyond for each in records)
+    timing = {str(each): each for one in records for each in one.timing}
     return attrs.evolve(
         records[0],
         pieces=tuple(_joined(pieces)),
         failures=failures,
         stop_reason=max(reasons, key=REASONS.index, default=ACTIONS),
-        beyond=beyond,
+        beyond=record.least(each for each in beyond if each.failure.identity not in identities),
         timing=tuple(timing[key] for key in sorted(timing)),
     )
 
 
 def _largest(pieces: list[Piece]) -> list[Piece]:
-    """The pieces without those that lie in another. Raises BadInputError if two overlap."""
+    """The pieces that are not part of another. Raises BadInputError if two overlap."""
     kept: list[Piece] = []
-    for piece in sorted(pieces, key=lambda each: (-len(each.chunks), len(each.lost))):
-        shared = [sum(index in other.chunks for index in piece.chunks) for other in kept]
-        if len(piece.chunks) not in shared and piece.chunks:
+    for piece in sorted(pieces, key=lambda each: (-len(each.indices), len(each.lost))):
+        shared = [sum(index in other.indices for index in piece.indices) for other in kept]
+        if len(piece.indices) not in shared and piece.indices:
             if any(shared):
+                start, _, step = piece.chunks
                 raise BadInputError(
-                    f"chunks {piece.chunks.start}, every {piece.chunks.step}, are in several "
-                    "records that are cut otherwise; merge the parts of one cut"
+                    f"chunks from {start}, every {step}, are in several records whose parts do not "
+                    "fit together; merge parts that were cut in the same way (the same --part N)"
                 )
             kept.append(piece)
     return kept or pieces[:1]
@@ -123,10 +114,9 @@ def _largest(pieces: list[Piece]) -> list[Piece]:
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
     """As few pieces as possible: those whose chunks together are one range become one."""
-    pieces = sorted(pieces, key=lambda each: (each.chunks.start, each.chunks.step))
-    groups = chain(combinations(pieces, 2), [pieces])
-    for group in groups:
-        indices = sorted(chain.from_iterable(each.chunks for each in group))
+    pieces = sorted(pieces, key=lambda each: (each.indices.start, each.indices.step))
+    for group in chain(combinations(pieces, 2), [pieces]):
+        indices = sorted(chain.from_iterable(each.indices for each in group))
         step = indices[1] - indices[0] if len(indices) > 1 else 1
         chunks = range(indices[0], indices[-1] + 1, step) if indices else range(0)
         if len(group) > 1 and indices == [*chunks]:
@@ -134,5 +124,6 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
             for each in group:
                 totals.add_all(each.totals)
             lost = tuple(sorted(chain.from_iterable(each.lost for each in group)))
-            return _joined([*(p for p in pieces if p not in group), Piece(chunks, totals, lost)])
+            rest = [each for each in pieces if each not in group]
+            return _joined([*rest, piece_of(chunks, lost, totals)])
     return pieces

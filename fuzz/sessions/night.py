@@ -1,9 +1,9 @@
-"""A night: what many sessions did and found, summed up for one look.
+"""A night: what many sessions did and found, summed up on one page.
 
-It is made of the records that sessions leave, and of what `gcfuzz bugs --json` printed. Invariants:
-nothing that is read is changed; what is given twice counts once, also apart from what it was merged
-into, and the order in which it is given makes no difference. Of the finds with one identity in one
-target the least is kept.
+It is made from the records of sessions, and from the output of `gcfuzz bugs --json`. Invariants:
+nothing that is read is changed; what is given twice, or also as part of a merged record, counts
+once; the order of the inputs does not matter. Of the failures with one identity in one target the
+least is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -21,43 +21,23 @@ from fuzz.files import read_bytes
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
-from fuzz.protocol.trace import Trace
-from fuzz.run import BROKE, Failure
+from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import by_cause
-from fuzz.sessions.corpus import Find, pages_like
+from fuzz.sessions.corpus import SavedFailure, pages_like
 from fuzz.sessions.merge import merged_record
-from fuzz.sessions.record import Data, Reported, SessionRecord, Timing, least, only
+from fuzz.sessions.plan import PlanKey
+from fuzz.sessions.record import SessionRecord, Timing
 from fuzz.targets import TOLD_APART_BY
 
-T = TypeVar("T", bound=attrs.AttrsInstance)
-
 VERSION = 1
-"""Of a night's JSON."""
+"""The version of a night's JSON."""
 Status: TypeAlias = Literal["new", "known", "vanished", "not looked for", "gone"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-"""What became of a find since the night before, in the order in which they are told. It was not
-looked for if no session had its target, and vanished if one had and did not find it; the night
-after that it is gone."""
+"""What became of a failure since the night before, in the order of the page. It is `not looked for`
+if no session had its target, and `vanished` if one had and did not find it; one night later it is
+`gone`."""
 Key: TypeAlias = tuple[str, ...]
-
-
-@attrs.frozen
-class Fuzzed:
-    """What was fuzzed, and how, of what tells one plan from another."""
-
-    target: str
-    options: tuple[str, ...]
-    engine: str
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """The target, with the program or library that tells it apart from others of its name."""
-        option = f"--{TOLD_APART_BY.get(self.target)}"
-        if option not in self.options:
-            return self.target
-        return f"{self.target} {option} {self.options[self.options.index(option) + 1]}"
 
 
 @attrs.frozen
@@ -77,7 +57,7 @@ class HuntedBug:
 
 @attrs.frozen
 class HuntedBugs:
-    """What `gcfuzz bugs --json` prints."""
+    """The output of `gcfuzz bugs --json`."""
 
     engine: str
     seeds: int
@@ -85,119 +65,106 @@ class HuntedBugs:
 
 
 @attrs.frozen
-class NightFind:
-    """A find of this night or of an earlier one."""
+class NightFailure:
+    """A failure of this night or of an earlier one."""
 
     target: str
-    """With what tells it apart from others of its name."""
+    """With the option that distinguishes it from others of its name."""
     options: tuple[str, ...]
-    """The words that its replay needs."""
+    """The arguments for its replay."""
+    saved: SavedFailure
     status: Status
-    failure: Reported
     pages: tuple[str, ...] = ()
-    """The findings that it is like, in docs/findings."""
+    """The findings in docs/findings that it resembles."""
 
     @property
     def key(self) -> Key:
-        """What makes it the same find the night after."""
-        return self.target, *self.failure.identity
+        """What it has in common with the same failure of another night."""
+        return self.target, *self.saved.failure.identity
 
     @property
-    def is_tonight_s(self) -> bool:
+    def is_current(self) -> bool:
         """Whether a session of this night found it."""
         return self.status in {"new", "known"}
 
 
 @attrs.frozen
 class Night:
-    """The sum. Its JSON lies beside the page, and is what the next night is compared with."""
+    """The sum. The next night is compared with its JSON, which is beside the page."""
 
     gcfuzz: str
-    """The version that summed it up."""
+    """The version of gcfuzz."""
     sessions: tuple[SessionRecord, ...]
     """One for each plan."""
-    finds: tuple[NightFind, ...]
+    failures: tuple[NightFailure, ...]
     hunts: tuple[HuntedBugs, ...] = ()
 
     @property
     def timing(self) -> list[Timing]:
-        """How each session went."""
-        return [timing for session in self.sessions for timing in timing_of(session)]
+        return [timing for session in self.sessions for timing in session.timing]
 
     @property
     def quiet_seconds(self) -> float:
-        """How long before the end of the last session something was new to one of them."""
+        """The time from the last new probe or failure to the end of the last session."""
         if not self.timing:
             return 0.0
         end = max(each.ended for each in self.timing)
         return max(0.0, (end - max(each.last_new for each in self.timing)).total_seconds())
 
     def counts(self) -> Counter[str]:
-        """How many finds have each status."""
-        return Counter(find.status for find in self.finds)
+        return Counter(each.status for each in self.failures)
 
     def probes(self) -> dict[str, Counter[str]]:
-        """How often each probe that a target can reach was reached, by target."""
+        """How often each probe of a target was reached, by target."""
         sums: dict[str, Counter[str]] = {}
         for session in self.sessions:
-            reached = session.totals.probes
-            sums.setdefault(fuzzed_by(session).name, Counter()).update(
-                {name: reached[name] for name in session.probes}
-            )
+            sums.setdefault(target_name(session.plan), Counter()).update(session.totals.probes)
         return sums
 
     def wrong_actions(self) -> dict[str, Counter[str]]:
-        """How many finds each oracle has, by the action whose answer was the first wrong one."""
+        """The number of failures by oracle, and by the action with the first wrong answer."""
         sums: dict[str, Counter[str]] = {}
-        for find in self.finds:
-            if find.is_tonight_s and find.failure.change == BROKE:
-                sums.setdefault(find.failure.oracle, Counter())[find.failure.action] += 1
+        for each in self.failures:
+            failure = each.saved.failure
+            if each.is_current and failure.change == BROKE:
+                sums.setdefault(failure.oracle, Counter())[failure.action] += 1
         return sums
 
     def dumps(self) -> str:
-        """The night as JSON."""
-        data = {
-            "gcfuzz_night": VERSION,
-            "gcfuzz": self.gcfuzz,
-            "finds": wire.unstructured(self.finds),
-            "sessions": [session.to_data() for session in self.sessions],
-            "hunts": wire.unstructured(self.hunts),
-        }
-        return json.dumps(data, indent=1) + "\n"
+        data = wire.unstructured(self) | {"sessions": [each.to_data() for each in self.sessions]}
+        return json.dumps({"gcfuzz_night": VERSION, **data}, indent=1) + "\n"
 
 
-def fuzzed_by(session: SessionRecord) -> Fuzzed:
-    """What a session fuzzed."""
-    return only(session.plan, Fuzzed)
-
-
-def timing_of(session: SessionRecord) -> list[Timing]:
-    """How the sessions of one plan went."""
-    return [only(each, Timing) for each in session.timing]
+def target_name(plan: PlanKey) -> str:
+    """The target of a plan, with the option that distinguishes it from others of its name."""
+    option = f"--{TOLD_APART_BY.get(plan.target)}"
+    if option not in plan.options:
+        return plan.target
+    return f"{plan.target} {option} {plan.options[plan.options.index(option) + 1]}"
 
 
 @attrs.define
 class Material:
-    """What was read, before it is summed up: each thing once."""
+    """What was read, each thing once."""
 
     records: dict[str, SessionRecord] = attrs.Factory(dict)
     hunts: dict[str, HuntedBugs] = attrs.Factory(dict)
     corpora: list[Path] = attrs.Factory(list)
-    """The folders in which a record's traces may be."""
+    """The folders that may have the traces of a record."""
 
-    def path_of(self, find: NightFind) -> Path | None:
-        """Where a find's trace is, if it was given."""
-        name = find.failure.trace
-        names = [] if name is None else [name, Path(name).name]  # In a night's folder all are flat.
+    def path_of(self, failure: NightFailure) -> Path | None:
+        """The trace of a failure, if it was given."""
+        path = failure.saved.path
+        names = [] if path is None else [path, Path(path.name)]  # A night's folder is flat.
         paths = (corpus / each for each in names for corpus in self.corpora)
         return next((path for path in paths if path.is_file()), None)
 
 
 def read_material(places: Iterable[Path]) -> Material:
-    """Read corpora, records of sessions, and what `gcfuzz bugs --json` printed.
+    """Read corpora, records of sessions, and the output of `gcfuzz bugs --json`.
 
-    The traces of a record are looked for in the corpora that are given, and beside each record.
-    Raises BadInputError.
+    The traces of a record are looked for in the given corpora, and beside each record. Raises
+    BadInputError.
     """
     material = Material()
     for place in sorted(set(places)):
@@ -210,18 +177,18 @@ def read_material(places: Iterable[Path]) -> Material:
 
 
 def _records_in(folder: Path) -> list[Path]:
-    """The JSON files of a corpus, but for nights. Raises BadInputError if there are none."""
+    """The JSON files of a corpus, without nights. Raises BadInputError if there are none."""
     paths = sorted([*folder.glob("*.json"), *folder.glob(f"{records.FOLDER}/*.json")])
     found = [path for path in paths if "gcfuzz_night" not in _object_in(path)]
     if not found:
         raise BadInputError(
-            f"{folder}: no session has left a record there ({records.FOLDER}/*.json)"
+            f"{folder}: has no record of a session ({records.FOLDER}/*.json); run one with "
+            "--corpus, or name another folder"
         )
     return found
 
 
 def _object_in(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises BadInputError."""
     try:
         return wire.as_object(wire.from_line(read_bytes(path)))
     except ValueError as problem:
@@ -229,101 +196,92 @@ def _object_in(path: Path) -> dict[str, Any]:
 
 
 def _take(material: Material, path: Path) -> None:
-    """Add what a file has. Raises BadInputError."""
     data = _object_in(path)
     if "gcfuzz_night" in data:
-        raise BadInputError(f"{path}: is an earlier night; --before compares with it")
+        raise BadInputError(f"{path}: is an earlier night; name it with --before")
+    if "bugs" not in data:
+        material.records[wire.to_line(data)] = records.read(path)
+        return
     try:
-        if "bugs" in data:
-            material.hunts[wire.to_line(data)] = wire.structured(data, HuntedBugs)
-            return
-        record = material.records[wire.to_line(data)] = records.read(path)
-        fuzzed_by(record)
+        material.hunts[wire.to_line(data)] = wire.structured(data, HuntedBugs)
     except ValueError as problem:
-        raise BadInputError(f"{path}: is not what this gcfuzz writes: {problem}") from problem
+        raise BadInputError(
+            f"{path}: is not what `gcfuzz bugs --json` prints: {problem}"
+        ) from problem
 
 
-def read_finds(path: Path) -> tuple[NightFind, ...]:
-    """The finds of an earlier night, from the JSON beside its page. Raises BadInputError."""
+def read_failures(path: Path) -> tuple[NightFailure, ...]:
+    """The failures of an earlier night, from the JSON beside its page. Raises BadInputError."""
     data = _object_in(path)
     if data.get("gcfuzz_night") != VERSION:
         raise BadInputError(
-            f"{path}: is no night of version {VERSION}; name the JSON beside an earlier page"
+            f"{path}: is not a night of version {VERSION}; name the JSON beside an earlier page"
         )
     try:
-        return wire.structured(data.get("finds"), tuple[NightFind, ...])
+        return wire.structured(data.get("failures"), tuple[NightFailure, ...])
     except ValueError as problem:
         raise BadInputError(f"{path}: is not what this gcfuzz writes: {problem}") from problem
 
 
-def sum_up(material: Material, before: Iterable[NightFind], gcfuzz: str) -> Night:
-    """The night, and what became of the finds of the one before. Raises BadInputError."""
-    by_plan: dict[str, list[SessionRecord]] = {}
+def sum_up(material: Material, before: Iterable[NightFailure], gcfuzz: str) -> Night:
+    """The night, and what became of the failures of the one before. Raises BadInputError."""
+    by_plan: dict[PlanKey, list[SessionRecord]] = {}
     for session in material.records.values():
-        by_plan.setdefault(json.dumps(session.plan), []).append(session)
-    sessions = tuple(merged_record(by_plan[plan]) for plan in sorted(by_plan))
-    earlier = {find.key: find for find in before}
-    found = {find.key: find for find in _found(sessions)}
-    targets = {fuzzed_by(session).name for session in sessions}
-    finds = [_told_apart(find, material, earlier) for find in found.values()]
-    finds += [_not_found(find, targets) for key, find in earlier.items() if key not in found]
-    finds.sort(key=lambda find: (STATUSES.index(find.status), find.key))
+        by_plan.setdefault(session.plan, []).append(session)
+    sessions = tuple(merged_record(by_plan[plan]) for plan in sorted(by_plan, key=str))
+    earlier = {each.key: each for each in before}
+    found = {each.key: each for each in _found(sessions)}
+    targets = {target_name(session.plan) for session in sessions}
+    failures = [_with_status(each, material, earlier) for each in found.values()]
+    for key, each in earlier.items():
+        if key not in found:
+            status: Status = "vanished" if each.target in targets else "not looked for"
+            is_old = each.status in {"vanished", "gone"}
+            failures.append(attrs.evolve(each, status="gone" if is_old else status))
+    failures.sort(key=lambda each: (STATUSES.index(each.status), each.key))
     hunts = tuple(hunted for _, hunted in sorted(material.hunts.items()))
-    return Night(gcfuzz, sessions, tuple(finds), hunts)
+    return Night(gcfuzz, sessions, tuple(failures), hunts)
 
 
-def _found(sessions: Iterable[SessionRecord]) -> Iterator[NightFind]:
-    """The finds of these sessions, the least of each identity in a target."""
-    failures: dict[str, list[Data]] = {}
+def _found(sessions: Iterable[SessionRecord]) -> Iterator[NightFailure]:
+    """The failures of these sessions, the least of each identity in a target."""
+    found: dict[Key, NightFailure] = {}
     for session in sessions:
-        fuzzed = fuzzed_by(session)
-        options = {"options": fuzzed.options}
-        failures.setdefault(fuzzed.name, []).extend(
-            failure | options for failure in (*session.failures, *session.beyond)
-        )
-    for target, of_target in sorted(failures.items()):
-        for failure in least(of_target):
-            reported = only(failure, Reported)
-            yield NightFind(target, failure["options"], "new", reported)
+        target, options = target_name(session.plan), session.plan.options
+        for saved in (*session.failures, *session.beyond):
+            each = NightFailure(target, options, saved, "new")
+            other = found.setdefault(each.key, each)
+            found[each.key] = min(other, each, key=lambda one: (one.saved.sort_key, one.options))
+    yield from found.values()
 
 
-def _told_apart(find: NightFind, material: Material, earlier: Container[Key]) -> NightFind:
-    """Whether a find of this night is new. Raises BadInputError if its trace cannot be read."""
-    path = material.path_of(find)
-    pages = [] if path is None else pages_like(_as_in_session(find.failure, traces.read(path)))
-    status: Status = "known" if pages or find.key in earlier else "new"
-    return attrs.evolve(find, status=status, pages=tuple(pages))
+def _with_status(
+    failure: NightFailure, material: Material, earlier: Container[Key]
+) -> NightFailure:
+    """A failure of this night, new or known. Raises BadInputError if its trace is not readable."""
+    path = material.path_of(failure)
+    pages = []
+    if path is not None:
+        trace = traces.read(path)
+        pages = pages_like(trace.header.target, failure.saved.with_trace(trace).failure)
+    status: Status = "known" if pages or failure.key in earlier else "new"
+    return attrs.evolve(failure, status=status, pages=tuple(pages))
 
 
 def by_likely_cause(
-    finds: Iterable[NightFind], material: Material
-) -> Iterator[Sequence[NightFind]]:
-    """The finds in groups of one status, target and likely cause; the first is the one to read.
+    failures: Iterable[NightFailure], material: Material
+) -> Iterator[Sequence[NightFailure]]:
+    """The failures in groups of one status, target and likely cause, the one to read first.
 
-    One whose trace is not there is alone. Raises BadInputError if a trace cannot be read.
+    A failure without a trace is alone. Raises BadInputError if a trace is not readable.
     """
-    for _, several in groupby(finds, key=lambda find: (find.status, find.target)):
-        whole: list[tuple[Find, NightFind]] = []
-        for find in several:
-            path = material.path_of(find)
+    for _, several in groupby(failures, key=lambda each: (each.status, each.target)):
+        whole: list[tuple[SavedFailure, NightFailure]] = []
+        for each in several:
+            path = material.path_of(each)
             if path is None:
-                yield [find]
+                yield [each]
             else:
-                whole.append((_as_in_session(find.failure, traces.read(path)), find))
-        of = {id(in_session): find for in_session, find in whole}
-        for group in by_cause(in_session for in_session, _ in whole):
-            yield [of[id(in_session)] for in_session in group]
-
-
-def _as_in_session(reported: Reported, trace: Trace) -> Find:
-    kind = reported.oracle, reported.field, reported.direction
-    said = reported.expected, reported.got, reported.why, reported.where, reported.change
-    failure = Failure(trace.header.config, trace.actions, *kind, *said)
-    return Find(failure, trace, None, reported.reduced_from, reported.reproduced, reported.tries)
-
-
-def _not_found(find: NightFind, targets: Container[str]) -> NightFind:
-    """A find of an earlier night that is none of this one."""
-    if find.status in {"vanished", "gone"}:
-        return attrs.evolve(find, status="gone")
-    return attrs.evolve(find, status="vanished" if find.target in targets else "not looked for")
+                whole.append((each.saved.with_trace(traces.read(path)), each))
+        for group in by_cause(whole, lambda pair: pair[0]):
+            yield [each for _, each in group]

@@ -1,9 +1,9 @@
-"""What a session is to do, cut into chunks.
+"""What a session does, cut into chunks.
 
-A chunk is a pure function: of the plan's target, engine and seed, of its index and its number of
-actions. Which process or machine runs it makes no difference, nor how many run at once, nor what
-ran before. Invariant: how a session is cut depends on its budget of actions alone, and without one
-on nothing; so any share of its chunks is a piece of the same sum.
+A chunk is a pure function of the plan's target, engine and seed, of its index and its number of
+actions. It does not matter which process or machine runs it, or what ran before. Invariant: how a
+session is cut depends on its budget of actions only, and without such a budget on nothing. So any
+share of its chunks is a piece of the same sum.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import Target, contract_of
-from fuzz.sessions.compare import Before, ComparingEngine, ComparingFinder, Pair
-from fuzz.sessions.corpus import Finder
+from fuzz.sessions.compare import Before, Pair
+from fuzz.sessions.comparing_engine import ComparingEngine
+from fuzz.sessions.corpus import Origin
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
 
 ENGINES = ("random", "stateful")
 UNLIMITED = 2**62
 TOKEN_BYTES = 6
 FIRST_CHUNK_ACTIONS, CHUNK_ACTIONS = 64, 4096
-"""The first chunks are small, so that a slow program has whole ones too; the others take a third of
-a second on the reference, a hundred times what handing them out takes."""
+"""The first chunks are small, so that a slow program finishes some, too. The others take a third of
+a second on the reference, a hundred times as long as handing them out."""
 CHUNKS_PER_SIZE = 4
-"""So many chunks are as large as each other before they become twice as large."""
+"""After this many chunks of one size the next ones are twice as large."""
 RAMP_CHUNKS = CHUNKS_PER_SIZE * (CHUNK_ACTIONS // FIRST_CHUNK_ACTIONS).bit_length()
 OVERTIME_SECONDS_MIN, OVERTIME_SECONDS_MAX = 10.0, 120.0
-"""When the time is up, a find may still be reduced for as long again: for ten seconds at least, and
-for two minutes at most."""
+"""Bounds of the time for reductions after the session's time is up."""
 
 
 def actions_before(index: int) -> int:
-    """How many actions the chunks before that one have, where no budget ends them."""
+    """How many actions the chunks before this one have, if no budget ends them."""
     ramp = min(index, RAMP_CHUNKS)
     size, rest = FIRST_CHUNK_ACTIONS << ramp // CHUNKS_PER_SIZE, ramp % CHUNKS_PER_SIZE
     before = CHUNKS_PER_SIZE * (size - FIRST_CHUNK_ACTIONS) + rest * size
@@ -58,8 +58,23 @@ class Chunk:
 
 
 @attrs.frozen
+class PlanKey:
+    """What distinguishes plans: plans with the same key have the same chunks."""
+
+    target: str
+    options: tuple[str, ...]
+    """The arguments on the command line."""
+    without: tuple[str, ...]
+    before: tuple[str, ...] | None
+    """Name and arguments of the target before a change."""
+    engine: str
+    seed: int
+    budget_actions: int | None
+
+
+@attrs.frozen
 class Plan:
-    """What a session is to do. `seconds`, `actions` or the end of `chunks` is its budget."""
+    """What a session does. `seconds`, `actions` or the end of `chunks` is its budget."""
 
     target: str
     engine: str
@@ -70,30 +85,43 @@ class Plan:
     actions: int | None = None
     options: TargetOptions = NO_OPTIONS
     probes: tuple[str, ...] = PROBES
-    """What the target's contract lets it reach."""
+    """The probes that the target's contract lets it reach."""
     failures_max: int | None = None
-    """So many failures that can be reproduced are enough."""
+    """The session stops after this many failures that reproduced."""
     before: Before | None = None
-    """What the target is compared with, if it is: what it was before a change."""
+    """The target before a change, if two are compared."""
     has_canary: bool = False
-    """Whether each worker first shows that it finds a bug planted for it."""
+    """Whether each worker first runs a chunk in which it must find a planted bug."""
     database: str | None = None
-    """Where the stateful engine shares its examples. What comes of a chunk depends on it, too."""
+    """Where the stateful engine shares examples. The result of a chunk depends on it, too."""
     chunks: range = range(UNLIMITED)
-    """The share of this session, as far as the budget goes."""
+    """The session's share of the chunks, as far as the budget goes."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
-    """Tells this session's files from those of others that save in the same corpus."""
+    """Part of the names of this session's files, since several sessions may share a corpus."""
 
     def under_contract(self) -> Plan:
-        """The same with what its target promises. Raises BadInputError if that cannot be learned.
+        """The plan with the contract that its target states. Raises BadInputError.
 
-        A program that cannot be talked to is bad input now, and a find later.
+        A program that does not answer is bad input now, and a failure later.
         """
         contract = contract_of(make_target(self.target, self.options))
         check_beginning(Situation(contract, Bench(contract)))
         options = attrs.evolve(self.options, contract=contract)
         before = None if self.before is None else self.before.under_contract()
         return attrs.evolve(self, options=options, probes=probes_for(contract), before=before)
+
+    @property
+    def key(self) -> PlanKey:
+        before = self.before
+        return PlanKey(
+            target=self.target,
+            options=tuple(self.options.words),
+            without=self.options.without,
+            before=None if before is None else (before.target, *before.options.words),
+            engine=self.engine,
+            seed=self.seed,
+            budget_actions=self.actions,
+        )
 
     @property
     def share(self) -> range:
@@ -105,33 +133,31 @@ class Plan:
         return range(min(self.chunks.start, stop), stop, self.chunks.step)
 
     def chunk(self, index: int) -> Chunk:
-        """The chunk with that index."""
         end, before = actions_before(index + 1), actions_before(index)
         return Chunk(index, (end if self.actions is None else min(end, self.actions)) - before)
 
-    def finder(self, chunk: int) -> Finder:
-        """Who finds in a chunk of this session."""
+    def origin(self, chunk: int) -> Origin:
         token = f"{self.token}-{chunk}"
-        who = self.corpus, self.target, self.engine, self.seed, self.options, token
-        return Finder(*who) if self.before is None else ComparingFinder(*who, before=self.before)
+        where = self.corpus, self.target, self.engine, self.seed, self.options, self.before
+        return Origin(*where, token=token)
 
     @property
     def overtime_seconds(self) -> float:
-        """How long a find may still be reduced when the time is up."""
+        """How long failures may still be reduced after the session's time is up."""
         seconds = self.seconds or OVERTIME_SECONDS_MAX
         return min(max(seconds, OVERTIME_SECONDS_MIN), OVERTIME_SECONDS_MAX)
 
 
 @attrs.define
 class SessionTotals(Tally):
-    """What was done. Probes are counted by those who have them."""
+    """What was done."""
 
     probes: Counter[str] = attrs.Factory(Counter)
+    """How often each probe was reached."""
     changes: Counter[str] = attrs.Factory(Counter)
-    """In so many traces what a change did was seen: by what it was, and the action."""
+    """In how many traces each effect of a change was seen, by effect and action."""
 
     def add_all(self, other: SessionTotals) -> None:
-        """Count what was done elsewhere, probes and changes too."""
         self.add(other)
         self.probes.update(other.probes)
         self.changes.update(other.changes)
@@ -144,10 +170,10 @@ def make_engine(
     database: str | None = None,
     process_seed: str | None = None,
 ) -> Engine:
-    """The engine of that name; Hypothesis is imported only for the machine.
+    """The engine of that name. Hypothesis is imported only for the stateful engine.
 
-    What processes settle is drawn from a seed of its own, if there is one. Raises BadInputError if
-    the database does not answer.
+    Settings of a process are drawn from `process_seed`, if it is given. Raises BadInputError if the
+    database does not answer.
     """
     if isinstance(target, Pair):
         return ComparingEngine(target, seed, process_seed)

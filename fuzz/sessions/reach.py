@@ -1,7 +1,6 @@
-"""What a target's fuzzing reaches: how often each probe, and the smallest trace that reaches it.
+"""What fuzzing a target reaches: how often each probe, and the smallest trace that reaches it.
 
-A probe that is never reached says that whatever depends on that situation was not tested. The
-smallest trace is found as a failure would be: what reaches the probe is reduced to a few actions.
+A probe that is never reached is a situation that was not tested.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ class Reached:
 
 
 def reach(target: Target, seed: int, actions: int) -> Iterator[Reached]:
-    """Fuzz `target` for so many actions, and tell of each probe. Failures are not told."""
+    """Fuzz `target` for a number of actions; yields each probe. Failures are not reported."""
     counter = ProbeCounter()
-    probes = probes_for(contract_of(target))
     _fuzz(target, seed, actions, counter)
-    for probe in probes:
+    for probe in probes_for(contract_of(target)):
         times = counter.counts[probe]
         found = _fuzz(target, seed, actions, ProbeCounter(wanted=probe)) if times else None
         yield Reached(probe, times, reduce_failure(target, found) if found else None)

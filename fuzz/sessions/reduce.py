@@ -1,12 +1,12 @@
-"""Reducing a failure to a few readable actions, whichever engine found it.
+"""Reduces a failure of any engine to a few readable actions.
 
-It works on concrete actions: remove some, replace a run of them by one argument-less action, merge
-allocations and objects, lower integers, drop settings and turn switches, until nothing helps. If a
-failure needs earlier traces of its process, these are reduced first, each candidate in a new
-process. A candidate counts only if it fails in the same way (see Failure.identity), so that one bug
-never turns into another.
+The reducer works on concrete actions: it removes some, replaces a run of them by one action without
+arguments, merges allocations and objects, lowers integers, drops settings and flips switches, until
+nothing helps. If a failure needs earlier traces of its process, these are reduced first, each
+candidate in a new process. A candidate counts only if it fails with the same identity, so that one
+bug never turns into another.
 
-Slots are named, not numbered, while actions are removed: an action refers to the slot that a
+While actions are removed, slots have names instead of numbers: an action refers to the slot that a
 certain action appended. Removing an allocation removes what depends on it, and renumbers the rest.
 """
 
@@ -24,33 +24,35 @@ from fuzz.drawing.forecast import cost_of
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
-from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action
-from fuzz.protocol.contract import Contract, SamplingRule, Setting, problem_of_configuration
+from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
+from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target, full
 from fuzz.protocol.trace import EarlierTrace
 from fuzz.run import Failure, Reaching
+from fuzz.sessions.compare import run_again
 
 Found = TypeVar("Found", bound=Failure | Reaching)
 ATTEMPTS_MAX = 20_000
-"""So many candidates are run for one failure, in all parts of the search."""
+"""Candidates that are run for one failure."""
 STEPS_MAX = 500_000
-"""And so many actions are performed for it: of a budget of seconds it would be chance what comes
-out. A program that is started counts as START_STEPS, one that does not answer as HANG_STEPS."""
+"""Actions that are performed for one failure. A budget of seconds would not be reproducible."""
 START_STEPS, HANG_STEPS = 2_500, 50_000
+"""Actions that a start of a program counts as, and a program that does not answer."""
 SECONDS_MAX = 120.0
-"""Where somebody waits, and nothing is compared with what another process makes of it."""
+"""The limit where a user waits and the result need not be reproducible."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
 SEED = "sampler_seed"
-"""The setting from which drawn distances begin, by convention."""
+"""The setting with the seed of random distances, by convention."""
 SEEDS_TRIED = 48
 SEEDS_TRIED_AFRESH = 6
-"""Where each starts a program, and no more than 200 candidates are run."""
+"""The same if each candidate starts a program, so that only 200 candidates are run."""
 TAILS = (1, 2, 3, 4, 6, 8, 12)
-"""So many of the last actions may be all that is needed."""
+"""Lengths of the end of a trace that may be all that is needed."""
 SETTING = -1
-"""Where an action's position is expected: this integer is a setting's."""
+"""In place of an action's position: the integer belongs to a setting."""
 _Place = tuple[int, str]
+"""An action's position, or SETTING, and the name of an integer there."""
 FILLERS: tuple[Action, ...] = (
     *(kinds.CollectMinor(), kinds.DisableSampling()),
     *(kinds.CollectStep(), kinds.CollectFull()),
@@ -58,7 +60,7 @@ FILLERS: tuple[Action, ...] = (
 
 
 class ContractChangedError(Exception):
-    """What was legal when it failed no longer is: the target now states another contract."""
+    """An action of the failure is no longer legal: the target now states another contract."""
 
 
 @attrs.frozen
@@ -79,11 +81,10 @@ class _Slots:
         self.names: list[int] = []
 
     def allows(self, action: Action) -> bool:
-        """Whether `action` is legal here."""
         return why_illegal(action, self._contract, self._shadow) is None
 
     def follow(self, action: Action, appends: int) -> None:
-        """Carry out a legal action; a slot that it appends gets that name."""
+        """Follow a legal action. A slot that it appends gets the name `appends`."""
         self._shadow.follow(action, minors=0)
         if isinstance(action, kinds.Free):
             del self.names[action.root]
@@ -105,7 +106,7 @@ def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
 
 
 def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
-    """The actions with their slots numbered; what has become impossible is left out."""
+    """The actions with their slots numbered. Actions that are no longer legal are left out."""
     slots, actions = _Slots(contract), []
     for each in named:
         if all(name in slots.names for name in each.slots.values()):
@@ -122,11 +123,10 @@ def _without(named: Sequence[_Named], places: Collection[int]) -> list[_Named]:
 
 
 class Reducer:
-    """Reduces one failure of one target, or what reaches a probe.
+    """Reduces one failure of one target, or a trace that reaches a probe.
 
-    `failure` is the best so far, whenever it is cancelled. `attempts` counts the candidates that
-    were run, none of them twice; the last one allowed is `attempts_max`, or where their actions,
-    and what else counts as such, are STEPS_MAX. `tell` hears of each how many they are.
+    `failure` is always the smallest so far. `attempts` counts the candidates that were run; none is
+    run twice. `report` gets that number for each.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class Reducer:
         target: Target,
         failure: Failure | Reaching,
         attempts_max: int = ATTEMPTS_MAX,
-        tell: Callable[[int], None] | None = None,
+        report: Callable[[int], None] | None = None,
     ) -> None:
         self._target = full(target)
         self._attempts_max = attempts_max
-        self._tell = tell
+        self._report = report
         self._steps_left = STEPS_MAX
         self._start_steps = START_STEPS if self._target.starts_afresh else 0
         self._tried: set[tuple[object, ...]] = set()
@@ -147,19 +147,18 @@ class Reducer:
         self.attempts = 0
 
     def reduce(self) -> None:
-        """Search for the smallest failure of the same identity, and then with switches turned.
+        """Search for the smallest failure of the same identity, then again with flipped switches.
 
-        Raises Cancelled when the attempts are used up, and ContractChangedError for a target that
-        contradicts its own contract.
+        Raises Cancelled when the attempts are used up, and ContractChangedError.
         """
         self._reduce_earlier()
         self._reduce()
         for setting in self._contract.settings:
             if (setting.range.minimum, setting.range.maximum) == (0, 1):
-                self._turn(setting)
+                self._flip(setting)
 
     def _reduce_earlier(self) -> None:
-        """Remove earlier traces, large groups first, and then what is in those that are left."""
+        """Remove earlier traces, large groups first, and then their actions."""
         for length in (0, 1):
             cut = [attrs.evolve(each, actions=each.actions[:length]) for each in self._earlier]
             if self._accept_earlier(cut):
@@ -171,11 +170,10 @@ class Reducer:
                 start = min(start - size, len(self._earlier) - size)
         for place in range(len(self._earlier)):
             self._reduce_one_of_earlier(place)
-            # Often a process counts traces, whatever is in them.
+            # Often a process counts traces, and their actions do not matter.
             self._accept_earlier([self._earlier_at(place)] * len(self._earlier))
 
     def _reduce_one_of_earlier(self, place: int) -> None:
-        """Remove what one of the earlier traces does not need: its settings, and actions."""
         actions = self._earlier_at(place).actions
         for simpler in (EarlierTrace(), EarlierTrace(actions=actions)):
             if self._accept_instead_of_earlier(place, simpler):
@@ -187,7 +185,7 @@ class Reducer:
                 self._shorten_earlier(place, contract, size)
 
     def _shorten_earlier(self, place: int, contract: Contract, size: int) -> None:
-        """Remove actions of an earlier trace, that many at once, from its end to its start."""
+        """Remove `size` actions of an earlier trace at once, from its end to its start."""
         start = len(self._earlier_at(place).actions) - size
         while start >= 0:
             each = self._earlier_at(place)
@@ -197,7 +195,7 @@ class Reducer:
             start -= size
 
     def _earlier_at(self, place: int) -> EarlierTrace:
-        """One of the earlier traces; one without actions if there are fewer by now."""
+        """An earlier trace; an empty one if there are fewer by now."""
         return self._earlier[place] if place < len(self._earlier) else EarlierTrace()
 
     def _accept_instead_of_earlier(self, place: int, trace: EarlierTrace) -> bool:
@@ -206,22 +204,21 @@ class Reducer:
 
     @property
     def _earlier(self) -> tuple[EarlierTrace, ...]:
-        """The traces that the process carries out before the failure's own."""
         return self.failure.earlier if isinstance(self.failure, Failure) else ()
 
     def _accept_earlier(self, earlier: Sequence[EarlierTrace]) -> bool:
-        """Run the same actions after other traces; keep these if it fails in the same way."""
+        """Run the same actions after other traces; keep these if the failure is the same."""
         failure = self.failure
         if not isinstance(failure, Failure) or not earlier:
             return False
         candidate = attrs.evolve(failure, earlier=tuple(earlier))
         return self._accept(failure.configuration, failure.actions, candidate)
 
-    def _turn(self, switch: Setting) -> None:
-        """Turned, a switch may make a failure that is larger at first become smaller in the end."""
+    def _flip(self, switch: Setting) -> None:
+        """With the other value, a failure that is larger at first may become smaller."""
         before = self.failure
-        turned = 1 - before.configuration.get(switch.name, switch.default)
-        if self._accept({**before.configuration, switch.name: turned}, before.actions):
+        flipped = 1 - before.configuration.get(switch.name, switch.default)
+        if self._accept({**before.configuration, switch.name: flipped}, before.actions):
             try:
                 self._reduce()
             finally:
@@ -233,20 +230,19 @@ class Reducer:
         while before != self.failure:
             before = self.failure
             self._remove_actions()
-            self._begin_later()
+            self._keep_the_end()
             self._remove_with_another_seed()
             self._at_each_action(self._remove_with_a_collection)
             self._replace_actions()
             self._at_each_action(self._merge_allocations)
             self._at_each_action(self._replace_object)
-            self._drop_settings()
-            self._lower_settings()
+            self._simplify_settings()
             self._lower_integers()
             self._lower_together()
 
     @property
     def _contract(self) -> Contract:
-        """What the target promises under the failure's configuration."""
+        """The contract under the failure's configuration."""
         if self._promised is None or self._promised[0] != self.failure.configuration:
             promised = self._target.start(self.failure.configuration)
             self._promised = self.failure.configuration, promised
@@ -254,7 +250,6 @@ class Reducer:
 
     @property
     def _named(self) -> list[_Named]:
-        """The failure's actions with their slots named."""
         return _name(self._contract, self.failure.actions)
 
     def _accept(
@@ -263,9 +258,9 @@ class Reducer:
         actions: Sequence[Action],
         wanted: Failure | Reaching | None = None,
     ) -> bool:
-        """Run a candidate; keep it if it fails in the same way.
+        """Run a candidate; keep it if the failure is the same.
 
-        `wanted` is what to see again, the failure so far unless its earlier traces are others.
+        `wanted` is the failure to see again, if it needs other earlier traces.
         """
         checkpoint()
         wanted = wanted or self.failure
@@ -280,9 +275,9 @@ class Reducer:
         self.attempts += 1
         self._steps_left -= len(actions) + (2 * START_STEPS if earlier else self._start_steps)
         self._steps_left -= sum(1 + len(each.actions) for each in earlier)
-        if self._tell is not None:
-            self._tell(self.attempts)
-        failure = wanted.again(self._target, configuration, actions)
+        if self._report is not None:
+            self._report(self.attempts)
+        failure = run_again(self._target, wanted, configuration, actions)
         if isinstance(failure, Failure) and failure.got.startswith(HANG):
             self._steps_left -= HANG_STEPS
         if failure is None or failure.identity != self.failure.identity:
@@ -294,22 +289,22 @@ class Reducer:
         return self._accept(self.failure.configuration, _number(self._contract, named))
 
     def _accept_instead(self, start: int, size: int, *instead: _Named) -> bool:
-        """Run a candidate with others in the place of so many actions."""
+        """Run a candidate with other actions in place of `size` actions."""
         named = self._named
         return self._accept_named([*named[:start], *instead, *named[start + size :]])
 
     def _remove_actions(self) -> None:
-        """Remove chunks, large ones first, from the end to the start."""
+        """Remove runs of actions, long ones first, from the end to the start."""
         for size in _halves(len(self.failure.actions)):
             start = len(self.failure.actions) - size
             while start >= 0:
                 self._accept_instead(start, size)
                 start = min(start - max(size // 2, 1), len(self.failure.actions) - size)
 
-    def _begin_later(self) -> None:
-        """Leave out all but the last actions, and try other seeds, or a shorter period.
+    def _keep_the_end(self) -> None:
+        """Keep the last actions only, with other seeds or a shorter period.
 
-        Whatever is left out shifts all further samples, so that one by one nothing can be spared.
+        Each action that is removed shifts all later samples, so removing one by one may not help.
         """
         for length in TAILS:
             if length >= len(self.failure.actions):
@@ -319,23 +314,23 @@ class Reducer:
                 return
 
     def _remove_with_another_seed(self) -> None:
-        """Where distances are drawn, the same with each single action of a trace that is short."""
+        """Remove single actions of a short trace, each with other seeds of random distances."""
         position = len(self.failure.actions) - 2
         while 0 <= position < TAILS[-1]:
             self._accept_with_a_seed(_without(self._named, {position}))
             position -= 1
 
     def _at_each_action(self, helps: Callable[[int], bool]) -> None:
-        """Try something at each position, and there again as long as it helps."""
+        """Try something at each position, and again there as long as it helps."""
         position = 0
         while position < len(self.failure.actions):
             if not helps(position):
                 position += 1
 
     def _remove_with_a_collection(self, position: int) -> bool:
-        """Remove an action together with one that collects, wherever that is.
+        """Remove an action together with one that collects.
 
-        What has an object less to mark takes a step less until it comes to the one that matters.
+        With one object less to mark, marking takes one step less to reach the one that matters.
         """
         named = self._named
         return any(
@@ -345,7 +340,7 @@ class Reducer:
         )
 
     def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
-        """Run a candidate with one seed after another; False too where there are no seeds."""
+        """Run a candidate with one seed after another; False if there is no seed."""
         actions = _number(self._contract, named)
         starts = self._start_steps or self._earlier
         tried = SEEDS_TRIED_AFRESH if starts else SEEDS_TRIED
@@ -359,12 +354,19 @@ class Reducer:
         return False
 
     def _accept_with_a_period(self, named: Sequence[_Named]) -> bool:
-        """Run a candidate with one period after another, each shorter than that enabled last."""
-        others = _sampled_sooner(_number(self._contract, named), self._contract.sampling)
-        return any(self._accept(self.failure.configuration, each) for each in others)
+        """Run a candidate with shorter periods in the last action that enables sampling."""
+        actions, rule = _number(self._contract, named), self._contract.sampling
+        pairs = enumerate(actions)
+        enabling = [(place, each) for place, each in pairs if isinstance(each, EnableSampling)]
+        return any(
+            self._accept_with({(place, "period_bytes"): period_bytes}, actions)
+            for place, action in enabling[-1:]
+            for period_bytes in _lower(action.period_bytes)
+            if rule.why_illegal(period_bytes) is None
+        )
 
     def _replace_actions(self) -> None:
-        """Replace a run of actions, or one that is less simple, by an argument-less action."""
+        """Replace a run of actions, or a less simple action, by an action without arguments."""
         for size in _halves(len(self.failure.actions)):
             start = 0
             while start + size < len(self.failure.actions):
@@ -380,7 +382,7 @@ class Reducer:
                 return
 
     def _merge_allocations(self, position: int) -> bool:
-        """Replace two allocations in a row by one string that counts as many bytes."""
+        """Replace two allocations in a row by one string that counts the same bytes."""
         layout = self._contract.layout
         pair = self.failure.actions[position : position + 2]
         mergeable = len(pair) > 1 and all(each.allocates and not each.old for each in pair)
@@ -392,7 +394,7 @@ class Reducer:
         return self._accept_instead(position, 2, merged)
 
     def _replace_object(self, gone: int) -> bool:
-        """Let another object play the part of the one in the slot that the action appends."""
+        """Use another object in place of the one in the slot that the action `gone` appends."""
         named = self._named
         if not any(gone in each.slots.values() for each in named):
             return False
@@ -402,19 +404,21 @@ class Reducer:
             if each.appends != gone
             and not (isinstance(each.action, kinds.Free) and gone in each.slots.values())
         ]
-        return any(
-            self._accept_named(_renamed(kept, gone, other))
-            for other in range(len(named))
-            if other != gone
-        )
+        for other in range(len(named)):
+            slots = [
+                {field: other if name == gone else name for field, name in each.slots.items()}
+                for each in kept
+            ]
+            renamed = [attrs.evolve(each, slots=own) for each, own in zip(kept, slots, strict=True)]
+            if other != gone and self._accept_named(renamed):
+                return True
+        return False
 
-    def _drop_settings(self) -> None:
-        """Settings that make no difference keep their default."""
+    def _simplify_settings(self) -> None:
+        """Drop settings that make no difference, and lower the others."""
         for name in tuple(self.failure.configuration):
             rest = {key: value for key, value in self.failure.configuration.items() if key != name}
             self._accept_if_legal(rest, self.failure.actions)
-
-    def _lower_settings(self) -> None:
         for name, value in self.failure.configuration.copy().items():
             any(self._accept_with({(SETTING, name): lower}) for lower in _lower(value))
 
@@ -424,7 +428,7 @@ class Reducer:
         return self._accept(configuration, actions)
 
     def _lower_integers(self) -> None:
-        """Lower each integer of each action as far as it goes."""
+        """Lower each integer of each action as far as possible."""
         position = 0
         while position < len(self.failure.actions):
             for field in attrs.fields_dict(type(self.failure.actions[position])):
@@ -433,17 +437,13 @@ class Reducer:
             position += 1
 
     def _lower_field(self, position: int, field: str) -> bool:
-        """Lower one integer by one step; whether that was possible."""
         if position >= len(self.failure.actions):
-            return False  # It fails sooner by now.
+            return False  # The failure is shorter by now.
         lowered = _simpler(self.failure.actions[position], field)
         return any(self._accept_with({(position, field): lower}) for lower in lowered)
 
     def _lower_together(self) -> None:
-        """Lower integers that depend on each other by the same amount: two, or all at once.
-
-        A nursery, a period and a length that only fail together cannot be lowered one by one.
-        """
+        """Lower two integers, or all, by the same amount, because they may depend on each other."""
         for step in TOGETHER_STEPS:
             places = [place for place in self._places() if self._value(place) > step]
             for group in (places, *combinations(places, 2)):
@@ -451,7 +451,7 @@ class Reducer:
                     pass
 
     def _places(self) -> list[_Place]:
-        """Where integers stand: settings by name, fields by the action's position."""
+        """The places of all integers."""
         settings = [(SETTING, name) for name in self.failure.configuration]
         fields = [
             (position, field)
@@ -462,7 +462,7 @@ class Reducer:
         return settings + fields
 
     def _value(self, place: _Place) -> int:
-        """The integer at `place`; 0 where the failure has become shorter."""
+        """The integer at a place; 0 if the failure is shorter by now."""
         position, name = place
         if position == SETTING:
             return self.failure.configuration.get(name, 0)
@@ -476,9 +476,12 @@ class Reducer:
             {place: value - step for place, value in values.items()}
         )
 
-    def _accept_with(self, values: Mapping[_Place, int | None]) -> bool:
-        """Run a candidate with other values in these places."""
-        configuration, actions = dict(self.failure.configuration), list(self.failure.actions)
+    def _accept_with(
+        self, values: Mapping[_Place, int | None], actions: Sequence[Action] | None = None
+    ) -> bool:
+        """Run a candidate with other integers, and perhaps with other actions."""
+        configuration = dict(self.failure.configuration)
+        actions = list(self.failure.actions if actions is None else actions)
         for (position, name), value in values.items():
             if position == SETTING:
                 configuration[name] = cast(int, value)
@@ -489,13 +492,12 @@ class Reducer:
 
 
 def _halves(length: int) -> Iterator[int]:
-    """Half of it, and half of that, down to 1."""
     while length := length // 2:
         yield length
 
 
 def _tail(named: Sequence[_Named], length: int) -> list[_Named]:
-    """The last actions, those that appended their slots, and what sampling was last told."""
+    """The last actions, those that appended their slots, and the last switch of sampling."""
     needed = set(range(len(named) - length, len(named)))
     for number in range(len(named) - 1, -1, -1):
         if number in needed:
@@ -505,38 +507,13 @@ def _tail(named: Sequence[_Named], length: int) -> list[_Named]:
     return [each for each in named if each.appends in needed]
 
 
-def _sampled_sooner(actions: Sequence[Action], rule: SamplingRule) -> Iterator[list[Action]]:
-    """The actions with each simpler period that is legal where sampling was enabled last."""
-    enabled = [
-        (place, each)
-        for place, each in enumerate(actions)
-        if isinstance(each, kinds.EnableSampling)
-    ]
-    for place, action in enabled[-1:]:
-        for period_bytes in _lower(action.period_bytes):
-            if rule.why_illegal(period_bytes) is None:
-                sooner = attrs.evolve(action, period_bytes=period_bytes)
-                yield [*actions[:place], sooner, *actions[place + 1 :]]
-
-
-def _renamed(named: Sequence[_Named], gone: int, other: int) -> list[_Named]:
-    """The actions with the slot `other` wherever they had `gone`."""
-    return [
-        attrs.evolve(
-            each,
-            slots={field: other if name == gone else name for field, name in each.slots.items()},
-        )
-        for each in named
-    ]
-
-
 def _rank(action: Action) -> int:
-    """Argument-less actions are simpler than others, and the earlier ones simplest."""
+    """How simple an action is; actions without arguments are the simplest."""
     return FILLERS.index(action) if action in FILLERS else len(FILLERS)
 
 
 def _lower(value: int) -> list[int]:
-    """Integers simpler than `value`, the simplest first; words too, for periods are multiples."""
+    """Simpler integers, the simplest first, with multiples of a word, since periods are."""
     if value < 0:
         return [0]
     steps = (0, 1, 2, 8, 16, 64, value // 2, value // 2 & -8, value - 64, value - 8, value - 1)
@@ -544,7 +521,7 @@ def _lower(value: int) -> list[int]:
 
 
 def _simpler(action: Action, field: str) -> Sequence[int | None]:
-    """Values of the action's field that are simpler than the one it has, the simplest first."""
+    """Simpler values of the action's field, the simplest first."""
     value = getattr(action, field)
     if value is None or value is False:
         return []
@@ -559,13 +536,13 @@ def reduce_failure(
     target: Target,
     failure: Found,
     is_over: Callable[[], bool] | None = None,
-    tell: Callable[[int], None] | None = None,
+    report: Callable[[int], None] | None = None,
 ) -> Found:
-    """The smallest failure of the same identity that was found until the search is over.
+    """The smallest failure of the same identity that a search finds, by default in two minutes.
 
-    That is after two minutes, unless `is_over` says when. `tell` hears how much was tried so far.
+    `report` gets the number of candidates so far.
     """
-    reducer = Reducer(target, failure, tell=tell)
+    reducer = Reducer(target, failure, report=report)
     with suppress(Cancelled, ContractChangedError), cancelled_when(is_over or after(SECONDS_MAX)):
         reducer.reduce()
-    return cast(Found, reducer.failure)  # It stays what it was.
+    return cast(Found, reducer.failure)

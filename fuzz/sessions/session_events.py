@@ -1,6 +1,6 @@
-"""What a session tells while it runs: plain data, in the order in which it comes.
+"""The events of a session: plain data, in the order in which they happen.
 
-Whoever listens formats it, copies it or counts it, and changes nothing.
+Listeners format, copy or count them, and do not change anything.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 import attrs
 
 from fuzz.run import Failure
-from fuzz.sessions.corpus import Find
+from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals
-from fuzz.sessions.record import ACTIONS, TIME, SessionRecord
+from fuzz.sessions.record import ACTIONS, TIME, Reason, SessionRecord
 
 
 @attrs.frozen
 class Started:
-    """The session begins."""
+    """The session starts."""
 
     plan: Plan
     bugs_checked: int
@@ -25,26 +25,26 @@ class Started:
 
 @attrs.frozen
 class Progress:
-    """Totals of all workers, several times a second."""
+    """The totals of all workers, several times a second."""
 
     seconds: float
     totals: SessionTotals
     failures: int
     reducing: int
-    """Failures that are being reduced."""
+    """How many failures are being reduced, or wait for it."""
     tries: int
-    """Candidates that were run for these."""
+    """How many candidates were run to reduce them."""
     seconds_since_new: float
-    """Since a probe was reached, or a failure found, for the first time."""
+    """The time since a probe was reached, or a failure found, for the first time."""
     reached: int
-    """How many probes were."""
+    """How many probes were reached."""
     probes: int
-    """How many can be reached."""
+    """How many probes can be reached."""
 
 
 @attrs.frozen
 class WorkerDied:
-    """A worker's process ended before its time. Another takes its place."""
+    """A worker ended unexpectedly. Another one replaces it."""
 
     worker: int
     how: str
@@ -52,24 +52,24 @@ class WorkerDied:
 
 @attrs.frozen
 class ChunkLost:
-    """A chunk in which each worker died that tried it."""
+    """Each worker that tried this chunk died."""
 
     chunk: Chunk
 
 
 @attrs.frozen
 class FailureFound:
-    """A failure, the first of its identity, as it was found. It is to be reduced."""
+    """The first failure of an identity, as it was found. It is reduced next."""
 
     failure: Failure
 
 
 @attrs.frozen
-class Told:
-    """A find, reduced, in a file that stays."""
+class FailureReported:
+    """A failure that was reduced, in its final file."""
 
     plan: Plan
-    find: Find
+    saved: SavedFailure
 
 
 @attrs.frozen
@@ -79,24 +79,24 @@ class Finished:
     plan: Plan
     seconds: float
     totals: SessionTotals
-    """Of all that was done, in whole chunks or not."""
-    finds: tuple[Find, ...]
-    """In whole chunks or not."""
-    stop_reason: str
+    """Of all chunks, whole or not."""
+    failures: tuple[SavedFailure, ...]
+    """In all chunks, whole or not."""
+    stop_reason: Reason
     problem: Exception | None
-    """What a worker could not go on with: the session's result is not to be trusted."""
+    """Why the workers could not continue; then the result of the session is not to be trusted."""
     record: SessionRecord
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """The chunks that are not done, though others after them are."""
+        """The chunks that no worker finished, although later ones are finished."""
         return self.record.pieces[0].lost
 
     @property
     def is_done(self) -> bool:
-        """Whether it came to the end of its budget, and did anything."""
+        """Whether the session used up its budget, and did anything."""
         return self.stop_reason in {TIME, ACTIONS} and self.totals.actions > 0 and not self.lost
 
 
-Event = Started | Progress | WorkerDied | ChunkLost | FailureFound | Told | Finished
+Event = Started | Progress | WorkerDied | ChunkLost | FailureFound | FailureReported | Finished
 Listener = Callable[[Event], None]

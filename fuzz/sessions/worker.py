@@ -1,8 +1,7 @@
-"""A worker: the process that runs a session's chunks and reduces what they find, as it is told.
+"""The process that carries out the tasks of a session: it runs chunks and reduces failures.
 
-It knows nothing of the session but its plan: a chunk and a reduction are functions of what stands
-in the task. Invariants: a failure is on disk before anybody hears of it, if a disk takes it; no
-worker outlives its parent, and no program its worker.
+The result of a task depends on the plan and the task only. Invariants: a failure is on disk before
+it is sent, if it can be saved; no worker outlives its parent, and no program its worker.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from fuzz.protocol.target import Target, full
 from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
-from fuzz.sessions.corpus import RERUN_SECONDS_MAX, Find, Finder, Raw
+from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.sessions.plan import RAMP_CHUNKS, UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 from fuzz.targets import make_target
 
@@ -37,12 +36,14 @@ SEND_SECONDS = 0.2
 PARENT_SECONDS = 1.0
 CYCLE_COLLECTION_THRESHOLD = 50_000
 TRIES_ALONE_MAX = 8
-"""Each takes a process of its own."""
+"""How many failures of one identity are tried in a process of their own."""
+CUT = "cut"
+"""The message that ends a task early."""
 
 
 @attrs.frozen
 class Search:
-    """Run a chunk. Of the identities that are known nobody wants to hear."""
+    """Run a chunk. Failures with a known identity are not sent."""
 
     chunk: Chunk
     known: frozenset[tuple[str, ...]] = frozenset()
@@ -50,13 +51,13 @@ class Search:
 
 @attrs.frozen
 class Reduction:
-    """Reduce a failure of a chunk, within so many seconds.
+    """Reduce a failure within some seconds.
 
-    `alone` says that one of its identity did not come back, so that this one is to do so first, in
-    a process of its own.
+    `alone` means that another failure of its identity did not reproduce; so this one first has to
+    reproduce in a process of its own.
     """
 
-    raw: Raw
+    found: SavedFailure
     seconds: float = UNLIMITED
     rerun_seconds: float = RERUN_SECONDS_MAX
     alone: bool = False
@@ -64,11 +65,11 @@ class Reduction:
 
 @attrs.frozen
 class Canary:
-    """Run a chunk on a collector with a bug planted, in the place of the target."""
+    """Run a chunk on a collector with a planted bug, in place of the target."""
 
     target: str = "reference+one-sample-per-object"
     chunk: int = 8
-    """It has 256 actions, and with the seed 1 the random engine finds the bug six times."""
+    """It has 256 actions. With seed 1 the random engine finds the bug six times."""
 
 
 Task = Search | Reduction | Canary
@@ -76,7 +77,7 @@ Task = Search | Reduction | Canary
 
 @attrs.frozen
 class Searched:
-    """A chunk is over, and whole unless it was cut off."""
+    """The end of a search. The chunk is whole unless the search was cut off."""
 
     totals: SessionTotals
     is_whole: bool
@@ -84,29 +85,30 @@ class Searched:
 
 @attrs.frozen
 class Reduced:
-    """A reduction is over, and came to its own end unless it was cut off."""
+    """The end of a reduction. It is whole unless it was cut off."""
 
-    find: Find
+    saved: SavedFailure
     is_whole: bool
 
 
 @attrs.frozen
-class Sang:
-    """A canary's chunk is over, and whether its bug was found."""
+class CanaryResult:
+    """The end of a canary's chunk, and whether its bug was found."""
 
     found: bool
 
 
 @attrs.frozen
-class Tries:
-    """How many candidates were run for the failure that is being reduced."""
+class Candidates:
+    """How many candidates were run so far to reduce a failure."""
 
     number: int
 
 
-Message = SessionTotals | Raw | Searched | Tries | Reduced | Sang | Exception
-"""What a worker tells: of a chunk its totals so far, its failures and its end; of a reduction, how
-much was tried, and its end; of a canary its end; and what it cannot go on with."""
+TaskProgress = SessionTotals | Candidates
+Message = TaskProgress | SavedFailure | Searched | Reduced | CanaryResult | Exception
+"""What a worker sends: progress, failures as they were found, the end of its task, and a problem
+that ends the session."""
 
 
 def run_chunk(
@@ -116,18 +118,18 @@ def run_chunk(
     totals: SessionTotals,
     found: Callable[[Failure], None],
 ) -> None:
-    """Run a chunk, count into `totals`, and tell of each failure when it is found.
+    """Run a chunk, count into `totals`, and pass each failure to `found`.
 
-    What comes of it is a function of the plan and the chunk, unless it is cancelled. Raises
-    BadInputError if the target is hopeless.
+    The result is a function of the plan and the chunk, unless it is cancelled. Raises BadInputError
+    if the target is hopeless.
     """
-    # Chunks have processes in common, or each would wait for new ones.
+    # Chunks share processes, so that not each waits for new ones.
     process_seed = f"{plan.seed}/{chunk.index // RAMP_CHUNKS}"
     seed = f"{plan.seed}/{chunk.index}"
     engine = make_engine(plan.engine, target, seed, plan.database, process_seed)
     probes = ProbeCounter()
     totals.probes = probes.counts
-    # Which traces are run once more, and how long the machine's are, goes by a slice's number.
+    # The number of a slice decides whether it runs twice, and its length in the stateful engine.
     number, left = chunk.index, chunk.actions
     while left > 0:
         checkpoint()
@@ -144,48 +146,55 @@ def run_chunk(
     totals.probes = Counter({name: probes.counts[name] for name in plan.probes})
 
 
-class Worker:
-    """One process's work."""
+def run_canary(canary: Canary) -> CanaryResult:
+    """Run a canary's chunk in this process."""
+    plan = Plan(canary.target, RandomEngine.name, 1, 1, Path())
+    found: list[Failure] = []
+    target, chunk = make_target(canary.target), plan.chunk(canary.chunk)
+    run_chunk(plan, chunk, target, SessionTotals(), found.append)
+    return CanaryResult(bool(found))
+
+
+class TaskRunner:
+    """Carries out the tasks that come through a connection."""
 
     def __init__(self, plan: Plan, connection: Connection) -> None:
         self._plan = plan
         self._connection = connection
-        self._target = plan.finder(0).make_target()
-        self._sent = 0.0
-        self._progress: SessionTotals | Tries = Tries(0)
+        self._target = plan.origin(0).make_target()
+        self._sent_at = 0.0
+        self._progress: TaskProgress = Candidates(0)
         self._is_cut = False
 
     def serve(self) -> None:
-        """Do one task after another, until there is none. What comes in between cuts one off."""
+        """Do one task after another until None comes. A message during a task cuts it off."""
         while (task := self._connection.recv()) is not None:
             self._is_cut = False
-            with checked_by(self._report):
+            with checked_by(self._send_progress):
                 if isinstance(task, Search):
                     self._connection.send(self._search(task))
                 elif isinstance(task, Reduction):
                     self._connection.send(self._reduce(task))
                 elif isinstance(task, Canary):
-                    self._connection.send(sing(task))
+                    self._connection.send(run_canary(task))
 
-    def _report(self) -> None:
-        """Tell the parent now and then that the work goes on, and hear whether it is to stop."""
-        if time.monotonic() - self._sent > SEND_SECONDS:
+    def _send_progress(self) -> None:
+        if time.monotonic() - self._sent_at > SEND_SECONDS:
             self._connection.send(self._progress)
             self._is_cut = self._connection.poll()
-            self._sent = time.monotonic()
+            self._sent_at = time.monotonic()
 
     def _search(self, search: Search) -> Searched | BadInputError:
-        """Run a chunk. Returns a hopeless target's problem; its failures come next."""
+        """Run a chunk. Returns the problem if the target is hopeless; its failures are sent."""
         totals = self._progress = SessionTotals()
-        finder = self._plan.finder(search.chunk.index)
-        tries = 1 + TRIES_ALONE_MAX * finder.may_be_alone
-        told = Counter[tuple[str, ...]]()
+        origin = self._plan.origin(search.chunk.index)
+        tries = 1 + TRIES_ALONE_MAX * origin.shares_processes
+        sent = Counter[tuple[str, ...]]()
 
         def found(failure: Failure) -> None:
-            told[failure.identity] += 1
-            if failure.identity not in search.known and told[failure.identity] <= tries:
-                raw = corpus.save_raw(finder, failure)
-                self._connection.send(attrs.evolve(raw, chunk=search.chunk.index))
+            sent[failure.identity] += 1
+            if failure.identity not in search.known and sent[failure.identity] <= tries:
+                self._connection.send(corpus.save_found(origin, failure, search.chunk.index))
 
         try:
             with suppress(Cancelled), cancelled_when(lambda: self._is_cut):
@@ -196,85 +205,59 @@ class Worker:
 
     def _reduce(self, reduction: Reduction) -> Reduced:
         self._tried(0)
-        raw, takes_too_long = reduction.raw, after(reduction.seconds)
-        finder = self._plan.finder(raw.chunk)
+        found, takes_too_long = reduction.found, after(reduction.seconds)
+        origin = self._plan.origin(found.chunk)
         if reduction.alone:
-            finder = finder.alone()
-            failure = attrs.evolve(raw.failure, earlier=())
-            attempt = corpus.try_again(finder, failure, reduction.rerun_seconds)
-            if attempt.failure is None:
-                find = corpus.unreproduced(finder, raw, attempt.tries)
-                return Reduced(find, is_whole=True)
+            origin = origin.with_fresh_processes()
+            failure = attrs.evolve(found.failure, earlier=())
+            again, tries = corpus.try_again(origin, failure, reduction.rerun_seconds)
+            if again is None:
+                return Reduced(attrs.evolve(found, tries=tries), is_whole=True)
 
         def is_over() -> bool:
             return self._is_cut or takes_too_long()
 
-        find = reduce_raw(finder, raw, is_over, reduction.rerun_seconds, self._tried)
-        return Reduced(find, not is_over())
+        saved = corpus.reduce_saved(origin, found, is_over, reduction.rerun_seconds, self._tried)
+        return Reduced(saved, not is_over())
 
-    def _tried(self, attempts: int) -> None:
-        self._progress = Tries(attempts)
-
-
-def sing(canary: Canary) -> Sang:
-    """Whether this process still finds a bug."""
-    plan = Plan(canary.target, RandomEngine.name, 1, 1, Path())
-    found: list[Failure] = []
-    target, chunk = make_target(canary.target), plan.chunk(canary.chunk)
-    run_chunk(plan, chunk, target, SessionTotals(), found.append)
-    return Sang(bool(found))
-
-
-def reduce_raw(
-    finder: Finder,
-    raw: Raw,
-    is_over: Callable[[], bool] | None = None,
-    rerun_seconds: float = RERUN_SECONDS_MAX,
-    tell: Callable[[int], None] | None = None,
-) -> Find:
-    """Reduce a failure; the raw trace goes once the reduced one is there and has failed again."""
-    find = corpus.save_reduced(finder, raw, is_over, rerun_seconds, tell)
-    if raw.path is not None and find.path != raw.path:
-        corpus.take_back(raw.path)
-    return find
+    def _tried(self, candidates: int) -> None:
+        self._progress = Candidates(candidates)
 
 
 def work(plan: Plan, connection: Connection) -> None:
-    """A worker process's main function."""
-    # Ctrl-C reaches the whole process group, but it is the parent that decides what becomes of
-    # it: the worker was started with that signal held back.
+    """The main function of a worker's process."""
+    # The worker was started with Ctrl-C blocked: only its parent decides when it ends.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # The programs under test belong to the worker's session, and go with it.
+    # The programs under test belong to the worker's POSIX session, and end with it.
     os.setsid()
     prepare_worker()
     try:
-        Worker(plan, connection).serve()
+        TaskRunner(plan, connection).serve()
     except BadInputError as problem:
         connection.send(problem)
     except (BrokenPipeError, ConnectionResetError, EOFError):
-        pass  # The parent is gone, and nobody else wants to hear of it.
+        pass  # The parent is gone.
     except OSError as problem:
-        connection.send(BadInputError(f"a worker cannot go on: {problem}"))
-    except Exception:  # noqa: BLE001 - a bug of the harness, told by the parent
+        connection.send(BadInputError(f"a worker cannot continue: {problem}"))
+    except Exception:  # noqa: BLE001 - a bug of gcfuzz, which the parent reports
         import traceback
 
         connection.send(HarnessError(f"a worker failed\n{traceback.format_exc()}"))
 
 
 def prepare_worker() -> None:
-    """What every process needs that fuzzes for another."""
+    """Prepare a process that fuzzes for its parent."""
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_die_with_parent, daemon=True).start()
-    gc.freeze()  # What a fork has of its parent's is the parent's to end.
-    # Every action makes objects of a moment; looking for cycles among them so often is a waste.
+    gc.freeze()  # Objects of the parent stay as they are in a fork.
+    # Each action makes many short-lived objects; frequent searches for cycles are a waste.
     gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
 
 
 def _die_with_parent() -> None:
-    """Wait for the parent's end, however it comes, and follow it."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    # Other forks of the parent keep open what its end closes.
+    # Other forks of the parent keep the pipe open that its end would close.
     while os.getppid() == parent.pid:
         parent.join(PARENT_SECONDS)
     if os.getsid(0) == os.getpid():
@@ -283,7 +266,7 @@ def _die_with_parent() -> None:
 
 
 def end_session(leader: int) -> None:
-    """End the processes of a POSIX session, but not its leader, and what its programs started."""
+    """End the processes of a POSIX session except its leader, and what its programs started."""
     import psutil
 
     from fuzz.targets.process.conversation import end_programs_of

@@ -1,10 +1,11 @@
 """The command line, `gcfuzz`.
 
-Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (a failure was not reproduced, the
-command was interrupted, or something that should be found was not), 4 a bug of the harness itself;
-where several apply, 4 before 2 before 1 before 3.
+Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (a failure did not reproduce, the
+command was interrupted, or something to be found was not found), 4 a bug of gcfuzz itself. If
+several apply, 4 comes before 2 before 1 before 3.
 
-Each command imports what it needs in its own body: that is most of what a short one costs.
+Each command imports what it needs in its own body, because imports are most of the time of a short
+command.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import click
 from fuzz.files import FAILURES_FOLDER
 from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
-from fuzz.terminal.addresses import PathOrAddress, stand_in_at, told
+from fuzz.terminal.addresses import PathOrAddress, local_copies_at, with_addresses
 from fuzz.terminal.standard_streams import Screen, in_columns, lost_output
 from fuzz.terminal.target_options import (
     PATH,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
     from fuzz.replay import Step
     from fuzz.run import Failure
-    from fuzz.sessions.compare import Before
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
     from fuzz.sessions.session_events import Finished, Listener
@@ -56,11 +56,12 @@ if TYPE_CHECKING:
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
 WORKERS_MAX = 256
 SEED_BYTES = 4
-"""Of a seed that nobody gave."""
+"""The size of a seed that is drawn because none is given."""
+DEFAULT_SECONDS = 30.0
 SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 REPEATS_MAX = 1_000_000
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EFBIG}
-"""Of open files, of processes, of memory, of disks."""
+"""Too few open files, processes, memory, or disk space."""
 PLACE = PathOrAddress()
 FILE = click.Path(path_type=Path, dir_okay=False)
 STANDARD_OUTPUT = Path("-")
@@ -70,13 +71,12 @@ engine_option = click.option(
     "--engine", type=OneOf("fuzz.sessions.plan", "ENGINES"), default="random", show_default=True
 )
 workers_option = functools.partial(click.option, "--workers", type=click.IntRange(1, WORKERS_MAX))
-corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PLACE)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def cli() -> None:
-    """Find the bugs in garbage collectors that sample their allocations."""
+    """Find bugs in garbage collectors and allocators that sample their allocations."""
 
 
 @cli.command()
@@ -84,38 +84,48 @@ def cli() -> None:
 @before_option
 @after_option
 @engine_option
-@click.option("--seed", type=click.IntRange(min=0), help="Drawn and printed if left out.")
-@workers_option(default=1, show_default=True, help="Processes.")
+@click.option("--seed", type=click.IntRange(min=0), help="The seed; drawn and printed if left out.")
+@workers_option(default=1, show_default=True, help="Number of processes.")
 @click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Have Dask's workers do it: tcp://scheduler:8786, or local:2 for two on this machine.",
+    help="Run on the workers of a Dask cluster: tcp://scheduler:8786, or local:2 for two here.",
 )
 @click.option(
     "--canary",
+    "has_canary",
     is_flag=True,
-    help="Let each worker first find a planted bug; --cluster always does.",
+    help="First check that each worker finds a planted bug; --cluster always does.",
 )
 @click.option(
     "--database",
     metavar="ADDRESS",
-    help="Share examples of --engine stateful, in a folder or at redis://host.",
+    help="Share the examples of --engine stateful in a folder or at redis://host.",
 )
 @duration_option("--time", "seconds", help="Budget: 30s, 10m, 2h. [default: 30s]")
 @click.option(
     "--actions",
     type=click.IntRange(min=1),
-    help="Budget in actions; the session is then reproducible.",
+    help="Budget in actions. The result is then reproducible.",
 )
 @click.option(
     "--chunks",
     metavar="FROM:TO",
     type=chunk_range,
-    help="Budget as a range of chunks, 0:5120: what they were, again.",
+    help="Budget as a range of chunks, 0:5120, to run them again.",
 )
-@click.option("--part", metavar="K/N", type=part, help="Run the third of sixteen parts: 3/16.")
-@click.option("--resume", is_flag=True, help="Go on where such a session stopped.")
-@corpus_option(
+@click.option(
+    "--part",
+    metavar="K/N",
+    type=part,
+    help="Run one part of the session: 3/16 is the third of sixteen.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Continue the session with these options where it stopped."
+)
+@click.option(
+    "--corpus",
+    type=PLACE,
     default=FAILURES_FOLDER,
     show_default=True,
     help="Where failures are saved: a folder, created if missing, or s3://bucket/night.",
@@ -126,97 +136,108 @@ def cli() -> None:
     "--max-failures",
     "failures_max",
     type=click.IntRange(min=1),
-    help="Stop after so many failures, of those that can be reproduced.",
+    help="Stop after this many failures that reproduce.",
 )
 @without_option
-def run(  # noqa: PLR0913 - the options of the command
+def run(
     choice: TargetChoice,
-    before: str | None,
-    after: str | None,
-    engine: str,
-    seed: int | None,
-    workers: int,
-    cluster: str | None,
-    canary: bool,
-    database: str | None,
-    seconds: float | None,
-    actions: int | None,
-    chunks: range | None,
-    part: slice | None,
-    resume: bool,
-    corpus_folder: Path,
     summary: Path | None,
-    stops_first: bool,
-    failures_max: int | None,
-    without: tuple[str, ...],
+    resume: bool,
+    cluster: str | None,
+    seed: int | None,
+    **options: Any,  # noqa: ANN401 - those of the plan
 ) -> int:
-    """Fuzz a target until the budget is used up; or two, for what a change did."""
-    import attrs
-
+    """Fuzz a target until the budget is used up, or compare two targets."""
     from fuzz.files import check_writable
     from fuzz.run import BROKE
     from fuzz.sessions import corpus, record
-    from fuzz.sessions.plan import UNLIMITED, Plan
-    from fuzz.terminal.session_report import SessionReporter
 
-    budgets = {"--time": seconds, "--actions": actions, "--chunks": chunks}
-    given = [name for name, value in budgets.items() if value is not None]
-    if len(given) > 1:
-        raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
-    if database is not None and engine != "stateful":
-        raise BadInputError(
-            f"--engine {engine} shares no examples; --database needs --engine stateful"
-        )
-    choice, earlier = _told_apart(choice, before, after, engine, without)
-    target = choice.name_without_trace
-    options = attrs.evolve(choice.options, without=without)
-    plan = Plan(
-        target=target,
-        options=options_of_session(target, options, workers),
-        engine=engine,
-        seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
-        workers=workers,
-        corpus=corpus_folder,
-        seconds=seconds if given else 30.0,
-        actions=actions,
-        chunks=(chunks or range(UNLIMITED))[part or slice(None)],
-        failures_max=1 if stops_first else failures_max,
-        before=earlier,
-        has_canary=canary or cluster is not None,
-        database=database,
-    ).under_contract()
-    corpus.open_folder(corpus_folder)
-    recorded = None
+    if cluster is not None:
+        options["has_canary"] = True
+    plan = _plan(choice, seed, **options).under_contract()
+    corpus.open_folder(plan.corpus)
+    earlier = None
     if resume:
-        plan, recorded = record.resumed(plan, any_seed=seed is None)
+        plan, earlier = record.resumed(plan, any_seed=seed is None)
     if summary is not None:
         check_writable(summary)
-    listeners: list[Listener] = [SessionReporter(Screen()), *stand_in_at(corpus_folder)]
-    finished = _run_session(plan, cluster, listeners, recorded)
+    finished = _run_session(plan, cluster, earlier)
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
         raise finished.problem
-    if any(find.is_sure for find in finished.finds):
+    if any(saved.is_certain for saved in finished.failures):
         return MISMATCH
-    is_clean = not any(find.failure.change == BROKE for find in finished.finds)
+    is_clean = not any(saved.failure.change == BROKE for saved in finished.failures)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
 
 
-def _run_session(
-    plan: Plan, address: str | None, listeners: Sequence[Listener], recorded: SessionRecord | None
-) -> Finished:
-    """A session here, or in the cluster at an address."""
+def _plan(  # noqa: PLR0913 - the options of the command
+    choice: TargetChoice,
+    seed: int | None,
+    *,
+    before: str | None,
+    after: str | None,
+    chunks: range | None,
+    part: slice | None,
+    stops_first: bool,
+    without: tuple[str, ...],
+    **fields: Any,  # noqa: ANN401 - of the plan, by their names
+) -> Plan:
+    """The plan of a session. Raises BadInputError."""
+    import attrs
+
+    from fuzz.sessions.compare import Before
+    from fuzz.sessions.plan import UNLIMITED, Plan
+
+    budgets = {"--time": fields["seconds"], "--actions": fields["actions"], "--chunks": chunks}
+    given = [name for name, value in budgets.items() if value is not None]
+    if len(given) > 1:
+        raise BadInputError(f"{' and '.join(given)} are budgets; give one of them")
+    engine, earlier = fields["engine"], None
+    if fields["database"] is not None and engine != "stateful":
+        raise BadInputError(
+            f"--engine {engine} has no examples to share; --database needs --engine stateful"
+        )
+    if before is not None and after is not None:
+        if engine != "random":
+            raise BadInputError(
+                f"--engine {engine} cannot compare two targets; --before needs --engine random"
+            )
+        compared = choice.told_apart(before)
+        options = attrs.evolve(compared.options, without=without)
+        earlier = Before(compared.name_without_trace, options)
+        choice = choice.told_apart(after)
+    elif before is not None or after is not None:
+        raise BadInputError("--before and --after name the two to compare; give both of them")
+    fields["seconds"] = fields["seconds"] if given else DEFAULT_SECONDS
+    fields["failures_max"] = 1 if stops_first else fields["failures_max"]
+    target = choice.name_without_trace
+    options = attrs.evolve(choice.options, without=without)
+    return Plan(
+        target=target,
+        options=options_of_session(target, options, fields["workers"]),
+        seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
+        chunks=(chunks or range(UNLIMITED))[part or slice(None)],
+        before=earlier,
+        **fields,
+    )
+
+
+def _run_session(plan: Plan, address: str | None, earlier: SessionRecord | None) -> Finished:
+    """Run a session here, or in the cluster at an address."""
     import attrs
 
     from fuzz.sessions.selfcheck import check_harness
     from fuzz.sessions.session import Session
     from fuzz.sessions.session_events import Started
+    from fuzz.terminal.session_report import SessionReporter
 
-    reporter, *_ = listeners
+    reporter = SessionReporter(Screen())
+    listeners: list[Listener] = [reporter, *local_copies_at(plan.corpus)]
     if address is None:
         reporter(Started(plan, check_harness()))
-        return Session(plan, listeners, recorded).run()
+        return Session(plan, listeners, earlier).run()
     from fuzz.sessions.cluster import connected
 
     with connected(address, plan) as cluster:
@@ -225,41 +246,14 @@ def _run_session(
         for worker, why in cluster.unable.items():
             if why is not None:
                 Screen().print(f"{worker} gets no chunk: {why}", "yellow")
-        return Session(plan, listeners, recorded, cluster.hire).run()
-
-
-def _told_apart(
-    choice: TargetChoice,
-    before: str | None,
-    after: str | None,
-    engine: str,
-    without: tuple[str, ...],
-) -> tuple[TargetChoice, Before | None]:
-    """The target to be fuzzed, and what it was before a change, if that is asked for."""
-    if before is None and after is None:
-        return choice, None
-    import attrs
-
-    from fuzz.sessions.compare import Before, ComparingEngine
-
-    if before is None or after is None:
-        raise BadInputError("--before and --after are the two to compare; give both of them")
-    if engine != ComparingEngine.name:
-        raise BadInputError(
-            f"--engine {engine} draws for one target; --before wants the random one"
-        )
-    earlier = choice.told_apart(before)
-    options = attrs.evolve(earlier.options, without=without)
-    return choice.told_apart(after), Before(earlier.name_without_trace, options)
+        return Session(plan, listeners, earlier, cluster.start_worker).run()
 
 
 @cli.command("merge")
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=PLACE)
-@click.option(
-    "-o", "--output", metavar="FOLDER", required=True, type=PLACE, help="The new corpus; made."
-)
+@click.option("-o", "--output", metavar="FOLDER", required=True, type=PLACE, help="The new corpus.")
 def merge_command(folders: tuple[Path, ...], output: Path) -> int:
-    """Put corpora together: parts of one session become what the whole would have left."""
+    """Merge corpora. Parts of one session become what the whole session would have left."""
     from fuzz.sessions.merge import merge
     from fuzz.terminal.session_report import print_record
 
@@ -272,7 +266,7 @@ def merge_command(folders: tuple[Path, ...], output: Path) -> int:
 @click.argument("places", metavar="FILE|DIR...", nargs=-1, required=True, type=PLACE)
 @target_options
 def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
-    """Replay traces, on the target that each names or on another."""
+    """Replay traces on the target that each names, or on another."""
     from fuzz.sessions.corpus import traces_in
     from fuzz.terminal import report
 
@@ -284,7 +278,7 @@ def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     if failed:
         return MISMATCH
     for path in unsure:
-        Screen().print(f"{path}: a find of threads at once, which has not come back; it may yet")
+        Screen().print(f"{path}: passes, but threads race in it; it may fail in another replay")
     return INCONCLUSIVE if unsure else CLEAN
 
 
@@ -298,7 +292,7 @@ def _replays(
     from fuzz.terminal import report
 
     make = functools.cache(make_target)  # One process serves many traces.
-    if choice.name is not None:  # What is wrong with it is wrong for every trace.
+    if choice.name is not None:  # A problem of the target would be one for each trace.
         contract_of(make(choice.name, choice.options))
     for path in paths:
         command = report.replay_command(path, choice.options, choice.name)
@@ -319,7 +313,12 @@ def _replays(
 @cli.command("reduce")
 @click.argument("path", metavar="FILE", type=PLACE)
 @target_options
-@corpus_option(help="Where the find is saved; made if missing.  [default: FILE's own folder]")
+@click.option(
+    "--corpus",
+    "corpus_folder",
+    type=PLACE,
+    help="Where the failure is saved; created if missing.  [default: FILE's own folder]",
+)
 def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None) -> int:
     """Reduce a failing trace to a few actions, and save it."""
     import attrs
@@ -340,28 +339,38 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
         return CLEAN
     folder = path.parent if corpus_folder is None else corpus_folder
     corpus.open_folder(folder)
-    found = trace.header.found or traces.Found("", "", engine="replay")
+    header = trace.header.found
     options = attrs.evolve(choice.options_for(trace.header), contract=contract_of(target))
-    finder = corpus.Finder(folder, name, found.engine, trace.header.seed, options)
+    engine = "replay" if header is None else header.engine
+    origin = corpus.Origin(folder, name, engine, trace.header.seed, options)
+    length = len(failure.actions)
+    found = corpus.SavedFailure(
+        failure,
+        path,
+        length=length,
+        reduced_from=(header and header.reduced_from) or length,
+        chunk=0,
+        reproduced=False,
+    )
     report.print_found(screen, 1, failure)
-    find = corpus.save_reduced(finder, corpus.Raw(failure, path, reduced_from=found.reduced_from))
-    if find.path is not None and find.path != path:
-        find = attrs.evolve(find, path=corpus.publish(find.path))
-    report.print_find(screen, 1, find, choice.options)
-    return MISMATCH if find.reproduced else INCONCLUSIVE
+    saved = corpus.reduce_saved(origin, found)
+    if saved.path != path:
+        saved = corpus.publish(saved)
+    report.print_saved(screen, 1, saved, attrs.evolve(origin, options=choice.options))
+    return MISMATCH if saved.reproduced else INCONCLUSIVE
 
 
 @cli.command("record")
 @click.argument("path", metavar="TRACE", type=PLACE)
 @target_options
 @click.option(
-    "-o", "--output", metavar="FILE", required=True, type=FILE, help="Where the recording goes."
+    "-o", "--output", metavar="FILE", required=True, type=FILE, help="The recording to write."
 )
 def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
-    """Store what a target says to a trace. `replay` compares a recording with what it says then.
+    """Save a trace with the target's answers. `replay` compares the target with such a recording.
 
-    On the target that it was made on, every field of every answer must be the same; on another,
-    under the same contract, what the contract determines.
+    On the target of the recording, each field of each answer must be the same. On another target,
+    only what the contract determines must be the same.
     """
     from fuzz.files import write_text
     from fuzz.protocol import trace as traces
@@ -375,7 +384,7 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     write_text(output, traces.dumps(recording))
     screen = Screen()
     performed = counted(len(recording.actions), "action")
-    screen.print(f"{output}: {performed} on {name}, with what it said")
+    screen.print(f"{output}: {performed} on {name}, with its answers")
     if failure is None:
         return CLEAN
     print_failure(screen, f"FAILED {path}", failure, replay=None)
@@ -390,11 +399,11 @@ def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     "page_path",
     metavar="OUT",
     type=FILE,
-    help="Write a page to step through in a browser instead, with the objects as a graph; "
-    "- for standard output.",
+    help="Write a page to step through in a browser, with a graph of the objects; "
+    "- is standard output.",
 )
 def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) -> int:
-    """Show a trace step by step, each with what came of it and a picture of the nursery."""
+    """Show a trace step by step, with each answer and a picture of the nursery."""
     from fuzz.protocol import trace as traces
     from fuzz.replay import replay_steps
     from fuzz.terminal.report import earlier_traces
@@ -403,7 +412,7 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     name = choice.name_for(trace.header.target)
     title = f"{path} on {name}"
     if trace.header.earlier:
-        title += f", after {earlier_traces(trace.header)}"
+        title += f", after {earlier_traces(len(trace.header.earlier))}"
     steps = replay_steps(choice.make_for(trace.header), trace, str(path))
     if page_path is not None:
         _check_other(page_path, path)
@@ -413,7 +422,7 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     else:
         code = _explain(title, steps)
     if code == CLEAN:
-        _say_who_fails(path, name, trace.header.kills)
+        _print_where_it_fails(path, name, trace.header.kills)
     return code
 
 
@@ -433,14 +442,14 @@ def _explain(title: str, steps: Iterator[Step]) -> int:
     return code
 
 
-def _say_who_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
-    """A known bug's trace passes where the bug is not planted: where to see what it found."""
+def _print_where_it_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
+    """A known bug's trace passes without the bug: the command that plants the bug."""
     from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
     for bug in kills:
         if bug in KNOWN_BUGS and KNOWN_BUGS[bug].target != passed:
-            words = ["gcfuzz", "explain", str(path), "--target", KNOWN_BUGS[bug].target]
-            Screen().print(f"passes here; `{shell_words(words)}` shows what it found")
+            command = ["gcfuzz", "explain", str(path), "--target", KNOWN_BUGS[bug].target]
+            Screen().print(f"passes here; `{shell_words(command)}` shows the failure")
 
 
 def _check_other(output: Path, trace: Path) -> None:
@@ -470,40 +479,41 @@ def _write_page(path: Path, title: str, header: Header, steps: Iterator[Step]) -
     metavar="FILE",
     multiple=True,
     type=FILE,
-    help="A file to write: .json or .json.gz for the Firefox Profiler, .pb.gz for pprof, "
-    ".heap for jeprof, "
-    ".collapsed for flame graphs, .jsonl for the recording itself; several if given again.",
+    help="A file to write: .json or .json.gz for the Firefox Profiler, .pb.gz for pprof, .heap for "
+    "jeprof, .collapsed for flame graphs, .jsonl for the recording; may be given several times.",
 )
 @click.option(
     "--period",
     "period_bytes",
     metavar="SIZE",
     type=byte_size,
-    help="Bytes from one sample to the next: 64, 4k, 1M.  [default: 4k; a trace's own]",
+    help="Bytes between samples: 64, 4k, 1M.  [default: 4k; for a trace its own]",
 )
-@click.option("--fixed", is_flag=True, help="Exactly so many bytes, not so many on average.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), help="Of random distances.  [default: 1]"
+    "--fixed", is_flag=True, help="Sample at exact distances, not at random ones with this mean."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), help="The seed of random distances.  [default: 1]"
 )
 @duration_option(
     "--time-period", "time_period_seconds", help="Sample the stack by time as well: 1ms, 10ms."
 )
 @click.option(
-    "--repeat", type=click.IntRange(1, REPEATS_MAX), help="Run it so many times.  [default: 1]"
+    "--repeat", type=click.IntRange(1, REPEATS_MAX), help="How often to run it.  [default: 1]"
 )
 @click.option(
     "--max-size",
     "max_bytes",
     metavar="SIZE",
     type=byte_size,
-    help="How large the recording may become.  [default: 100M]",
+    help="The size limit of the recording.  [default: 100M]",
 )
 @click.option(
     "--diff",
     "before",
     metavar="RECORDING",
     type=FILE,
-    help="Show how it differs from this recording, by more than chance.",
+    help="Show the differences from this recording that are more than chance.",
 )
 def profile_command(
     what: Path,
@@ -511,11 +521,11 @@ def profile_command(
     before: Path | None,
     **recording: Any,  # noqa: ANN401 - the options that are RecordingOptions
 ) -> int:
-    """Profile what allocates, on the reference collector, for people to look at.
+    """Profile the allocations of a program on the reference collector.
 
     WORKLOAD is gcbench, expressions, interpreter or allocate; a script, FILE.py; a trace; or a
-    recording, of which files are made without running anything. A script needs a function
-    main(heap): gcfuzz profiles what it allocates in that heap, not Python's own memory.
+    recording, which is exported without running anything. A script needs a function main(heap):
+    gcfuzz profiles what it allocates in that heap, not Python's own memory.
     """
     from fuzz.profiling.choice import RecordingOptions, to_profile
     from fuzz.profiling.making import export_recording, make_profile
@@ -530,30 +540,32 @@ def profile_command(
         export_recording(what, outputs, Screen().console, before)
         return CLEAN
     if not outputs:
-        raise BadInputError(f"{what}: is no recording yet; name a file for it: -o FILE.jsonl")
+        raise BadInputError(f"{what}: is not a recording yet; name a file for it: -o FILE.jsonl")
     is_whole = make_profile(profiled, outputs, options.recording_bytes, Screen().console, before)
     return CLEAN if is_whole else INCONCLUSIVE
 
 
 @cli.command("check")
 @target_options
-@click.option("--verbose", is_flag=True, help="List all names: those a contract may have, too.")
+@click.option(
+    "--verbose", is_flag=True, help="List all names, also those that a contract may have."
+)
 def check_command(choice: TargetChoice, verbose: bool) -> int:
-    """Try each action and setting of a target's contract once, and say what is odd. In seconds."""
+    """Try each action and setting of a target's contract once, in seconds."""
     from fuzz.sessions.handshake import shake_hands
     from fuzz.terminal import report
 
     try:
-        hands = shake_hands(choice.make())
+        handshake = shake_hands(choice.make())
     except BadInputError as problem:
         code = _complain(str(problem), BAD_INPUT)
         if verbose:
             report.print_known_names(Screen())
         return code
-    report.print_handshake(Screen(), hands, choice.words, is_verbose=verbose)
-    if hands.failures:
+    report.print_handshake(Screen(), handshake, choice.words, is_verbose=verbose)
+    if handshake.failures:
         return MISMATCH
-    return INCONCLUSIVE if hands.untried else CLEAN
+    return INCONCLUSIVE if handshake.untried else CLEAN
 
 
 @cli.command("bugs")
@@ -572,20 +584,21 @@ def check_command(choice: TargetChoice, verbose: bool) -> int:
     help="Hunt with the seeds from 1 to N.",
 )
 @workers_option(
-    default=min(os.cpu_count() or 1, WORKERS_MAX), help="Processes.  [default: the processors]"
+    default=min(os.cpu_count() or 1, WORKERS_MAX),
+    help="Number of processes.  [default: that of the processors]",
 )
 @click.option("--trace", "shows_trace", is_flag=True, help="Show each bug's reduced trace.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def bugs_command(  # noqa: PLR0913 - the options of the command
     bugs: tuple[str, ...], engine: str, seeds: int, workers: int, shows_trace: bool, as_json: bool
 ) -> int:
-    """Hunt the known bugs: who finds each, how soon, and how short its trace becomes."""
+    """Hunt the known bugs: which oracle finds each, how soon, and how short its trace becomes."""
     from fuzz.sessions.hunt import ACTIONS_MAX, hunt_all
     from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
     from fuzz.terminal import tables
 
     if shows_trace and as_json:
-        raise BadInputError("--trace and --json are two ways to print; give one of them")
+        raise BadInputError("--trace and --json are two output formats; give one of them")
     chosen = bugs or tuple(KNOWN_BUGS)
     if not as_json:
         bugs_and_seeds = f"{counted(len(chosen), 'bug')}, {counted(seeds, 'seed')} each"
@@ -607,7 +620,7 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--actions", type=click.IntRange(min=1), default=200_000, show_default=True)
 def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
-    """Count what fuzzing reaches, and show the smallest trace for each probe."""
+    """Count how often each probe is reached, and show its smallest trace."""
     from fuzz.drawing.probes import probes_for
     from fuzz.protocol.target import contract_of
     from fuzz.sessions.reach import reach
@@ -626,23 +639,21 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
 @cli.command("report")
 @click.argument("places", metavar="CORPUS|SUMMARY...", nargs=-1, required=True, type=PLACE)
 @target_options
-@click.option(
-    "-o", "--output", metavar="HTML", required=True, type=FILE, help="Where the page goes."
-)
+@click.option("-o", "--output", metavar="HTML", required=True, type=FILE, help="The page to write.")
 @click.option(
     "--before",
     metavar="JSON",
     type=FILE,
-    help="The JSON beside an earlier page: what is new since, and what has vanished.",
+    help="The JSON beside an earlier page, to show what is new and what has vanished since.",
 )
 def report_command(
     places: tuple[Path, ...], choice: TargetChoice, output: Path, before: Path | None
 ) -> int:
     """Make one page of many sessions: what they found, reached and did.
 
-    It is made of corpora, which have a record of each session, of summaries, and of what `gcfuzz
-    bugs --json` printed. The figures lie beside the page as JSON, and each find's trace and
-    explanation in a folder of its name.
+    The input is corpora, which have a record of each session, summaries, and the output of `gcfuzz
+    bugs --json`. Beside the page are its figures as JSON, and a folder with the trace and the
+    explanation of each failure.
     """
     from fuzz.sessions import night
 
@@ -653,15 +664,15 @@ def report_command(
             f"a page needs {problem.name}, which `pip install 'gcfuzz[report]'` installs"
         ) from problem
     if output.suffix != ".html":
-        raise BadInputError(f"{output}: is to be a page; name it so that it ends in .html")
+        raise BadInputError(f"{output}: the page's name must end in .html")
     material = night.read_material(places)
-    earlier: tuple[night.NightFind, ...] = ()
+    earlier: tuple[night.NightFailure, ...] = ()
     if before is not None:
-        earlier = night.read_finds(before)
+        earlier = night.read_failures(before)
         material.corpora.append(before.with_suffix(""))
-    tonight = night.sum_up(material, earlier, __version__)
-    write_night(tonight, material, output, choice)
-    counts = tonight.counts()
+    current = night.sum_up(material, earlier, __version__)
+    write_night(current, material, output, choice)
+    counts = current.counts()
     found = ", ".join(f"{counts[each]} {each}" for each in ("new", "known", "vanished"))
     Screen().print(f"{output}: {found}; open it in a browser")
     return CLEAN
@@ -671,7 +682,7 @@ def report_command(
 @click.option(
     "--available",
     is_flag=True,
-    help="List the real ones that can be run here, each with its version, and what others need.",
+    help="List the real ones: the version of each that runs here, and what the others need.",
 )
 @path_options
 def targets_command(available: bool, paths: TargetOptions) -> int:
@@ -720,7 +731,7 @@ def run_command_line(arguments: list[str]) -> int:
         code = _complain(f"interrupted; {problem}", INCONCLUSIVE)
     except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", INCONCLUSIVE)
-    except Exception as problem:  # noqa: BLE001 - whatever is left
+    except Exception as problem:  # noqa: BLE001 - all others
         code = _unexpected(problem)
     code = code if isinstance(code, int) else CLEAN
     why = lost_output()
@@ -730,7 +741,7 @@ def run_command_line(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    line = plain(told(f"gcfuzz: {message}"))
+    line = plain(with_addresses(f"gcfuzz: {message}"))
     if sys.stderr.isatty():
         line = in_columns(line, shutil.get_terminal_size().columns)
     click.echo(line, err=True)
@@ -738,17 +749,14 @@ def _complain(message: str, code: int) -> int:
 
 
 def _complain_at_length(message: str) -> int:
-    """A bug of the harness is told in lines, of which a traceback has many."""
+    """Several lines: a bug of gcfuzz has a traceback."""
     for line in message.splitlines():
         click.echo(plain(line), err=True)
     return HARNESS_BUG
 
 
 def _unexpected(problem: Exception) -> int:
-    """What no other line foresees: a file, a shortage, or else a bug, which says so.
-
-    The system names a file only in an answer to its name.
-    """
+    """An error of the system with a file, a shortage, or a bug of gcfuzz."""
     if isinstance(problem, OSError) and problem.filename:
         return _complain(f"{problem.filename}: {problem.strerror}", BAD_INPUT)
     if isinstance(problem, OSError) and problem.errno in SHORTAGES:

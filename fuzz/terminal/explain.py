@@ -1,13 +1,13 @@
-"""A trace step by step: each action, what came of it, and a picture of the nursery.
+"""A trace step by step: each action, the observation, and a picture of the nursery.
 
-Every line fits in 80 columns. The picture is to scale, from the start of the nursery to its top,
-and stands only where the target shows its pointers:
+Every line fits in 80 columns. The picture is to scale, from the start of the nursery to its top. It
+is there only if the target shows its pointers:
 
       |######=====..............................................|
                   F                    L                       T S>
 
-Where threads have buffers (TLABs), it is that of the thread, and begins where that does.
-Invariant: what the picture shows is what the target observed, nothing else.
+If threads have buffers (TLABs), it shows the buffer of the thread. Invariant: the picture shows
+only what the target observed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INDENT = " " * 6
 WIDTH = 60
 POINTERS = ("free", "limit", "top", "sample_point")
 EVENTS = {"s": "sample", "M": "minor collection", "R": "report"}
-"""What the letters of an observation's `order` mean."""
+"""The letters of an observation's `order`."""
 ALLOCATED = "# allocated  = the object just placed  . free"
 LEGEND = (
     ALLOCATED,
@@ -41,13 +41,13 @@ LEGEND_OF_TLABS = (
 
 
 def shows_pointers(contract: Contract) -> bool:
-    """Whether there is a nursery to draw: the target has one, and promises to show its pointers."""
+    """Whether the target has a nursery, and promises to show its pointers."""
     observes = {*contract.observes}
     return contract.nursery_bytes > 0 and ({*POINTERS} <= observes or "tlab" in observes)
 
 
 def legend_for(contract: Contract) -> tuple[str, ...]:
-    """What the pictures mean, of a target that shows its pointers."""
+    """The legend of the pictures."""
     return LEGEND_OF_TLABS if "tlab" in contract.observes else LEGEND
 
 
@@ -70,7 +70,7 @@ def _wrap(indent: str, text: str) -> list[str]:
 
 
 def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
-    """What an observation says, in words."""
+    """An observation in words."""
     if seen.error is not None:
         yield f"error {seen.error}"
     if seen.size is not None:
@@ -94,8 +94,15 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
         yield f"major collection {describe_state(seen.state)}"
 
 
+def _figures(seen: Observation) -> Iterator[str]:
+    for field in UNITS:
+        figures = getattr(seen, field)
+        if figures is not None:
+            yield f"{field} of {describe_figures(field, figures)}"
+
+
 def _events(seen: Observation, contract: Contract) -> Iterator[str]:
-    """What happened meanwhile; only numbers where the target does not tell in which order."""
+    """The events in their order, or their numbers if the target does not report the order."""
     if seen.order:
         runs = (
             counted(len([*run]), EVENTS.get(event, event)) for event, run in groupby(seen.order)
@@ -111,34 +118,24 @@ def _events(seen: Observation, contract: Contract) -> Iterator[str]:
             yield f"{name} {listed(numbers)}"
 
 
-def _figures(seen: Observation) -> Iterator[str]:
-    for field in UNITS:
-        figures = getattr(seen, field)
-        if figures is not None:
-            yield f"{field} of {describe_figures(field, figures)}"
-
-
 def _picture(seen: Observation) -> Iterator[str]:
-    """The nursery to scale and its pointers, or a TLAB, where the target shows them."""
+    """The nursery or the TLAB with its pointers, if the target shows them."""
     if seen.tlab:
         start, top, end, allocation_end = seen.tlab
         yield from _to_scale(seen, start, (("A", allocation_end), ("E", end), ("T", top)))
-        figures = f"start {start}  top {top}  end {end}  allocation_end {allocation_end}"
+        yield f"{INDENT}start {start}  top {top}  end {end}  allocation_end {allocation_end}"
+    elif seen.free is not None and seen.limit is not None and seen.top:
+        pointers = (("T", seen.top), ("L", seen.limit), ("S", seen.sample_point), ("F", seen.free))
+        yield from _to_scale(seen, 0, pointers)
+        sample = "off" if seen.sample_point is None else seen.sample_point
+        figures = f"free {seen.free}  limit {seen.limit}  top {seen.top}  sample_point {sample}"
         yield f"{INDENT}{figures}"
-        return
-    if seen.free is None or seen.limit is None or not seen.top:
-        return
-    pointers = (("T", seen.top), ("L", seen.limit), ("S", seen.sample_point), ("F", seen.free))
-    yield from _to_scale(seen, 0, pointers)
-    sample = "off" if seen.sample_point is None else seen.sample_point
-    figures = f"free {seen.free}  limit {seen.limit}  top {seen.top}  sample_point {sample}"
-    yield f"{INDENT}{figures}"
 
 
 def _to_scale(
     seen: Observation, start: int, pointers: Sequence[tuple[str, int | None]]
 ) -> Iterator[str]:
-    """From `start` to the first pointer, filled up to the last, and the letters below it."""
+    """A bar from `start` to the first pointer, filled up to the last, and the letters below it."""
     top, free = pointers[0][1], pointers[-1][1]
     assert top is not None
     assert free is not None

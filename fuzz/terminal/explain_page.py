@@ -1,14 +1,12 @@
 """A trace as one HTML page to step through: the data that the page draws.
 
-The page itself is `explain_page.html`: its script draws one step after another from the JSON that
-stands in its midst, and loads nothing from anywhere. What happened is said in the words of
-`explain` and `report`.
+The page is made from `explain_page.html`: its script draws the steps from the JSON in its middle,
+and loads nothing.
 
-The objects of a step are those of the shadow, the mutator's own view, since a target shows its
-heap only now and then. A step has what became different in it, and the script makes the heap of
-that, so that a page grows with the trace and not with the trace times the heap. Only where the
-target's heap is another is that there as a whole. Invariant: an object has the same name in every
-step, since a row of a graph means another object in each.
+The objects of a step are those of the shadow, the mutator's own view, because a target shows its
+heap only sometimes. A step has the changes since the one before, so that a page grows with the
+trace, and not with the trace times the heap. The target's own heap is there as a whole, if it is
+different. Invariant: an object has the same name in every step; its row in a graph changes.
 """
 
 from __future__ import annotations
@@ -29,31 +27,30 @@ from fuzz.terminal.explain import POINTERS, facts_of, shows_pointers
 from fuzz.terminal.report import describe_action, describe_configuration, describe_failure
 
 PLACE_OF_DATA = "{{page}}"
-"""What the template has where the data belongs."""
 BLOCK = "block"
-"""The kind of what the mutator frees itself: it has no age, and refers to nothing."""
+"""The kind of objects that the mutator frees: they have no age and no references."""
 Page: TypeAlias = dict[str, Any]
-"""As JSON has it, and so are the parts of it."""
+"""JSON: the page, and the parts of it."""
 
 
 def make_page(title: str, configuration: dict[str, int], steps: Iterable[Step]) -> Page:
-    """Replay `steps` into what the page shows."""
-    ledger = _Ledger()
+    """Replay `steps`; returns the data of the page."""
+    changes = _Changes()
     contract, prebuilt = None, []
     page_steps = []
     for step in steps:
         contract, prebuilt = step.contract, [obj.name for obj in step.shadow.prebuilt]
-        page_steps.append(_page_step(step, ledger))
+        page_steps.append(_page_step(step, changes))
     return {
         "title": plain(title),
         "configuration": plain(describe_configuration(configuration)),
         "steps": page_steps,
-        # The names of the objects that are there from the start.
+        # The names of the objects that exist from the start.
         "prebuilt": prebuilt,
         "draws_nursery": contract is None or shows_pointers(contract),
-        # And whether it is that of one thread.
+        # Whether the nursery is a thread's buffer.
         "draws_tlabs": contract is not None and "tlab" in contract.observes,
-        # If not, there are no ages and references, but blocks that the mutator frees.
+        # Whether there are ages and references, or blocks that the mutator frees.
         "has_collector": contract is None or contract.nursery_bytes > 0,
     }
 
@@ -64,17 +61,16 @@ def fails(page: Page) -> bool:
 
 
 def render(page: Page) -> str:
-    """The page as HTML. No text in the data can end the script element that it stands in."""
+    """The page as HTML. No text in the data can end its script element."""
     template = (files("fuzz.terminal") / "explain_page.html").read_text(encoding="utf-8")
     data = json.dumps(page, separators=(",", ":"))
     return template.replace(PLACE_OF_DATA, data.replace("<", "\\u003c"))
 
 
-class _Ledger:
-    """What the steps so far have told of the objects, so that the next one tells the rest.
+class _Changes:
+    """Finds what each step changed.
 
-    How an object looks depends on its age, which collections change, and else on what an action
-    does to it, which names it by its slot.
+    An object's look depends on its age, which collections change, and on actions that name it.
     """
 
     def __init__(self) -> None:
@@ -82,36 +78,36 @@ class _Ledger:
         self._refs: dict[ShadowObject, list[ShadowObject | None]] = {}
         self._roots: list[ShadowObject] = []
 
-    def follow(self, step: Step) -> Page:
-        """What became different in the step that comes next, of what the mutator can reach."""
+    def of(self, step: Step) -> Page:
+        """The changes of the next step to objects that the mutator can reach."""
         touched = dict.fromkeys(self._touched(step))
         changes = {
-            # The objects that are new, or look otherwise, but for their references.
+            # The objects that are new, or look different, without their references.
             "boxes": [*self._changed_boxes(touched)],
-            # An object, its field, and the object to which that refers now, each by its name.
+            # Changed references: names of the object, its field, and the object referred to.
             "references": [*self._changed_references(touched)],
-            # At which slot how many slots went, and the objects of those that came in their place.
+            # The first changed slot, how many slots are gone, and the objects in the new ones.
             "roots": self._changed_roots(step.shadow.roots),
         }
         self._roots = [*step.shadow.roots]
         return changes
 
     def _touched(self, step: Step) -> Iterator[ShadowObject]:
-        """The objects that may look otherwise, or refer to others, than before."""
+        """The objects that may look different, or have different references."""
         shadow, action = step.shadow, step.action
         if step.number == 1:
             yield from shadow.prebuilt
         if action.allocates and shadow.roots:
             yield shadow.roots[-1]
-        # Who learns that a weak reference is dead knows it of all that refer to the same object.
+        # Reading a dead weak reference shows that all references to its object are dead.
         if step.observation.minors or isinstance(action, ReadWeakref):
             yield from self._aged(shadow)
-        if not isinstance(action, Free):  # It moves the slots that it could name.
+        if not isinstance(action, Free):  # It moves the slots.
             slots = (getattr(action, field) for field in SLOT_FIELDS[type(action)])
             yield from (shadow.roots[slot] for slot in slots if slot in range(len(shadow.roots)))
 
     def _aged(self, shadow: Shadow) -> list[ShadowObject]:
-        """Whose age is another. Of what cannot be reached nothing more is told."""
+        """The objects with a different age. Unreachable ones are dropped."""
         live = shadow.reachable()
         self._boxes = {obj: known for obj, known in self._boxes.items() if obj in live}
         self._refs = {obj: refs for obj, refs in self._refs.items() if obj in live}
@@ -119,20 +115,17 @@ class _Ledger:
 
     def _changed_boxes(self, touched: Iterable[ShadowObject]) -> Iterator[Page]:
         for obj in touched:
-            box = self._box(obj)
+            box = {
+                "name": obj.name,
+                "label": _label(obj),
+                "note": "" if obj.name.startswith("prebuilt") else _note(obj),
+                # The object of a weak reference, and whether it is known to be dead.
+                "weak": None if obj.target is None else obj.target.name,
+                "weak_is_dead": obj.target is not None and obj.target.age is Age.DEAD,
+            }
             if self._boxes.get(obj) != (obj.age, box):
                 self._boxes[obj] = obj.age, box
                 yield box
-
-    def _box(self, obj: ShadowObject) -> Page:
-        return {
-            "name": obj.name,
-            "label": _label(obj),
-            "note": "" if obj.name.startswith("prebuilt") else _note(obj),
-            # The object that it refers to weakly, and whether that is known to be dead.
-            "weak": None if obj.target is None else obj.target.name,
-            "weak_is_dead": obj.target is not None and obj.target.age is Age.DEAD,
-        }
 
     def _changed_references(
         self, touched: Iterable[ShadowObject]
@@ -145,7 +138,7 @@ class _Ledger:
             self._refs[obj] = [*obj.refs]
 
     def _changed_roots(self, roots: Sequence[ShadowObject]) -> tuple[int, int, tuple[str, ...]]:
-        """An action takes one slot away, or adds one at the end."""
+        """An action removes one slot, or appends one."""
         pairs = enumerate(zip(self._roots, roots, strict=False))
         start = next(
             (slot for slot, (old, new) in pairs if new is not old),
@@ -156,7 +149,7 @@ class _Ledger:
         return start, gone, tuple(obj.name for obj in roots[start : start + come])
 
 
-def _page_step(step: Step, ledger: _Ledger) -> Page:
+def _page_step(step: Step, changes: _Changes) -> Page:
     seen = step.observation
     differs: list[int] = []
     found = None
@@ -170,14 +163,14 @@ def _page_step(step: Step, ledger: _Ledger) -> Page:
         "number": step.number,
         "action": describe_action(step.action),
         "facts": plain(", ".join(facts_of(seen, step.contract))),
-        "mismatch": [(name, plain(text)) for name, text in failure],
+        "mismatch": [(label, plain(text)) for label, text in failure],
         "nursery": _nursery(seen, step.failure),
         "minors": seen.minors,
         # Where in the nursery an object was placed, and its size in bytes.
         "placed": None if seen.at is None or seen.size is None else (seen.at, seen.size),
         # Whether the target walked its heap.
         "walked": seen.graph is not None,
-        "changes": ledger.follow(step),
+        "changes": changes.of(step),
         # The rows of the mutator's heap that the target does not have, and the target's own heap.
         "differs": differs,
         "found": found,
@@ -185,10 +178,9 @@ def _page_step(step: Step, ledger: _Ledger) -> Page:
 
 
 def _nursery(seen: Observation, failure: Failure | None) -> Page | None:
-    """The pointers as offsets, in bytes, and where the right one belongs if one is wrong.
+    """The pointers as offsets in bytes, and the right value if one is wrong.
 
-    Of a TLAB, the `free` pointer is the machine's top, the `limit` its end, and the `top` its
-    allocation_end.
+    For a TLAB, `free` is the VM's top, `limit` its end, and `top` its allocation_end.
     """
     if seen.tlab:
         start, *pointers = seen.tlab
@@ -203,7 +195,7 @@ def _nursery(seen: Observation, failure: Failure | None) -> Page | None:
 
 
 def _expected_of_tlab(tlab: list[int], failure: Failure | None) -> tuple[str, int] | None:
-    """The first of its pointers that is wrong."""
+    """Name and right value of the first wrong pointer."""
     if not failure or failure.field != "tlab" or failure.expected == str(None):
         return None
     pairs = zip(POINTERS, json.loads(failure.expected)[1:], tlab[1:], strict=False)
@@ -217,7 +209,7 @@ def _label(obj: ShadowObject) -> str:
 
 
 def _note(obj: ShadowObject) -> str:
-    """How old it is, and for a young object whether it lies in the nursery; a block's room."""
+    """The age of an object, and whether a young one is outside the nursery; the room of a block."""
     if obj.kind == BLOCK:
         return f"room {obj.size_bytes}"
     place = " outside" if obj.age is Age.YOUNG and obj.outside else ""
@@ -229,7 +221,7 @@ def _found(
     expected: Sequence[Sequence[int]],
     kinds: Mapping[str, KindLayout],
 ) -> list[Page]:
-    """The objects that a target found; references are fields, each with the row of an object."""
+    """The objects in the target's heap; references are fields, each with the row of an object."""
     names = {layout.type_index: name for name, layout in kinds.items()}
     differing = set(_differing(graph, expected))
     return [
@@ -243,7 +235,7 @@ def _found(
 
 
 def _label_of_row(row: Sequence[int], names: Mapping[int, str]) -> str:
-    """The kind and number of an object that a target found, as far as it said them."""
+    """Kind and number of an object, as far as the row has them."""
     if not row:
         return "an empty row"
     kind, *number = row[:2]

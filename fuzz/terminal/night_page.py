@@ -1,9 +1,9 @@
 """A night as one HTML page, with what it refers to beside it. Needs the extra `report`.
 
-The page itself is `night_page.html`, a template of Jinja's, which escapes all that is put into it.
-Beside `night.html` lie `night.json`, the figures, and the folder `night`, with each find's trace
-and the page of `gcfuzz explain`. Invariant: nothing that the page refers to lies elsewhere, so that
-the three can be moved, and no network is needed.
+The page is made from `night_page.html`, a template of Jinja's, which escapes all values. Beside
+`night.html` are `night.json`, with the figures, and the folder `night`, with the trace of each
+failure and the page of `gcfuzz explain`. Invariant: the page refers to nothing else, so the three
+can be moved together, and no network is needed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from fuzz.sessions.night import (
     HuntedBugs,
     Material,
     Night,
-    NightFind,
+    NightFailure,
     by_likely_cause,
-    fuzzed_by,
-    timing_of,
+    target_name,
 )
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.targets import make_target
@@ -43,19 +42,19 @@ from fuzz.terminal.session_report import STOPPED
 from fuzz.terminal.target_options import TargetChoice
 
 ACTIONS_MAX = 30
-"""So many actions of a find are shown, the last ones."""
+"""How many actions of a failure are shown, the last ones."""
 RAREST = 10
-MOST, TOO = "●", "○"
+MOST, ALSO = "●", "○"
 
 
 def write_night(night: Night, material: Material, output: Path, choice: TargetChoice) -> None:
-    """Write the page `output` and what lies beside it. Raises BadInputError.
+    """Write the page `output` and what is beside it. Raises BadInputError.
 
-    What the command line says of targets is for the explanations, which replay the traces.
+    `choice` is the target on the command line, for the explanations, which replay the traces.
     """
     make = functools.cache(make_target)  # One process serves many traces.
 
-    def explained(trace: Trace, path: Path) -> Page:
+    def explain(trace: Trace, path: Path) -> Page:
         name = choice.name_for(trace.header.target)
         steps = replay_steps(make(name, choice.options_for(trace.header)), trace, str(path))
         return make_page(f"{path.name} on {name}", trace.header.config, steps)
@@ -63,29 +62,31 @@ def write_night(night: Night, material: Material, output: Path, choice: TargetCh
     folder = output.with_suffix("")
     with writing(folder):
         folder.mkdir(exist_ok=True)
-    finds = []
-    for first, *others in by_likely_cause(night.finds, material):
-        finds.append(_find(first, material.path_of(first), folder, explained))
-        like = {"like": " / ".join(first.failure.identity)}
-        finds += [_find(find, material.path_of(find), folder, explained) | like for find in others]
+    failures = []
+    for group in by_likely_cause(night.failures, material):
+        like = ""
+        for each in group:
+            shown = _failure(each, material.path_of(each), folder, explain)
+            failures.append(shown | {"like": like})
+            like = like or shown["identity"]
     write_text(output.with_suffix(".json"), night.dumps())
-    write_text(output, render_night(night, finds, output.stem))
+    write_text(output, render_night(night, failures, output.stem))
 
 
-def _find(
-    find: NightFind, path: Path | None, folder: Path, explained: Callable[[Trace, Path], Page]
+def _failure(
+    each: NightFailure, path: Path | None, folder: Path, explain: Callable[[Trace, Path], Page]
 ) -> dict[str, Any]:
-    """What the page tells of a find, whose files go into the folder. Raises BadInputError."""
-    failure = find.failure
-    notes = [f"known, perhaps: see `gcfuzz help findings/{page}`" for page in find.pages]
-    if not failure.reproduced:
-        notes.append(how_seen_once(failure.tries))
-    is_reduced = failure.actions < failure.reduced_from
-    reduced = f", reduced from {failure.reduced_from:,}" if is_reduced else ""
+    """The data of a failure, whose files are written into the folder. Raises BadInputError."""
+    saved, failure = each.saved, each.saved.failure
+    notes = [f"known, perhaps: see `gcfuzz help findings/{page}`" for page in each.pages]
+    if not saved.reproduced:
+        notes.append(how_seen_once(saved.tries))
+    is_reduced = saved.length < saved.reduced_from
+    reduced = f", reduced from {saved.reduced_from:,}" if is_reduced else ""
     shown: dict[str, Any] = {
-        "status": find.status,
+        "status": each.status,
         "identity": " / ".join(failure.identity),
-        "where": f"{find.target}, {counted(failure.actions, 'action')}{reduced}",
+        "where": f"{each.target}, {counted(saved.length, 'action')}{reduced}",
         "message": failure.message,
         "notes": notes,
     }
@@ -99,7 +100,7 @@ def _find(
     href = f"{folder.name}/{copy.name}"
     shown |= {
         "trace": href,
-        "command": shell_words(["gcfuzz", "replay", href, *find.options]),
+        "command": shell_words(["gcfuzz", "replay", href, *each.options]),
         "actions": [describe_action(action) for action in trace.actions[left_out:]],
         "first": left_out + 1,
         "left_out": counted(left_out, "action") if left_out else "",
@@ -107,28 +108,28 @@ def _find(
     notes += [f"planted: {bug}" for bug in trace.header.kills]
     page_path = copy.with_suffix(".html")
     try:
-        page = explained(trace, path)
+        page = explain(trace, path)
     except BadInputError as problem:
         notes.append(f"not explained: {problem}")
         return shown
     write_text(page_path, render(page))
     if failure.change == BROKE:
         how = "fails" if fails(page) else "passes"
-        notes.append(f"replayed when this page was made it {how}")
+        notes.append(f"replayed when this page was made: it {how}")
     return shown | {"page": f"{folder.name}/{page_path.name}"}
 
 
-def render_night(night: Night, finds: Sequence[Mapping[str, Any]], name: str) -> str:
-    """The page of that name as HTML. What others wrote can be nothing but text in it."""
-    environment = jinja2.Environment(autoescape=True, finalize=_seen)
+def render_night(night: Night, failures: Sequence[Mapping[str, Any]], name: str) -> str:
+    """The page of that name as HTML. Foreign text is always text in it, and never markup."""
+    environment = jinja2.Environment(autoescape=True, finalize=_one_line)
     template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         title=f"{name}: {counted(len(night.timing), 'session')}",
         contents=[*_contents(night)],
-        counts=night.counts(),
+        has_new=bool(night.counts()["new"]),
         verdict=", ".join(f"{number:,} {status}" for status, number in _verdict(night)),
         glance=[*_glance(night)],
-        finds=finds,
+        failures=failures,
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
         wrong_actions=_wrong_actions(night.wrong_actions()),
@@ -141,14 +142,14 @@ def render_night(night: Night, finds: Sequence[Mapping[str, Any]], name: str) ->
     )
 
 
-def _seen(value: object) -> object:
-    """What is put into the page: a string as plain text in one line."""
+def _one_line(value: object) -> object:
+    """A string as plain text in one line; other values as they are."""
     return plain(value, LINE_MAX) if type(value) is str else value
 
 
 def _contents(night: Night) -> Iterator[tuple[str, str]]:
-    """The sections: their names, and what stands in a link to one."""
-    yield from (("finds", "finds"), ("time", "over time"))
+    """The sections: their names, and the texts of the links to them."""
+    yield from (("failures", "failures"), ("time", "over time"))
     if night.wrong_actions():
         yield "wrong-actions", "first wrong answers by oracle"
     yield "probes", "probes"
@@ -166,11 +167,10 @@ def _verdict(night: Night) -> Iterator[tuple[str, int]]:
 
 
 def _glance(night: Night) -> Iterator[tuple[str, str]]:
-    """What one looks for first."""
     for status, number in _verdict(night):
-        yield f"{status} finds", f"{number:,}"
-    tonight = [find for find in night.finds if find.is_tonight_s]
-    yield "did not replay", f"{sum(not find.failure.reproduced for find in tonight):,}"
+        yield f"{status} failures", f"{number:,}"
+    unsure = sum(each.is_current and not each.saved.reproduced for each in night.failures)
+    yield "did not replay", f"{unsure:,}"
     reached = [times > 0 for counts in night.probes().values() for times in counts.values()]
     yield "probes reached", f"{sum(reached):,} / {len(reached):,}"
     yield "actions", f"{sum(session.totals.actions for session in night.sessions):,}"
@@ -184,7 +184,6 @@ def _duration(seconds: float) -> str:
 
 
 def _lost(night: Night) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The chunks that killed each worker that tried them, by session."""
     for session in night.sessions:
         lost = tuple(chunk for piece in session.pieces for chunk in piece.lost)
         if lost:
@@ -192,12 +191,12 @@ def _lost(night: Night) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _name_of(session: SessionRecord) -> str:
-    fuzzed = fuzzed_by(session)
-    return f"{fuzzed.name}, {fuzzed.engine} engine, seed {fuzzed.seed}"
+    plan = session.plan
+    return f"{target_name(plan)}, {plan.engine} engine, seed {plan.seed}"
 
 
 def _wrong_actions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """A row for each action whose answer was the first wrong one, a column for each oracle."""
+    """A row for each action with a first wrong answer, a column for each oracle."""
     oracles = sorted(counts)
     actions = sorted({action for of_oracle in counts.values() for action in of_oracle})
     rows = [(action, [counts[oracle].get(action, 0) for oracle in oracles]) for action in actions]
@@ -205,7 +204,7 @@ def _wrong_actions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
 
 
 def _reached(target: str, counts: Mapping[str, int]) -> dict[str, Any]:
-    """What a target's fuzzing reached of its probes."""
+    """The probes of a target."""
     reached = sorted((times, name) for name, times in counts.items() if times)
     return {
         "name": target,
@@ -223,7 +222,7 @@ def _matrix(hunted: HuntedBugs) -> dict[str, Any]:
         {
             "id": bug.id,
             "found": bug.found,
-            "oracles": ", ".join(bug.oracles) or "nobody",
+            "oracles": ", ".join(bug.oracles) or "none",
             "marks": [_mark(oracle, bug.oracles) for oracle in oracles],
             "median": "-" if bug.actions_median is None else f"{bug.actions_median:,.0f}",
             "worst": "-" if bug.actions_worst is None else f"{bug.actions_worst:,}",
@@ -235,20 +234,20 @@ def _matrix(hunted: HuntedBugs) -> dict[str, Any]:
         "engine": hunted.engine,
         "columns": oracles,
         "rows": rows,
-        "words": f"{found} of {counted(len(rows), 'bug')} found with every one of "
+        "found": f"{found} of {counted(len(rows), 'bug')} found with every one of "
         f"{counted(hunted.seeds, 'seed')}",
     }
 
 
 def _mark(oracle: str, caught_by: Sequence[str]) -> str:
-    """Whether an oracle caught a bug; the one that did so most often is the first."""
+    """Whether an oracle caught a bug; the first of `caught_by` did so most often."""
     if oracle not in caught_by:
         return ""
-    return MOST if oracle == caught_by[0] else TOO
+    return MOST if oracle == caught_by[0] else ALSO
 
 
 def _sessions(night: Night) -> Iterator[dict[str, Any]]:
-    """What the sessions of each plan did, and how each went, with the look of its lines."""
+    """The sessions of each plan, and the timing of each session with the look of its lines."""
     looks = map(look_of, count())
     for session in night.sessions:
         totals = session.totals
@@ -261,17 +260,17 @@ def _sessions(night: Night) -> Iterator[dict[str, Any]]:
             ]
         )
         yield {
-            "words": f"{_name_of(session)}: {did};",
+            "did": f"{_name_of(session)}: {did};",
             "ended": STOPPED[session.stop_reason],
             "class": "" if session.stop_reason in {TIME, ACTIONS, FAILURES} else "wrong",
             "timing": [
-                {"words": _words_of(timing), "colour": COLOURS[colour], "style": style}
-                for timing, (colour, style) in zip(timing_of(session), looks, strict=False)
+                {"how": _how(timing), "colour": COLOURS[colour], "style": style}
+                for timing, (colour, style) in zip(session.timing, looks, strict=False)
             ],
         }
 
 
-def _words_of(timing: Timing) -> str:
+def _how(timing: Timing) -> str:
     speed = timing.actions / max(timing.seconds, 0.001)
     how = _duration(timing.seconds), counted(timing.workers, "worker"), f"{speed:,.0f} actions/s"
     canaries = f"canaries found: {timing.canaries}" if timing.canaries else "no canary"

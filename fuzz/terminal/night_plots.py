@@ -1,8 +1,7 @@
 """The plots of a night's page, drawn by matplotlib. Needs the extra `report`.
 
-Each is an SVG to stand in the page: its text stays text, and its colours are the page's own, so
-that it is read by day and by night. Invariant: the same points make the same SVG, with one version
-of matplotlib.
+Each is an SVG inside the page: its text stays text, and its colours are those of the page, light or
+dark. Invariant: the same points make the same SVG, with one version of matplotlib.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import attrs
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,12 +22,12 @@ from fuzz.sessions.record import Timing
 PLOTTED = ("actions", "probes reached", "failures")
 TEXT, LINE, *LINES = (f"#00000{number}" for number in range(1, 8))
 COLOURS = {TEXT: "--text", LINE: "--line", **{LINES[n]: f"--line-{n}" for n in range(5)}}
-"""The page's colours, and what stands for them while something is drawn."""
+"""The page's colours, by the colours that matplotlib draws with."""
 DASHES = ("solid", "dashed", "dotted")
 WIDTH_INCHES, HEIGHT_INCHES = 4.6, 2.6
-"""About as wide as a phone, so that letters are as large there as anywhere."""
+"""About as wide as a phone, so that letters have the same size there."""
 PANEL = (0.12, 0.2, 0.85, 0.77)
-"""Where in a figure its axes lie: left, bottom, width and height as shares of it."""
+"""The place of the axes in a figure: left, bottom, width and height as shares of it."""
 LOOK: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 10,
@@ -46,18 +46,18 @@ LOOK: dict[Any, Any] = {
     "ytick.labelcolor": TEXT,
 }
 UNITS = (("h", 3600, 3 * 3600), ("min", 60, 3 * 60), ("s", 1, 0))
-"""A unit of time, its seconds, and from how many seconds on it is used."""
+"""A unit of time, its seconds, and the shortest time it is used for."""
 
 
 def draw_plots(timing: Iterable[Timing]) -> Iterator[tuple[str, str]]:
-    """What each plot shows, and its SVG."""
+    """Name and SVG of each plot."""
     for name, figure in figures_of(timing):
         yield name, svg_of(figure, name)
 
 
 def figures_of(timing: Iterable[Timing]) -> Iterator[tuple[str, Figure]]:
-    """Actions, probes and failures by the time since the start, a line a session."""
-    histories = [((0.0, 0.0, 0.0, 0.0), *each.history) for each in timing]
+    """Actions, probes and failures by time, with a line for each session."""
+    histories = [[(0.0, 0, 0, 0), *map(attrs.astuple, each.history)] for each in timing]
     seconds = max((history[-1][0] for history in histories), default=0)
     unit, size = unit_of(seconds)
     with mpl.rc_context(LOOK):
@@ -75,12 +75,12 @@ def figures_of(timing: Iterable[Timing]) -> Iterator[tuple[str, Figure]]:
 
 
 def unit_of(seconds: float) -> tuple[str, int]:
-    """The unit in which one tells a time, and its seconds."""
+    """A readable unit for a time, and its seconds."""
     return next((unit, size) for unit, size, least in UNITS if seconds >= least)
 
 
 def look_of(number: int) -> tuple[str, str]:
-    """The colour and the dashes of a session's lines."""
+    """Colour and dashes of a session's lines."""
     return LINES[number % len(LINES)], DASHES[number // len(LINES) % len(DASHES)]
 
 
@@ -95,7 +95,7 @@ def _panel() -> tuple[Figure, Axes]:
 
 
 def svg_of(figure: Figure, name: str) -> str:
-    """A figure as an element of a page, named for who cannot see it."""
+    """A figure as an element of a page, with a label for screen readers."""
     file = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with mpl.rc_context(LOOK), mpl.rc_context({"svg.hashsalt": name}):
@@ -104,6 +104,6 @@ def svg_of(figure: Figure, name: str) -> str:
     svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{name}"', 1)
     for colour, variable in COLOURS.items():
         svg = svg.replace(colour, f"var({variable})")
-    # Several figures stand in one page: a name that nothing refers to is none.
+    # Several figures are in one page, so identifiers without references are removed.
     used = set(re.findall(r"#([\w.-]+)", svg))
     return re.sub(r' id="([\w.-]+)"', lambda found: found[0] * (found[1] in used), svg)

@@ -1,11 +1,9 @@
 """The pages of documentation that ship with the package, for `gcfuzz help PAGE`.
 
-Messages name pages by this command, since an installed package has no folder `docs`.
+Messages name pages by this command, because an installed package has no folder `docs`.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
@@ -15,28 +13,25 @@ from fuzz.terminal.standard_streams import Screen
 SUFFIX = ".md"
 
 
-def _folder() -> Path:
-    shipped = PACKAGE / "docs"
-    return shipped if shipped.is_dir() else PACKAGE.parent / "docs"
+FOLDER = next(each for each in (PACKAGE / "docs", PACKAGE.parent / "docs") if each.is_dir())
 
 
 def page_names() -> list[str]:
     """The pages, such as `protocol`; a finding's name has its folder, `findings/lines-in-step`."""
-    folder = _folder()
-    pages = {*folder.glob(f"*{SUFFIX}"), *(folder / "findings").rglob(f"*{SUFFIX}")}
-    pages.discard(folder / f"index{SUFFIX}")  # The site's.
-    return sorted(str(path.relative_to(folder).with_suffix("")) for path in pages)
+    pages = {*FOLDER.glob(f"*{SUFFIX}"), *(FOLDER / "findings").rglob(f"*{SUFFIX}")}
+    pages.discard(FOLDER / f"index{SUFFIX}")  # The site's.
+    return sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in pages)
 
 
 def read_page(name: str) -> str:
     """The Markdown of a page. Raises BadInputError if there is none of that name."""
     if name not in page_names():
         raise BadInputError(f"{name}: there is no such page; `gcfuzz help` lists the pages")
-    return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    return (FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8")
 
 
 def print_page(screen: Screen, name: str) -> None:
-    """A page, drawn in a terminal, and as it is elsewhere. Raises BadInputError."""
+    """Print a page, formatted in a terminal, as it is elsewhere. Raises BadInputError."""
     text = read_page(name)
     if screen.is_drawn_on:
         from rich.markdown import Markdown
@@ -47,7 +42,7 @@ def print_page(screen: Screen, name: str) -> None:
 
 
 def print_pages(screen: Screen) -> None:
-    """Each page with its title. The findings are counted: their own page lists them."""
+    """List the pages with their titles. The page of the findings lists these."""
     names = page_names()
     for name in names:
         if not name.startswith("findings/"):

@@ -1,9 +1,8 @@
-"""What people read of a failure, wherever it comes from: in a session, a replay, a hunt."""
+"""The text of a failure, whether a session, a replay, a check or a hunt reports it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,20 +14,18 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract_problems import KINDS, OF_PROMISES
 from fuzz.protocol.observation import FIELDS, HANG
-from fuzz.protocol.trace import Header
 from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.causes import by_cause
-from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
-from fuzz.targets import PROGRAMS, TargetOptions, is_user_class
+from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Origin, SavedFailure, pages_like, trace_of
+from fuzz.targets import TargetOptions, is_user_class
 from fuzz.terminal.standard_streams import Screen
 
 if TYPE_CHECKING:
-    from fuzz.sessions.compare import Before
     from fuzz.sessions.handshake import Handshake
 
 
 def describe_action(action: Action) -> str:
-    """An action as one readable line; switches that are off are left out, and the first thread."""
+    """An action as one readable line, without switches that are off and without thread 0."""
     words = [NAMES[type(action)]]
     for field in attrs.fields(type(action)):
         value = getattr(action, field.name)
@@ -49,39 +46,35 @@ def describe_configuration(configuration: dict[str, int]) -> str:
 
 
 def describe_failure(failure: Failure) -> tuple[tuple[str, str], ...]:
-    """What was expected, what came instead and why, each in words, by name."""
+    """Label and text of each line about what was wrong."""
     if failure.what_happened and failure.change != OBSERVABLE:
         return ("oracle", failure.oracle), ("got", failure.what_happened)
-    where = (("where", failure.where),) if failure.where else ()
     field = "" if failure.where else f"{failure.field} "
-    values = (field + failure.expected, field + failure.got)
+    before_or_expected, after_or_got = field + failure.expected, field + failure.got
+    because = "because", failure.why
     if failure.change == OBSERVABLE:
-        return *zip(("before", "after"), values, strict=True), ("because", failure.why)
-    return (
-        ("oracle", failure.oracle),
-        *where,
-        *zip(("expected", "got"), values, strict=True),
-        ("because", failure.why),
-    )
+        return ("before", before_or_expected), ("after", after_or_got), because
+    where = (("where", failure.where),) if failure.where else ()
+    values = ("expected", before_or_expected), ("got", after_or_got)
+    return ("oracle", failure.oracle), *where, *values, because
 
 
 def print_failure(
     screen: Screen, title: str, failure: Failure, replay: Sequence[str] | None
 ) -> None:
-    """A failure: what was expected, what came instead, the actions, and how to replay it, if so."""
+    """A failure: what was wrong, the actions, and the command that replays it, if there is one."""
     screen.print(title, "bold red")
     config = "config", describe_configuration(failure.configuration)
-    for name, text in (*describe_failure(failure), config):
-        screen.print(f"  {name:<9} {text}", indent=12)
-    last = len(failure.actions)
-    for number, action in enumerate(failure.actions, 1):
-        line = f"{number:>5}  {describe_action(action)}"
-        if number == last:
-            mark = "differs" if failure.change == OBSERVABLE else "first wrong answer"
-            line = f"  →{line[1:]}   ← {mark}"
-            screen.print(line, "bold")
-        else:
-            screen.print(f"  {line}")
+    for label, text in (*describe_failure(failure), config):
+        screen.print(f"  {label:<9} {text}", indent=12)
+    *others, last = [
+        f"{number:>5}  {describe_action(action)}"
+        for number, action in enumerate(failure.actions, 1)
+    ]
+    for line in others:
+        screen.print(f"  {line}")
+    mark = "differs" if failure.change == OBSERVABLE else "first wrong answer"
+    screen.print(f"  →{last[1:]}   ← {mark}", "bold")
     for number, line in enumerate(failure.traceback):
         screen.print(f"  {'raised' if number == 0 else '':<9} {line}", indent=12)
     if replay is not None:
@@ -91,113 +84,110 @@ def print_failure(
 def replay_command(
     path: Path, options: TargetOptions, target: str | None = None, how: str = "replay"
 ) -> tuple[str, ...]:
-    """What to type to replay a trace, on its own target or on another, in words of a shell."""
-    target_words = [] if target is None else ["--target", target]
-    words = ["gcfuzz", how, str(path), *target_words, *options.words]
-    return tuple(map(shell_word, words))
+    """The arguments, quoted for a shell, that replay a trace on its own target or on another."""
+    target_arguments = [] if target is None else ["--target", target]
+    arguments = ["gcfuzz", how, str(path), *target_arguments, *options.words]
+    return tuple(map(shell_word, arguments))
 
 
 def print_found(screen: Screen, number: int, failure: Failure) -> None:
-    """A failure as it was found, before it is reduced, which may take minutes."""
+    """A failure as it was found, before it is reduced. That may take minutes."""
     identity, actions = " / ".join(failure.identity), counted(len(failure.actions), "action")
     screen.print(f"found {number}: {identity} ({actions}; reducing ...)", "red")
     screen.print(f"  {failure.message}")
 
 
 def how_seen_once(tries: int) -> str:
-    """Why a failure is not known to be reproducible."""
+    """Why it is not known whether a failure is reproducible."""
     if not tries:
         return "seen once; not tried again, because the session ended"
     return f"seen once; did NOT reproduce in {counted(tries, 'run')}"
 
 
-def _title(number: int, find: Find, before: Before | None) -> str:
-    what = "FAILURE" if before is None else find.failure.change.upper()
-    title = f"{what} {number}: {' / '.join(find.failure.kind)}"
-    return title if find.reproduced else f"{title} ({how_seen_once(find.tries)})"
+def _title(number: int, saved: SavedFailure, origin: Origin) -> str:
+    what = "FAILURE" if origin.before is None else saved.failure.change.upper()
+    title = f"{what} {number}: {' / '.join(saved.failure.kind)}"
+    return title if saved.reproduced else f"{title} ({how_seen_once(saved.tries)})"
 
 
 def print_like(
-    screen: Screen, number: int, find: Find, other: int, before: Before | None = None
+    screen: Screen, number: int, saved: SavedFailure, other: int, origin: Origin
 ) -> None:
-    """A find with a file, in one line: it has the likely cause of one that is shown in full."""
-    title = _title(number, find, before)
-    screen.print(f"{title}, like {other}: {find.path}", "bold red")
+    """A failure in one line: it has the likely cause of one that is shown in full."""
+    screen.print(f"{_title(number, saved, origin)}, like {other}: {saved.path}", "bold red")
 
 
-def print_groups(screen: Screen, finds: Iterable[Find], options: TargetOptions) -> None:
-    """Finds that are all there: one of each likely cause in full, then the others like it."""
-    numbers = count(1)
-    for group in by_cause(finds):
+def print_groups(screen: Screen, failures: Iterable[SavedFailure], origin: Origin) -> None:
+    """One failure of each likely cause in full, and a line for the others like it."""
+    number = 0
+    for group in by_cause(failures, lambda saved: saved):
         shown = None
-        for find in group:
-            number = next(numbers)
-            if shown is None or not find.is_saved:
-                print_find(screen, number, find, options)
+        for saved in group:
+            number += 1
+            if shown is None or not saved.is_saved:
+                print_saved(screen, number, saved, origin)
                 shown = shown or number
             else:
-                print_like(screen, number, find, shown)
+                print_like(screen, number, saved, shown, origin)
 
 
-def earlier_traces(header: Header) -> str:
+def earlier_traces(number: int) -> str:
     """How many traces the process of a trace carries out before it."""
-    return f"{counted(len(header.earlier), 'earlier trace')} of the same process"
+    return f"{counted(number, 'earlier trace')} of the same process"
 
 
-def print_find(
-    screen: Screen, number: int, find: Find, options: TargetOptions, before: Before | None = None
-) -> None:
-    """A find of a session, and how to replay it also on what there was before, if that is asked."""
-    title = _title(number, find, before)
-    if find.path is None:
-        print_failure(screen, title, find.failure, replay=None)
-        _print_unsaved(screen, find)
+def print_saved(screen: Screen, number: int, saved: SavedFailure, origin: Origin) -> None:
+    """A failure in full: how it was found, and how to replay it on each target."""
+    failure, title = saved.failure, _title(number, saved, origin)
+    if saved.path is None:
+        print_failure(screen, title, failure, replay=None)
+        screen.print(f"  unsaved   {saved.unsaved}; save these lines to replay it:")
+        for line in traces.dumps(trace_of(origin, saved)).splitlines():
+            screen.print_parts((line, ""))
         return
-    # What is right replays without a word; what is answered stands in the explanation.
-    how = "explain" if find.failure.change == OBSERVABLE else "replay"
-    name = find.trace.header.target
-    target = name if is_user_class(name) else None  # No other need be named again.
-    print_failure(screen, title, find.failure, replay_command(find.path, options, target, how))
-    if before is not None:
-        command = replay_command(find.path, before.options, before.target, how)
+    # A replay of right answers shows nothing; an explanation shows all answers.
+    how = "explain" if failure.change == OBSERVABLE else "replay"
+    target = origin.target if is_user_class(origin.target) else None  # The file names the others.
+    print_failure(screen, title, failure, replay_command(saved.path, origin.options, target, how))
+    for label, text in _details(saved, saved.path, origin):
+        screen.print(f"  {label:<9} {text}", indent=12)
+    if origin.before is not None:
+        command = replay_command(saved.path, origin.before.options, origin.before.target, how)
         screen.print_command("  before   ", command)
-    complaint = find.path.with_suffix(COMPLAINT_SUFFIX)
+    if origin.options.command and failure.change == BROKE and not saved.needs_earlier:
+        arguments = *map(shell_word, origin.options.command), "<", shell_word(str(saved.path))
+        screen.print_command("  alone    ", arguments)
+
+
+def _details(saved: SavedFailure, path: Path, origin: Origin) -> Iterator[tuple[str, str]]:
+    """Label and text of each line about the file of a failure."""
+    complaint = path.with_suffix(COMPLAINT_SUFFIX)
     if complaint.exists():
-        screen.print(f"  said      {complaint}: what it wrote on standard error", indent=12)
-    if find.unsaved is not None:
-        screen.print(f"  unsaved   {find.unsaved}; this file is as it was found")
-    if options.command and find.failure.change == BROKE and not find.needs_earlier:
-        words = *map(shell_word, options.command), "<", shell_word(str(find.path))
-        screen.print_command("  alone    ", words)
-    found = find.trace.header.found
-    if found is not None:
-        length = found.reduced_from
-        was = f", reduced from {counted(length, 'action')}" if length is not None else ""
-        alone = ", in a process of its own" if find.trace.header.fresh_process else ""
-        after = f", after {earlier_traces(find.trace.header)}" if find.needs_earlier else ""
-        screen.print(f"  found     by the {found.engine} engine{was}{alone}{after}")
-    is_kept = find.trace.header.target in PROGRAMS and options.keeps_processes
-    if not find.reproduced and find.tries and is_kept:
-        what = "it needs more earlier traces than the file has; with --fresh-process there are none"
-        screen.print(f"  perhaps   {what}", indent=12)
-    pages = [f"`gcfuzz help findings/{page}`" for page in pages_like(find)]
+        yield "stderr", str(complaint)
+    if saved.unsaved is not None:
+        yield "unsaved", f"{saved.unsaved}; this file has the trace as it was found"
+    found = f"by the {origin.engine} engine"
+    if saved.reproduced:
+        found += f", reduced from {counted(saved.reduced_from, 'action')}"
+    if saved.fresh_process:
+        found += ", in a process of its own"
+    if saved.needs_earlier:
+        found += f", after {earlier_traces(len(saved.failure.earlier))}"
+    yield "found", found
+    if not saved.reproduced and saved.tries and origin.shares_processes:
+        text = "it needs more earlier traces than the file has; with --fresh-process there are none"
+        yield "perhaps", text
+    pages = [f"`gcfuzz help findings/{page}`" for page in pages_like(origin.target, saved.failure)]
     if pages:
-        screen.print(f"  known     perhaps: see {' or '.join(pages)}", indent=12)
-
-
-def _print_unsaved(screen: Screen, find: Find) -> None:
-    """A find of which there is no file, in the lines that would stand in it."""
-    screen.print(f"  unsaved   {find.unsaved}; save these lines to replay it:")
-    for line in traces.dumps(find.trace).splitlines():
-        screen.print_parts((line, ""))
+        yield "known", f"perhaps: see {' or '.join(pages)}"
 
 
 def print_replays(
     screen: Screen, results: Iterable[tuple[Path, Failure | BadInputError | None, Sequence[str]]]
 ) -> tuple[int, int]:
-    """A line a replayed trace, the failures in full, and totals.
+    """A line for each replayed trace, the failures in full, and totals.
 
-    Returns how many failed, and how many could not be replayed, which is said elsewhere.
+    Returns how many failed, and how many could not be replayed. The caller reports these.
     """
     passed = failed = unusable = 0
     for path, failure, replay in results:
@@ -215,51 +205,53 @@ def print_replays(
 
 
 def print_handshake(
-    screen: Screen, hands: Handshake, target: Sequence[str], *, is_verbose: bool
+    screen: Screen, handshake: Handshake, target: Sequence[str], *, is_verbose: bool
 ) -> None:
-    """What came of trying each action and setting once, and what to do next.
+    """The result of `gcfuzz check`, and what to do next.
 
     The first line of a check that failed is the first failure, the last line of one that did not is
-    a session's command; `target` are the words that name the target there.
+    the command of a session; `target` has its arguments that name the target.
     """
-    for line in _what_to_fix([*hands.failures.values()]):
-        screen.print(line, "bold red")
-    for number, failure in enumerate(hands.failures.values(), 1):
+    failures = [*handshake.failures.values()]
+    if failures:
+        screen.print(_what_to_fix(failures), "bold red")
+    for number, failure in enumerate(failures, 1):
         title = f"FAILURE {number}: {' / '.join(failure.identity)}"
         print_failure(screen, title, failure, replay=None)
-    tried, settings = counted(len(hands.tried), "action"), len(hands.contract.settings)
-    values = f"{counted(settings, 'setting')} with {counted(hands.values, 'value')}"
-    cut = ", and the rest not tried" if hands.is_cut else ""
-    screen.print(f"tried {tried}, {values}: {counted(len(hands.failures), 'failure')}{cut}")
-    others = hands.unpromised_actions
+    tried = counted(len(handshake.tried), "action")
+    settings = counted(len(handshake.contract.settings), "setting")
+    values = f"{settings} with {counted(handshake.values, 'value')}"
+    cut = ", and the rest not tried" if handshake.is_cut else ""
+    screen.print(f"tried {tried}, {values}: {counted(len(failures), 'failure')}{cut}")
+    others = handshake.unpromised_actions
     if others and not is_verbose:
         others = [f"{counted(len(others), 'action')} (--verbose lists them)"]
     for what, names in (
-        ("judged by the oracles", hands.judges),
-        ("promised, but not tried, or never legal", hands.untried),
-        ("promised, but never reported", hands.silent_fields),
-        ("reported, but not promised, so no oracle judges it", hands.unpromised_fields),
+        ("judged by the oracles", handshake.judges),
+        ("promised, but not tried, or never legal", handshake.untried),
+        ("promised, but never reported", handshake.silent_fields),
+        ("reported, but not promised, so no oracle judges it", handshake.unpromised_fields),
         ("not promised, so never tried", others),
     ):
         if names:
             screen.print(f"{what}: {', '.join(names)}")
-    if not (hands.failures or hands.untried):
-        words = map(shell_word, ["gcfuzz", "run", *target, "--time", "10m"])
-        screen.print_command("next:", [*words], "bold")
+    if not (failures or handshake.untried):
+        arguments = map(shell_word, ["gcfuzz", "run", *target, "--time", "10m"])
+        screen.print_command("next:", [*arguments], "bold")
 
 
-def _what_to_fix(failures: Sequence[Failure]) -> Iterator[str]:
-    """The first failure in a line: what is wrong, and what to do."""
-    for failure in failures[:1]:
-        more = f"{len(failures)} failures; the first: " if len(failures) > 1 else ""
-        what = failure.got
-        if failure.field != "error":
-            field = failure.where or failure.field
-            what = f"{field}: expected {failure.expected}, got {failure.got} ({failure.why})"
-        action = "make it answer, or allow more with --timeout"
-        if not failure.got.startswith(HANG):
-            action = "fix the program or its contract"
-        yield f"{more}{failure.action}: {what}; {action}, then check again"
+def _what_to_fix(failures: Sequence[Failure]) -> str:
+    """The first failure in a line, and what to do."""
+    failure = failures[0]
+    more = f"{len(failures)} failures; the first: " if len(failures) > 1 else ""
+    what = failure.got
+    if failure.field != "error":
+        field = failure.where or failure.field
+        what = f"{field}: expected {failure.expected}, got {failure.got} ({failure.why})"
+    advice = "fix the program or its contract"
+    if failure.got.startswith(HANG):
+        advice = "make it answer, or allow more time with --timeout"
+    return f"{more}{failure.action}: {what}; {advice}, then check again"
 
 
 def print_known_names(screen: Screen) -> None:

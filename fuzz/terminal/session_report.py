@@ -1,4 +1,4 @@
-"""What people read of a session, while it runs and when it is over. It changes nothing."""
+"""Prints a session while it runs and when it is over."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fuzz.run import BROKE, CHANGES, Failure
 from fuzz.sessions import record, session_events
 from fuzz.sessions.causes import Cause, by_cause, cause_of
 from fuzz.sessions.compare import Before, contract_changes
-from fuzz.sessions.corpus import Find
+from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Plan
-from fuzz.terminal.report import print_find, print_found, print_like
+from fuzz.terminal.report import print_found, print_like, print_saved
 from fuzz.terminal.standard_streams import Screen
 
 if TYPE_CHECKING:
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 MISSING_MAX = 10
 RAREST = 5
-"""So many probes are named, of those that were not reached and of those that hardly were."""
+"""How many probes are named: of those that were not reached, and of the rarest."""
 PROBES_ACTIONS_MIN = 20_000
-"""A session of fewer actions prints no probes: it misses many by chance."""
+"""A shorter session prints no probes, because it misses many by chance."""
 STOPPED = {
     record.TIME: "the time is up",
     record.ACTIONS: "all actions are done",
-    record.FAILURES: "that is as many as were asked for",
+    record.FAILURES: "the wanted number of failures is reached",
     record.INTERRUPTED: "interrupted",
-    record.WORKERS_DIED: "workers died, and what they were to do is not done",
+    record.WORKERS_DIED: "workers died, and their chunks are not done",
 }
 
 
 class SessionReporter:
-    """Prints a session while it runs: a live line in a terminal, now and then a line elsewhere."""
+    """Prints a session: a live line in a terminal, elsewhere a line every ten seconds."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._live: Live | None = None
         self._printed_seconds = 0.0
         self._numbers: dict[tuple[str, ...], int] = {}
-        # The number of the find that was shown in full, by likely cause.
+        # The number of the failure that was shown in full, by likely cause.
         self._shown: dict[Cause, int] = {}
 
     def __call__(self, event: session_events.Event) -> None:
@@ -57,12 +57,12 @@ class SessionReporter:
                 )
             case session_events.ChunkLost():
                 self._screen.print(
-                    f"chunk {event.chunk.index} is lost: no worker survives it", "red"
+                    f"chunk {event.chunk.index} is lost: each worker that tried it died", "red"
                 )
             case session_events.FailureFound():
                 print_found(self._screen, self._number_of(event.failure), event.failure)
-            case session_events.Told():
-                self._tell(event.find, event.plan)
+            case session_events.FailureReported():
+                self._report(event.saved, event.plan)
             case session_events.Finished():
                 self._finish(event)
 
@@ -86,8 +86,8 @@ class SessionReporter:
             self._live.start()
 
     def _compare(self, plan: Plan, before: Before) -> None:
-        words = " ".join([before.target, *before.options.words])
-        self._screen.print(f"before: {words}; a failure is what this one does not have")
+        arguments = " ".join([before.target, *before.options.words])
+        self._screen.print(f"before: {arguments}; a failure is what this target does not have")
         then, now = before.options.contract, plan.options.contract
         assert then is not None
         assert now is not None
@@ -97,18 +97,14 @@ class SessionReporter:
     def _number_of(self, failure: Failure) -> int:
         return self._numbers.setdefault(failure.identity, len(self._numbers) + 1)
 
-    def _tell(self, find: Find, plan: Plan) -> None:
-        """A find in full if it is the first of its likely cause, or has no file; else a line."""
-        number = self._number_of(find.failure)
-        shown = self._shown.setdefault(cause_of(find.failure), number)
-        if shown == number or not find.is_saved:
-            self._show(find, plan)
+    def _report(self, saved: SavedFailure, plan: Plan) -> None:
+        """A failure in full if it is the first of its likely cause or has no file; else a line."""
+        number, origin = self._number_of(saved.failure), plan.origin(saved.chunk)
+        shown = self._shown.setdefault(cause_of(saved.failure), number)
+        if shown == number or not saved.is_saved:
+            print_saved(self._screen, number, saved, origin)
         else:
-            print_like(self._screen, number, find, shown, plan.before)
-
-    def _show(self, find: Find, plan: Plan) -> None:
-        number = self._number_of(find.failure)
-        print_find(self._screen, number, find, plan.options, plan.before)
+            print_like(self._screen, number, saved, shown, origin)
 
     def _progress(self, progress: session_events.Progress) -> None:
         line = _progress_line(progress)
@@ -123,65 +119,63 @@ class SessionReporter:
     def _finish(self, finished: session_events.Finished) -> None:
         if self._live is not None:
             self._live.stop()
-        broken = [find for find in finished.finds if find.failure.change == BROKE]
-        groups = by_cause(sorted(broken, key=lambda find: self._number_of(find.failure)))
-        for find, *_ in groups:
-            if self._shown.get(cause_of(find.failure)) != self._number_of(find.failure):
-                self._show(find, finished.plan)
-        for line in (*_cause_lines(groups, self._numbers), *_change_lines(finished.totals.changes)):
+        plan, totals = finished.plan, finished.totals
+        broken = [each for each in finished.failures if each.failure.change == BROKE]
+        broken.sort(key=lambda saved: self._number_of(saved.failure))
+        groups = by_cause(broken, lambda saved: saved)
+        for saved, *_ in groups:
+            number = self._number_of(saved.failure)
+            if self._shown.get(cause_of(saved.failure)) != number:
+                print_saved(self._screen, number, saved, plan.origin(saved.chunk))
+        for line in (*_cause_lines(groups, self._numbers), *_change_lines(totals.changes)):
             self._screen.print(line)
-        totals = finished.totals
         if not totals.actions and finished.problem is not None:
-            return  # Which is told, and is all there is to tell.
+            return  # The command reports the problem, and nothing else happened.
         self._screen.print(
             f"{counted(totals.traces, 'trace')}, {counted(totals.actions, 'action')} "
             f"({totals.actions / finished.seconds:,.0f}/s), {counted(totals.samples, 'sample')}, "
             f"{counted(totals.minor_collections, 'minor collection')}"
         )
         if totals.actions >= PROBES_ACTIONS_MIN and finished.stop_reason != record.FAILURES:
-            for line in _probe_lines(finished.plan.probes, totals.probes):
+            for line in _probe_lines(plan.probes, totals.probes):
                 self._screen.print(line)
         if finished.stop_reason in {record.TIME, record.INTERRUPTED}:
             print_record(self._screen, finished.record)
-        failures = counted(
-            len(broken), "failure" if finished.plan.before is None else "new failure"
-        )
+        failures = counted(len(broken), "failure" if plan.before is None else "new failure")
         how = f" in {finished.seconds:.1f} s; {STOPPED[finished.stop_reason]}"
         how += "" if totals.actions else " before anything was done"
         self._screen.print_parts((failures, "bold"), (how, ""))
 
 
-def print_record(screen: Screen, what: record.SessionRecord) -> None:
-    """What of a session, or of several, can be had again: the whole chunks."""
-    plan, totals = what.plan, what.totals
-    for piece in what.pieces:
-        chunks = f"chunks {piece.chunks.start}:{piece.chunks.stop}"
-        every = f", every {piece.chunks.step}" if piece.chunks.step > 1 else ""
+def print_record(screen: Screen, session: record.SessionRecord) -> None:
+    """The whole chunks of a session, or of several. The same command can run them again."""
+    for piece in session.pieces:
+        start, stop, step = piece.chunks
+        every = f", every {step}" if step > 1 else ""
         lost = f", but for {', '.join(map(str, piece.lost))}" if piece.lost else ""
-        screen.print(f"whole: {chunks}{every}{lost} of {plan['target']} with seed {plan['seed']}")
-    screen.print(
-        f"in these: {counted(totals.actions, 'action')}, {counted(len(what.failures), 'failure')}"
-        + (f"; beyond: {counted(len(what.beyond), 'failure')}" if what.beyond else "")
-    )
+        plan = f"{session.plan.target} with seed {session.plan.seed}"
+        screen.print(f"whole: chunks {start}:{stop}{every}{lost} of {plan}")
+    actions = counted(session.totals.actions, "action")
+    beyond = f"; beyond: {counted(len(session.beyond), 'failure')}" if session.beyond else ""
+    screen.print(f"in these: {actions}, {counted(len(session.failures), 'failure')}{beyond}")
 
 
 def _cause_lines(
-    groups: Sequence[Sequence[Find]], numbers: Mapping[tuple[str, ...], int]
+    groups: Sequence[Sequence[SavedFailure]], numbers: Mapping[tuple[str, ...], int]
 ) -> Iterator[str]:
-    """Several finds, a line for each likely cause."""
-    if [*map(len, groups)] in ([], [1]):
+    """A line for each likely cause, if there are several failures."""
+    if sum(map(len, groups)) <= 1:
         return
     yield "by their likely causes, the shortest traces first:"
     for group in groups:
-        number, *others = (numbers[find.failure.identity] for find in group)
+        number, *others = (numbers[saved.failure.identity] for saved in group)
         like = f", like {', '.join(map(str, others))}" if others else ""
-        failure = group[0].failure
-        length = counted(len(failure.actions), "action")
-        yield f"  failure {number}{like}: {length}, {' / '.join(failure.identity)}"
+        length = counted(group[0].length, "action")
+        yield f"  failure {number}{like}: {length}, {' / '.join(group[0].failure.identity)}"
 
 
 def _change_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """What a change did, each with the actions after which that was seen, in so many traces."""
+    """A line for each effect of a change, with the number of traces by action."""
     actions: dict[str, list[str]] = {}
     for name, count in sorted(counts.items()):
         what, _, action = name.rpartition(" / ")
@@ -191,7 +185,7 @@ def _change_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
-    """What was not reached, and what hardly was."""
+    """The probes that were not reached, and the rarest."""
     reached = sorted((name for name in probes if counts[name]), key=lambda name: counts[name])
     missing = [name for name in probes if not counts[name]]
     if missing:
@@ -205,7 +199,7 @@ def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[s
 
 
 def _progress_line(progress: session_events.Progress) -> str:
-    """One line of at most 80 columns. While failures are reduced their tries replace the speed."""
+    """At most 80 columns. While failures are reduced, their candidates replace the speed."""
     speed = progress.totals.actions / max(progress.seconds, 0.001)
     several = f" {progress.reducing}" if progress.reducing > 1 else ""
     tries = f"reducing{several}: {short(progress.tries)} tries"

@@ -1,5 +1,4 @@
-"""Other people's test suites: machines and traces as tests, whose failures say what a session says.
+"""gcfuzz in other test suites: state machines, sessions and saved traces as tests.
 
-A newcomer begins with `cases`. The pytest plugin, `pytest_gcfuzz.py`, lies beside the packages: it
-is imported in every run of pytest, also where a project has a folder `fuzz` of its own.
+Start with `suites`. The pytest plugin, `pytest_gcfuzz.py`, is beside the packages.
 """

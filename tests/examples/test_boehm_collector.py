@@ -51,7 +51,7 @@ def test_an_array_that_is_not_scanned_is_found_and_reproduced_and_reduced(
     code, failures = session(program, "-x")
     assert code == MISMATCH
     (found,) = [each for each in failures if each["reproduced"]]
-    path = tmp_path / "corpus" / str(found["trace"])
+    path = tmp_path / "corpus" / str(found["path"])
     assert len(traces.read(path).actions) < ACTIONS_MAX
     for adapter, code in ((program, MISMATCH), (build(), CLEAN)):
         assert run_command_line(["replay", str(path), "--command", str(adapter)]) == code

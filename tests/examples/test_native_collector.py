@@ -48,7 +48,7 @@ def test_a_bug_in_the_collector_is_found_by_its_oracle(
 ) -> None:
     code, failures = session(build(bug))
     assert code == MISMATCH
-    assert FOUND_BY[bug] in {failure["oracle"] for failure in failures}
+    assert FOUND_BY[bug] in {failure["failure"]["oracle"] for failure in failures}
 
 
 def test_a_change_broke_or_fixed_the_collector(
@@ -70,7 +70,7 @@ def test_a_read_past_the_end_changes_no_answer(build: Build, session: Session) -
 def test_a_read_past_the_end_is_found_by_a_sanitizer(build: Build, session: Session) -> None:
     code, failures = session(build(ONLY_SANITIZED, sanitized=True))
     assert code == MISMATCH
-    assert {failure["oracle"] for failure in failures} == {"heap"}
+    assert {failure["failure"]["oracle"] for failure in failures} == {"heap"}
 
 
 def test_every_bug_of_the_makefile_is_hunted_here(native: Path) -> None:

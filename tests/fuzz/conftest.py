@@ -26,6 +26,7 @@ from fuzz.protocol.contract import (
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.targets import TargetOptions, make_target
+from fuzz.terminal.cli import BAD_INPUT, run_command_line
 
 OF_OTHERS = ("malloc", "calloc", "realloc", "set_period", "read_profile", "run_at_once")
 
@@ -111,6 +112,20 @@ def simplest() -> Choices:
 @pytest.fixture
 def last() -> Choices:
     return Same(2**62)
+
+
+@pytest.fixture
+def complaint(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that is bad input; returns its one line on stderr."""
+
+    def run(*arguments: str) -> str:
+        assert run_command_line([*arguments]) == BAD_INPUT
+        printed = capsys.readouterr().err
+        assert printed.startswith("gcfuzz: ")
+        assert printed.count("\n") == 1
+        return printed
+
+    return run
 
 
 @pytest.fixture

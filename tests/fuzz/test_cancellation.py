@@ -1,4 +1,4 @@
-"""Work that is told to stop: in the middle of a trace, of a wait, or of a reduction."""
+"""Work that is cancelled in the middle of a trace, of a wait, or of a reduction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTIONS = (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9))
 
 
 def after_checkpoints(number: int) -> Callable[[], bool]:
-    """Whether it was asked so often already."""
+    """A function that returns true after that many calls."""
     asked = Counter[str]()
 
     def is_over() -> bool:
@@ -68,7 +68,7 @@ def test_a_bound_ends_with_its_block() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_slice_that_is_cancelled_is_what_was_done(engine: str) -> None:
+def test_a_cancelled_slice_has_what_was_done(engine: str) -> None:
     target = Counting()
     with cancelled_when(after_checkpoints(5)):
         done = make_engine(engine, target, "7").run_slice(3, 1000, ProbeCounter())
@@ -97,7 +97,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.slow
-def test_a_program_that_broke_is_a_find_although_no_time_is_left_to_see_where(
+def test_a_program_that_broke_is_a_failure_although_no_time_is_left_to_see_where(
     tmp_path: Path,
 ) -> None:
     starts = tmp_path / "starts"
@@ -105,7 +105,7 @@ def test_a_program_that_broke_is_a_find_although_no_time_is_left_to_see_where(
     command = (sys.executable, "-c", HANGING, str(starts))
     target = ProcessTarget("hanging", command, timeout_seconds=1.0)
     actions = [AllocateNode(number) for number in range(3)]
-    # The first tells its contract, the second gets the trace, and the third gets it once more.
+    # The first process states its contract; the second and the third get the trace.
     with cancelled_when(lambda: starts.read_text().count("started") > 2):
         failure = run_actions(target, {}, actions)
     assert failure is not None
@@ -135,7 +135,7 @@ serve(Slow(), sys.stdin, sys.stdout)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_slice_that_is_cancelled_while_a_program_starts_is_an_end_like_any(engine: str) -> None:
+def test_a_slice_that_is_cancelled_while_a_program_starts_has_no_failures(engine: str) -> None:
     target = ProcessTarget("slow", (sys.executable, "-c", SLOW_TO_START), timeout_seconds=1000)
     slices = make_engine(engine, target, "7")
     with cancelled_when(after(3.0)):
@@ -144,7 +144,7 @@ def test_a_slice_that_is_cancelled_while_a_program_starts_is_an_end_like_any(eng
 
 
 @pytest.mark.slow
-def test_a_start_that_was_cancelled_spoils_no_other_trace() -> None:
+def test_a_cancelled_start_does_not_break_the_next_trace() -> None:
     target = ProcessTarget("slow", (sys.executable, "-c", SLOW_TO_START), timeout_seconds=1000)
     assert run_actions(target, {}, [CheckHeap()]) is None
     with pytest.raises(Cancelled), cancelled_when(after(1.0)):
@@ -160,14 +160,14 @@ def failure() -> Failure:
 
 
 @pytest.mark.parametrize("checkpoints", [0, 1, 20, 40, 60, 80])
-def test_a_reduction_is_cut_off_in_all_its_parts(failure: Failure, checkpoints: int) -> None:
+def test_a_reduction_can_be_cut_off_in_all_its_parts(failure: Failure, checkpoints: int) -> None:
     target = Counting("reference+one-sample-per-object")
     reduced = reduce_failure(target, failure, after_checkpoints(checkpoints))
     assert target.actions <= checkpoints
     assert reduced.identity == failure.identity
 
 
-def test_the_parts_that_are_cut_off_are_all_there_are(failure: Failure) -> None:
+def test_a_whole_reduction_has_more_checkpoints(failure: Failure) -> None:
     target = Counting("reference+one-sample-per-object")
     reduce_failure(target, failure)
     assert target.actions > 80
@@ -183,6 +183,6 @@ def test_a_reduction_that_is_cut_off_keeps_the_best_so_far(failure: Failure) -> 
     assert lengths[1] < len(ACTIONS)
 
 
-def test_what_is_no_error_is_not_taken_for_a_failure() -> None:
+def test_a_cancelled_run_is_not_a_failure() -> None:
     with pytest.raises(Cancelled), cancelled_when(lambda: True):
         run_actions(make_target("reference"), {}, [CheckHeap()])

@@ -13,7 +13,6 @@ from fuzz.protocol.actions import (
     AllocateArray,
     AllocateNode,
     AllocateWeakref,
-    CheckHeap,
     CollectMinor,
     Free,
     LoadPrebuilt,
@@ -200,7 +199,7 @@ def test_a_value_is_described(
 
 def test_a_failure_with_a_place_says_it_in_the_field_s_place() -> None:
     failure = Failure(
-        *({}, (CheckHeap(),), "heap", "graph", "different", "null", "node #1", "found"),
+        *("heap", "graph", "check_heap", "different", "null", "node #1", "found"),
         where="node #2, field 0",
     )
     assert failure.message == "heap: node #2, field 0: expected null, got node #1 (found)"
@@ -281,6 +280,6 @@ def test_the_names_are_those_of_the_graph_s_rows() -> None:
 def test_a_target_that_fails_to_answer_is_one_sentence(
     error: str, when: str, sentence: str
 ) -> None:
-    failure = Failure({}, (CheckHeap(),), "heap", "error", "crash", "null", error, when)
+    failure = Failure("heap", "error", "check_heap", "crash", "null", error, when)
     assert failure.message == f"heap: {sentence}"
     assert describe_failure(failure) == (("oracle", "heap"), ("got", sentence))

@@ -28,7 +28,7 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.replay import replay, replay_steps
-from fuzz.run import RIGHT_GRAPH, Failure, Run, rerun, run_actions
+from fuzz.run import RIGHT_GRAPH, Failure, Run, rerun, run_actions, run_again
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
@@ -346,8 +346,8 @@ def test_only_a_second_run_shows_that_a_target_answers_differently(counting: Ful
 
 def test_a_failure_is_seen_again_with_its_own_oracle() -> None:
     first, twice = failure_of(*FAILING), make_target("reference+sampled-bytes-count-twice")
-    assert first.again(make_target(BUGGY), first.configuration, first.actions) == first
+    assert run_again(make_target(BUGGY), first, first.configuration, first.actions) == first
     second = run_actions(twice, {}, TWICE_COUNTED, [TRANSPARENCY])
     assert second is not None
-    assert second.again(twice, {}, TWICE_COUNTED) == second
-    assert first.again(twice, {}, TWICE_COUNTED) is None
+    assert run_again(twice, second, {}, TWICE_COUNTED) == second
+    assert run_again(twice, first, {}, TWICE_COUNTED) is None

@@ -16,7 +16,7 @@ from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import MAJOR_STATES
 from fuzz.protocol.target import Target
-from fuzz.run import ProbeReached, Reaching, Run
+from fuzz.run import ProbeReached, Reaching, Run, run_again
 from fuzz.sessions.reach import reach
 from fuzz.targets import make_target
 from fuzz.terminal.cli import run_command_line
@@ -290,8 +290,8 @@ def test_a_wanted_probe_ends_the_run_with_the_trace_that_reaches_it(reference: T
         run.step(NODE)
     trace = reached.value.trace
     assert trace == Reaching({}, (every(8), NODE), "object_larger_than_period")
-    assert trace.again(reference, {}, [*trace.actions, NODE]) == trace
-    assert trace.again(reference, {}, [NODE]) is None
+    assert run_again(reference, trace, {}, [*trace.actions, NODE]) == trace
+    assert run_again(reference, trace, {}, [NODE]) is None
 
 
 # Which probes a contract lets a target reach.

@@ -1,4 +1,4 @@
-"""What a person sees of a long profile: a line that says how far it is."""
+"""The progress line of a long profile."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def record(source: ProgramSource, path: Path, listener: Listener) -> None:
 
 
 def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
-    """What a console shows while the source is recorded."""
+    """The output of a console while the source is recorded."""
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=COLUMNS)
     with screen.ProfilingProgress(console, source, source.cost()) as progress:
@@ -66,18 +66,18 @@ def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
     return output.getvalue()
 
 
-def test_where_there_is_no_terminal_a_line_now_and_then_says_how_far_it_is(
+def test_without_a_terminal_lines_show_the_progress(
     source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(screen, "PLAIN_SECONDS", 0)
     shares = list(map(int, LINE.findall(shown(source, tmp_path / "out.jsonl", terminal=False))))
-    # One after each of the collections, of which there is one in 2,048 nodes.
+    # There is a collection, and so a line, for each 2,048 nodes.
     assert len(shares) >= 9
     assert shares == sorted(shares)
     assert shares[-1] >= 90
 
 
-def test_before_its_time_no_line_is_printed(
+def test_no_line_is_printed_before_its_time(
     source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(screen, "PLAIN_SECONDS", math.inf)
@@ -85,7 +85,7 @@ def test_before_its_time_no_line_is_printed(
 
 
 @pytest.mark.parametrize(("live_seconds", "lines"), [(math.inf, 1), (0, 10)])
-def test_a_live_line_is_drawn_at_once_and_again_when_it_is_time(
+def test_a_live_line_is_drawn_at_once_and_then_redrawn(
     source: ProgramSource,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +118,7 @@ SHOW_CURSOR, ERASE_LINE = "\x1b[?25h", "\x1b[2K"
 
 
 @pytest.mark.slow
-def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -> None:
+def test_a_terminal_shows_one_line_that_is_erased_at_the_end(tmp_path: Path) -> None:
     child = in_a_terminal(tmp_path, "allocate")
     child.expect("allocate: once without a recorder")
     child.expect(r"\d+% · \d+ s · \d+k? samples of [^\r\n]* recorded")
@@ -133,7 +133,7 @@ def test_in_a_terminal_one_line_is_redrawn_and_gone_at_the_end(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_terminal_is_left_to_a_program_that_prints(tmp_path: Path) -> None:
+def test_a_program_that_prints_has_the_terminal_for_itself(tmp_path: Path) -> None:
     (tmp_path / "nodes.py").write_text(LONG + "    print('nodes:', end=' '); print('done')\n")
     child = in_a_terminal(tmp_path, "nodes.py")
     child.expect_exact("nodes.py: once without a recorder\r\nnodes: done\r\nnodes: done\r\n")

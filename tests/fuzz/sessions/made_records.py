@@ -1,4 +1,4 @@
-"""Records of sessions that never were, for tests of what is made of records."""
+"""Records of made-up sessions, for tests of merging and reporting."""
 
 from __future__ import annotations
 
@@ -9,29 +9,40 @@ from typing import Any
 Data = dict[str, Any]
 
 
-def failure(oracle: str = "heap", **changed: object) -> Data:
+def failure(oracle: str = "heap", path: str | None = None, **changed: object) -> Data:
     kind = {"oracle": oracle, "field": "graph", "action": "collect_full", "direction": "different"}
-    said = dict.fromkeys(("message", "expected", "got", "why", "where"), "made up")
-    rest = {"actions": 3, "reduced_from": 9, "reproduced": True, "chunk": 0, "trace": None}
-    return {**kind, **said, **rest, **changed}
+    reported = kind | dict.fromkeys(("expected", "got", "why"), "made up")
+    saved = {"path": path, "length": 3, "reduced_from": 9, "reproduced": True, "chunk": 0}
+    for name, value in changed.items():
+        (saved if name in {*saved, "tries"} else reported)[name] = value
+    return {"failure": reported, **saved}
 
 
-def record(*failures: Data, target: str = "reference", **changed: object) -> Data:
+def totals(**changed: object) -> Data:
     counts: Data = {"traces": 2, "actions": 100, "samples": 7, "minor_collections": 5}
-    counts["probes"] = {"callback_sampled": 3, "weakref_died": 0}
+    return {
+        **counts,
+        "probes": {"callback_sampled": 3, "weakref_died": 0},
+        "changes": {},
+        **changed,
+    }
+
+
+def piece(*lost: int, chunks: tuple[int, int, int] = (0, 2, 1), **counts: object) -> Data:
+    return {"chunks": [*chunks], "lost": [*lost], "totals": totals(**counts)}
+
+
+def record(*failures: Data, target: str = "reference", seed: int = 1, **changed: Any) -> Data:
+    options = changed.pop("options", [])
+    plan = {"target": target, "options": options, "without": [], "before": None}
+    pieces = changed.pop("pieces", [piece()])
     return {
         "gcfuzz_session": 1,
-        "target": target,
-        "options": [],
-        "without": [],
-        "before": None,
-        "engine": "random",
-        "seed": 1,
-        "budget_actions": 100,
-        **counts,
+        "totals": pieces[0].get("totals"),
+        "plan": {**plan, "engine": "random", "seed": seed, "budget_actions": 100},
         "failures": [*failures],
         "stop_reason": "actions",
-        "pieces": [{"chunks": [0, 2, 1], "lost": [], **counts}],
+        "pieces": pieces,
         "beyond": [],
         "timing": [timing()],
         **changed,
@@ -39,6 +50,7 @@ def record(*failures: Data, target: str = "reference", **changed: object) -> Dat
 
 
 def timing(*history: tuple[float, int, int, int], **changed: object) -> Data:
+    names = "seconds", "actions", "probes", "failures"
     return {
         "started": "2026-11-22T02:00:00+00:00",
         "seconds": 60.0,
@@ -46,7 +58,8 @@ def timing(*history: tuple[float, int, int, int], **changed: object) -> Data:
         "actions": 100,
         "actions_per_second": 2,
         "chunks": 2,
-        "history": [*history],
+        "canaries": 0,
+        "history": [dict(zip(names, point, strict=True)) for point in history],
         "versions": {"gcfuzz": "0.1.0", "commit": "8255874"},
         **changed,
     }

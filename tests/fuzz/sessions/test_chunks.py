@@ -1,4 +1,4 @@
-"""A session is a sum of chunks: whoever runs them, in whatever parts, they leave the same."""
+"""A session is a sum of chunks: any number of workers and any parts leave the same."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import pytest
 from made_records import timing
 
 from fuzz.problems import BadInputError
+from fuzz.protocol import lines as wire
 from fuzz.sessions import record
 from fuzz.sessions.merge import merge, merged_record
 from fuzz.sessions.plan import CHUNK_ACTIONS, Plan, SessionTotals, actions_before
-from fuzz.sessions.record import ACTIONS, Piece, SessionRecord, plan_data
+from fuzz.sessions.record import ACTIONS, SessionRecord, Timing, piece_of
 from fuzz.sessions.session import Session
 from fuzz.sessions.session_events import Event, Progress, WorkerDied
 from fuzz.targets import TargetOptions
@@ -34,7 +35,7 @@ Left = dict[str, Any]
 
 
 def left_in(folder: Path) -> Left:
-    """All that sessions left in a corpus, but for what is named as not the same."""
+    """All that sessions left in a corpus, except what need not be the same."""
     files: Left = {}
     for path in folder.rglob("*"):
         if path.suffix == ".json":
@@ -47,8 +48,8 @@ def left_in(folder: Path) -> Left:
 
 
 def run(corpus: Path, *options: str, seed: str = "3") -> Left:
-    words = ["--target", PLANTED, "--seed", seed, "--corpus", str(corpus), *options]
-    assert run_command_line(["run", *words]) in {CLEAN, MISMATCH}
+    arguments = ["--target", PLANTED, "--seed", seed, "--corpus", str(corpus), *options]
+    assert run_command_line(["run", *arguments]) in {CLEAN, MISMATCH}
     return left_in(corpus)
 
 
@@ -67,7 +68,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
-# How a plan is cut.
+# Plans.
 
 
 def test_chunks_have_all_actions_of_a_budget() -> None:
@@ -77,7 +78,7 @@ def test_chunks_have_all_actions_of_a_budget() -> None:
         assert all(plan.chunk(index).actions > 0 for index in plan.share)
 
 
-def test_chunks_grow_to_their_size_and_leave_none_out() -> None:
+def test_chunks_grow_to_their_size() -> None:
     sizes = [PLAN.chunk(index).actions for index in range(100)]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (64, CHUNK_ACTIONS)
@@ -86,17 +87,17 @@ def test_chunks_grow_to_their_size_and_leave_none_out() -> None:
     ]
 
 
-def test_parts_share_a_plan_s_chunks() -> None:
+def test_parts_share_the_chunks_of_a_plan() -> None:
     plan = attrs.evolve(PLAN, actions=50_000)
     shares = [attrs.evolve(plan, chunks=plan.chunks[part::3]).share for part in range(3)]
     assert sorted(index for share in shares for index in share) == [*plan.share]
 
 
-def test_more_parts_than_chunks_have_nothing_to_do() -> None:
+def test_a_part_without_chunks_is_empty() -> None:
     assert not attrs.evolve(PLAN, actions=64, chunks=PLAN.chunks[5::16]).share
 
 
-# What is the same.
+# Results.
 
 
 @pytest.mark.slow
@@ -117,9 +118,7 @@ def test_parts_merged_in_any_order_are_the_whole(
 
 
 @pytest.mark.slow
-def test_what_was_merged_may_be_merged_again(
-    whole: Left, parts: list[Path], tmp_path: Path
-) -> None:
+def test_merged_corpora_may_be_merged_again(whole: Left, parts: list[Path], tmp_path: Path) -> None:
     some, rest, again = (tmp_path / name for name in ("some", "rest", "again"))
     merge(parts[:2], some)
     merge([parts[2], parts[2], some], rest)
@@ -151,7 +150,7 @@ def test_the_chunks_of_a_session_of_time_can_be_repeated(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_session_that_was_interrupted_goes_on_and_leaves_the_same(
+def test_a_resumed_session_leaves_the_same(
     whole: Left, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(event: Event) -> None:
@@ -161,8 +160,8 @@ def test_a_session_that_was_interrupted_goes_on_and_leaves_the_same(
     plan = Plan(PLANTED, "random", 3, 1, tmp_path, actions=BUDGET).under_contract()
     stopped = Session(plan, [interrupt]).run()
     assert 0 < stopped.record.totals.actions < BUDGET
-    words = ["--target", PLANTED, "--corpus", str(tmp_path), "--actions", str(BUDGET), "--resume"]
-    assert run_command_line(["run", *words]) == MISMATCH
+    arguments = ["--target", PLANTED, "--corpus", str(tmp_path), "--actions", str(BUDGET)]
+    assert run_command_line(["run", *arguments, "--resume"]) == MISMATCH
     assert "seed 3" in capsys.readouterr().out
     assert left_in(tmp_path) == whole
 
@@ -188,7 +187,7 @@ serve(Crashing(), sys.stdin, sys.stdout)
 
 
 @pytest.mark.slow
-def test_a_program_that_crashes_in_every_tenth_trace_takes_no_worker_along(tmp_path: Path) -> None:
+def test_a_program_that_crashes_in_every_tenth_trace_kills_no_worker(tmp_path: Path) -> None:
     program = tmp_path / "crashing.py"
     program.write_text(CRASHING)
     events: list[Event] = []
@@ -198,51 +197,50 @@ def test_a_program_that_crashes_in_every_tenth_trace_takes_no_worker_along(tmp_p
     assert not [event for event in events if isinstance(event, WorkerDied)]
     assert finished.is_done
     assert finished.record.totals.actions == 700
-    assert {find.failure.field for find in finished.finds} == {"error"}
+    assert {saved.failure.field for saved in finished.failures} == {"error"}
 
 
 # Merging.
 
 
 def record_of(*chunks: range, seed: int = 1, lost: tuple[int, ...] = ()) -> SessionRecord:
-    pieces = [Piece(each, SessionTotals(actions=64 * len(each)), lost) for each in chunks]
-    plan = plan_data(attrs.evolve(PLAN, seed=seed))
+    pieces = [piece_of(each, lost, SessionTotals(actions=64 * len(each))) for each in chunks]
+    plan = attrs.evolve(PLAN, seed=seed).key
     started = f"2026-11-22T02:00:{chunks[0].start:02}.{sum(map(len, chunks)):06}+00:00"
-    times = (timing(started=started),)
-    return SessionRecord(plan, (), tuple(pieces), (), ACTIONS, timing=times)
+    times = wire.structured([timing(started=started)], tuple[Timing, ...])
+    return SessionRecord(plan, tuple(pieces), (), ACTIONS, (), times)
 
 
 def spans(*records: SessionRecord) -> list[range]:
     merged = [merged_record(order) for order in (records, records[::-1], [*records, records[0]])]
     assert merged[0] == merged[1] == merged[2]
-    return [piece.chunks for piece in merged[0].pieces]
+    return [piece.indices for piece in merged[0].pieces]
 
 
-def test_parts_that_were_cut_off_are_pieces() -> None:
-    assert spans(record_of(range(0, 30, 3)), record_of(range(1, 10, 3))) == [
-        range(0, 30, 3),
-        range(1, 10, 3),
-    ]
+@pytest.mark.parametrize(
+    ("chunks", "merged"),
+    [
+        ([range(0, 30, 3), range(1, 10, 3)], [range(0, 30, 3), range(1, 10, 3)]),
+        ([range(10, 20), range(10), range(20, 25)], [range(25)]),
+        ([range(30), range(0, 30, 3), range(7)], [range(30)]),
+    ],
+)
+def test_parts_are_as_few_pieces_as_possible(chunks: list[range], merged: list[range]) -> None:
+    assert spans(*map(record_of, chunks)) == merged
 
 
-def test_ranges_that_follow_each_other_are_one() -> None:
-    merged = spans(record_of(range(10, 20)), record_of(range(10)), record_of(range(20, 25)))
-    assert merged == [range(25)]
-
-
-def test_what_lies_in_another_counts_once() -> None:
+def test_chunks_in_two_records_count_once() -> None:
     merged = merged_record([record_of(range(30)), record_of(range(0, 30, 3)), record_of(range(7))])
-    assert [piece.chunks for piece in merged.pieces] == [range(30)]
     assert merged.totals.actions == 30 * 64
 
 
-def test_a_chunk_that_one_lost_is_taken_from_another() -> None:
+def test_a_chunk_that_one_part_lost_is_taken_from_another() -> None:
     merged = merged_record([record_of(range(9), lost=(3,)), record_of(range(9))])
     assert [piece.lost for piece in merged.pieces] == [()]
 
 
-def test_records_that_are_cut_otherwise_are_not_added_up() -> None:
-    with pytest.raises(BadInputError, match="merge the parts of one cut"):
+def test_records_with_different_parts_do_not_add_up() -> None:
+    with pytest.raises(BadInputError, match="merge parts that were cut in the same way"):
         merged_record([record_of(range(0, 30, 2)), record_of(range(0, 30, 3))])
 
 
@@ -256,59 +254,38 @@ def saved(folder: Path, *records: SessionRecord) -> Path:
 def test_plans_stay_apart(tmp_path: Path) -> None:
     one = saved(tmp_path / "one", record_of(range(3)))
     two = saved(tmp_path / "two", record_of(range(3, 5)), record_of(range(4), seed=2))
-    assert [each.plan["seed"] for each in merge([one, two], tmp_path / "out")] == [1, 2]
+    assert [each.plan.seed for each in merge([one, two], tmp_path / "out")] == [1, 2]
 
 
-def test_a_trace_that_no_session_tells_of_is_kept(tmp_path: Path) -> None:
+def test_a_trace_that_is_in_no_record_is_kept(tmp_path: Path) -> None:
     (saved(tmp_path / "one") / "mine.jsonl").write_text("mine")
     merge([tmp_path / "one"], tmp_path / "out")
     assert (tmp_path / "out" / "mine.jsonl").read_text() == "mine"
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    written = record_of(range(0, 9, 2), range(1), lost=(4,))
-    record.write(written, tmp_path / "record.json")
-    assert record.read(tmp_path / "record.json") == written
-
-
-# What cannot be asked for.
-
-
-@pytest.fixture
-def complaint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], str]:
-    monkeypatch.chdir(tmp_path)
-
-    def complain(words: str) -> str:
-        assert run_command_line(shlex.split(words)) == BAD_INPUT
-        return capsys.readouterr().err
-
-    return complain
+# Mistakes.
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         ("run --chunks 0:5 --actions 3", "--actions and --chunks are budgets; give one"),
         ("run --chunks 5:5", "write 0:5120"),
         ("run --part 17/16", "write 3/16"),
         ("run --part 0/16", "write 3/16"),
-        ("run --database here", "--engine random shares no examples"),
+        ("run --database here", "--engine random has no examples to share"),
         ("run --resume --actions 5", "no such session to resume"),
         ("merge nowhere -o out", "nowhere: there is no such folder"),
-        ("merge . -o .", "has something in it"),
+        ("merge . -o .", "is not empty"),
     ],
 )
-def test_what_makes_no_session_is_said(
-    words: str, said: str, complaint: Callable[[str], str]
+def test_a_session_that_is_impossible_is_bad_input(
+    arguments: str,
+    message: str,
+    complaint: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     Path("something").touch()
-    assert said in complaint(words)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"gcfuzz_session": 2}', '{"gcfuzz_session": 1}'])
-def test_what_is_no_record_is_bad_input(text: str, tmp_path: Path) -> None:
-    (tmp_path / "record.json").write_text(text)
-    with pytest.raises(BadInputError, match=r"record\.json"):
-        record.read(tmp_path / "record.json")
+    assert message in complaint(*shlex.split(arguments))

@@ -1,10 +1,9 @@
-"""Before and after: what a change broke, fixed, left broken, or made observable, told apart."""
+"""Before and after: what a change broke, fixed, left broken, or made observable."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 
 import attrs
 import pytest
@@ -26,17 +25,10 @@ from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_actions, run_through
-from fuzz.sessions.compare import (
-    Before,
-    ComparingEngine,
-    ComparingFinder,
-    Pair,
-    contract_changes,
-    counted_as,
-    differences,
-)
+from fuzz.sessions.compare import Pair, contract_changes, counted_as, differences
+from fuzz.sessions.comparing_engine import ComparingEngine
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
+from fuzz.targets import TargetOptions, make_target
 
 BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
 KIND = ("sampling", "samples", "allocate_node", "less")
@@ -45,7 +37,7 @@ SLICES = 40
 
 
 class Changed(FullTarget):
-    """The reference, but for its contract and its answers."""
+    """The reference with another contract and other answers."""
 
     name = "changed"
 
@@ -76,7 +68,7 @@ def misreads(action: Action, observation: Observation) -> None:
         observation.value = 7
 
 
-def numbered_otherwise(_: Action, observation: Observation) -> None:
+def numbered_differently(_: Action, observation: Observation) -> None:
     if observation.identity is not None:
         observation.identity += 1000
 
@@ -99,7 +91,7 @@ def drawn(before: Target, after: Target, slices: int = SLICES) -> Iterator[Failu
         yield from engine.run_slice(number, 1000, ProbeCounter()).failures
 
 
-# Told apart.
+# Classified.
 
 
 @pytest.mark.parametrize(
@@ -110,7 +102,7 @@ def drawn(before: Target, after: Target, slices: int = SLICES) -> Iterator[Failu
         (f"reference+{BUG}", f"reference+{BUG}", STILL_FAILS),
     ],
 )
-def test_what_fails_is_told_by_where_it_passes(before: str, after: str, change: str) -> None:
+def test_a_failure_is_classified_by_where_it_passes(before: str, after: str, change: str) -> None:
     [found] = compared(make_target(before), make_target(after), *TRIGGER)
     assert (found.change, found.kind) == (change, KIND)
 
@@ -128,7 +120,7 @@ def changes(found: Sequence[Failure]) -> list[tuple[str, str]]:
     return [(each.change, each.field) for each in found]
 
 
-def test_what_fails_differently_is_broken_and_says_what_was_excluded(buggy: Target) -> None:
+def test_a_different_failure_is_broken_and_names_what_was_excluded(buggy: Target) -> None:
     [found] = compared(Changed(answer=too_large), buggy, *TRIGGER)
     assert (found.change, found.kind) == (BROKE, KIND)
     assert found.why.endswith("; judged without size, wrong before the change")
@@ -144,13 +136,13 @@ def test_a_failure_that_both_have_does_not_hide_one_behind_it() -> None:
     assert changes(found) == [(STILL_FAILS, "size"), (BROKE, "value")]
 
 
-def test_one_trace_may_show_what_is_fixed_and_what_is_broken() -> None:
+def test_a_trace_may_show_a_fixed_and_a_broken_field() -> None:
     older, newer = Changed(answer=too_large), Changed(answer=misreads)
     found = compared(older, newer, AllocateNode(0), Read(0, 0))
     assert changes(found) == [(FIXED, "size"), (BROKE, "value")]
 
 
-def test_what_the_target_before_cannot_carry_out_hides_nothing() -> None:
+def test_an_action_that_the_old_target_cannot_carry_out_hides_nothing() -> None:
     def breaks(_: Action, observation: Observation) -> None:
         observation.error = "ValueError: broken"
 
@@ -172,7 +164,7 @@ def test_the_same_wrong_answer_in_an_excluded_field_is_not_broken(
     assert changes(found) == [(FIXED, "value"), *broken]
 
 
-def test_what_only_a_second_run_shows_is_fixed_too(reference: Target) -> None:
+def test_a_failure_of_a_second_run_is_fixed_too(reference: Target) -> None:
     numbers = count()
 
     def never_the_same(_: Action, observation: Observation) -> None:
@@ -185,21 +177,21 @@ def test_what_only_a_second_run_shows_is_fixed_too(reference: Target) -> None:
 
 def test_a_difference_that_is_allowed_is_observable(reference: Target) -> None:
     [found] = compared(
-        reference, Changed(answer=numbered_otherwise), AllocateNode(0), TakeIdentity(0)
+        reference, Changed(answer=numbered_differently), AllocateNode(0), TakeIdentity(0)
     )
     assert found.identity == (OBSERVABLE, "identity")
     assert (found.expected, found.got) == ("1", "1001")
     assert found.why == "both keep to their contracts"
 
 
-def test_a_field_is_told_once_a_trace(reference: Target) -> None:
+def test_a_field_is_reported_once_a_trace(reference: Target) -> None:
     actions = (AllocateNode(0), *[TakeIdentity(0)] * 3)
-    [found] = compared(reference, Changed(answer=numbered_otherwise), *actions)
+    [found] = compared(reference, Changed(answer=numbered_differently), *actions)
     assert found.actions == actions[:2]
 
 
 @pytest.mark.parametrize(("order", "fields"), [("MR", []), ("RM", ["order"]), ("MMR", ["minors"])])
-def test_an_order_is_told_only_of_the_same_events(
+def test_an_order_is_compared_only_for_the_same_events(
     order: str, fields: list[str], reference: Target
 ) -> None:
     def ordered(_: Action, observation: Observation) -> None:
@@ -211,39 +203,47 @@ def test_an_order_is_told_only_of_the_same_events(
     assert [each.field for each in found] == fields
 
 
-@pytest.mark.parametrize(("promises", "fields"), [(("collections",), ["minors"]), ((), [])])
-def test_when_collections_come_is_compared_only_where_both_promise_it(
-    promises: tuple[Promise, ...], fields: list[str], reference: Target
-) -> None:
-    def collects_more(action: Action, observation: Observation) -> None:
-        if isinstance(action, CollectFull):
-            observation.minors += 1
-            observation.order += "M"
+def collects_more(action: Action, observation: Observation) -> None:
+    if isinstance(action, CollectFull):
+        observation.minors += 1
+        observation.order += "M"
 
-    newer = Changed(lambda contract: attrs.evolve(contract, promises=promises), collects_more)
-    found = compared(reference, newer, AllocateNode(0), CollectFull())
+
+def samples_more(action: Action, observation: Observation) -> None:
+    if isinstance(action, AllocateNode):
+        observation.samples += 1
+
+
+def is_random(contract: Contract) -> Contract:
+    rule = attrs.evolve(contract.sampling, distances="random")
+    return attrs.evolve(contract, sampling=rule, observes=("samples", "minors", "size"))
+
+
+@pytest.mark.parametrize(
+    ("contract", "answer", "promises", "fields"),
+    [
+        (lambda contract: contract, collects_more, ("collections",), ["minors"]),
+        (lambda contract: contract, collects_more, (), []),
+        # A collection may change random distances.
+        (is_random, samples_more, ("collections",), ["samples"]),
+        (is_random, samples_more, (), []),
+    ],
+)
+def test_collections_and_random_samples_are_compared_if_both_contracts_promise_collections(
+    contract: Callable[[Contract], Contract],
+    answer: Callable[[Action, Observation], None],
+    promises: tuple[Promise, ...],
+    fields: list[str],
+) -> None:
+    def promising(given: Contract) -> Contract:
+        return attrs.evolve(contract(given), promises=promises)
+
+    actions = EnableSampling(8), AllocateNode(0), CollectFull()
+    found = compared(Changed(promising), Changed(promising, answer), *actions)
     assert [each.field for each in found] == fields
 
 
-@pytest.mark.parametrize(("promises", "fields"), [(("collections",), ["samples"]), ((), [])])
-def test_chance_is_compared_only_where_no_collection_takes_of_it(
-    promises: tuple[Promise, ...], fields: list[str], reference: Target
-) -> None:
-    def by_chance(contract: Contract) -> Contract:
-        rule = attrs.evolve(contract.sampling, distances="random")
-        observes = ("samples", "minors", "size")
-        return attrs.evolve(contract, promises=promises, sampling=rule, observes=observes)
-
-    def samples_more(action: Action, observation: Observation) -> None:
-        if isinstance(action, AllocateNode):
-            observation.samples += 1
-
-    older, newer = Changed(by_chance), Changed(by_chance, samples_more)
-    found = compared(older, newer, EnableSampling(8), AllocateNode(0))
-    assert [each.field for each in found] == fields
-
-
-def test_what_differs_since_the_contracts_do_says_so(reference: Target) -> None:
+def test_a_difference_of_the_contracts_is_the_reason(reference: Target) -> None:
     other = make_target("reference-geometric")
     found = next(iter(compared(reference, other, *TRIGGER)))
     assert found.why == (
@@ -256,13 +256,13 @@ def test_a_field_that_only_one_promises_is_not_compared(reference: Target) -> No
         observes = tuple(each for each in contract.observes if each != "identity")
         return attrs.evolve(contract, observes=observes)
 
-    silent = Changed(without_identities, numbered_otherwise)
+    silent = Changed(without_identities, numbered_differently)
     assert compared(reference, silent, AllocateNode(0), TakeIdentity(0)) == []
 
 
-def test_what_was_not_carried_out_before_is_not_asked_for() -> None:
+def test_the_old_target_gets_no_action_that_it_does_not_carry_out() -> None:
     older = make_target("reference", TargetOptions(without=("take_identity",)))
-    newer = Changed(answer=numbered_otherwise)
+    newer = Changed(answer=numbered_differently)
     assert compared(older, newer, AllocateNode(0), TakeIdentity(0), CollectMinor()) == []
 
 
@@ -275,13 +275,13 @@ def test_drawn_traces_find_what_a_change_did(change: str, reference: Target, bug
     assert {each.change for each in drawn(*targets)} == {change}
 
 
-def test_a_setting_is_left_out_where_its_value_is_not_allowed(reference: Target) -> None:
+def test_a_setting_is_left_out_if_its_value_is_not_allowed(reference: Target) -> None:
     def with_one_setting(contract: Contract) -> Contract:
         [nursery] = [each for each in contract.settings if each.name == "nursery_bytes"]
         least = attrs.evolve(nursery, range=attrs.evolve(nursery.range, minimum=nursery.default))
         return attrs.evolve(contract, settings=(least,))
 
-    older = Changed(with_one_setting, numbered_otherwise)
+    older = Changed(with_one_setting, numbered_differently)
     configurations = [each.configuration for each in drawn(older, reference)]
     assert {name for each in configurations for name in each} == {"nursery_bytes"}
     assert {} in configurations
@@ -298,29 +298,23 @@ def reduced(before: Target, after: Target, *actions: Action) -> Failure:
 PADDED = (AllocateString(3), AllocateNode(1), CollectMinor(), *TRIGGER)
 
 
-def test_what_broke_still_passes_before_when_it_is_reduced(
-    reference: Target, buggy: Target
+@pytest.mark.parametrize("change", [BROKE, FIXED])
+def test_a_reduced_difference_still_passes_on_the_other_target(
+    change: str, reference: Target, buggy: Target
 ) -> None:
-    found = reduced(reference, buggy, *PADDED)
-    assert (found.change, found.actions) == (BROKE, TRIGGER)
+    targets = (reference, buggy) if change == BROKE else (buggy, reference)
+    found = reduced(*targets, *PADDED)
+    assert (found.change, found.actions) == (change, TRIGGER)
     assert run_actions(reference, found.configuration, found.actions) is None
 
 
-def test_what_is_fixed_still_passes_after_when_it_is_reduced(
-    reference: Target, buggy: Target
-) -> None:
-    found = reduced(buggy, reference, *PADDED)
-    assert (found.change, found.actions) == (FIXED, TRIGGER)
-    assert run_actions(reference, found.configuration, found.actions) is None
-
-
-def test_what_is_observable_has_a_short_trace(reference: Target) -> None:
-    newer = Changed(answer=numbered_otherwise)
+def test_an_observable_difference_is_reduced(reference: Target) -> None:
+    newer = Changed(answer=numbered_differently)
     actions = (AllocateNode(3), CollectMinor(), AllocateNode(4), TakeIdentity(1))
     assert reduced(reference, newer, *actions).actions == (AllocateNode(0), TakeIdentity(0))
 
 
-def test_a_second_bug_is_no_way_to_reduce_what_broke(buggy: Target) -> None:
+def test_a_reduction_does_not_use_a_second_bug(buggy: Target) -> None:
     both = make_target(f"reference+{BUG}+{OTHER_BUG}")
     found = next(each for each in drawn(buggy, both) if each.change == BROKE)
     small = reduce_failure(Pair(buggy, both), found)
@@ -332,27 +326,7 @@ def test_a_second_bug_is_no_way_to_reduce_what_broke(buggy: Target) -> None:
     assert failure.kind == found.kind
 
 
-# In processes of their own.
-
-
-def finder_of(before: str, after: str, tmp_path: Path) -> ComparingFinder:
-    place = tmp_path, after, "random", 1
-    return ComparingFinder(*place, before=Before(before, NO_OPTIONS))
-
-
-def test_both_get_a_process_for_each_trace(tmp_path: Path) -> None:
-    finder = finder_of("process", "process", tmp_path)
-    assert finder.may_be_alone
-    alone = finder.alone()
-    assert (alone.options.fresh_process, alone.before.options.fresh_process) == (True, True)
-    assert not alone.may_be_alone
-
-
-def test_what_is_no_program_gets_none(tmp_path: Path) -> None:
-    assert not finder_of("reference", "process", tmp_path).may_be_alone
-
-
-# In words.
+# Contracts and counts.
 
 
 def changed_kinds(contract: Contract) -> Contract:
@@ -377,18 +351,16 @@ def changed_kinds(contract: Contract) -> Contract:
         ),
     ],
 )
-def test_what_is_promised_otherwise_is_a_line_each(
+def test_each_difference_of_contracts_is_a_line(
     contract: Contract, change: Callable[[Contract], Contract], lines: Sequence[str]
 ) -> None:
     contract = attrs.evolve(contract, prebuilt=(Prebuilt("node"),))
     assert list(contract_changes(contract, change(contract))) == lines
 
 
-def test_a_difference_is_counted_by_what_and_after_which_action(
-    reference: Target, buggy: Target
-) -> None:
+def test_a_difference_is_counted_by_kind_and_action(reference: Target, buggy: Target) -> None:
     [broke] = compared(reference, buggy, *TRIGGER)
     assert counted_as(broke) == "broke / sampling / samples / less / allocate_node"
-    newer = Changed(answer=numbered_otherwise)
+    newer = Changed(answer=numbered_differently)
     [observable] = compared(reference, newer, AllocateNode(0), TakeIdentity(0))
     assert counted_as(observable) == "observable / identity / take_identity"

@@ -1,4 +1,4 @@
-"""The committed corpus: what every file is, and what it shows."""
+"""The committed corpus: each file is a trace that finds its known bugs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORACLES = (
     "memory",
     *RERUN_ORACLES,
 )
-"""A trace that is named after an oracle is one that it was wrong about."""
+"""A trace that is named after an oracle showed a mistake of that oracle."""
 BEGINNINGS = (*KNOWN_BUGS, *ORACLES)
 
 each_file = pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
@@ -51,7 +51,7 @@ def test_each_name_ends_in_the_digest_of_its_content() -> None:
         assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
 
 
-def test_each_says_how_it_was_found() -> None:
+def test_each_header_has_how_it_was_found() -> None:
     for path in FILES:
         found = traces.read(path).header.found
         assert found is not None, path.name

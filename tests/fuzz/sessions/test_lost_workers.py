@@ -1,4 +1,4 @@
-"""Sessions whose workers hang or are killed: others run their chunks again, and nothing is lost."""
+"""Workers that hang or are killed: others run their chunks again, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 5.0
 
 
 def signal_workers(number: signal.Signals, times: int, over: threading.Event) -> None:
-    """Send so many workers a signal, each when it has begun to search, unless all is over."""
+    """Send a number of workers a signal while they search, until the session is over."""
     signalled: set[int] = set()
     while len(signalled) < times and not over.wait(0.05):
         for child in psutil.Process().children():
@@ -41,7 +41,7 @@ def signal_workers(number: signal.Signals, times: int, over: threading.Event) ->
 
 
 def session_that_loses_workers(plan: Plan, number: signal.Signals, times: int) -> list[Event]:
-    """All events of a session whose workers get that signal, one after another."""
+    """The events of a session whose workers get that signal, one after another."""
     events: list[Event] = []
     over = threading.Event()
     signaller = threading.Thread(target=signal_workers, args=(number, times, over))
@@ -72,14 +72,14 @@ def plan(tmp_path: Path) -> Plan:
 def test_a_worker_that_hangs_is_ended_and_its_chunk_run_again(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.sessions.session.SILENCE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", PATIENCE_SECONDS)
     events = session_that_loses_workers(plan, signal.SIGSTOP, 1)
     assert {*how_they_died(events)} == {"silent for 5 s, and ended"}
     assert last(events).stop_reason == ACTIONS_DONE
     assert last(events).record.totals.actions == ACTIONS
 
 
-def test_where_three_workers_are_killed_nothing_is_lost(plan: Plan, tmp_path: Path) -> None:
+def test_three_killed_workers_lose_nothing(plan: Plan, tmp_path: Path) -> None:
     events = session_that_loses_workers(plan, signal.SIGKILL, 3)
     assert how_they_died(events) == ["exit code -9"] * 3
     alone = attrs.evolve(plan, workers=1, corpus=tmp_path / "alone")
@@ -89,12 +89,12 @@ def test_where_three_workers_are_killed_nothing_is_lost(plan: Plan, tmp_path: Pa
     assert last(events).record.failures == undisturbed.record.failures
 
 
-def test_a_chunk_that_no_worker_survives_is_lost_and_named(
+def test_a_chunk_in_which_each_worker_dies_is_lost_and_named(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A worker imports this file by its name, and the harness from where it is installed.
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
-    monkeypatch.setattr("fuzz.sessions.hands.worker.work", die_in_the_second_chunk)
+    monkeypatch.setattr("fuzz.sessions.local_worker.worker.work", die_in_the_second_chunk)
     events: list[Event] = []
     finished = Session(attrs.evolve(plan, workers=1, actions=500), [events.append]).run()
     assert [event.chunk.index for event in events if isinstance(event, ChunkLost)] == [1]

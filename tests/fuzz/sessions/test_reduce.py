@@ -1,5 +1,6 @@
-"""What each pass of a reduction makes simpler, and that it never turns one failure into another."""
+"""Each pass of a reduction makes something simpler, and none turns a failure into another."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -38,7 +39,7 @@ SLICES_MAX = 400
 
 
 class Planted(FullTarget):
-    """The reference, but an action for which `fails` says so is answered with an error."""
+    """The reference, but it answers with an error if `fails` returns true."""
 
     name = "planted"
     host = "reference"
@@ -75,17 +76,19 @@ class Planted(FullTarget):
         return self.shadow.roots[self.last.root]  # type: ignore[attr-defined]
 
 
-def reduced(target: Target, *actions: Action, **configuration: int) -> Failure:
+def failure_of(target: Target, *actions: Action, **configuration: int) -> Failure:
     failure = run_actions(target, configuration, actions)
     assert failure is not None
-    return reduce_failure(target, failure)
+    return failure
+
+
+def reduced(target: Target, *actions: Action, **configuration: int) -> Failure:
+    return reduce_failure(target, failure_of(target, *actions, **configuration))
 
 
 def reduced_soon(target: Target, attempts: int, *actions: Action, **configuration: int) -> Failure:
-    """What the first passes of the search make of it, which remove actions."""
-    failure = run_actions(target, configuration, actions)
-    assert failure is not None
-    reducer = Reducer(target, failure, attempts)
+    """The result of the first passes, which remove actions."""
+    reducer = Reducer(target, failure_of(target, *actions, **configuration), attempts)
     with suppress(Cancelled):
         reducer.reduce()
     assert isinstance(reducer.failure, Failure)
@@ -102,7 +105,7 @@ def test_actions_that_do_not_matter_are_removed() -> None:
     assert failure.actions == (EnableSampling(8), AllocateNode(0))
 
 
-def test_actions_after_the_culprit_are_not_part_of_a_failure() -> None:
+def test_actions_after_the_first_wrong_answer_are_not_part_of_a_failure() -> None:
     target = Planted(lambda heap: isinstance(heap.last, CheckHeap))
     assert reduced(target, CheckHeap(), CollectMinor()).actions == (CheckHeap(),)
 
@@ -133,7 +136,7 @@ def test_no_candidate_is_run_twice() -> None:
 
     actions = (AllocateNode(3), CollectFull(), AllocateString(9), CheckHeap())
     assert reduced(Planted(fails), *actions, nursery_bytes=512).actions[-1] == CheckHeap()
-    # It was found in the first run, of which the reducer is not told.
+    # The reducer does not know the run that found the failure.
     assert len(set(runs)) == len(runs)
 
 
@@ -141,7 +144,7 @@ def test_no_candidate_is_run_twice() -> None:
 
 
 class Seeded(Planted):
-    """The same under drawn distances, of which the seed is a setting."""
+    """The same with random distances, whose seed is a setting."""
 
     host = "reference-geometric"
 
@@ -251,46 +254,41 @@ def test_a_replacement_is_the_simplest_that_fails() -> None:
 # Lowering integers.
 
 
-def test_an_integer_is_lowered_as_far_as_it_fails() -> None:
-    target = Planted(lambda heap: getattr(heap.last, "length", 0) >= 100)
-    assert reduced(target, AllocateString(5000)).actions == (AllocateString(100),)
+@pytest.mark.parametrize(
+    ("fails", "actions", "left"),
+    [
+        (lambda last: getattr(last, "length", 0) >= 100, [AllocateString(5000)], "length=100"),
+        # Periods are multiples of a word.
+        (lambda last: getattr(last, "period_bytes", 0) > 100, [EnableSampling(2**30)], "=104"),
+        (lambda last: last.allocates, [AllocateNode(9, nonmovable=True)], "number=0, nonm.*=False"),
+        (
+            lambda last: getattr(last, "nonmovable", False),
+            [AllocateNode(9, nonmovable=True)],
+            "number=0, nonmovable=True",
+        ),
+        (
+            lambda last: isinstance(last, Write),
+            [AllocateNode(9), Write(0, 1, None)],
+            "root=0, field=0, value=None",
+        ),
+    ],
+)
+def test_integers_and_flags_are_lowered_as_far_as_the_failure_allows(
+    fails: Callable[[Action], object], actions: list[Action], left: str
+) -> None:
+    *_, last = reduced(Planted(lambda heap: fails(heap.last)), *actions).actions
+    assert re.search(left, str(last))
+
+
+def test_an_integer_of_an_earlier_action_is_lowered() -> None:
+    target = Planted(lambda heap: isinstance(heap.last, TakeIdentity) and heap.named().number >= 7)
+    assert reduced(target, AllocateNode(96), TakeIdentity(0)).actions == SEVEN
 
 
 @pytest.mark.parametrize("lower", [0, 1, 2, 8, 16, 64, 508, 504, 952, 1008, 1015])
 def test_an_integer_that_fails_at_two_values_only_is_lowered_to_the_other(lower: int) -> None:
     target = Planted(lambda heap: getattr(heap.last, "length", None) in {1016, lower})
     assert reduced(target, AllocateString(1016)).actions == (AllocateString(lower),)
-
-
-def test_an_integer_of_an_earlier_action_is_lowered() -> None:
-    target = Planted(takes_seven_or_more)
-    assert reduced(target, AllocateNode(96), TakeIdentity(0)).actions == SEVEN
-
-
-def takes_seven_or_more(heap: Planted) -> bool:
-    return isinstance(heap.last, TakeIdentity) and heap.named().number >= 7
-
-
-def test_a_period_is_lowered_in_whole_words() -> None:
-    target = Planted(lambda heap: getattr(heap.last, "period_bytes", 0) > 100)
-    assert reduced(target, EnableSampling(2**30)).actions == (EnableSampling(104),)
-
-
-def test_a_flag_is_lowered() -> None:
-    target = Planted(lambda heap: isinstance(heap.last, AllocateNode))
-    assert reduced(target, AllocateNode(0, nonmovable=True)).actions == (AllocateNode(0),)
-
-
-def test_a_flag_that_matters_stays() -> None:
-    target = Planted(lambda heap: getattr(heap.last, "nonmovable", False))
-    failure = reduced(target, AllocateNode(9, nonmovable=True))
-    assert failure.actions == (AllocateNode(0, nonmovable=True),)
-
-
-def test_a_null_stays() -> None:
-    target = Planted(lambda heap: isinstance(heap.last, Write))
-    failure = reduced(target, AllocateNode(9), Write(0, 1, None))
-    assert failure.actions == (AllocateNode(0), Write(0, 0, None))
 
 
 def period_equals_length(heap: Planted) -> bool:
@@ -340,16 +338,15 @@ def test_a_target_that_becomes_worse_may_fail_sooner_while_an_integer_is_lowered
 # Settings.
 
 
-def test_settings_that_make_no_difference_are_dropped() -> None:
-    target = Planted(lambda heap: isinstance(heap.last, CheckHeap))
-    failure = reduced(target, CheckHeap(), nursery_bytes=512, card_items=0, prebuilt_nodes=8)
-    assert failure.configuration == {}
-
-
-def test_a_setting_that_matters_is_lowered_as_far_as_it_fails() -> None:
-    target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.nursery_bytes > 300)
-    failure = reduced(target, CheckHeap(), nursery_bytes=4096)
-    assert failure.configuration == {"nursery_bytes": 304}
+@pytest.mark.parametrize(("least_bytes", "left"), [(0, {}), (301, {"nursery_bytes": 304})])
+def test_settings_are_dropped_or_lowered_as_far_as_the_failure_allows(
+    least_bytes: int, left: dict[str, int]
+) -> None:
+    target = Planted(
+        lambda heap: isinstance(heap.last, CheckHeap) and heap.nursery_bytes >= least_bytes
+    )
+    settings = {"nursery_bytes": 4096, "card_items": 0, "prebuilt_nodes": 8}
+    assert reduced(target, CheckHeap(), **settings).configuration == left
 
 
 # What a reduction keeps, and when it ends.
@@ -363,7 +360,7 @@ def test_a_failure_never_turns_into_another() -> None:
     assert reduced(Planted(fails), AllocateString(5000)).actions == (AllocateString(100),)
 
 
-def test_a_culprit_never_turns_into_another_kind_of_action() -> None:
+def test_the_last_action_never_turns_into_another_kind() -> None:
     target = Planted(lambda heap: isinstance(heap.last, AllocateNode | AllocateString))
     failure = reduced(target, AllocateString(9))
     assert failure.actions == (AllocateString(0),)
@@ -371,15 +368,15 @@ def test_a_culprit_never_turns_into_another_kind_of_action() -> None:
 
 MORE_THAN_SHORTEST = {"reference": 2, "reference-random": 12}
 MORE_WHERE_DRAWN = 5
-"""So many more actions may a reduced trace have, by its host. Where distances are drawn it is more,
-since what is left out moves every later sample; and where only chance decides, most of all."""
+"""How many more actions a reduced trace may have, by its host: more if distances are drawn, because
+each action that is removed moves all later samples."""
 
 
 QUICK_TO_REDUCE = (
     *("disable-before-enable", "one-sample-per-object", "stale-limit-after-large"),
     *("toggle-kills-sampling", "class-size-vs-request"),
 )
-"""The finds of all are reduced in test_hunt."""
+"""The failures of all bugs are reduced in test_hunt."""
 
 
 def first_failure(target: Target) -> Failure:
@@ -402,34 +399,26 @@ def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: st
     assert len(after.actions) <= min(longest, len(before.actions))
 
 
-def test_what_was_reduced_fails_again() -> None:
+def test_a_reduced_failure_fails_again() -> None:
     target = make_target("reference+sample-on-equality")
     failure = reduce_failure(target, first_failure(target))
     assert run_actions(target, failure.configuration, failure.actions) == failure
 
 
 def test_a_shorter_period_spares_the_actions_that_lead_to_a_sample() -> None:
-    """None of them can be removed with the period as it is, nor can that be lowered alone."""
+    """With this period none of them can be removed, and the period cannot be lowered alone."""
     target = make_target("reference+one-sample-per-object")
     actions = (AllocateString(0), EnableSampling(48), AllocateString(32), SetCallback(40))
     configuration = {"nursery_bytes": 160, "large_object_bytes": 66}
-    failure = run_actions(target, configuration, (*actions, AllocateArray(6), AllocateNode(0)))
-    assert failure is not None
-    assert reduce_failure(target, failure).actions == (EnableSampling(8), AllocateNode(0))
-
-
-def test_what_is_smallest_stays_as_it_is() -> None:
-    target = make_target("reference+one-sample-per-object")
-    failure = run_actions(target, {}, (EnableSampling(8), AllocateNode(0)))
-    assert failure is not None
-    assert reduce_failure(target, failure) == failure
+    assert reduced(
+        target, *actions, AllocateArray(6), AllocateNode(0), **configuration
+    ).actions == (EnableSampling(8), AllocateNode(0))
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 10])
 def test_no_more_candidates_are_run_than_allowed(attempts: int) -> None:
     target = make_target("reference+one-sample-per-object")
-    failure = run_actions(target, {}, (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9)))
-    assert failure is not None
+    failure = failure_of(target, *[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9))
     reducer = Reducer(target, failure, attempts)
     with pytest.raises(Cancelled):
         reducer.reduce()
@@ -441,8 +430,7 @@ def test_where_each_candidate_starts_a_program_fewer_are_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target = full(Planted(lambda planted: isinstance(planted.last, Free)))
-    failure = run_actions(target, {}, [*[AllocateNode(1)] * 6, Free(0)])
-    assert failure is not None
+    failure = failure_of(target, *[AllocateNode(1)] * 6, Free(0))
     target.starts_afresh = True
     monkeypatch.setattr("fuzz.sessions.reduce.START_STEPS", STEPS_MAX // 3)
     reducer = Reducer(target, failure)
@@ -467,6 +455,5 @@ def test_a_contract_that_changes_ends_the_reduction(headers: int) -> None:
     target = Changing(lambda planted: isinstance(planted.last, Free))
     target.headers_left = headers
     actions = (AllocateNode(7), AllocateString(3), AllocateNode(0), Free(2))
-    failure = run_actions(target, {}, actions)
-    assert failure is not None
+    failure = failure_of(target, *actions)
     assert reduce_failure(target, failure).identity == failure.identity

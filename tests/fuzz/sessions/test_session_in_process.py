@@ -1,4 +1,4 @@
-"""Sessions without the command line: what they add up, how they end, and what they wait for."""
+"""Sessions without the command line: their sums, their end, and their events."""
 
 from __future__ import annotations
 
@@ -18,15 +18,22 @@ import psutil
 import pytest
 
 from fuzz.problems import HarnessError
-from fuzz.protocol.trace import digest_of
-from fuzz.sessions.corpus import Find
-from fuzz.sessions.hands import hire_here
-from fuzz.sessions.plan import Plan, SessionTotals
+from fuzz.protocol.trace import digest_of, read
+from fuzz.sessions.corpus import SavedFailure
+from fuzz.sessions.local_worker import LocalWorker
+from fuzz.sessions.plan import Plan
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
 from fuzz.sessions.session import Session
-from fuzz.sessions.session_events import Event, FailureFound, Finished, Progress, Told, WorkerDied
-from fuzz.sessions.worker import Canary, run_chunk
-from fuzz.targets import TargetOptions, make_target
+from fuzz.sessions.session_events import (
+    Event,
+    FailureFound,
+    FailureReported,
+    Finished,
+    Progress,
+    WorkerDied,
+)
+from fuzz.sessions.worker import Canary
+from fuzz.targets import TargetOptions
 
 UNLIMITED_ACTIONS = 10**9
 ADAPTER = """
@@ -70,21 +77,7 @@ def run(plan: Plan, listener: Callable[[Event], None] = lambda _: None) -> Finis
     return Session(plan, [listener]).run()
 
 
-@pytest.mark.slow
-def test_totals_are_the_sum_of_all_chunks(plan: Plan) -> None:
-    totals = SessionTotals()
-    for index in reversed(plan.share):
-        done = SessionTotals()
-        run_chunk(plan, plan.chunk(index), make_target("reference"), done, lambda _: None)
-        totals.add_all(done)
-    assert run(attrs.evolve(plan, workers=2)).totals == totals
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, list[BaseProcess]]:
-    """What a session comes to that is interrupted, and its workers."""
-    folder = tmp_path_factory.mktemp("interrupted")
-    plan = Plan("reference", "random", 5, 1, folder, actions=UNLIMITED_ACTIONS)
+def test_an_interrupted_session_reports_it_and_its_workers_end_by_themselves(plan: Plan) -> None:
     workers: list[BaseProcess] = []
 
     def interrupt(event: Event) -> None:
@@ -92,19 +85,9 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, lis
             workers[:] = multiprocessing.active_children()
             os.kill(os.getpid(), signal.SIGINT)
 
-    return run(plan, interrupt), workers
-
-
-def test_an_interrupted_session_says_so(interrupted: tuple[Finished, list[BaseProcess]]) -> None:
-    finished, _ = interrupted
+    finished = run(attrs.evolve(plan, actions=UNLIMITED_ACTIONS), interrupt)
     assert finished.stop_reason == INTERRUPTED
     assert finished.totals.actions > 0
-
-
-def test_a_worker_that_is_told_to_stop_ends_by_itself(
-    interrupted: tuple[Finished, list[BaseProcess]],
-) -> None:
-    _, workers = interrupted
     assert [worker.exitcode for worker in workers] == [0]
 
 
@@ -120,18 +103,18 @@ def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_beside_another_thread_a_worker_is_no_fork(plan: Plan) -> None:
+def test_with_another_thread_a_worker_is_not_a_fork(plan: Plan) -> None:
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     thread.start()
-    connection, process = hire_here(plan)
+    worker = LocalWorker(plan, 0)
     over.set()
     thread.join()
-    connection.send(None)
-    process.join()
-    connection.close()
-    assert isinstance(process, SpawnProcess)
-    assert process.exitcode == 0
+    worker.dismiss()
+    worker.join()
+    worker.connection.close()
+    assert isinstance(worker.process, SpawnProcess)
+    assert worker.process.exitcode == 0
 
 
 def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,16 +129,16 @@ def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.Mo
             os.kill(os.getpid(), signal.SIGINT)
 
     run(attrs.evolve(plan, actions=UNLIMITED_ACTIONS), hang_and_interrupt)
-    # Waited for, too: not even a zombie is left.
+    # The session waited for them: no zombie is left.
     assert workers
     assert [worker for worker in workers if worker.is_running()] == []
 
 
-def test_what_a_worker_saved_and_did_not_tell_of_is_taken_back(plan: Plan) -> None:
-    untold = Path(f"heap-error-free-00000000.{plan.token}-0.jsonl")
+def test_a_reduced_trace_that_was_not_reported_is_removed(plan: Plan) -> None:
+    unreported = Path(f"heap-error-free-00000000.{plan.token}-0.jsonl")
     others = Path("heap-error-free-00000000.0123456789ab-0.jsonl")
     raw = Path(f"heap-error-free-raw-00000000.{plan.token}-0.jsonl")
-    for name in (untold, others, raw):
+    for name in (unreported, others, raw):
         (plan.corpus / name).touch()
     run(plan)
     assert {path.name for path in plan.corpus.glob("*.jsonl")} == {others.name, raw.name}
@@ -168,15 +151,15 @@ def test_the_time_ends_a_wait_for_an_answer(
         plan, target="process", options=slow(1000), seconds=0.5, actions=None, probes=()
     )
     finished = run(hanging)
-    assert (finished.stop_reason, finished.finds) == (TIME, ())
+    assert (finished.stop_reason, finished.failures) == (TIME, ())
     assert finished.totals.actions == 0
 
 
 @pytest.mark.slow
-def test_a_correct_program_that_is_slow_is_no_dead_worker(
+def test_a_slow_program_is_not_a_dead_worker(
     plan: Plan, slow: Callable[[float], TargetOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.sessions.session.SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", 3.0)
     events: list[Event] = []
     finished = run(
         attrs.evolve(plan, target="process", options=slow(4), actions=2, probes=()), events.append
@@ -186,22 +169,22 @@ def test_a_correct_program_that_is_slow_is_no_dead_worker(
 
 
 @pytest.mark.slow
-def test_a_find_that_is_being_reduced_is_told(plan: Plan) -> None:
+def test_the_progress_has_the_reductions(plan: Plan) -> None:
     events: list[Progress] = []
 
     def note(event: Event) -> None:
         if isinstance(event, Progress):
             events.append(event)
 
-    # Its reduction takes ten thousand candidates, which is long enough to be seen.
+    # Its reduction takes ten thousand candidates, long enough to be seen.
     target = "reference-random+fixed-stride-bias"
     finished = run(attrs.evolve(plan, target=target, actions=20_000), note)
-    assert finished.finds
+    assert finished.failures
     assert max(event.reducing for event in events) == 1
     assert max(event.tries for event in events) > 1
 
 
-# When a find is told.
+# When a failure is reported.
 
 PLANTED = "reference+nonyoung-reported-dead"
 
@@ -212,63 +195,48 @@ def events_of(plan: Plan) -> list[Event]:
     return events
 
 
-def found_in(events: list[Event]) -> list[Find]:
-    return [event.find for event in events if isinstance(event, Told)]
+def reported_in(events: list[Event]) -> list[SavedFailure]:
+    return [event.saved for event in events if isinstance(event, FailureReported)]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
-    """What a session of one worker tells that has several finds."""
-    plan = Plan(PLANTED, "random", 3, 1, tmp_path_factory.mktemp("told"), actions=2000)
+def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
+    """The events of a session of one worker with several failures."""
+    plan = Plan(PLANTED, "random", 3, 1, tmp_path_factory.mktemp("events"), actions=2000)
     return events_of(plan)
 
 
-def test_a_find_is_told_while_the_session_goes_on(told: list[Event]) -> None:
-    first = next(number for number, event in enumerate(told) if isinstance(event, Told))
-    later = [event for event in told[first:] if isinstance(event, Progress)]
-    assert later
-    assert len(found_in(told)) > 1
-
-
-def test_a_failure_is_told_when_it_is_found_and_again_when_it_is_reduced(told: list[Event]) -> None:
+def test_a_failure_is_reported_when_it_is_found_and_in_its_file_before_the_end(
+    events: list[Event],
+) -> None:
+    first = next(n for n, event in enumerate(events) if isinstance(event, FailureReported))
+    assert any(isinstance(event, Progress) for event in events[first:])
     identities = [
-        event.failure.identity if isinstance(event, FailureFound) else event.find.failure.identity
-        for event in told
-        if isinstance(event, FailureFound | Told)
+        (event.failure if isinstance(event, FailureFound) else event.saved.failure).identity
+        for event in events
+        if isinstance(event, FailureFound | FailureReported)
     ]
     assert identities[::2] == identities[1::2]
-    assert len({*identities}) == len(found_in(told))
+    assert len({*identities}) == len(reported_in(events)) > 1
+    for saved in reported_in(events):
+        assert saved.path is not None
+        assert saved.path.name.endswith(f"-{digest_of(read(saved.path))}.jsonl")
 
 
-def test_what_is_told_is_in_its_final_file(told: list[Event]) -> None:
-    for find in found_in(told):
-        assert find.path is not None
-        assert find.path.name.endswith(f"-{digest_of(find.trace)}.jsonl")
-        assert find.path.exists()
-
-
-def test_the_end_tells_all_that_was_told_by_identity(told: list[Event]) -> None:
-    end = told[-1]
+def test_the_end_has_all_reported_failures_by_identity(events: list[Event]) -> None:
+    end = events[-1]
     assert isinstance(end, Finished)
-    assert end.finds == tuple(sorted(found_in(told), key=lambda find: find.failure.identity))
+    by_identity = sorted(reported_in(events), key=lambda saved: saved.failure.identity)
+    assert end.failures == tuple(by_identity)
 
 
 @pytest.mark.slow
-def test_several_workers_tell_the_same_in_the_same_order(told: list[Event], plan: Plan) -> None:
-    events = events_of(attrs.evolve(plan, target=PLANTED, seed=3, workers=3, actions=2000))
-    found = [[e.failure for e in each if isinstance(e, FailureFound)] for each in (told, events)]
+def test_several_workers_report_the_same_in_the_same_order(events: list[Event], plan: Plan) -> None:
+    others = events_of(attrs.evolve(plan, target=PLANTED, seed=3, workers=3, actions=2000))
+    found = [[e.failure for e in each if isinstance(e, FailureFound)] for each in (events, others)]
     assert found[0] == found[1]
-    finds = [[find.trace for find in found_in(each)] for each in (told, events)]
-    assert finds[0] == finds[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_so_many_failures_are_enough(plan: Plan, workers: int) -> None:
-    endless = attrs.evolve(plan, target=PLANTED, actions=UNLIMITED_ACTIONS, workers=workers)
-    finished = run(attrs.evolve(endless, failures_max=1))
-    assert finished.stop_reason == FAILURES
-    assert len(finished.finds) >= 1
+    reported = [[each.failure for each in reported_in(of)] for of in (events, others)]
+    assert reported[0] == reported[1]
 
 
 MANY_BUGS = "reference+large-objects-uncounted+stale-limit-after-large+sample-on-equality"
@@ -276,34 +244,35 @@ MANY_BUGS = "reference+large-objects-uncounted+stale-limit-after-large+sample-on
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_after_the_first_failure_of_a_session_of_time_nothing_else_is_reduced(
-    plan: Plan, workers: int
-) -> None:
+def test_with_x_a_session_of_time_reduces_only_the_first_failure(plan: Plan, workers: int) -> None:
     events: list[Event] = []
     of_time = attrs.evolve(plan, target=MANY_BUGS, actions=None, seconds=60.0, workers=workers)
     finished = run(attrs.evolve(of_time, failures_max=1), events.append)
     assert sum(isinstance(event, FailureFound) for event in events) == 1
-    assert [find.reproduced for find in finished.finds] == [True]
+    assert [saved.reproduced for saved in finished.failures] == [True]
     assert finished.stop_reason == FAILURES
 
 
 @pytest.mark.slow
-def test_the_first_failure_in_the_order_of_chunks_ends_a_session_of_actions(plan: Plan) -> None:
-    """However many workers there are: chunks before it come to their end, and no others count."""
+def test_with_x_a_session_of_actions_has_the_first_failure_in_the_order_of_chunks(
+    plan: Plan,
+) -> None:
+    """For any number of workers: the chunks before it are finished, and no others count."""
     stops = attrs.evolve(plan, target=MANY_BUGS, seed=4, actions=50_000, failures_max=1)
     ended = [run(attrs.evolve(stops, workers=workers)) for workers in (1, 2, 4)]
-    assert [[find.trace for find in each.finds] for each in ended[1:]] == [
-        [find.trace for find in ended[0].finds]
+    assert [[saved.failure for saved in each.failures] for each in ended[1:]] == [
+        [saved.failure for saved in ended[0].failures]
     ] * 2
-    assert len(ended[0].finds) == 1
+    assert len(ended[0].failures) == 1
     assert [each.record.pieces for each in ended[1:]] == [ended[0].record.pieces] * 2
 
 
 @pytest.mark.slow
-def test_a_session_that_stops_after_a_failure_is_reproducible(plan: Plan) -> None:
-    stops = attrs.evolve(plan, target=PLANTED, actions=5000, failures_max=2)
+def test_a_session_that_stops_after_two_failures_is_reproducible(plan: Plan) -> None:
+    stops = attrs.evolve(plan, target=PLANTED, actions=UNLIMITED_ACTIONS, failures_max=2)
     first, second = run(stops), run(stops)
-    assert [find.trace for find in first.finds] == [find.trace for find in second.finds]
+    assert (first.stop_reason, len(first.failures)) == (FAILURES, 2)
+    assert [each.failure for each in first.failures] == [each.failure for each in second.failures]
 
 
 def test_overtime_is_as_long_as_the_session_within_bounds(plan: Plan) -> None:
@@ -312,23 +281,21 @@ def test_overtime_is_as_long_as_the_session_within_bounds(plan: Plan) -> None:
     assert [each.overtime_seconds for each in plans] == [10.0, 30.0, 120.0]
 
 
-def test_each_session_has_a_token_of_its_own(plan: Plan) -> None:
-    assert plan.token != Plan("reference", "random", 5, 1, plan.corpus, actions=400).token
-
-
-def test_chunks_have_tokens_of_their_own(plan: Plan) -> None:
-    assert plan.finder(0).token != plan.finder(1).token
+def test_each_chunk_of_each_session_has_a_token_of_its_own(plan: Plan) -> None:
+    other = Plan("reference", "random", 5, 1, plan.corpus, actions=400)
+    tokens = {each.origin(chunk).token for each in (plan, other) for chunk in (0, 1)}
+    assert len(tokens) == 4
 
 
 # Canaries.
 
 
 @pytest.mark.slow
-def test_each_worker_finds_its_canary_first(plan: Plan) -> None:
+def test_each_worker_first_finds_its_canary(plan: Plan) -> None:
     finished = run(attrs.evolve(plan, workers=2, actions=100, has_canary=True))
     [timing] = finished.record.timing
-    assert (timing["canaries"], finished.totals.actions) == (2, 100)
-    assert finished.finds == ()
+    assert (timing.canaries, finished.totals.actions) == (2, 100)
+    assert finished.failures == ()
 
 
 def test_a_canary_that_is_not_found_is_a_bug_of_the_harness(

@@ -22,8 +22,7 @@ from fuzz.oracles import Bench
 from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling, RunAtOnce
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Failure, run_actions
-from fuzz.sessions.corpus import Finder, publish, save_raw
-from fuzz.sessions.worker import reduce_raw
+from fuzz.sessions.corpus import Origin, publish, reduce_saved, save_found
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.at_once_driver import CHOSEN
 from fuzz.targets.hotspot.collectors import COLLECTORS
@@ -127,11 +126,11 @@ def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> No
     failure = run_actions(make_target("process", options), {}, [AllocateNode(0)])
     assert failure is not None
     assert re.fullmatch(r"crash SIGABRT: V +\[libjvm.so\+…\] +Unsafe_PutLong.*", failure.got)
-    finder = Finder(tmp_path, "process", "random", 1, options)
-    find = reduce_raw(finder, save_raw(finder, failure), lambda: False)
-    assert find.reproduced
-    assert find.path is not None
-    trace = publish(find.path)
+    origin = Origin(tmp_path, "process", "random", 1, options)
+    saved = publish(reduce_saved(origin, save_found(origin, failure), lambda: False))
+    assert saved.reproduced
+    trace = saved.path
+    assert trace is not None
     report = trace.with_suffix(".log")
     assert sorted(tmp_path.iterdir()) == [trace, report]
     said = report.read_text()

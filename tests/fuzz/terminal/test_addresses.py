@@ -1,4 +1,4 @@
-"""A corpus at an address is one in a folder: commands read it there, and what they add is there."""
+"""A corpus at an address: commands read it, and upload what they add."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import fsspec
 import pytest
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.trace import Trace
 from fuzz.replay import replay
-from fuzz.sessions.corpus import Find, shipped_traces
+from fuzz.sessions.corpus import SavedFailure, shipped_traces
 from fuzz.sessions.plan import Plan
-from fuzz.sessions.session_events import Told
+from fuzz.sessions.session_events import FailureReported
 from fuzz.targets import make_target
-from fuzz.terminal.addresses import StandIn
+from fuzz.terminal.addresses import LocalCopy
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
@@ -40,74 +40,72 @@ def there() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def find(tmp_path: Path) -> Find:
+def trace() -> Trace:
     traces_of = shipped_traces().items()
-    trace = next(each for name, each in traces_of if name.startswith("one-sample-per-object"))
-    failure = replay(make_target(BUGGY), trace, "")
-    assert failure is not None
-    return Find(failure, trace, tmp_path, 1, reproduced=True)
+    return next(each for name, each in traces_of if name.startswith("one-sample-per-object"))
 
 
 def put(path: str, content: str) -> None:
     fsspec.filesystem("memory").pipe_file(path, content.encode())
 
 
-def test_what_is_there_is_fetched_and_what_is_new_is_copied(there: dict[str, Any]) -> None:
+def test_the_files_are_fetched_and_new_ones_uploaded(there: dict[str, Any]) -> None:
     put("/night/sessions/one.json", "old")
     put("/night/old.jsonl", "old")
-    put("/night/page.html", "none of a corpus")
-    stand_in = StandIn(ADDRESS)
-    assert [path.name for path in sorted(stand_in.folder.rglob("*.*"))] == ["old.jsonl", "one.json"]
-    (stand_in.folder / "beyond").mkdir()
-    (stand_in.folder / "beyond" / "new.jsonl").write_text("new")
-    (stand_in.folder / "sessions" / "one.json").write_text("new")
-    stand_in.end()
+    put("/night/page.html", "not part of a corpus")
+    copy = LocalCopy(ADDRESS)
+    assert [path.name for path in sorted(copy.folder.rglob("*.*"))] == ["old.jsonl", "one.json"]
+    (copy.folder / "beyond").mkdir()
+    (copy.folder / "beyond" / "new.jsonl").write_text("new")
+    (copy.folder / "sessions" / "one.json").write_text("new")
+    copy.end()
     assert there["/night/beyond/new.jsonl"].getvalue() == b"new"
     assert there["/night/sessions/one.json"].getvalue() == b"new"
-    assert not stand_in.folder.exists()
+    assert not copy.folder.exists()
 
 
-def test_what_another_put_there_meanwhile_is_not_replaced(there: dict[str, Any]) -> None:
-    stand_in = StandIn(ADDRESS)
+def test_a_file_that_another_session_uploaded_is_not_replaced(there: dict[str, Any]) -> None:
+    copy = LocalCopy(ADDRESS)
     put("/night/same.jsonl", "another's")
-    (stand_in.folder / "same.jsonl").write_text("ours")
-    stand_in.end()
+    (copy.folder / "same.jsonl").write_text("ours")
+    copy.end()
     assert there["/night/same.jsonl"].getvalue() == b"another's"
 
 
 def test_no_name_leads_out_of_the_folder(there: dict[str, Any]) -> None:
     put("/night/../../outside.jsonl", "")
-    stand_in = StandIn(ADDRESS)
-    assert [*stand_in.folder.rglob("*")] == []
-    stand_in.end()
+    copy = LocalCopy(ADDRESS)
+    assert [*copy.folder.rglob("*")] == []
+    copy.end()
 
 
-def test_a_find_is_copied_when_it_is_told(
-    there: dict[str, Any], find: Find, tmp_path: Path
-) -> None:
-    stand_in = StandIn(ADDRESS)
-    path = stand_in.folder / "find.jsonl"
-    traces.write_to(find.trace, path)
+def test_a_failure_is_uploaded_when_it_is_reported(there: dict[str, Any], trace: Trace) -> None:
+    copy = LocalCopy(ADDRESS)
+    path = copy.folder / "failure.jsonl"
+    traces.write_to(trace, path)
     path.with_suffix(".log").write_text("a complaint")
-    plan = Plan(BUGGY, "random", 1, 1, stand_in.folder)
-    stand_in(Told(plan, attrs.evolve(find, path=path)))
-    assert {*there} == {"/night/find.jsonl", "/night/find.log"}
-    stand_in.end()
+    plan = Plan(BUGGY, "random", 1, 1, copy.folder)
+    failure = replay(make_target(BUGGY), trace, "")
+    assert failure is not None
+    saved = SavedFailure(failure, path, 1, 1, chunk=0, reproduced=True)
+    copy(FailureReported(plan, saved))
+    assert {*there} == {"/night/failure.jsonl", "/night/failure.log"}
+    copy.end()
 
 
-def test_what_cannot_be_copied_stays_and_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_uploaded_stays_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    stand_in = StandIn(f"file://{tmp_path}/file/night")
-    (stand_in.folder / "new.jsonl").touch()
-    with pytest.raises(BadInputError, match=f"what is not there is in {stand_in.folder}"):
-        stand_in.end()
-    assert (stand_in.folder / "new.jsonl").exists()
+    copy = LocalCopy(f"file://{tmp_path}/file/night")
+    (copy.folder / "new.jsonl").touch()
+    with pytest.raises(BadInputError, match=f"the files that are not there are in {copy.folder}"):
+        copy.end()
+    assert (copy.folder / "new.jsonl").exists()
 
 
-def test_a_trace_is_replayed_from_its_address_which_is_what_is_shown(
-    there: dict[str, Any], find: Find, capsys: pytest.CaptureFixture[str]
+def test_a_trace_is_replayed_from_its_address_and_messages_show_that(
+    there: dict[str, Any], trace: Trace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put("/night/a.jsonl", traces.dumps(find.trace))
+    put("/night/a.jsonl", traces.dumps(trace))
     assert run_command_line(["replay", f"{ADDRESS}/a.jsonl", "--target", BUGGY]) == MISMATCH
     printed = capsys.readouterr().out
     assert f"gcfuzz replay {ADDRESS}/a.jsonl --target" in printed
@@ -116,29 +114,29 @@ def test_a_trace_is_replayed_from_its_address_which_is_what_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("nonsense://night", "nonsense://night: cannot be fetched: Protocol not known"),
         (ADDRESS, f"{ADDRESS}: the folder has no traces"),
     ],
 )
-def test_what_is_no_corpus_is_bad_input(
-    address: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_an_address_without_a_corpus_is_bad_input(
+    address: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command_line(["replay", address]) == BAD_INPUT
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_parts_at_an_address_are_merged_there_and_are_the_whole(
     there: dict[str, Any], tmp_path: Path
 ) -> None:
-    words = ["run", "--target", BUGGY, "--seed", "3", "--actions", "1500", "--corpus"]
-    assert run_command_line([*words, str(tmp_path)]) == MISMATCH
+    session = ["run", "--target", BUGGY, "--seed", "3", "--actions", "1500", "--corpus"]
+    assert run_command_line([*session, str(tmp_path)]) == MISMATCH
     parts = [f"{ADDRESS}/{part}" for part in "12"]
     for part, address in zip("12", parts, strict=True):
-        assert run_command_line([*words, address, "--part", f"{part}/2"]) == MISMATCH
-    assert run_command_line([*words, parts[0], "--part", "1/2", "--resume"]) == MISMATCH
+        assert run_command_line([*session, address, "--part", f"{part}/2"]) == MISMATCH
+    assert run_command_line([*session, parts[0], "--part", "1/2", "--resume"]) == MISMATCH
     assert run_command_line(["merge", *parts, "-o", "memory://whole"]) == CLEAN
     merged = {path: content.getvalue() for path, content in there.items()}
     whole = {path.relative_to(tmp_path).as_posix(): path for path in tmp_path.rglob("*.*")}
@@ -149,7 +147,7 @@ def test_parts_at_an_address_are_merged_there_and_are_the_whole(
 
 
 def left(name: str, content: bytes) -> object:
-    """What is the same however it came about."""
+    """What does not depend on the parts."""
     if name.endswith(".jsonl"):
         return content
     data = json.loads(content)

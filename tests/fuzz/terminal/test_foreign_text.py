@@ -1,4 +1,4 @@
-"""Whatever names, traces, targets and scripts say, a terminal shows it and obeys none of it."""
+"""Foreign text in names, traces, targets and scripts is shown, and controls no terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fuzz.terminal.cli import run_command_line
 ADAPTER = Path(__file__).with_name("saying_adapter.py")
 CLEAN, MISMATCH, BAD_INPUT, _, HARNESS_BUG = range(5)
 HOSTILE = "\x1b]0;x\x07old[old] [bold] :bug: \x9b31m\u202e\udcff\r\n"
-"""Sequences of a terminal, rich's markup and names of pictures, what turns text round, no text."""
+"""Escape sequences, markup and emoji of rich, a reversed text direction, and a surrogate."""
 SEEN = r"\x1b]0;x\x07old[old] [bold] :bug: \x9b31m\u202e\udcff\r\n"
 STRINGS = {"string": {"type_index": 1, "fixed_bytes": 8, "item_bytes": 1}}
 ACTION = '{"do": "allocate_string", "length": 1}\n'
@@ -31,7 +31,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
-    """Run a command that ends so; returns what it prints, of which each character is seen."""
+    """Run a command with this exit code; returns its output, whose characters are all visible."""
 
     def run(code: int, *arguments: str) -> str:
         ended = run_command_line([*arguments])
@@ -45,12 +45,12 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
 
 
 def one_line(printed: str) -> str:
-    """Without the ends of its lines, at which `explain` breaks what is long."""
+    """The text without line ends, because `explain` wraps long lines."""
     return " ".join(printed.split())
 
 
 def saying(answer: dict[str, Any]) -> str:
-    """A command whose contract has a hostile setting, and which always gives that answer."""
+    """A command whose contract has a hostile setting, and whose answers are all the same."""
     contract = {
         "nursery_bytes": 64,
         "layout": {
@@ -63,8 +63,8 @@ def saying(answer: dict[str, Any]) -> str:
         "observes": ["minors", "size", "graph", "state"],
         "settings": [{"name": HOSTILE, "default": 0, "range": {"minimum": 0, "maximum": 9}}],
     }
-    words = [json.dumps({"contract": contract}), json.dumps(answer)]
-    return shlex.join([sys.executable, str(ADAPTER), *words])
+    arguments = [json.dumps({"contract": contract}), json.dumps(answer)]
+    return shlex.join([sys.executable, str(ADAPTER), *arguments])
 
 
 def hostile_trace(header: dict[str, Any], actions: str = ACTION) -> str:
@@ -82,37 +82,29 @@ def trace() -> str:
 REFUSING = {"error": f"{HOSTILE}: {HOSTILE}"}
 
 
-def test_replay_shows_a_hostile_trace_of_a_hostile_target(trace: str, shown: Shown) -> None:
-    printed = shown(MISMATCH, "replay", trace, "--command", saying(REFUSING))
-    assert f"FAILED {SEEN}.jsonl\n" in printed
-    assert f"config    {SEEN} 3\n" in printed
+REPLAY = "replay    gcfuzz replay $'\\033]0;x\\007old[old] [bold] :bug: "
 
 
-def test_a_replay_s_command_names_a_hostile_file(trace: str, shown: Shown) -> None:
-    printed = shown(MISMATCH, "replay", trace, "--command", saying(REFUSING))
-    assert "replay    gcfuzz replay $'\\033]0;x\\007old[old] [bold] :bug: " in printed
+@pytest.mark.parametrize(
+    ("command", "texts"),
+    [
+        ("replay", [f"FAILED {SEEN}.jsonl ", f"config {SEEN} 3", REPLAY]),
+        ("reduce", [f"by the {SEEN} engine"]),
+        ("record", [f"{SEEN}: 1 action on process"]),
+        ("explain", [f"{SEEN}.jsonl on process ", "error \\x1b]0;x\\x07old[old] [bold] :bug: "]),
+    ],
+)
+def test_a_hostile_trace_of_a_hostile_target_is_shown(
+    command: str, texts: list[str], trace: str, shown: Shown
+) -> None:
+    options = {"reduce": ("--corpus", HOSTILE), "record": ("-o", HOSTILE)}.get(command, ())
+    printed = shown(MISMATCH, command, trace, *options, "--command", saying(REFUSING))
+    assert [text for text in texts if one_line(text) not in one_line(printed)] == []
 
 
-def test_reduce_shows_hostile_text(trace: str, shown: Shown) -> None:
-    command = ("reduce", trace, "--command", saying(REFUSING), "--corpus", HOSTILE)
-    printed = shown(MISMATCH, *command)
-    assert f"by the {SEEN} engine" in printed
-
-
-def test_reduce_shows_hostile_text_of_what_passes(shown: Shown) -> None:
+def test_reduce_shows_a_hostile_trace_that_passes(shown: Shown) -> None:
     path = hostile_trace({"target": "reference"}, "")
     assert f"{SEEN}.jsonl passes on reference" in shown(CLEAN, "reduce", path)
-
-
-def test_record_shows_hostile_text(trace: str, shown: Shown) -> None:
-    printed = shown(MISMATCH, "record", trace, "-o", HOSTILE, "--command", saying(REFUSING))
-    assert f"{SEEN}: 1 action on process" in printed
-
-
-def test_explain_shows_hostile_text(trace: str, shown: Shown) -> None:
-    printed = shown(MISMATCH, "explain", trace, "--command", saying(REFUSING))
-    assert printed.startswith(f"{SEEN}.jsonl on process\n")
-    assert "error \\x1b]0;x\\x07old[old] [bold] :bug: " in one_line(printed)
 
 
 def test_a_page_shows_hostile_text(trace: str, shown: Shown) -> None:
@@ -135,7 +127,7 @@ def test_a_page_shows_hostile_text(trace: str, shown: Shown) -> None:
     ],
     ids=["state", "negative", "graph"],
 )
-def test_explain_shows_what_means_nothing(
+def test_explain_shows_answers_without_meaning(
     answer: dict[str, Any], explaining: list[str], shown: Shown
 ) -> None:
     path = hostile_trace({}, ACTION + '{"do": "check_heap"}\n')
@@ -150,7 +142,7 @@ def test_a_session_shows_hostile_text(shown: Shown) -> None:
     assert "replay    gcfuzz replay $'\\033]0;x\\007old[old] [bold] :bug: " in printed
 
 
-# Mistakes, each of which has its line.
+# Mistakes.
 
 
 @pytest.mark.parametrize(
@@ -196,14 +188,14 @@ def test_a_hostile_trace_is_refused_in_one_line(trace: str, shown: Shown) -> Non
     assert shown(BAD_INPUT, "reduce", "trace.jsonl").count("\n") == 1
 
 
-def test_a_message_is_no_longer_than_can_be_read(shown: Shown) -> None:
+def test_a_message_has_at_most_a_thousand_characters(shown: Shown) -> None:
     Path("trace.jsonl").write_text(json.dumps({"gcfuzz": 2, "target": "x" * 10**6}) + "\n")
     printed = shown(BAD_INPUT, "reduce", "trace.jsonl")
     assert len(printed) <= 1001
     assert printed.endswith("and --command takes a program that is none of these\n")
 
 
-def test_a_bug_of_the_harness_is_told_in_lines_of_which_each_is_plain(
+def test_a_bug_of_gcfuzz_is_reported_in_plain_lines(
     monkeypatch: pytest.MonkeyPatch, shown: Shown
 ) -> None:
     def fail() -> int:

@@ -1,4 +1,4 @@
-"""`gcfuzz help`: the pages are there, and no message names a file that a wheel does not have."""
+"""`gcfuzz help`: the pages exist, and no message names a file that a wheel does not have."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_page_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (DOCS / "protocol.md").read_text(encoding="utf-8")
 
 
-def test_a_terminal_gets_the_page_drawn(
+def test_a_terminal_gets_a_formatted_page(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -39,9 +39,7 @@ def test_without_a_page_they_are_listed(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("name", ["protocols", "../README", "findings", ""])
-def test_a_page_that_there_is_not_is_bad_input(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_page_is_bad_input(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["help", name]) == BAD_INPUT
     assert "`gcfuzz help` lists the pages" in capsys.readouterr().err
 
@@ -65,7 +63,7 @@ def test_no_message_names_a_file_of_the_documentation() -> None:
     assert named == []
 
 
-def test_each_page_that_a_message_names_is_there() -> None:
+def test_each_page_that_a_message_names_exists() -> None:
     named = {
         text.partition("gcfuzz help ")[2].partition("`")[0]
         for path in PACKAGE.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Foreign text: what cannot be seen is written out, and what is too long is cut."""
+"""Foreign text: invisible characters are written out, and long text is cut."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from fuzz.plain import cut, plain, shell_words
 
 
 @pytest.mark.parametrize("text", ["", "a b", "old[old] [/] :bug: \\x1b", "→ é 漢 …"])
-def test_what_can_be_seen_stays_as_it_is(text: str) -> None:
+def test_visible_text_does_not_change(text: str) -> None:
     assert plain(text) == text
 
 
@@ -23,16 +23,16 @@ def test_what_can_be_seen_stays_as_it_is(text: str) -> None:
         ("\u2028\U000e0001", r"\u2028\U000e0001"),
     ],
 )
-def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
+def test_invisible_characters_are_written_out(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
-def test_of_what_is_too_long_both_ends_stay() -> None:
+def test_both_ends_of_a_long_text_stay() -> None:
     assert cut("abcdefgh", 7) == "abc…fgh"
     assert cut("abcdefg", 7) == "abcdefg"
 
 
-def test_what_is_too_long_only_once_it_is_written_out_is_cut_as_well() -> None:
+def test_text_that_becomes_too_long_is_cut_as_well() -> None:
     assert len(plain("\x1b" * 1000, 1000)) <= 1000
 
 
@@ -40,7 +40,7 @@ def test_what_is_too_long_only_once_it_is_written_out_is_cut_as_well() -> None:
     "word",
     ["a b", "it's", "old[old]", "\x1b]0;t\x07", "\\\x1b'x'", "\u202e é\n", "\udcff", "x" * 9999],
 )
-def test_a_shell_reads_the_very_word(word: str) -> None:
+def test_a_shell_reads_the_same_word(word: str) -> None:
     printed = shell_words(["printf", "%s", word])
     assert printed.isprintable()
     done = subprocess.run(["bash", "-c", printed], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""What people read: the failure report, the live line, and what was not reached."""
+"""What a session and a replay print: failures, probes, and the live line."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from fuzz.terminal.report import describe_action
 
 CLEAN, MISMATCH = 0, 1
 BUG = "one-sample-per-object"
+PLANTED = ("--target", f"reference+{BUG}")
+REPLAY = ("replay", "failing.jsonl", *PLANTED)
 TRACE = """\
 {"gcfuzz": 2, "target": "reference", "config": {"card_items": 0}}
 {"do": "enable_sampling", "period_bytes": 8}
@@ -55,23 +57,23 @@ FAILED failing.jsonl
 SESSION = ("run", "--actions", "1000", "--seed", "1")
 COLUMNS, LINES = 80, 30
 ESCAPE = "\x1b"
-
 OF_REFERENCE = probes_for(make_target("reference").start({}))
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_folder_with_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("failing.jsonl").write_text(TRACE)
 
 
 def environment() -> dict[str, str]:
-    """For a process that shall find the package under test."""
+    """For a process that finds the package under test."""
     plain = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
     return {**plain, "PYTHONPATH": str(Path(fuzz.__file__).parents[1]), "TERM": "xterm-256color"}
 
 
 def replays_in(printed: str) -> list[list[str]]:
-    """The arguments of the commands that a report says to replay with."""
+    """The arguments of the commands that replay the failures of a report."""
     lines = re.findall(r"^  replay +(.*)$", printed, re.MULTILINE)
     commands = [shlex.split(line) for line in lines]
     assert commands
@@ -82,46 +84,30 @@ def replays_in(printed: str) -> list[list[str]]:
 # A failure.
 
 
-def test_a_failure_shows_what_was_expected_the_actions_and_the_replay(
+def test_a_failure_has_the_values_the_actions_and_a_command_that_reproduces_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Path("failing.jsonl").write_text(TRACE)
-    run_command_line(["replay", "failing.jsonl", "--target", f"reference+{BUG}"])
-    assert capsys.readouterr().out == REPORT
-
-
-def test_a_replay_s_command_reproduces_it(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("failing.jsonl").write_text(TRACE)
-    run_command_line(["replay", "failing.jsonl", "--target", f"reference+{BUG}"])
-    (command,) = replays_in(capsys.readouterr().out)
+    run_command_line([*REPLAY])
+    printed = capsys.readouterr().out
+    assert printed == REPORT
+    (command,) = replays_in(printed)
     assert run_command_line(command) == MISMATCH
     assert capsys.readouterr().out == REPORT
 
 
 @pytest.mark.slow
-def test_a_session_s_commands_reproduce_its_finds(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command_line([*SESSION, "--target", f"reference+{BUG}"])
+@pytest.mark.parametrize("corpus", ["corpus", "my corpus"])
+def test_a_session_s_commands_reproduce_its_failures(
+    corpus: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command_line([*SESSION, *PLANTED, "--corpus", corpus])
     printed = capsys.readouterr().out
     assert "FAILURE 1: sampling / samples / " in printed
+    assert re.search(r"found +by the random engine, reduced from \d+", printed)
     codes = [run_command_line(command) for command in replays_in(printed)]
     assert set(codes) == {MISMATCH}
-
-
-@pytest.mark.slow
-def test_the_command_reproduces_a_find_in_a_folder_with_a_space(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run_command_line([*SESSION, "--target", f"reference+{BUG}", "--corpus", "my corpus"])
-    codes = [run_command_line(command) for command in replays_in(capsys.readouterr().out)]
-    assert set(codes) == {MISMATCH}
-
-
-@pytest.mark.slow
-def test_a_find_says_from_how_many_actions_it_was_reduced(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run_command_line([*SESSION, "--target", f"reference+{BUG}"])
-    assert re.search(r"found +by the random engine, reduced from \d+", capsys.readouterr().out)
+    found = printed.count("FAILURE ")
+    assert f"\n{found} failure{'s' if found > 1 else ''} in " in printed
 
 
 @pytest.mark.slow
@@ -136,25 +122,18 @@ def test_a_long_message_stays_on_its_line(capsys: pytest.CaptureFixture[str]) ->
 # The end of a session.
 
 
-def printed_by(target: str, corpus: Path, *words: str) -> str:
-    """What a session of 20 actions prints."""
-    words = ("run", "--target", target, "--actions", "20", "--seed", "1", *words)
+def printed_by(target: str, corpus: Path, *options: str) -> str:
+    """The output of a session of 20 actions."""
+    session = ("run", "--target", target, "--actions", "20", "--seed", "1", *options)
     with redirect_stdout(io.StringIO()) as printed:
-        run_command_line([*words, "--corpus", str(corpus)])
+        run_command_line([*session, "--corpus", str(corpus)])
     return printed.getvalue()
-
-
-@pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a session prints that has just enough actions for its probes to be printed."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(session_report, "PROBES_ACTIONS_MIN", 20)
-        return printed_by("reference", tmp_path_factory.mktemp("corpus"))
 
 
 def test_a_short_session_prints_no_probes(tmp_path: Path) -> None:
     printed = printed_by("reference", tmp_path)
     assert "20 actions" in printed
+    assert "\n0 failures in " in printed
     assert "probes" not in printed
 
 
@@ -163,53 +142,40 @@ def test_a_session_that_a_failure_stopped_prints_no_probes(
 ) -> None:
     monkeypatch.setattr(session_report, "PROBES_ACTIONS_MIN", 1)
     printed = printed_by(f"reference+{BUG}", tmp_path, "-x", "--actions", "2000")
-    assert "that is as many as were asked for" in printed
+    assert "the wanted number of failures is reached" in printed
     assert "probes" not in printed
 
 
-def test_probes_that_were_not_reached_are_named(few: str) -> None:
-    (line,) = re.findall(r"^probes not reached: (.*)$", few, re.MULTILINE)
+def test_missing_and_rare_probes_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_report, "PROBES_ACTIONS_MIN", 20)
+    printed = printed_by("reference", tmp_path)
+    (line,) = re.findall(r"^probes not reached: (.*)$", printed, re.MULTILINE)
     names, _, more = line.partition(" and ")
     assert set(names.split(", ")) < set(OF_REFERENCE)
-    assert (
-        len(OF_REFERENCE) / 2 < len(names.split(", ")) + int(more.split()[0]) <= len(OF_REFERENCE)
-    )
-
-
-def test_the_rarest_probes_are_named_with_their_counts(few: str) -> None:
-    (line,) = re.findall(r"^rarest probes: (.*)$", few, re.MULTILINE)
-    names, counts = zip(*(each.rsplit(" ", 1) for each in line.split(", ")), strict=True)
-    assert set(names) < set(OF_REFERENCE)
+    missing = len(names.split(", ")) + int(more.split()[0])
+    assert len(OF_REFERENCE) / 2 < missing <= len(OF_REFERENCE)
+    (line,) = re.findall(r"^rarest probes: (.*)$", printed, re.MULTILINE)
+    rarest, counts = zip(*(each.rsplit(" ", 1) for each in line.split(", ")), strict=True)
+    assert set(rarest) < set(OF_REFERENCE)
     assert [*counts] == sorted(counts, key=int)
 
 
 @pytest.mark.slow
-def test_reaching_all_probes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_that_reaches_all_probes_prints_that(capsys: pytest.CaptureFixture[str]) -> None:
     target = "reference-jemalloc"
     run_command_line(["run", "--actions", "20000", "--seed", "1", "--target", target])
     probes = probes_for(make_target(target).start({}))
     assert f"all {len(probes)} probes reached" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("target", "count"), [("reference", "0 failures"), (f"reference+{BUG}", "")]
-)
-def test_the_end_counts_the_failures(
-    target: str, count: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_command_line([*SESSION, "--target", target])
-    printed = capsys.readouterr().out
-    found = printed.count("FAILURE ")
-    assert (count or f"{found} failure{'s' if found > 1 else ''}") in printed
-
-
-# Where it is shown.
+# Files and terminals.
 
 
 @pytest.mark.slow
-def test_without_a_terminal_there_are_no_escape_codes() -> None:
-    command = [sys.executable, "-m", "fuzz", *SESSION, "--target", f"reference+{BUG}"]
+def test_a_file_gets_no_escape_codes() -> None:
+    command = [sys.executable, "-m", "fuzz", *SESSION, *PLANTED]
     ran = subprocess.run(command, env=environment(), check=False, capture_output=True, text=True)
     assert ran.returncode == MISMATCH
     assert ESCAPE not in ran.stdout + ran.stderr
@@ -217,24 +183,20 @@ def test_without_a_terminal_there_are_no_escape_codes() -> None:
 
 
 @pytest.mark.slow
-def test_an_output_that_is_not_unicode_gets_the_report_too() -> None:
-    Path("failing.jsonl").write_text(TRACE)
-    command = [sys.executable, "-m", "fuzz", "replay", "failing.jsonl"]
+def test_an_output_without_unicode_gets_the_report_too() -> None:
     ascii_only = {**environment(), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    ran = subprocess.run(
-        [*command, "--target", f"reference+{BUG}"], env=ascii_only, check=False, capture_output=True
-    )
+    command = [sys.executable, "-m", "fuzz", *REPLAY]
+    ran = subprocess.run(command, env=ascii_only, check=False, capture_output=True)
     assert ran.returncode == MISMATCH
     assert b"0 passed, 1 failed" in ran.stdout
 
 
-@pytest.fixture(scope="module")
-def screen(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """All that a terminal of 80 columns got from a session."""
+@pytest.mark.slow
+def test_a_terminal_shows_a_live_line_of_eighty_columns(tmp_path: Path) -> None:
     child = pexpect.spawn(
         sys.executable,
         ["-m", "fuzz", "run", "--actions", "20000", "--seed", "1"],
-        cwd=str(tmp_path_factory.mktemp("terminal")),
+        cwd=str(tmp_path),
         env=environment(),
         dimensions=(LINES, COLUMNS),
         encoding="utf-8",
@@ -243,43 +205,16 @@ def screen(tmp_path_factory: pytest.TempPathFactory) -> str:
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == CLEAN
-    return str(child.before)
-
-
-@pytest.fixture(scope="module")
-def live_lines(screen: str) -> list[str]:
-    """What the live line said, one after another."""
+    screen = str(child.before)
     plain = re.sub(ESCAPE + r"\[[\d;?]*[A-Za-z]", "", screen)
-    return [line.strip() for line in plain.split("\r") if " · " in line]
-
-
-@pytest.mark.slow
-def test_a_terminal_shows_a_live_line_that_is_renewed(live_lines: list[str]) -> None:
-    assert len({*live_lines}) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "part",
-    [
-        r"^\d+s · ",
-        r" · \d+[kMG]? actions/s · ",
-        rf" · probes \d+/{len(OF_REFERENCE)} · ",
-        r" · 0 failures · ",
-        r" · new \d+s ago$",
-    ],
-)
-def test_the_live_line_shows(part: str, live_lines: list[str]) -> None:
-    assert re.search(part, live_lines[-1])
-
-
-@pytest.mark.slow
-def test_the_live_line_fits_in_eighty_columns(live_lines: list[str]) -> None:
-    assert [line for line in live_lines if not line.endswith(" ago")] == []
-
-
-@pytest.mark.slow
-def test_the_live_line_leaves_no_trace(screen: str) -> None:
+    lines = [line.strip() for line in plain.split("\r") if " · " in line]
+    assert len({*lines}) > 1
+    assert [line for line in lines if not line.endswith(" ago")] == []
+    assert re.fullmatch(
+        rf"\d+s · 0 failures · \d+[kMG]? actions/s · probes \d+/{len(OF_REFERENCE)} · new \d+s ago",
+        lines[-1],
+    )
+    # It is erased at the end.
     assert " · " not in screen.rpartition(ESCAPE + "[2K")[2]
 
 
@@ -303,7 +238,5 @@ def test_the_live_line_leaves_no_trace(screen: str) -> None:
     ],
     ids=str,
 )
-def test_an_action_is_said_by_whom_unless_it_is_the_first_thread(
-    action: Action, words: str
-) -> None:
+def test_an_action_names_its_thread_unless_it_is_the_first(action: Action, words: str) -> None:
     assert describe_action(action) == words

@@ -1,4 +1,4 @@
-"""What a session prints while it runs, and how its end puts the finds together."""
+"""What a session prints while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
+    NAMES,
     Action,
     AllocateArray,
     AllocateNode,
@@ -18,33 +19,33 @@ from fuzz.protocol.actions import (
     CollectMinor,
     EnableSampling,
 )
-from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import Failure
-from fuzz.sessions.corpus import Find
+from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Plan, SessionTotals
-from fuzz.sessions.record import ACTIONS, WORKERS_DIED, Piece, SessionRecord, plan_data
-from fuzz.sessions.session_events import FailureFound, Finished, Progress, Told
+from fuzz.sessions.record import ACTIONS, WORKERS_DIED, SessionRecord, piece_of
+from fuzz.sessions.session_events import FailureFound, FailureReported, Finished, Progress
 from fuzz.terminal.session_report import SessionReporter
 from fuzz.terminal.standard_streams import Screen
 
 PLAN = Plan("reference", "random", 1, 1, Path("corpus"), actions=1)
 COLUMNS = 80
-RECORD = SessionRecord(plan_data(PLAN), (), (Piece(range(1), SessionTotals()),), (), ACTIONS)
+RECORD = SessionRecord(PLAN.key, (piece_of(range(1), (), SessionTotals()),), (), ACTIONS, (), ())
 
 
-def find(
-    *actions: Action, oracle: str = "heap", field: str = "value", reproduced: bool = True
-) -> Find:
-    failure = Failure({}, actions, oracle, field, "different", "1", "2", "made up")
-    trace = Trace(Header(VERSION, "reference", {}), actions)
-    return Find(failure, trace, Path("find.jsonl"), len(actions), reproduced)
+def saved(*actions: Action, oracle: str = "heap", field: str = "value") -> SavedFailure:
+    kind = oracle, field, NAMES[type(actions[-1])], "different"
+    failure = Failure(*kind, "1", "2", "made up", actions=actions)
+    length = len(actions)
+    return SavedFailure(failure, Path("a.jsonl"), length, length, chunk=0, reproduced=True)
 
 
-def printed(finds: Sequence[Find], capsys: pytest.CaptureFixture[str]) -> str:
+def printed(
+    failures: Sequence[SavedFailure], capsys: pytest.CaptureFixture[str], plan: Plan = PLAN
+) -> str:
     reporter = SessionReporter(Screen())
-    for each in finds:
-        reporter(Told(PLAN, each))
-    reporter(Finished(PLAN, 1.0, SessionTotals(), tuple(finds), ACTIONS, None, RECORD))
+    for each in failures:
+        reporter(FailureReported(plan, each))
+    reporter(Finished(plan, 1.0, SessionTotals(), tuple(failures), ACTIONS, None, RECORD))
     return capsys.readouterr().out
 
 
@@ -53,58 +54,56 @@ def progress(seconds: float, failures: int = 0, reducing: int = 0) -> Progress:
     return Progress(seconds, totals, failures, reducing, 1234, 999.0, 99, 142)
 
 
-def live_line(event: Progress, capsys: pytest.CaptureFixture[str]) -> str:
-    SessionReporter(Screen())(event)
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
-    ("tries", "said"),
+    ("tries", "reason"),
     [
         (0, "(seen once; not tried again, because the session ended)"),
         (2, "(seen once; did NOT reproduce in 2 runs)"),
     ],
 )
-def test_a_failure_that_was_not_tried_again_is_not_said_to_be_irreproducible(
-    tries: int, said: str, capsys: pytest.CaptureFixture[str]
+def test_a_failure_that_did_not_reproduce_has_the_reason(
+    tries: int, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    once = attrs.evolve(find(CollectFull()), reproduced=False, tries=tries)
-    assert said in printed([once], capsys)
+    once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=tries)
+    assert reason in printed([once], capsys)
 
 
-def test_only_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces(
+def test_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    trace = Trace(Header(VERSION, "process", found=Found("heap", "", "random")), (CollectFull(),))
-    once = attrs.evolve(find(CollectFull()), trace=trace, reproduced=False)
+    once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=3)
+    program = attrs.evolve(PLAN, target="process")
     assert "needs more earlier traces" not in printed([once], capsys)
-    assert "needs more earlier traces" in printed([attrs.evolve(once, tries=3)], capsys)
+    assert "needs more earlier traces" not in printed(
+        [attrs.evolve(once, tries=0)], capsys, program
+    )
+    assert "needs more earlier traces" in printed([once], capsys, program)
 
 
-def allocations() -> list[Find]:
-    """What one mistake leads to: each kind of allocation fails, with other periods and lengths."""
+def allocations() -> list[SavedFailure]:
+    """One mistake: each kind of allocation fails, with other periods and lengths."""
     traces = [
         (EnableSampling(8), AllocateNode(0)),
         (EnableSampling(16), AllocateString(7), AllocateString(9)),
         (EnableSampling(24), AllocateArray(2)),
     ]
-    return [find(*actions, oracle="sampling", field="samples") for actions in traces]
+    return [saved(*actions, oracle="sampling", field="samples") for actions in traces]
 
 
-def test_of_one_likely_cause_the_first_is_shown_in_full_and_the_others_as_a_line(
+def test_the_first_failure_of_a_likely_cause_is_shown_in_full_and_a_line_for_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = printed(allocations(), capsys)
     assert report.count("first wrong answer") == 1
     assert [line for line in report.splitlines() if line.startswith(("FAIL", "  fail"))] == [
         "FAILURE 1: sampling / samples / allocate_node / different",
-        "FAILURE 2: sampling / samples / allocate_string / different, like 1: find.jsonl",
-        "FAILURE 3: sampling / samples / allocate_array / different, like 1: find.jsonl",
+        "FAILURE 2: sampling / samples / allocate_string / different, like 1: a.jsonl",
+        "FAILURE 3: sampling / samples / allocate_array / different, like 1: a.jsonl",
         "  failure 1, like 3, 2: 2 actions, sampling / samples / allocate_node / different",
     ]
 
 
-def test_one_that_is_better_to_read_than_the_first_is_shown_in_full_at_the_end(
+def test_the_best_failure_of_a_likely_cause_is_shown_in_full_at_the_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, first, second = allocations()
@@ -115,7 +114,7 @@ def test_one_that_is_better_to_read_than_the_first_is_shown_in_full_at_the_end(
     assert "  failure 2, like 1: 2 actions" in at_the_end
 
 
-def test_a_find_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     first, second, _ = allocations()
     report = printed([first, attrs.evolve(second, path=None, unsaved="no room")], capsys)
     assert report.count("first wrong answer") == 2
@@ -125,21 +124,21 @@ def test_a_find_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     "other",
     [
-        find(EnableSampling(8), AllocateNode(0), oracle="pointers"),
-        find(EnableSampling(8), AllocateNode(0), field="order"),
-        find(EnableSampling(8), CollectMinor(), AllocateNode(0)),
-        find(EnableSampling(8), AllocateNode(0), CollectMinor()),
+        saved(EnableSampling(8), AllocateNode(0), oracle="pointers"),
+        saved(EnableSampling(8), AllocateNode(0), field="order"),
+        saved(EnableSampling(8), CollectMinor(), AllocateNode(0)),
+        saved(EnableSampling(8), AllocateNode(0), CollectMinor()),
     ],
     ids=["oracle", "field", "an action before", "what is done last"],
 )
-def test_what_differs_in_more_than_arguments_has_a_cause_of_its_own(
-    other: Find, capsys: pytest.CaptureFixture[str]
+def test_failures_that_differ_in_more_than_arguments_have_different_causes(
+    other: SavedFailure, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    finds = [find(EnableSampling(8), AllocateString(0)), other]
-    assert printed(finds, capsys).count("first wrong answer") == 2
+    failures = [saved(EnableSampling(8), AllocateString(0)), other]
+    assert printed(failures, capsys).count("first wrong answer") == 2
 
 
-def test_where_nothing_was_done_the_reason_which_is_told_is_all(
+def test_a_session_without_actions_prints_nothing_but_its_problem(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     problem = BadInputError("there is no such program")
@@ -148,57 +147,53 @@ def test_where_nothing_was_done_the_reason_which_is_told_is_all(
     assert capsys.readouterr().out == ""
 
 
-def test_a_single_find_needs_no_cause(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "causes" not in printed([find(CollectMinor())], capsys)
+def test_a_single_failure_has_no_list_of_causes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "causes" not in printed([saved(CollectMinor())], capsys)
 
 
-def test_a_find_that_is_told_again_keeps_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_keeps_the_number_of_its_identity(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = SessionReporter(Screen())
-    longer, other = find(AllocateNode(0), CollectMinor()), find(CollectFull())
-    for each in (longer, other, find(CollectMinor())):
-        reporter(Told(PLAN, each))
-    titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILURE")]
-    assert [title.split(":")[0] for title in titles] == ["FAILURE 1", "FAILURE 2", "FAILURE 1"]
-
-
-def test_a_failure_is_told_in_words_when_it_is_found_and_keeps_its_number(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    reporter = SessionReporter(Screen())
-    first, second = find(CollectMinor()), find(AllocateNode(0), CollectFull())
+    first, second = saved(CollectMinor()), saved(AllocateNode(0), CollectFull())
     for each in (first, second):
         reporter(FailureFound(each.failure))
-    reporter(Told(PLAN, second))
-    assert capsys.readouterr().out.splitlines()[:5] == [
+    for each in (second, saved(AllocateNode(0), CollectMinor()), second):
+        reporter(FailureReported(PLAN, each))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:5] == [
         "found 1: heap / value / collect_minor / different (1 action; reducing ...)",
         "  heap: value: expected 1, got 2 (made up)",
         "found 2: heap / value / collect_full / different (2 actions; reducing ...)",
         "  heap: value: expected 1, got 2 (made up)",
         "FAILURE 2: heap / value / collect_full / different",
     ]
+    titles = [line.partition(":")[0] for line in lines if line.startswith("FAILURE")]
+    assert titles == ["FAILURE 2", "FAILURE 1", "FAILURE 2"]
 
 
 @pytest.mark.parametrize(
-    ("reducing", "words"),
+    ("event", "line"),
     [
-        (0, "12s · 3 failures · 8333k actions/s · probes"),
-        (1, "12s · 3 failures · reducing: 1234 tries · probes"),
-        (2, "12s · 3 failures · reducing 2: 1234 tries · probes"),
+        (progress(12, 3, 0), "12s · 3 failures · 8333k actions/s · probes 99/142 · new 999s ago"),
+        (progress(12, 3, 1), "12s · 3 failures · reducing: 1234 tries · probes 99/142 · new 999s"),
+        (progress(12, 3, 2), "12s · 3 failures · reducing 2: 1234 tries · probes 99/142 · new"),
+        (progress(7e5, 999, 10), "194h · 999 failures · reducing 10: 1234 tries · probes"),
     ],
 )
-def test_the_live_line_says_what_is_being_reduced(
-    reducing: int, words: str, capsys: pytest.CaptureFixture[str]
+def test_the_live_line_has_the_speed_or_the_reductions(
+    event: Progress, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert words in live_line(progress(12, 3, reducing), capsys)
+    SessionReporter(Screen())(event)
+    printed = capsys.readouterr().out
+    assert printed.startswith(line)
+    assert len(printed.rstrip()) <= COLUMNS
 
 
 @pytest.mark.parametrize("reducing", [0, 10])
-def test_the_live_line_of_a_long_session_fits_in_eighty_columns(
+def test_the_longest_live_line_fits_in_eighty_columns(
     reducing: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     totals = SessionTotals(10**9, 10**12, 10**11)
-    event = Progress(7e5, totals, 999, reducing, 9_000_000, 59_999, 1142, 1142)
-    (line,) = live_line(event, capsys).splitlines()
-    assert line.startswith("194h · 999 failures · ")
+    SessionReporter(Screen())(Progress(7e5, totals, 999, reducing, 9_000_000, 59_999, 1142, 1142))
+    (line,) = capsys.readouterr().out.splitlines()
     assert line.endswith(" · probes 1142/1142 · new 999m ago")
     assert len(line) <= COLUMNS

@@ -1,4 +1,4 @@
-"""Signals at the command line: whenever one comes, it ends in a line and not in a traceback."""
+"""Signals: at any time they end the command with one line and no traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ fuzz.__main__.main()
 def signalled(
     number: int, unmeasured: dict[str, str], before: str
 ) -> subprocess.CompletedProcess[str]:
-    """What becomes of the command when a signal comes while it is still being imported."""
+    """Run the command, with a signal during its imports."""
     program = WHILE_IMPORTING.format(number=int(number), before=before)
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=unmeasured, check=False
@@ -40,22 +40,18 @@ def signalled(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_it_is_imported_ends_in_a_line(
-    number: int, unmeasured: dict[str, str]
-) -> None:
+def test_a_signal_during_imports_gets_one_line(number: int, unmeasured: dict[str, str]) -> None:
     ended = signalled(number, unmeasured, "signal.default_int_handler")
     assert ended.stderr == "gcfuzz: interrupted\n"
     assert ended.returncode == INCONCLUSIVE
 
 
-def test_ctrl_c_that_is_ignored_for_a_job_in_the_background_stays_ignored(
-    unmeasured: dict[str, str],
-) -> None:
+def test_an_ignored_interrupt_stays_ignored(unmeasured: dict[str, str]) -> None:
     ended = signalled(signal.SIGINT, unmeasured, "signal.SIG_IGN")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_a_session_of_no_action_shows_nothing(
+def test_a_session_without_actions_is_inconclusive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     budget = ("run", "--time", "0.001ms", "--corpus", str(tmp_path))
@@ -77,9 +73,7 @@ time.sleep(600)
 """
 
 
-def test_an_interrupt_that_comes_while_an_object_is_freed_is_not_lost(
-    unmeasured: dict[str, str],
-) -> None:
+def test_an_interrupt_while_an_object_is_freed_is_not_lost(unmeasured: dict[str, str]) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", LOSES_AN_INTERRUPT],
         check=False,

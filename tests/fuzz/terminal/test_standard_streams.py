@@ -1,4 +1,4 @@
-"""What is printed: how a terminal shows it, and how a command ends whose reader leaves."""
+"""Output: how a terminal shows it, and how a command ends if it cannot be written."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ FAILING = (
     '{"do": "allocate_node", "number": 0}\n'
 )
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+FULL = "No space left on device"
 NEEDS_FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 COMMANDS = [
     ("--help", CLEAN),
@@ -45,7 +46,7 @@ COMMANDS = [
 ]
 
 
-# What a terminal shows.
+# Terminals.
 
 
 @pytest.fixture
@@ -56,25 +57,23 @@ def narrow() -> Screen:
     return screen
 
 
-def test_a_long_line_goes_on_below_between_words(
+def test_a_terminal_wraps_a_long_line_between_words(
     narrow: Screen, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    narrow.print("  because   what the allocator-free list said of it", indent=12)
+    narrow.print("  because   the allocator-free list has two of it", indent=12)
     assert capsys.readouterr().out.splitlines() == [
-        "  because   what the allocator-free list",
-        "            said of it",
+        "  because   the allocator-free list has",
+        "            two of it",
     ]
 
 
-def test_a_word_that_is_longer_than_a_line_stays_whole(
-    narrow: Screen, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = "finds/a-name-of-more-than-forty-columns-in-all.jsonl"
+def test_a_long_word_stays_whole(narrow: Screen, capsys: pytest.CaptureFixture[str]) -> None:
+    path = "traces/a-name-of-more-than-forty-columns-in-all.jsonl"
     narrow.print(f"passed {path}")
     assert path in capsys.readouterr().out
 
 
-def test_a_complaint_is_broken_between_words_in_a_terminal(
+def test_a_terminal_wraps_an_error_between_words(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
@@ -87,24 +86,24 @@ def test_a_complaint_is_broken_between_words_in_a_terminal(
     )
 
 
-def test_a_command_is_broken_between_its_words_and_can_be_copied(
+def test_a_terminal_wraps_a_command_so_that_it_can_be_copied(
     narrow: Screen, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = "finds/a-name-of-more-than-forty-columns-in-all.jsonl"
-    words = ["gcfuzz", "replay", path, "it's", "-x"]
-    narrow.print_command("  replay   ", [*map(shell_word, words)])
+    path = "traces/a-name-of-more-than-forty-columns-in-all.jsonl"
+    arguments = ["gcfuzz", "replay", path, "it's", "-x"]
+    narrow.print_command("  replay   ", [*map(shell_word, arguments)])
     printed = capsys.readouterr().out
-    assert printed.startswith("  replay    gcfuzz replay \\\n    finds/")
-    assert shlex.split(printed.replace("\\\n", "")) == ["replay", *words]
+    assert printed.startswith("  replay    gcfuzz replay \\\n    traces/")
+    assert shlex.split(printed.replace("\\\n", "")) == ["replay", *arguments]
 
 
-def test_what_is_no_terminal_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().print("a long line " * 20)
     Screen().print_command("replay", ["a-long-word"] * 20)
     assert capsys.readouterr().out.count("\n") == 2
 
 
-# A reader that leaves.
+# Pipes.
 
 
 @pytest.mark.slow
@@ -130,16 +129,16 @@ def test_a_reader_that_leaves_does_not_change_how_a_command_ends(
     assert ran.returncode == code
 
 
-# An output that takes nothing.
+# Full disks and closed descriptors.
 
 
 def ran_by_a_shell(folder: Path, command: str, before: str = "") -> tuple[int, str]:
-    """The exit code of a command of gcfuzz's with redirections, and what it wrote on stderr."""
+    """Exit code and standard error of a command with redirections."""
     (folder / "passing.jsonl").write_text(PASSING)
     (folder / "failing.jsonl").write_text(FAILING)
-    words = f"{before} exec {sys.executable} -m fuzz {command}"
+    script = f"{before} exec {sys.executable} -m fuzz {command}"
     ran = subprocess.run(
-        ["sh", "-c", words],
+        ["sh", "-c", script],
         cwd=folder,
         env=ENVIRONMENT,
         check=False,
@@ -154,24 +153,20 @@ def complaint_of(why: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "why"),
     [
-        "replay passing.jsonl",
-        pytest.param("--version", marks=pytest.mark.slow),
-        pytest.param("explain failing.jsonl", marks=pytest.mark.slow),
-        pytest.param("explain passing.jsonl --html -", marks=pytest.mark.slow),
-        pytest.param("targets", marks=pytest.mark.slow),
+        ("replay passing.jsonl >&-", "closed"),
+        pytest.param("replay passing.jsonl >/dev/full", FULL, marks=NEEDS_FULL),
+        *(
+            pytest.param(f"{each} >/dev/full", FULL, marks=[NEEDS_FULL, pytest.mark.slow])
+            for each in ("--version", "explain failing.jsonl", "explain passing.jsonl --html -")
+        ),
     ],
 )
-@NEEDS_FULL
-def test_a_full_output_is_bad_input_in_one_line(tmp_path: Path, command: str) -> None:
-    full = complaint_of("No space left on device")
-    assert ran_by_a_shell(tmp_path, f"{command} >/dev/full") == (BAD_INPUT, full)
-
-
-def test_a_closed_output_is_bad_input_in_one_line(tmp_path: Path) -> None:
-    ran = ran_by_a_shell(tmp_path, "replay passing.jsonl >&-")
-    assert ran == (BAD_INPUT, complaint_of("closed"))
+def test_an_output_that_cannot_be_written_is_bad_input_in_one_line(
+    command: str, why: str, tmp_path: Path
+) -> None:
+    assert ran_by_a_shell(tmp_path, command) == (BAD_INPUT, complaint_of(why))
 
 
 def test_a_closed_error_output_changes_nothing(tmp_path: Path) -> None:
@@ -184,14 +179,14 @@ def test_a_closed_error_output_changes_nothing(tmp_path: Path) -> None:
     ("before", "output", "why"),
     [
         ("", ">&-", "closed"),
-        pytest.param("", ">/dev/full", "No space left on device", marks=NEEDS_FULL),
+        pytest.param("", ">/dev/full", FULL, marks=NEEDS_FULL),
         ("ulimit -f 64;", ">>log", "File too large"),
     ],
 )
 def test_a_session_without_output_goes_on_and_saves_everything(
     tmp_path: Path, before: str, output: str, why: str
 ) -> None:
-    (tmp_path / "log").write_bytes(b"." * (64 * 512 - 100))  # All but full, under that limit.
+    (tmp_path / "log").write_bytes(b"." * (64 * 512 - 100))  # Nearly full.
     command = f"run --actions 500 --seed 1 --target reference+{BUG}"
     ran = ran_by_a_shell(tmp_path, f"{command} --corpus lost {output}", before)
     assert ran == (BAD_INPUT, complaint_of(why))

@@ -1,4 +1,4 @@
-"""The pytest plugin, and `state_machine_for`, in a project and a process of their own."""
+"""The pytest plugin, and `state_machine_for`, in a separate project and process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 PASSED, FAILED, INTERRUPTED, USAGE_ERROR = 0, 1, 2, 4
 MISMATCH = 1
 PLUGIN = [] if entry_points(group="pytest11", name="gcfuzz") else ["-p", "pytest_gcfuzz"]
-"""Where it is installed pytest loads it by itself."""
+"""Pytest loads an installed plugin by itself."""
 SUITE = """
 from fuzz import state_machine_for
 from fuzz.targets import make_target
@@ -47,7 +47,7 @@ Ran = subprocess.CompletedProcess[str]
 
 
 class Project:
-    """A folder with tests, and what they leave there."""
+    """A folder with tests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,12 +57,12 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def run(self, *words: str) -> Ran:
-        """Run a module of Python there."""
+    def run(self, *arguments: str) -> Ran:
+        """Run a module of Python in it."""
         path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         packages = {"PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
         return subprocess.run(
-            [sys.executable, "-m", *words],
+            [sys.executable, "-m", *arguments],
             cwd=self.folder,
             env={**os.environ, **path, **packages},
             check=False,
@@ -82,7 +82,7 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def finding(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """One whose target has a planted bug."""
+    """A project whose target has a planted bug."""
     project = Project(tmp_path_factory.mktemp("finding"))
     project.write("test_mine.py", PLANTED)
     return project
@@ -90,23 +90,23 @@ def finding(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def found(finding: Project) -> Ran:
-    """It is found."""
+    """The run that finds the bug."""
     return finding.test(SEEDED, "--junitxml=junit.xml", "--hypothesis-show-statistics")
 
 
 def replayed(project: Project, output: str) -> Ran:
-    """What comes of the command that a failure shows."""
+    """Run the command in the output."""
     (line,) = [line for line in output.splitlines() if " gcfuzz replay " in line]
     command = shlex.split(line.partition("replay  ")[2])
     return project.run("fuzz", *command[1:])
 
 
-def test_a_failure_is_a_session_s_report_and_neither_draws_nor_a_traceback(found: Ran) -> None:
+def test_a_failure_is_a_session_s_report_without_draws_or_a_traceback(found: Ran) -> None:
     assert found.returncode == FAILED
     assert "E   AssertionError: FAILURE 1: " in found.stdout
     assert "← first wrong answer" in found.stdout
-    for noise in ("Draw ", "state.", "Mismatch", "pointers.py", "runTest(self)"):
-        assert noise not in found.stdout
+    noise = ("Draw ", "state.", "Mismatch", "pointers.py", "runTest(self)")
+    assert [each for each in noise if each in found.stdout] == []
 
 
 def test_the_command_in_the_failure_replays_it(found: Ran, finding: Project) -> None:
@@ -115,27 +115,23 @@ def test_the_command_in_the_failure_replays_it(found: Ran, finding: Project) -> 
     assert "0 passed, 1 failed" in again.stdout
 
 
-def test_junit_s_report_has_the_find(found: Ran, finding: Project) -> None:
-    assert found.returncode == FAILED
+def test_junit_and_hypothesis_report_the_failure(found: Ran, finding: Project) -> None:
     failure = ET.parse(finding.folder / "junit.xml").find(".//failure")
     assert failure is not None
     assert "← first wrong answer" in str(failure.text)
     assert "FAILURE 1: " in failure.attrib["message"]
-
-
-def test_hypothesis_s_statistics_can_be_read(found: Ran) -> None:
     statistics = found.stdout.partition("Hypothesis Statistics")[2]
     assert ", 1 failing, and 0 invalid test cases" in statistics
     assert max(map(len, statistics.splitlines())) < 100
 
 
-def test_pytest_s_configuration_names_the_corpus_and_the_command_where_the_tests_are(
+def test_the_configuration_names_the_corpus_and_the_command_has_its_folder(
     project: Project,
 ) -> None:
     project.write("tests/test_mine.py", PLANTED)
-    project.write("pytest.ini", "[pytest]\ngcfuzz_corpus = tests/finds\n")
+    project.write("pytest.ini", "[pytest]\ngcfuzz_corpus = tests/failures\n")
     ran = project.test(SEEDED)
-    assert " gcfuzz replay tests/finds/" in ran.stdout
+    assert " gcfuzz replay tests/failures/" in ran.stdout
     assert replayed(project, ran.stdout).returncode == MISMATCH
 
 
@@ -150,7 +146,7 @@ def test_each_trace_of_the_corpus_is_a_test(project: Project) -> None:
     assert replayed(project, output).returncode == MISMATCH
 
 
-def test_with_a_time_the_random_engine_searches_and_an_empty_corpus_is_a_skipped_test(
+def test_with_a_time_the_random_engine_searches_and_an_empty_corpus_is_skipped(
     project: Project,
 ) -> None:
     project.write("test_mine.py", PLANTED + REPLAYING)
@@ -164,7 +160,7 @@ def test_a_session_that_finds_nothing_passes(project: Project) -> None:
     assert project.test("--gcfuzz-time", "200ms").returncode == PASSED
 
 
-def test_what_is_no_time_is_a_usage_error(project: Project) -> None:
+def test_an_illegal_time_is_a_usage_error(project: Project) -> None:
     ran = project.test("--gcfuzz-time", "soon")
     assert ran.returncode == USAGE_ERROR
     assert "'soon' is no time; write 500ms, 30s, 10m or 2h" in ran.stderr
@@ -195,21 +191,16 @@ def hiding(project: Project) -> Project:
     return project
 
 
-def test_a_folder_that_hides_the_package_is_named_where_tests_cannot_be_imported(
-    hiding: Project,
+@pytest.mark.parametrize(
+    ("options", "code"), [([], INTERRUPTED), (["--gcfuzz-time", "1s"], USAGE_ERROR)]
+)
+def test_the_plugin_names_a_folder_that_hides_the_package(
+    options: list[str], code: int, hiding: Project
 ) -> None:
-    ran = hiding.test()
-    assert ran.returncode == INTERRUPTED
-    assert f"{hiding.folder}/{HIDES}" in ran.stdout
-
-
-def test_a_folder_that_hides_the_package_is_named_where_a_session_is_asked_for(
-    hiding: Project,
-) -> None:
-    ran = hiding.test("--gcfuzz-time", "1s")
-    assert ran.returncode == USAGE_ERROR
-    assert f"{hiding.folder}/{HIDES}" in ran.stderr
-    assert "Traceback" not in ran.stderr
+    ran = hiding.test(*options)
+    assert ran.returncode == code
+    assert f"{hiding.folder}/{HIDES}" in ran.stdout + ran.stderr
+    assert not options or "Traceback" not in ran.stderr
 
 
 def test_the_command_names_a_folder_that_hides_the_package(hiding: Project) -> None:

@@ -1,4 +1,4 @@
-"""A find of threads that run at once is tried twenty times, and may not come back."""
+"""A failure of threads that race is tried twenty times, and may not reproduce."""
 
 import shlex
 import sys
@@ -11,7 +11,7 @@ from fuzz.protocol.actions import RunAtOnce
 from fuzz.protocol.target import contract_of
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import run_actions
-from fuzz.sessions.corpus import Find, Finder, save_raw, save_reduced
+from fuzz.sessions.corpus import Origin, SavedFailure, reduce_saved, save_found
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 
@@ -36,36 +36,36 @@ def adapter(started: Path, every: int) -> tuple[str, ...]:
     return sys.executable, str(ADAPTER), str(started), str(every)
 
 
-def find(started: Path, every: int) -> Find:
-    """What comes of a failure that is seen in the second process, and again after so many."""
+def failure(started: Path, every: int) -> SavedFailure:
+    """A failure that is seen in the second process, and in every n-th after it."""
     options = TargetOptions(adapter(started, every))
     target = make_target("process", options)
-    failure = run_actions(target, {}, [RunAtOnce(1, 0)])
-    assert failure is not None
+    found = run_actions(target, {}, [RunAtOnce(1, 0)])
+    assert found is not None
     options = TargetOptions(options.command, contract=contract_of(target))
-    finder = Finder(started.parent, "process", "random", 1, options)
-    return save_reduced(finder, save_raw(finder, failure))
+    origin = Origin(started.parent, "process", "random", 1, options)
+    return reduce_saved(origin, save_found(origin, found))
 
 
-def test_one_that_does_not_come_back_is_tried_twenty_times(started: Path) -> None:
-    assert not find(started, NEVER).reproduced
+def test_a_failure_that_does_not_reproduce_is_tried_twenty_times(started: Path) -> None:
+    assert not failure(started, NEVER).reproduced
     assert started.stat().st_size == FIRST + 20
 
 
-def test_one_that_comes_back_once_in_twenty_times_keeps_what_was_seen(started: Path) -> None:
-    found = find(started, 15)
+def test_a_failure_that_reproduces_once_in_twenty_times_is_kept(started: Path) -> None:
+    saved = failure(started, 15)
     assert started.stat().st_size == FIRST + 13 + REDUCING
-    assert found.path is not None
-    told = traces.read(found.path).header.found
-    assert told is not None
-    assert told.started_with == ("--racing",)
-    assert told.message.startswith("at-once: read: expected 0, got -1 (thread 0 makes 1 nodes")
+    assert saved.path is not None
+    found = traces.read(saved.path).header.found
+    assert found is not None
+    assert found.started_with == ("--racing",)
+    assert found.message.startswith("at-once: read: expected 0, got -1 (thread 0 makes 1 nodes")
 
 
-def test_one_that_does_not_come_back_in_a_replay_is_inconclusive(started: Path) -> None:
+def test_a_failure_that_passes_in_a_replay_is_inconclusive(started: Path) -> None:
     header = Header(VERSION, "process", found=Found("at-once", "read", "random"))
-    path = started.with_name("find.jsonl")
+    path = started.with_name("failure.jsonl")
     traces.write_to(Trace(header, (RunAtOnce(1, 0),)), path)
     started.write_text("x" * 10)
-    words = ["replay", str(path), "--command", shlex.join(adapter(started, NEVER))]
-    assert run_command_line(words) == INCONCLUSIVE
+    arguments = ["replay", str(path), "--command", shlex.join(adapter(started, NEVER))]
+    assert run_command_line(arguments) == INCONCLUSIVE

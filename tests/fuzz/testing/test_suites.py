@@ -21,7 +21,7 @@ from fuzz.protocol.actions import CollectMinor
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.targets import make_target
-from fuzz.testing.cases import place_of
+from fuzz.testing.suites import place_of
 
 STEPS_MAX = 6
 PLANTED = "reference+disable-before-enable"
@@ -50,12 +50,12 @@ class Broken:
 
 @attrs.frozen
 class Suite:
-    """Runs a machine's test case; its finds go to `folder`."""
+    """Runs the test case of a state machine, which saves failures in `folder`."""
 
     folder: Path
 
     def problem(self, factory: Callable[[], Any], **own: Any) -> str:
-        """What it fails with, as unittest tells it; empty if it passes. The same each time."""
+        """The message of unittest, the same each time; empty if it passes."""
         case: Any = state_machine_for(factory).TestCase
         case.corpus_folder = self.folder
         case.settings = settings(case.settings, **{"derandomize": True, "database": None} | own)
@@ -65,14 +65,14 @@ class Suite:
         return "".join(text for _, text in result.failures + result.errors)
 
     def save(self, name: str, action: dict[str, object]) -> None:
-        """A trace of one action is there already."""
+        """Save a trace of one action in the folder."""
         self.folder.mkdir()
         lines = {"gcfuzz": 2, "target": "process"}, action
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (self.folder / f"{name}.jsonl").write_text(text)
 
     @property
-    def finds(self) -> list[traces.Trace]:
+    def failures(self) -> list[traces.Trace]:
         return [traces.read(path) for path in sorted(self.folder.glob("*.jsonl"))]
 
 
@@ -94,26 +94,22 @@ def test_the_user_s_settings_are_respected(suite: Suite) -> None:
         return made[-1]
 
     suite.problem(target, max_examples=15, stateful_step_count=5)
-    # Hypothesis may try some more, which it does not count; left alone it tries a hundred.
+    # Hypothesis may try some more without counting them. Its default is a hundred.
     assert 15 <= len(made) <= 30
 
 
-def test_a_failure_is_a_session_s_report(suite: Suite) -> None:
+def test_a_failure_is_reduced_saved_and_reported_like_a_session_s(suite: Suite) -> None:
     problem = suite.problem(planted)
     assert "AssertionError: FAILURE 1: " in problem
     assert "← first wrong answer" in problem
     assert "Draw " not in problem
-
-
-def test_what_is_found_is_reduced_and_saved(suite: Suite) -> None:
-    assert suite.problem(planted)
-    [find] = suite.finds
-    assert 1 <= len(find.actions) <= STEPS_MAX
-    assert find.header.target == "mine+of+mine"
+    [failure] = suite.failures
+    assert 1 <= len(failure.actions) <= STEPS_MAX
+    assert failure.header.target == "mine+of+mine"
 
 
 @pytest.mark.slow
-def test_what_cannot_be_saved_is_shown(suite: Suite) -> None:
+def test_failures_that_cannot_be_saved_are_printed(suite: Suite) -> None:
     suite.folder.write_text("no folder")
     problem = suite.problem(planted)
     assert "save these lines to replay it" in problem
@@ -126,18 +122,18 @@ def test_default_settings_find_the_readme_s_bug(suite: Suite) -> None:
 
 
 @pytest.mark.slow
-def test_a_failure_comes_again_from_the_user_s_database(suite: Suite) -> None:
+def test_a_failure_is_repeated_from_the_user_s_database(suite: Suite) -> None:
     own = {"derandomize": False, "database": InMemoryExampleDatabase()}
     assert suite.problem(planted, **own)
-    found = suite.finds
+    found = suite.failures
     shutil.rmtree(suite.folder)
     assert suite.problem(planted, phases=[Phase.reuse], **own)
-    assert suite.finds == found
+    assert suite.failures == found
 
 
-def test_what_a_session_saved_is_tried_first(suite: Suite) -> None:
-    suite.save("find", {"do": "disable_sampling"})
-    assert "AssertionError: FAILED find.jsonl" in suite.problem(planted)
+def test_saved_traces_are_tried_first(suite: Suite) -> None:
+    suite.save("failure", {"do": "disable_sampling"})
+    assert "AssertionError: FAILED failure.jsonl" in suite.problem(planted)
     assert suite.problem(lambda: make_target("reference"), max_examples=1) == ""
 
 
@@ -147,24 +143,24 @@ def test_a_saved_trace_that_the_contract_does_not_allow_is_left_out(suite: Suite
 
 
 @pytest.mark.slow
-def test_where_hypothesis_shrinks_each_of_several_failures_is_shown(suite: Suite) -> None:
+def test_with_shrinking_each_of_several_failures_is_shown(suite: Suite) -> None:
     shrinking = [Phase.generate, Phase.shrink]
     bug = "reference+large-objects-uncounted"
     problem = suite.problem(
         lambda: planted(bug), phases=shrinking, max_examples=200, stateful_step_count=20
     )
     assert "FAILURE 2: " in problem
-    assert len(suite.finds) == problem.count("← first wrong answer") > 1
+    assert len(suite.failures) == problem.count("← first wrong answer") > 1
 
 
-def test_an_exception_of_the_target_is_told_with_its_place_and_the_trace(suite: Suite) -> None:
+def test_an_exception_of_the_target_has_its_line_and_its_trace(suite: Suite) -> None:
     problem = suite.problem(Broken)
     assert 'raise KeyError("no such slot")' in problem
-    [find] = suite.finds
-    assert isinstance(find.actions[-1], CollectMinor)
+    [failure] = suite.failures
+    assert isinstance(failure.actions[-1], CollectMinor)
 
 
-def test_a_subclass_of_the_machine_has_a_test_case_of_its_own() -> None:
+def test_a_subclass_of_the_state_machine_has_its_own_test_case() -> None:
     class Mine(state_machine_for(planted)):  # type: ignore[misc]
         make_target = staticmethod(lambda: make_target("reference"))
 
@@ -174,11 +170,13 @@ def test_a_subclass_of_the_machine_has_a_test_case_of_its_own() -> None:
 @pytest.mark.parametrize(
     "factory", [lambda: make_target(PLANTED), functools.partial(make_target, PLANTED)]
 )
-def test_what_no_program_can_import_is_left_to_be_filled_in(factory: Callable[[], Target]) -> None:
+def test_a_target_that_no_program_can_import_is_left_to_the_user(
+    factory: Callable[[], Target],
+) -> None:
     assert place_of(factory) == ("MODULE:TARGET",)
 
 
-def test_what_a_program_can_import_has_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_that_a_program_can_import_has_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(str(traces.__file__)).parents[2]
     assert place_of(traces.Trace)[0] == "fuzz.protocol.trace:Trace"  # type: ignore[arg-type]
     monkeypatch.chdir(root.parent)

@@ -1,7 +1,7 @@
-"""Tests of a target that a Python function makes: a Hypothesis machine, a session, a saved trace.
+"""Tests of a target that a Python function makes: a state machine, a session, a saved trace.
 
-What fails is saved and reduced as a session's finds are, and the test's message is what a session
-prints: a traceback would lead into the oracles, where nothing is wrong.
+Failures are saved and reduced as in a session, and the test's message is what a session prints: a
+traceback would lead into the oracles, where nothing is wrong.
 """
 
 from __future__ import annotations
@@ -31,19 +31,18 @@ from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure
-from fuzz.sessions.worker import reduce_raw, run_chunk
+from fuzz.sessions.worker import run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.standard_streams import Screen
 
-SEED_BYTES = 4
 UNKNOWN = "MODULE:TARGET"
-"""Stands for the place of a target that no other process can import."""
+"""In place of a target that another process cannot import."""
 TargetFactory = Callable[[], Target]
 
 
 def state_machine_for(target_factory: TargetFactory) -> type[SuiteStateMachine]:
-    """What `fuzz.state_machine_for` is."""
+    """See `fuzz.state_machine_for`."""
 
     class GCStateMachine(ReportingStateMachine):
         make_target = staticmethod(target_factory)
@@ -52,7 +51,7 @@ def state_machine_for(target_factory: TargetFactory) -> type[SuiteStateMachine]:
 
 
 class ReportingStateMachine(SuiteStateMachine):
-    """A machine whose `TestCase` says what a session says. Each subclass has one of its own."""
+    """A state machine whose `TestCase` reports like a session. Each subclass has its own."""
 
     def __init_subclass__(cls) -> None:
         own = {"machine": cls, "settings": suite_settings()}
@@ -60,18 +59,18 @@ class ReportingStateMachine(SuiteStateMachine):
 
 
 class StateMachineTestCase(unittest.TestCase):
-    """A machine as a test."""
+    """A state machine as a test."""
 
     machine: ClassVar[type[SuiteStateMachine]]
     settings: Any
     """Hypothesis's."""
     corpus_folder = FAILURES_FOLDER
-    """Where failures are saved; created if missing. The traces there are tried first."""
+    """Where failures are saved; created if missing. The traces in it are tried first."""
     session_seconds: float | None = None
-    """With this the random engine searches instead, so long or until it finds something."""
+    """With this the random engine searches instead, until it finds something or time is up."""
 
     def runTest(self) -> None:  # noqa: N802 - unittest's name
-        """Fail with what is found."""
+        """Fail with the report of what is found."""
         __tracebackhide__ = True
         factory = self.machine.make_target
         _check_start(factory)
@@ -82,14 +81,16 @@ class StateMachineTestCase(unittest.TestCase):
             engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
         if failures:
             name = class_of(factory) or factory().name
-            finder = SuiteFinder(self.corpus_folder, name, engine, None, factory=factory)
-            raise AssertionError(_reported(finder, failures))
+            origin = corpus.Origin(
+                self.corpus_folder, name, engine, None, _options(factory), factory=factory
+            )
+            raise AssertionError(_reported(origin, failures))
 
     runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
 
 
 def _check_start(factory: TargetFactory) -> None:
-    """Fail with what is wrong if there is no contract, since no trace can show that."""
+    """Fail if there is no contract, because no trace can show that."""
     __tracebackhide__ = True
     try:
         contract_of(factory())
@@ -99,10 +100,7 @@ def _check_start(factory: TargetFactory) -> None:
 
 
 def _try_saved(folder: Path, factory: TargetFactory) -> None:
-    """Fail with a trace that a session saved, as with an explicit example of Hypothesis's.
-
-    It may be another target's: what this one's contract does not allow is none of its examples.
-    """
+    """Fail with a saved trace. One that the contract does not allow belongs to another target."""
     __tracebackhide__ = True
     for path in sorted(folder.glob("*.jsonl")):
         with suppress(BadInputError):
@@ -110,9 +108,8 @@ def _try_saved(folder: Path, factory: TargetFactory) -> None:
 
 
 def _found_within(seconds: float, target: Target) -> list[Failure]:
-    """What a session in this process finds first, if anything."""
     is_over = after(seconds)
-    engine = RandomEngine(target, os.urandom(SEED_BYTES).hex())
+    engine = RandomEngine(target, os.urandom(4).hex())
     with cancelled_when(is_over):
         for done in slices_of(engine, UNLIMITED, ProbeCounter()):
             if done.failures or is_over():
@@ -121,7 +118,7 @@ def _found_within(seconds: float, target: Target) -> list[Failure]:
 
 
 def run_session(factory: TargetFactory, actions: int, seed: int) -> list[Failure]:
-    """What `fuzz.run_session` is."""
+    """See `fuzz.run_session`."""
     target, failures = full(factory()), dict[tuple[str, ...], Failure]()
 
     def found(failure: Failure) -> None:
@@ -133,30 +130,16 @@ def run_session(factory: TargetFactory, actions: int, seed: int) -> list[Failure
     return [reduce_failure(target, failure) for failure in failures.values()]
 
 
-@attrs.frozen(kw_only=True)
-class SuiteFinder(corpus.Finder):
-    """A finder whose target a function makes."""
-
-    factory: TargetFactory
-
-    @override
-    def make_target(self) -> Target:
-        return self.factory()
-
-
-def _reported(finder: SuiteFinder, failures: Iterable[Failure]) -> str:
-    """Reduce and save failures; what a session would print of them."""
-    with suppress(BadInputError):  # What cannot be saved is printed.
-        corpus.open_folder(finder.folder)
-    page = KeptLines()
-    finds = []
+def _reported(origin: corpus.Origin, failures: Iterable[Failure]) -> str:
+    """Reduce and save failures; returns what a session would print about them."""
+    with suppress(BadInputError):  # A failure that cannot be saved is printed.
+        corpus.open_folder(origin.folder)
+    page, reduced = KeptLines(), []
     for failure in failures:
-        raw = corpus.save_raw(finder, failure)
-        find = reduce_raw(finder, raw, after(SECONDS_MAX))
-        if find.path is not None:
-            find = attrs.evolve(find, path=_short(corpus.publish(find.path)))
-        finds.append(find)
-    report.print_groups(page, finds, _options(finder.factory))
+        found = corpus.save_found(origin, failure)
+        saved = corpus.publish(corpus.reduce_saved(origin, found, after(SECONDS_MAX)))
+        reduced.append(attrs.evolve(saved, path=saved.path and _short(saved.path)))
+    report.print_groups(page, reduced, origin)
     return page.text
 
 
@@ -167,7 +150,7 @@ class SavedTrace:
     path: Path
 
     def replay(self, target_factory: TargetFactory) -> None:
-        """Fails with what is wrong. `target_factory` makes a target, as for `state_machine_for`."""
+        """Fail if the trace does. `target_factory` makes a target, as for `state_machine_for`."""
         __tracebackhide__ = True
         trace = traces.read(self.path)
         failure = replay(target_factory(), trace, str(self.path))
@@ -180,7 +163,7 @@ class SavedTrace:
 
 
 class KeptLines(Screen):
-    """Lines that are kept."""
+    """A screen that keeps its lines."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -192,20 +175,20 @@ class KeptLines(Screen):
 
 
 def _options(factory: TargetFactory) -> TargetOptions:
-    """What the commands need besides the file's target: nothing, or a program that serves it."""
+    """The options of a replay: a program that serves the target, unless it is a class."""
     if class_of(factory) is not None:
         return NO_OPTIONS
     return TargetOptions(("python", "-m", "fuzz.targets", *place_of(factory)))
 
 
 def class_of(factory: TargetFactory) -> str | None:
-    """MODULE:CLASS, as `--target` takes it, if it can be imported in the current folder."""
+    """MODULE:CLASS for `--target`, if the current folder allows its import."""
     name, *folder = place_of(factory)
     return name if isinstance(factory, type) and name != UNKNOWN and not folder else None
 
 
 def place_of(factory: TargetFactory) -> tuple[str, ...]:
-    """Where a program imports it from; what has no such name is left to be filled in."""
+    """MODULE:NAME and the folder to import it from, or UNKNOWN for the user to fill in."""
     module = sys.modules.get(getattr(factory, "__module__", ""))
     name = getattr(factory, "__qualname__", "<")
     if "<" in name or module is None or module.__file__ is None:
@@ -217,6 +200,6 @@ def place_of(factory: TargetFactory) -> tuple[str, ...]:
 
 
 def _short(path: Path) -> Path:
-    """The same from here on, where that is shorter."""
+    """The path relative to the current folder, if it is in it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

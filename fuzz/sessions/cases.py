@@ -1,0 +1,311 @@
+"""What becomes of the failures of a session: which ones are reduced, and when one is reported.
+
+A *case* is all failures of one identity. Chunks finish in any order, but their failures are looked
+at in the order of the chunks: each is *decided* when all chunks before its own are there. The first
+of a case is reduced, and reported when its chunk is *settled*: this chunk and all before it are
+over, and all that was found in them is reduced. Invariant: so what whole chunks leave depends on
+the plan only, and not on the number of workers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.run import BROKE, Failure
+from fuzz.sessions import corpus
+from fuzz.sessions.corpus import SavedFailure
+from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals
+from fuzz.sessions.record import Piece, SessionRecord, piece_of
+from fuzz.sessions.session_events import ChunkLost, FailureFound, FailureReported, Listener
+from fuzz.sessions.worker import TRIES_ALONE_MAX, Search, Searched
+
+TRIES_MAX = 4
+"""After this many workers died in a chunk it is lost, and after this many died in a reduction the
+failure stays as it was found."""
+
+
+@attrs.define
+class ChunkState:
+    """A chunk that is not settled."""
+
+    chunk: Chunk
+    found: list[SavedFailure] = attrs.Factory(list)
+    decided: int = 0
+    """How many of its failures are decided."""
+    totals: SessionTotals | None = None
+    """The totals if it is whole."""
+    deaths: int = 0
+    unreduced: int = 0
+    is_cut: bool = False
+    """Whether a reduction of one of its failures was cut off."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether each worker that tried it died."""
+        return self.deaths >= TRIES_MAX
+
+
+@attrs.define
+class Case:
+    """The failures of one identity."""
+
+    failure: Failure
+    """The first one."""
+    tries_left: int
+    """How many others may be tried in a process of their own if none has reproduced."""
+    waiting: deque[SavedFailure] = attrs.Factory(deque)
+    is_being_reduced: bool = False
+    deaths: int = 0
+    best: SavedFailure | None = None
+    is_reported: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no other failure is needed."""
+        return not self.tries_left and not self.is_being_reduced
+
+
+class Cases:
+    """The failures of a session, and the chunks in which they are found."""
+
+    def __init__(self, plan: Plan, report: Listener, earlier: SessionRecord | None) -> None:
+        self._plan, self._report = plan, report
+        self.share = plan.share
+        self.by_identity: dict[tuple[str, ...], Case] = {}
+        self._chunks: dict[int, ChunkState] = {}
+        self.to_reduce = deque[SavedFailure]()
+        self._to_repeat = deque[Chunk]()
+        self.totals = SessionTotals(probes=Counter(dict.fromkeys(plan.probes, 0)))
+        """The totals of the settled chunks."""
+        self._lost: list[int] = []
+        self._decided = self.settled = 0
+        """How many chunks of the share are decided, and how many are settled."""
+        self.last_chunk = UNLIMITED
+        """The last chunk that is needed: with -x, that of the first failure."""
+        self.first: SavedFailure | None = None
+        """With -x, the one failure that is reduced."""
+        self.is_stopping = False
+        self.last_new = time.monotonic()
+        if earlier is not None:
+            self._resume(earlier)
+        self._todo = iter(self.share[self.settled :])
+
+    def _resume(self, earlier: SessionRecord) -> None:
+        [piece] = earlier.pieces
+        self._decided = self.settled = len(piece.indices)
+        self.totals.add_all(piece.totals)
+        self._lost += piece.lost
+        for each in earlier.failures:
+            with suppress(BadInputError):  # The file may be gone.
+                path = self._plan.corpus / (each.path or "")
+                saved = attrs.evolve(each.with_trace(traces.read(path)), path=path)
+                case = Case(saved.failure, 0, best=saved, is_reported=True)
+                self.by_identity[saved.failure.identity] = case
+
+    @property
+    def saved(self) -> list[SavedFailure]:
+        """The best failure of each case, ordered by identity."""
+        cases = (case for _, case in sorted(self.by_identity.items()))
+        return [case.best for case in cases if case.best is not None]
+
+    @property
+    def reported(self) -> list[SavedFailure]:
+        cases = self.by_identity.values()
+        return [case.best for case in cases if case.best is not None and case.is_reported]
+
+    @property
+    def piece(self) -> Piece:
+        return piece_of(self.share[: self.settled], tuple(self._lost), self.totals)
+
+    # Tasks.
+
+    def next_search(self) -> Search | None:
+        if self.first is not None:
+            return None
+        if self._to_repeat:
+            chunk = self._to_repeat.popleft()
+        else:
+            index = next(self._todo, UNLIMITED + 1)
+            if index > self.last_chunk:
+                return None
+            chunk = self._plan.chunk(index)
+        if chunk.index > self.last_chunk:
+            return None
+        self._chunks.setdefault(chunk.index, ChunkState(chunk))
+        known = [identity for identity, case in self.by_identity.items() if case.is_settled]
+        return Search(chunk, frozenset(known))
+
+    # What workers report.
+
+    def found(self, found: SavedFailure) -> None:
+        """A worker saved a failure. One that repeats a chunk saves the same failures again."""
+        failures = self._chunks[found.chunk].found
+        if found.path is None or all(found.path != each.path for each in failures):
+            failures.append(found)
+            self._limit_chunks(found)
+        self._decide()
+
+    def _limit_chunks(self, found: SavedFailure) -> None:
+        """With -x, drop chunks that cannot have the first failure any more.
+
+        With a budget of time the failure that is seen first is the first one. With a budget of
+        actions it is the first in the order of chunks, so earlier chunks are finished.
+        """
+        if self._stops_at(found) and self.first is None:
+            if self._plan.seconds is not None:
+                self._take_first(found)
+            self.last_chunk = min(self.last_chunk, found.chunk)
+
+    def _stops_at(self, found: SavedFailure) -> bool:
+        return self._plan.failures_max == 1 and found.failure.change == BROKE
+
+    def _take_first(self, found: SavedFailure) -> None:
+        self.first = found
+        self._open(found)
+
+    def searched(self, chunk: Chunk, result: Searched) -> None:
+        if result.is_whole:
+            self._chunks[chunk.index].totals = result.totals
+        self._decide()
+
+    def search_lost(self, chunk: Chunk) -> None:
+        """A worker died in a chunk. It is repeated, or lost after several deaths."""
+        state = self._chunks[chunk.index]
+        state.deaths += 1
+        if state.is_lost:
+            self._report(ChunkLost(chunk))
+            self._decide()
+        else:
+            self._to_repeat.append(chunk)
+
+    def reduction_lost(self, found: SavedFailure) -> None:
+        case = self.by_identity[found.failure.identity]
+        case.deaths += 1
+        if case.deaths < TRIES_MAX:
+            self.to_reduce.appendleft(found)
+        else:
+            self.give_up(found)
+
+    def give_up(self, found: SavedFailure) -> None:
+        """A failure that cannot be reduced stays as it was found."""
+        self.reduced(found, is_whole=not self.is_stopping)
+
+    def reduced(self, saved: SavedFailure, is_whole: bool) -> None:
+        """A reduction is over. Its result is kept if it is better, or if the other is reported."""
+        case, state = self.by_identity[saved.failure.identity], self._chunks[saved.chunk]
+        case.is_being_reduced = False
+        state.unreduced -= 1
+        state.is_cut |= not is_whole
+        worse: SavedFailure | None = saved
+        if case.best is None or saved.sort_key < case.best.sort_key:
+            worse = None if case.is_reported else case.best
+            case.best, case.is_reported = saved, False
+        if worse is not None:
+            corpus.remove(worse.path)
+        if case.best.reproduced and not case.best.needs_earlier:
+            case.tries_left = 0
+        self._try_another(case)
+
+    # Deciding.
+
+    def _decide(self) -> None:
+        """Decide the failures in the order of the chunks, as far as all before them are there."""
+        while self._decided < len(self.share):
+            state = self._chunks.get(self.share[self._decided])
+            if state is None:
+                return
+            self._decide_in(state)
+            if state.totals is None and not state.is_lost:
+                return
+            self._decided += 1
+
+    def decide_rest(self) -> None:
+        """Decide the failures in chunks that are not whole, or after such a chunk."""
+        for _, state in sorted(self._chunks.items()):
+            self._decide_in(state)
+
+    def _decide_in(self, state: ChunkState) -> None:
+        for found in state.found[state.decided :]:
+            if self.first is None:
+                self._decide_on(found)
+            elif found is not self.first:
+                corpus.remove(found.path)
+        state.decided = len(state.found)
+
+    def _decide_on(self, found: SavedFailure) -> None:
+        """Reduce the first failure of a case, and others if that does not reproduce."""
+        case = self.by_identity.get(found.failure.identity)
+        if case is None:
+            if self._stops_at(found):
+                self._take_first(found)
+            else:
+                self._open(found)
+        elif not case.is_settled:
+            self._chunks[found.chunk].unreduced += 1
+            case.waiting.append(found)
+            self._try_another(case)
+        elif case.best is not None and found.path != case.best.path:
+            corpus.remove(found.path)
+
+    def _open(self, found: SavedFailure) -> None:
+        tries = TRIES_ALONE_MAX * self._plan.origin(found.chunk).shares_processes
+        self.by_identity[found.failure.identity] = case = Case(found.failure, tries)
+        self.last_new = time.monotonic()
+        self._report(FailureFound(found.failure))
+        self._chunks[found.chunk].unreduced += 1
+        case.is_being_reduced = True
+        self.to_reduce.append(found)
+
+    def _try_another(self, case: Case) -> None:
+        """Reduce another failure of a case, if none has reproduced; drop those not needed."""
+        if case.is_being_reduced:
+            return
+        if case.waiting and case.tries_left:
+            case.tries_left -= 1
+            case.is_being_reduced = True
+            self.to_reduce.append(case.waiting.popleft())
+            return
+        for found in case.waiting:
+            self._chunks[found.chunk].unreduced -= 1
+            corpus.remove(found.path)
+        case.waiting.clear()
+
+    # Settling.
+
+    def settle(self) -> bool:
+        """Add up chunks in their order, and report their failures. Returns whether one settled."""
+        before = self.settled
+        while self.settled < self._decided:
+            index = self.share[self.settled]
+            state = self._chunks[index]
+            is_after_first = self.first is not None and index >= self.first.chunk
+            if state.unreduced or state.is_cut or is_after_first:
+                break
+            for case in self.by_identity.values():
+                if case.best is not None and case.best.chunk == index and not case.is_reported:
+                    self._publish(case, None)
+            if state.totals is None:
+                self._lost.append(index)
+            else:
+                self.totals.add_all(state.totals)
+            del self._chunks[index]
+            self.settled += 1
+        return self.settled > before
+
+    def publish_rest(self, folder: Path | None) -> None:
+        """Report the failures of chunks that did not settle, with their files in that folder."""
+        for _, case in sorted(self.by_identity.items()):
+            if case.best is not None and not case.is_reported:
+                self._publish(case, folder)
+
+    def _publish(self, case: Case, folder: Path | None) -> None:
+        assert case.best is not None
+        case.best, case.is_reported = corpus.publish(case.best, folder), True
+        self._report(FailureReported(self._plan, case.best))

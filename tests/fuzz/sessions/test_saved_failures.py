@@ -1,0 +1,252 @@
+"""Failures on disk: no session removes another's file, and a full disk hides no failure."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import AllocateNode, CheckHeap, EnableSampling
+from fuzz.protocol.trace import Trace
+from fuzz.run import FIXED, Failure, run_actions
+from fuzz.sessions.compare import Before
+from fuzz.sessions.corpus import (
+    Origin,
+    SavedFailure,
+    pages_like,
+    publish,
+    reduce_saved,
+    remove,
+    save_found,
+    shipped_traces,
+    trace_of,
+)
+from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, make_target
+
+TARGET = "reference+one-sample-per-object"
+REPORTED = "heap", "value", "check_heap", "differs", "1", "2", "why"
+NEVER = Failure(*REPORTED, actions=(CheckHeap(),))
+"""A failure that does not reproduce."""
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Origin:
+    return Origin(tmp_path, TARGET, "random", 1)
+
+
+@pytest.fixture
+def failure() -> Failure:
+    actions = (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9))
+    failure = run_actions(make_target(TARGET), {}, actions)
+    assert failure is not None
+    return failure
+
+
+@contextmanager
+def files_limited_to(size_bytes: int) -> Iterator[None]:
+    """No file may become larger, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Files and their names.
+
+
+@pytest.mark.parametrize("direction", ["a/b", "../x", "x" * 1000, "\0", "\ud800", "[/red]\n", ""])
+def test_the_target_s_words_in_a_file_s_name_are_harmless(origin: Origin, direction: str) -> None:
+    failure = attrs.evolve(NEVER, field="error", direction=direction, got=direction)
+    assert [save_found(origin, failure).path] == list(origin.folder.iterdir())
+
+
+def test_a_published_file_ends_in_the_digest_of_its_trace(origin: Origin, failure: Failure) -> None:
+    published = publish(save_found(origin, attrs.evolve(failure, complaint="oops")))
+    trace = trace_of(origin, published)
+    stem = f"sampling-samples-less-allocate_node-raw-{traces.digest_of(trace)}"
+    assert names_in(origin.folder) == [f"{stem}.jsonl", f"{stem}.log"]
+    assert published.path is not None
+    assert traces.read(published.path) == trace
+    assert published.path.with_suffix(".log").read_text() == "oops"
+
+
+def test_what_a_change_fixed_has_a_folder_of_its_own(origin: Origin) -> None:
+    published = publish(save_found(origin, attrs.evolve(NEVER, change=FIXED)))
+    assert published.path is not None
+    assert published.path.parent == origin.folder / FIXED
+
+
+def test_a_published_trace_is_not_replaced(origin: Origin, failure: Failure) -> None:
+    path = publish(save_found(origin, failure)).path
+    assert path is not None
+    before = path.read_bytes()
+    again = publish(save_found(attrs.evolve(origin, engine="stateful", token="other"), failure))
+    assert (again.path, path.read_bytes()) == (path, before)
+    assert len(names_in(origin.folder)) == 1
+
+
+def test_a_session_removes_its_own_files_only(origin: Origin, failure: Failure) -> None:
+    ours = save_found(origin, failure)
+    reported = publish(save_found(attrs.evolve(origin, token="other"), failure))
+    remove(ours.path)
+    assert reported.path is not None
+    assert [reported.path] == [*origin.folder.iterdir()]
+
+
+def test_several_sessions_may_save_a_trace_at_once(origin: Origin, failure: Failure) -> None:
+    def save(number: int) -> SavedFailure:
+        return publish(save_found(attrs.evolve(origin, token=str(number)), failure))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert {each.unsaved for each in threads.map(save, range(500))} == {None}
+    assert len(names_in(origin.folder)) == 1
+
+
+def test_without_hard_links_a_file_is_renamed(
+    origin: Origin, failure: Failure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    found = save_found(origin, failure)
+    monkeypatch.setattr(os, "link", refuse)
+    published = publish(found)
+    assert published.path != found.path
+    assert [published.path] == [*origin.folder.iterdir()]
+
+
+# A disk that is full.
+
+
+def test_a_full_disk_hides_no_failure_and_leaves_no_partial_file(
+    origin: Origin, failure: Failure
+) -> None:
+    with files_limited_to(0):
+        saved = reduce_saved(origin, save_found(origin, failure))
+    assert (saved.reproduced, saved.path) == (True, None)
+    assert saved.unsaved == os.strerror(errno.EFBIG)
+    assert saved.failure.actions == (EnableSampling(8), AllocateNode(0))
+    assert names_in(origin.folder) == []
+
+
+def test_the_trace_as_found_stays_if_the_reduced_one_does_not_fit(
+    origin: Origin, failure: Failure
+) -> None:
+    found = save_found(origin, failure)
+    with files_limited_to(0):
+        saved = reduce_saved(origin, found)
+    assert saved.path == found.path
+    assert saved.unsaved == os.strerror(errno.EFBIG)
+    assert found.path is not None
+    assert traces.read(found.path).actions == failure.actions
+
+
+# Which failure is kept.
+
+
+@pytest.mark.parametrize(
+    ("kept", "other"),
+    [
+        ({"length": 2}, {"length": 9}),
+        ({"reproduced": True, "length": 9}, {"reproduced": False}),
+        ({"length": 9}, {"unsaved": "No space left on device"}),
+        ({"length": 9}, {"needs_earlier": True}),
+        ({"length": 9}, {"chunk": 1}),
+    ],
+)
+def test_the_best_failure_of_an_identity_is_kept(
+    kept: dict[str, Any], other: dict[str, Any]
+) -> None:
+    saved = SavedFailure(NEVER, Path("a"), 5, 5, chunk=0, reproduced=True)
+    best, worse = attrs.evolve(saved, **kept), attrs.evolve(saved, **other)
+    assert best.sort_key < worse.sort_key
+
+
+def test_a_failure_that_does_not_reproduce_stays_as_it_was_found(origin: Origin) -> None:
+    found = save_found(origin, NEVER)
+    assert reduce_saved(origin, found) == attrs.evolve(found, tries=1)
+    assert found.path is not None
+    assert names_in(origin.folder) == [found.path.name]
+
+
+def test_a_failure_that_reproduces_replaces_its_trace_as_found(
+    origin: Origin, failure: Failure
+) -> None:
+    saved = reduce_saved(origin, save_found(origin, failure), is_over=lambda: True)
+    assert saved.reproduced
+    assert saved.failure.actions == failure.actions
+    assert saved.path is not None
+    assert names_in(origin.folder) == [saved.path.name]
+
+
+# Processes of their own.
+
+
+def test_programs_that_are_compared_both_get_a_process_for_each_trace(tmp_path: Path) -> None:
+    origin = Origin(tmp_path, "process", "random", 1, before=Before("process", NO_OPTIONS))
+    assert origin.shares_processes
+    fresh = origin.with_fresh_processes()
+    assert fresh.before is not None
+    assert (fresh.options.fresh_process, fresh.before.options.fresh_process) == (True, True)
+    assert not fresh.shares_processes
+
+
+@pytest.mark.parametrize("before", ["reference", "process"])
+def test_a_target_in_this_process_gets_none(before: str, tmp_path: Path) -> None:
+    target = "process" if before == "reference" else "reference"
+    compared = Before(before, NO_OPTIONS)
+    assert not Origin(tmp_path, target, "random", 1, before=compared).shares_processes
+
+
+# Known findings.
+
+PAGES = Path(__file__).parents[3] / "docs" / "findings"
+FINDINGS = {
+    name: trace
+    for folder, _ in KNOWN_FINDINGS.values()
+    for name, trace in shipped_traces(folder).items()
+}
+
+
+def pages_of(trace: Trace, oracle: str, target: str | None = None) -> list[str]:
+    failure = attrs.evolve(NEVER, oracle=oracle, actions=trace.actions)
+    return pages_like(target or trace.header.target, failure)
+
+
+def test_all_pages_of_findings_are_known() -> None:
+    pages = [page for _, pages in KNOWN_FINDINGS.values() for page in pages]
+    own = sorted(page for page in pages if "/" not in page)
+    assert own == sorted(page.stem for page in PAGES.glob("[a-z]*.md"))
+    assert [page for page in pages if not (PAGES / f"{page}.md").is_file()] == []
+
+
+def test_a_failure_like_a_finding_names_its_page() -> None:
+    trace = shipped_traces("incminimark")["weakref-to-pinned-cleared-heap-ca04307c.jsonl"]
+    assert pages_of(trace, "heap") == ["weakref-to-pinned"]
+    assert pages_of(trace, "survival") == []
+    assert pages_of(trace, "heap", target="reference") == []
+    assert pages_of(attrs.evolve(trace, actions=trace.actions[1:]), "heap") == []
+
+
+def test_nearly_every_finding_is_like_its_page() -> None:
+    missed = []
+    for name, trace in FINDINGS.items():
+        assert trace.header.found is not None
+        pages = pages_of(trace, trace.header.found.oracle)
+        missed += [name] * (not any(name.startswith(Path(page).name) for page in pages))
+    assert missed == ["arraycopy-between-cards-while-marking-heap-b31ff952.jsonl"]
