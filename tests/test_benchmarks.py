@@ -15,9 +15,7 @@ RUN_HERE = {"throughput", "effectiveness", "mutants", "terminal_picture"}
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
     "hostile_inputs": "test_hostile_inputs.py",
-    "hotspot_allocations": "fuzz/targets/test_hotspot.py",
     "strategies": "test_estimators_page.py",
-    "threads_at_once": "fuzz/targets/test_hotspot_at_once.py",
 }
 
 

@@ -17,6 +17,9 @@ from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import EarlierTrace
 
+AS_DOCUMENTED = "-as-documented"
+"""The end of a target's name under the contract that its documentation promises."""
+
 
 class Target(Protocol):
     """A heap under test. It serves many traces, one after another.

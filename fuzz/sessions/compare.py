@@ -34,7 +34,7 @@ from fuzz.protocol.target import FullTarget, Target, contract_of, full
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_through
 from fuzz.sessions.corpus import Finder
-from fuzz.targets import PROGRAMS, TargetOptions, make_target
+from fuzz.targets import TargetOptions, is_program, make_target
 
 COMPARED = tuple(field for field in FIELDS if field != "graph")
 """Both heaps are right; where only one of them is shown, the other collects at another time."""
@@ -290,7 +290,7 @@ class ComparingFinder(Finder):
     @property
     @override
     def may_be_alone(self) -> bool:
-        return super().may_be_alone and self.before.target in PROGRAMS
+        return super().may_be_alone and is_program(self.before.target)
 
     @override
     def alone(self) -> ComparingFinder:

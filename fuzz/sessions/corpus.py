@@ -26,7 +26,7 @@ from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import BROKE, Failure, tries_for
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, PROGRAMS, TargetOptions, make_target
+from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 PACKAGE = Path(__file__).parents[1]
@@ -133,25 +133,41 @@ def shipped_traces(of: str = "") -> dict[str, Trace]:
 
     Or else, in a folder of it, what was found in others' collectors.
     """
-    folder = PACKAGE / "corpus"
-    if not folder.is_dir():  # In a checkout the corpus stands beside the package.
-        folder = PACKAGE.parent / "corpus"
-    return {path.name: traces.read(path) for path in sorted((folder / of).glob(f"*{SUFFIX}"))}
+    folder = shipped_folder("corpus") / of
+    return {path.name: traces.read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))}
+
+
+def shipped_folder(name: str) -> Path:
+    """A folder that comes with the package; in a checkout it is beside the package."""
+    folder = PACKAGE / name
+    return folder if folder.is_dir() else PACKAGE.parent / name
 
 
 def pages_like(find: Find) -> list[str]:
-    """What it may be: findings in its target by the same oracle, after the same kinds of action."""
+    """What it may be: findings in its target by the same oracle, after the same kinds of action.
+
+    A target's known failures are in a folder of the corpus that has its name, and the name of each
+    begins with that of its page.
+    """
     target, oracle = find.trace.header.target, find.failure.oracle
-    folder, pages = KNOWN_FINDINGS.get(target, ("", ()))
+    registered = registry().targets.get(target)
+    if registered is None:
+        return []
     like = [
         name
-        for name, known in (shipped_traces(folder) if pages else {}).items()
+        for name, known in shipped_traces(registered.variant_of or target).items()
         if known.header.target == target
         and known.header.found is not None
         and known.header.found.oracle == oracle
         and {*map(type, known.actions)} == {*map(type, find.failure.actions)}
     ]
-    return [page for page in pages if any(name.startswith(Path(page).name) for name in like)]
+    folder = shipped_folder("docs") / "findings"
+    pages = sorted(folder.rglob("*.md")) if like else []
+    return [
+        str(page.relative_to(folder).with_suffix(""))
+        for page in pages
+        if any(name.startswith(page.stem) for name in like)
+    ]
 
 
 def stem_of(failure: Failure) -> str:
@@ -181,7 +197,7 @@ class Finder:
     @property
     def may_be_alone(self) -> bool:
         """Whether its traces share a process, and need not."""
-        return self.target in PROGRAMS and self.options.keeps_processes
+        return is_program(self.target) and self.options.keeps_processes
 
     def alone(self) -> Finder:
         """The same, with a process for each trace."""

@@ -28,7 +28,7 @@ from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import Find, pages_like
 from fuzz.sessions.merge import merged_record
 from fuzz.sessions.record import Data, Reported, SessionRecord, Timing, least, only
-from fuzz.targets import TOLD_APART_BY
+from fuzz.targets import registry
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
@@ -54,7 +54,8 @@ class Fuzzed:
     @property
     def name(self) -> str:
         """The target, with the program or library that tells it apart from others of its name."""
-        option = f"--{TOLD_APART_BY.get(self.target)}"
+        registered = registry().targets.get(self.target)
+        option = f"--{registered and registered.distinguished_by}"
         if option not in self.options:
             return self.target
         return f"{self.target} {option} {self.options[self.options.index(option) + 1]}"

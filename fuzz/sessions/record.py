@@ -255,9 +255,9 @@ def plan_data(plan: Plan) -> Data:
     before = plan.before
     return {
         "target": plan.target,
-        "options": plan.options.words,
+        "options": plan.options.arguments,
         "without": [*plan.options.without],
-        "before": None if before is None else [before.target, *before.options.words],
+        "before": None if before is None else [before.target, *before.options.arguments],
         "engine": plan.engine,
         "seed": plan.seed,
         "budget_actions": plan.actions,

@@ -60,7 +60,7 @@ from fuzz.sessions.worker import (
     Task,
     Tries,
 )
-from fuzz.targets import PROGRAMS
+from fuzz.targets import is_program
 
 if TYPE_CHECKING:
     from fuzz.sessions.cluster import Envoy
@@ -346,7 +346,7 @@ class Session:
         hand.process.join()
         del self._hands[hand.connection]
         hand.connection.close()
-        starts_programs = self._plan.target in PROGRAMS or self._plan.before is not None
+        starts_programs = is_program(self._plan.target) or self._plan.before is not None
         if starts_programs and hand.process.pid is not None:
             worker.end_session(hand.process.pid)
 

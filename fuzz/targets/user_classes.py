@@ -19,7 +19,7 @@ METHODS = ("start", "perform")
 
 
 def make_user_target(name: str) -> Target:
-    """The target that a class makes. Raises BadInputError."""
+    """An instance of that class. Raises BadInputError, and what the class raises."""
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name:
         raise BadInputError(f"the target {name}: name a module and a class in it, MODULE:CLASS")
@@ -31,11 +31,7 @@ def make_user_target(name: str) -> Target:
             f"the target {name}: {class_name}() needs arguments ({problem}); "
             "give them defaults, or name a subclass without arguments"
         ) from problem
-    try:
-        made: Target = found()
-    except Exception as raised:
-        error = BadInputError(f"the target {name}: {class_name}() raised {summary_of(raised)}")
-        raise noted(error, traceback_of(raised)) from raised
+    made: Target = found()
     return made
 
 

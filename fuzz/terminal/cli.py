@@ -30,6 +30,7 @@ from fuzz.terminal.target_options import (
     PATH,
     OneOf,
     TargetChoice,
+    TargetsCommand,
     after_option,
     before_option,
     byte_size,
@@ -72,7 +73,13 @@ workers_option = functools.partial(click.option, "--workers", type=click.IntRang
 corpus_option = functools.partial(click.option, "--corpus", "corpus_folder", type=PLACE)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands. One that takes a target loads the registrations when it is called."""
+
+    command_class = TargetsCommand
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def cli() -> None:
     """Find the bugs in garbage collectors that sample their allocations."""
@@ -247,9 +254,9 @@ def _told_apart(
         raise BadInputError(
             f"--engine {engine} draws for one target; --before wants the random one"
         )
-    earlier = choice.told_apart(before)
+    earlier = choice.version(before)
     options = attrs.evolve(earlier.options, without=without)
-    return choice.told_apart(after), Before(earlier.name_without_trace, options)
+    return choice.version(after), Before(earlier.name_without_trace, options)
 
 
 @cli.command("merge")
@@ -549,7 +556,7 @@ def check_command(choice: TargetChoice, verbose: bool) -> int:
         if verbose:
             report.print_known_names(Screen())
         return code
-    report.print_handshake(Screen(), hands, choice.words, is_verbose=verbose)
+    report.print_handshake(Screen(), hands, choice.arguments, is_verbose=verbose)
     if hands.failures:
         return MISMATCH
     return INCONCLUSIVE if hands.untried else CLEAN
@@ -681,7 +688,7 @@ def targets_command(available: bool, paths: TargetOptions) -> int:
     if available:
         tables.print_available(Screen().console, paths)
     elif paths != NO_OPTIONS:
-        raise BadInputError(f"{paths.words[0]} needs --available")
+        raise BadInputError(f"{paths.arguments[0]} needs --available")
     else:
         tables.print_targets(Screen().console)
     return CLEAN

@@ -5,24 +5,17 @@ Messages name pages by this command, since an installed package has no folder `d
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
-from fuzz.sessions.corpus import PACKAGE
+from fuzz.sessions.corpus import shipped_folder
 from fuzz.terminal.standard_streams import Screen
 
 SUFFIX = ".md"
 
 
-def _folder() -> Path:
-    shipped = PACKAGE / "docs"
-    return shipped if shipped.is_dir() else PACKAGE.parent / "docs"
-
-
 def page_names() -> list[str]:
     """The pages, such as `protocol`; a finding's name has its folder, `findings/lines-in-step`."""
-    folder = _folder()
+    folder = shipped_folder("docs")
     pages = {*folder.glob(f"*{SUFFIX}"), *(folder / "findings").rglob(f"*{SUFFIX}")}
     pages.discard(folder / f"index{SUFFIX}")  # The site's.
     return sorted(str(path.relative_to(folder).with_suffix("")) for path in pages)
@@ -32,7 +25,7 @@ def read_page(name: str) -> str:
     """The Markdown of a page. Raises BadInputError if there is none of that name."""
     if name not in page_names():
         raise BadInputError(f"{name}: there is no such page; `gcfuzz help` lists the pages")
-    return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    return (shipped_folder("docs") / f"{name}{SUFFIX}").read_text(encoding="utf-8")
 
 
 def print_page(screen: Screen, name: str) -> None:

@@ -19,7 +19,7 @@ from fuzz.protocol.trace import Header
 from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Find, pages_like
-from fuzz.targets import PROGRAMS, TargetOptions, is_user_class
+from fuzz.targets import TargetOptions, is_program, is_user_class
 from fuzz.terminal.standard_streams import Screen
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def replay_command(
 ) -> tuple[str, ...]:
     """What to type to replay a trace, on its own target or on another, in words of a shell."""
     target_words = [] if target is None else ["--target", target]
-    words = ["gcfuzz", how, str(path), *target_words, *options.words]
+    words = ["gcfuzz", how, str(path), *target_words, *options.arguments]
     return tuple(map(shell_word, words))
 
 
@@ -176,7 +176,7 @@ def print_find(
         alone = ", in a process of its own" if find.trace.header.fresh_process else ""
         after = f", after {earlier_traces(find.trace.header)}" if find.needs_earlier else ""
         screen.print(f"  found     by the {found.engine} engine{was}{alone}{after}")
-    is_kept = find.trace.header.target in PROGRAMS and options.keeps_processes
+    is_kept = is_program(find.trace.header.target) and options.keeps_processes
     if not find.reproduced and find.tries and is_kept:
         what = "it needs more earlier traces than the file has; with --fresh-process there are none"
         screen.print(f"  perhaps   {what}", indent=12)

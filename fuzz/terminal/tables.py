@@ -22,9 +22,10 @@ from fuzz.protocol.target import contract_of
 from fuzz.run import Reaching
 from fuzz.sessions.hunt import Record
 from fuzz.sessions.reach import Reached
-from fuzz.targets import INCMINIMARK, PROCESS, REFERENCE, TargetOptions, make_target
+from fuzz.targets import PROCESS, REFERENCE, TargetOptions, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
+from fuzz.targets.registration import Registration
 from fuzz.terminal.report import describe_action, describe_configuration, print_failure
 from fuzz.terminal.standard_streams import Screen
 
@@ -137,50 +138,24 @@ def _smallest(failure: Reaching) -> str:
     return steps
 
 
-OTHER_TARGETS = {
-    "process": "any program that speaks the protocol (`gcfuzz help protocol`); --command names it.",
-    "incminimark": "PyPy's collector, untranslated, under Python 2.7; "
-    "--source names the RPython tree, --python the interpreter.",
-    "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "
-    "as it is and as it is said to be; --java names it.",
-    "hotspot-at-once": "the same, with threads that run at the same time.",
-    "dotnet, dotnet-as-documented": "the stock runtime of .NET 10, as it is and as it is said to "
-    "be; --dotnet names a program that carries it, or an SDK.",
-    "ocaml": "Memprof of a stock OCaml 4.13; --ocaml names its compiler.",
-    "go, go-as-documented": "the runtime of a stock Go, as it is and as it is said to be; "
-    "--go names the program go.",
-    "v8": "V8's sampling heap profiler, in a stock Node 20; --node names one.",
-    "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
-    "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
-    "as it is and as it is said to be.",
-    "tcmalloc": "Google's TCMalloc, in a program that has it; --library names that.",
-    "ddtrace, ddtrace-as-documented": "Python's profiler, as it is and as it is said to be; "
-    "--python names an interpreter that has it.",
-    "scalene, scalene-as-documented": "another, likewise.",
-}
-"""What the references are not, in the order in which people read of them."""
-
-
 def print_targets(console: Console) -> None:
-    """The targets, what may be configured, and the known bugs that can be planted."""
+    """The targets, the settings of the references, and the known bugs that can be planted."""
     contracts = {name: make_target(name).start({}) for name in REFERENCES}
     first = contracts[REFERENCE]
-    _print_entry(console, REFERENCE, "gcmodel, in this process. Settings of a trace's header:")
+    about = f"{REFERENCES[REFERENCE].description}. Settings of a trace's header:"
+    _print_entry(console, REFERENCE, about)
     _print_settings(console, first.settings)
     console.print(f"sampling period in bytes: {first.sampling.period_bytes}")
-    console.print()
-    console.print("The same under the rules of other samplers:")
     for name, contract in contracts.items():
         if name != REFERENCE:
             console.print()
-            _print_kin(console, name, contract, first)
-    for name, what in OTHER_TARGETS.items():
-        console.print()
-        _print_entry(console, name, what)
+            _print_other_reference(console, name, contract, first)
     console.print()
+    for each in _others():
+        options = " ".join(f"--{option.name}" for option in each.options)
+        _print_entry(console, f"{each.name} {options}".rstrip(), each.description)
     console.print(
-        "These need their libraries. `gcfuzz help hotspot` has the settings, and so have the pages "
-        "dotnet, ocaml, go, v8, jemalloc, gperftools, tcmalloc and python-profilers."
+        "`gcfuzz targets --available` lists what these need, and `gcfuzz help` the page of each."
     )
     console.print()
     _print_entry(
@@ -192,42 +167,56 @@ def print_targets(console: Console) -> None:
             console.print(Padding(line, (0, 0, 0, 4)))
 
 
-def print_available(console: Console, paths: TargetOptions) -> None:
-    """Which of the targets that are somebody else's can be run here, and what the rest need.
+def _others() -> list[Registration]:
+    """The registered targets that are not references, by name."""
+    others = registry().targets.keys() - REFERENCES.keys()
+    return [registry().targets[name] for name in sorted(others)]
 
-    `paths` says where they lie, as for `run`.
+
+def print_available(console: Console, paths: TargetOptions) -> None:
+    """Which of the other targets run here, in which version, and what the rest need.
+
+    `paths` says where their runtimes are, as for `run`.
     """
     table = Table(box=None, pad_edge=False)
     for name in ("target", "version", "what to install"):
         table.add_column(name, overflow="fold")
-    for names in OTHER_TARGETS:
-        name, *_ = names.split(", ")
-        if name == PROCESS:
+    for each in _others():
+        if each.name == PROCESS or each.variant_of is not None:
             continue
         try:
-            table.add_row(name, _version_of(name, paths))
+            table.add_row(each.name, _version_of(each, paths))
         except BadInputError as problem:
-            table.add_row(name, Text("none", "red"), str(problem))
+            table.add_row(each.name, Text("none", "red"), str(problem))
     console.print(table)
 
 
-def _version_of(name: str, paths: TargetOptions) -> str:
+def _version_of(target: Registration, options: TargetOptions) -> str:
     """Raises BadInputError if the target cannot be run."""
+    shared = {
+        option.name
+        for other in registry().targets.values()
+        for option in other.options
+        if (other.variant_of or other.name) != target.name
+    }
+    own = {name: path for name, path in options.paths.items() if name not in shared}
     try:
-        return contract_of(make_target(name, paths)).version
+        return contract_of(make_target(target.name, options)).version
     except BadInputError:
-        if name != INCMINIMARK or paths.python is None:
+        if own == options.paths:
             raise
-    # --python may be the one that has a profiler, and no Python 2.7.
-    return _version_of(name, attrs.evolve(paths, python=None))
+    # A path of a shared option may be meant for the other target.
+    return contract_of(make_target(target.name, attrs.evolve(options, paths=own))).version
 
 
 def _print_entry(console: Console, name: str, what: str) -> None:
     console.print(Text.assemble((name, "bold"), f": {what}"))
 
 
-def _print_kin(console: Console, name: str, contract: Contract, first: Contract) -> None:
-    """A reference under the rules of another sampler, told by what it does not share."""
+def _print_other_reference(
+    console: Console, name: str, contract: Contract, first: Contract
+) -> None:
+    """A reference under the rules of another sampler, and the settings that it does not share."""
     own = [each for each in contract.settings if each not in first.settings]
     missing = [each.name for each in first.settings if each not in contract.settings]
     if len(missing) == len(first.settings):
@@ -235,7 +224,7 @@ def _print_kin(console: Console, name: str, contract: Contract, first: Contract)
     else:
         without = f" but {', '.join(missing)}" if missing else ""
         whose = f"the settings of {REFERENCE}{without}, and"
-    _print_entry(console, name, whose)
+    _print_entry(console, name, f"{REFERENCES[name].description}; {whose}")
     _print_settings(console, own)
 
 

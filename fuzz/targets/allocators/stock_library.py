@@ -12,7 +12,7 @@ from ctypes import c_size_t, c_void_p
 from typing import Any
 
 from fuzz.problems import BadInputError
-from fuzz.targets.allocators.stock_commands import STATIC_STORAGE
+from fuzz.targets.allocators.find import STATIC_STORAGE
 
 
 def load(name: str, how_to_install: str) -> ctypes.PyDLL:

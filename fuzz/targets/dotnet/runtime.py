@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from fuzz.problems import BadInputError
 from fuzz.targets.dotnet.diagnostics import Sampled, SamplingSession, version_of
@@ -267,7 +267,7 @@ def _has_stepped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     return False
 
 
-def end_like(code: int) -> None:
+def end_like(code: int) -> NoReturn:
     """End as a process has ended."""
     if code < 0:
         os.kill(os.getpid(), signal.Signals(-code))

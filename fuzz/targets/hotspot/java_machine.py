@@ -210,18 +210,18 @@ class JavaMachine:
         self._callback = Sampled(self._sampled)  # The machine keeps only its address.
         callback = ctypes.cast(self._callback, c_void_p).value
         assert callback is not None
-        self.tell_samples_to(callback)
+        self.send_samples_to(callback)
 
-    def tell_samples_to(self, callback: int) -> None:
+    def send_samples_to(self, callback: int) -> None:
         """Have the function that lies there called for each sample."""
-        self._tell_to(SAMPLED_EVENT, CAN_SAMPLE_BIT, callback)
+        self._send_to(SAMPLED_EVENT, CAN_SAMPLE_BIT, callback)
 
-    def tell_collections_to(self, callback: int) -> None:
+    def send_collections_to(self, callback: int) -> None:
         """Have it called for each collection, by a thread of the machine's own."""
-        self._tell_to(COLLECTED_EVENT, CAN_TELL_COLLECTIONS_BIT, callback)
+        self._send_to(COLLECTED_EVENT, CAN_TELL_COLLECTIONS_BIT, callback)
         self._switch(COLLECTED_EVENT, is_on=True)
 
-    def _tell_to(self, event: int, capability: int, callback: int) -> None:
+    def _send_to(self, event: int, capability: int, callback: int) -> None:
         wanted = (1 << capability).to_bytes(CAPABILITIES_BYTES, "little")
         _check("AddCapabilities", self._jvmti.AddCapabilities(self._tools, wanted))
         self._callbacks[event - EVENT_MIN] = callback
@@ -285,7 +285,7 @@ class JavaMachine:
         call = self._jvmti.SetHeapSamplingInterval
         _check("SetHeapSamplingInterval", call(self._tools, interval_bytes))
 
-    def tell_samples(self, is_on: bool) -> None:
+    def report_samples(self, is_on: bool) -> None:
         """Switch the event on or off."""
         self._switch(SAMPLED_EVENT, is_on)
 

@@ -299,7 +299,7 @@ class RootWalker:
         """A translated program would wake up its JIT."""
 
 
-class Driver:
+class HeapDriver:
     """One heap and its mutator. `roots` are references of type GCREF."""
 
     def __init__(self, config):
@@ -656,7 +656,7 @@ def _is_alive(weakref):
 
 
 CARRY_OUT = {
-    name: vars(Driver)[name] for name in ACTIONS + (SAMPLING_ACTIONS if HAS_SAMPLING else ())
+    name: vars(HeapDriver)[name] for name in ACTIONS + (SAMPLING_ACTIONS if HAS_SAMPLING else ())
 }
 """What carries out each action, by the action's name."""
 
@@ -704,7 +704,7 @@ class Answering:
         self._headers += 1
         if self._headers % HEADERS_PER_CLEANING == 0:
             python_gc.collect()  # A heap is full of cycles.
-        self._driver = Driver(config)
+        self._driver = HeapDriver(config)
         return {"contract": contract_of(config)}
 
 

@@ -140,7 +140,7 @@ class Conversation:
         """
         if self._memory_bytes is None:
             return
-        import psutil  # noqa: PLC0415 - see _end_marked
+        import psutil
 
         used_bytes = 0
         with suppress(psutil.Error):  # One that has ended takes none.
@@ -298,7 +298,7 @@ def _end_marked(mark: str) -> None:
     """End the processes whose mark begins like that."""
     # It measures the machine when it is imported, and takes memory by what it finds: drivers that
     # import this module need theirs to be the same in each process.
-    import psutil  # noqa: PLC0415
+    import psutil
 
     def is_marked(process: psutil.Process) -> bool:
         # Asked for by `process_iter`, it costs twice as much.

@@ -19,7 +19,7 @@ SECONDS_MAX = 300
 """On a busy machine a compiler's first program takes a minute."""
 
 
-def said_by(
+def output_of(
     words: Sequence[str],
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
@@ -57,7 +57,7 @@ def compiled(
     variables: Mapping[str, str] | None = None,
 ) -> Path:
     """That file, which a compiler makes when it is called so. Raises BadInputError."""
-    said_by(words, folder, variables)
+    output_of(words, folder, variables)
     if not made.is_file():
         raise BadInputError(f"{words[0]} has not made {made.name}, and says nothing of it")
     return made

@@ -7,7 +7,7 @@ start, as it is in these allocators.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -25,7 +25,7 @@ from fuzz.protocol.contract import (
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from gcmodel import HeapError
-from gcmodel.blocks.block_heap import Block, BlockParts
+from gcmodel.blocks.block_heap import GPERFTOOLS, JEMALLOC, TCMALLOC, Block, BlockParts
 
 BLOCK_BYTES_MAX = 2**20
 ACTIONS = ("malloc", "calloc", "realloc", "free", "set_period", "read_profile")
@@ -52,6 +52,7 @@ GPERFTOOLS_CLASSES = (
 class BlocksTarget(FullTarget):
     """gcmodel's allocator, with `parts` in place of its own where a known bug is planted."""
 
+    PARTS: ClassVar[BlockParts]
     settings: tuple[Setting, ...]
     layout: Layout
     rule: SamplingRule
@@ -128,6 +129,7 @@ class BlocksTarget(FullTarget):
 class JemallocTarget(BlocksTarget):
     """By jemalloc 5.3.0: usable sizes count, the wait is reached, pausing goes on counting."""
 
+    PARTS = JEMALLOC
     settings = (Setting("period_bytes", 4096, Range(1, 2**20), choices=POWERS_OF_TWO), *THREADS)
     layout = layout_of_blocks(BLOCK_BYTES_MAX, JEMALLOC_CLASSES)
     rule = SamplingRule(
@@ -147,6 +149,7 @@ class JemallocTarget(BlocksTarget):
 class TcmallocTarget(BlocksTarget):
     """By google/tcmalloc: what is asked for and one byte more counts, and samples have weights."""
 
+    PARTS = TCMALLOC
     settings = (Setting("period_bytes", 4096, PERIODS), *THREADS)
     layout = layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES)
     rule = SamplingRule(
@@ -165,6 +168,7 @@ class TcmallocTarget(BlocksTarget):
 class GperftoolsTarget(BlocksTarget):
     """By gperftools 2.10, as it was meant: size classes count."""
 
+    PARTS = GPERFTOOLS
     settings = TcmallocTarget.settings
     layout = TcmallocTarget.layout
     rule = attrs.evolve(

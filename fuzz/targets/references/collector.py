@@ -123,6 +123,7 @@ def _checked(carry_out: Callable[[Heap, Any], Any]) -> Callable[[Heap, Any], Any
 class ReferenceTarget(FullTarget):
     """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
 
+    PARTS = Parts()
     settings: tuple[Setting, ...] = SETTINGS
     carry_out = CARRY_OUT
     make_heap: Callable[[Configuration, Parts], Heap] = Heap

@@ -17,7 +17,7 @@ from fuzz.protocol.contract import Contract, Promise, Range, SamplingRule, Setti
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
-from gcmodel import Configuration
+from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, Configuration
 
 DOTNET_SETTINGS = (
     *(setting for setting in SETTINGS if setting.name != "pin_while_sampling"),
@@ -44,6 +44,7 @@ PROMISES: tuple[Promise, ...] = ("collections", "memory", "progress")
 class DotnetDocumentTarget(ReferenceTarget):
     """Several threads in contexts of their own. The seeds of the threads follow each other."""
 
+    PARTS = CONTEXTS
     settings = DOTNET_SETTINGS
 
     @override
@@ -82,6 +83,8 @@ class DotnetDocumentTarget(ReferenceTarget):
 
 class DotnetTarget(DotnetDocumentTarget):
     """What ships. Each thread's generator begins from a state that looks like any other."""
+
+    PARTS = SHIPPED_CONTEXTS
 
     @override
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:

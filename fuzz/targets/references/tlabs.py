@@ -20,7 +20,7 @@ from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import CARRY_OUT, SETTINGS, ReferenceTarget
-from gcmodel import Configuration, Heap, TlabSizes
+from gcmodel import TLABS, TLABS_CHARGED_AHEAD, Configuration, Heap, TlabSizes
 from gcmodel.sampling.tlab import TlabNursery
 
 EDEN_BYTES = Setting("nursery_bytes", 1024, Range(64, 2**20, 8))
@@ -64,6 +64,7 @@ OBSERVES = (
 class TlabTarget(ReferenceTarget):
     """As version 25 samples."""
 
+    PARTS = TLABS
     settings = (
         *(EDEN_BYTES, *OF_TLABS, *OF_SAMPLERS),
         *(each for each in SETTINGS if each.name not in (*UNUSED, "pin_while_sampling")),
@@ -126,6 +127,7 @@ class TlabTarget(ReferenceTarget):
 class ChargingTarget(TlabTarget):
     """As versions 11 to 24 do."""
 
+    PARTS = TLABS_CHARGED_AHEAD
     charges = "ahead"
 
 

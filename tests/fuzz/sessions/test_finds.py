@@ -27,7 +27,7 @@ from fuzz.sessions.corpus import (
     shipped_traces,
     take_back,
 )
-from fuzz.targets import KNOWN_FINDINGS, make_target
+from fuzz.targets import make_target
 
 BUG = "one-sample-per-object"
 STEM = "heap-value"
@@ -180,24 +180,13 @@ def test_a_reduction_that_is_over_at_once_still_fails_again(
 
 # What is known already.
 
-PAGES = Path(__file__).parents[3] / "docs" / "findings"
-FINDINGS = {
-    name: trace
-    for folder, _ in KNOWN_FINDINGS.values()
-    for name, trace in shipped_traces(folder).items()
-}
+CORPUS = Path(__file__).parents[3] / "corpus"
+FINDINGS = {path.name: traces.read(path) for path in CORPUS.glob("*/*.jsonl")}
 
 
 def find_like(trace: Trace, oracle: str) -> Find:
     failure = Failure({}, trace.actions, oracle, "error", "different", "1", "2", "made up")
     return find_of(failure, trace)
-
-
-def test_all_pages_of_findings_are_known() -> None:
-    pages = [page for _, pages in KNOWN_FINDINGS.values() for page in pages]
-    own = sorted(page for page in pages if "/" not in page)
-    assert own == sorted(page.stem for page in PAGES.glob("[a-z]*.md"))
-    assert [page for page in pages if not (PAGES / f"{page}.md").is_file()] == []
 
 
 def test_a_find_like_a_known_one_names_its_page() -> None:

@@ -7,12 +7,10 @@ mono-mcs`.
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -20,15 +18,11 @@ from random import Random
 import attrs
 import psutil
 import pytest
+from target_helpers import CLEAN, ROOT, Changed, carried_out, first_failure
 
-import fuzz
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.oracles.counting.distances import Dotnet
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
-from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -42,41 +36,24 @@ from fuzz.protocol.actions import (
     Free,
     Read,
     ReadNumber,
-    SetPeriod,
     TakeIdentity,
     Write,
     WriteNumber,
 )
-from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import Bytes
-from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
-from fuzz.run import Run, replay, run_actions
+from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.dotnet import AS_DOCUMENTED, bundle, diagnostics, dotnet_command
+from fuzz.targets.dotnet import bundle, diagnostics, find
 from fuzz.targets.dotnet.bundle import CarriedRuntime
-from fuzz.targets.dotnet.dotnet_command import (
-    COMPILER,
-    HOW_TO_INSTALL,
-    WHEEL,
-    find_carrier,
-    made_program,
-)
-from fuzz.targets.dotnet.dotnet_driver import (
-    COLLECTORS,
-    RuntimeTarget,
-    contract_as_documented,
-    contract_under,
-)
+from fuzz.targets.dotnet.contract import COLLECTORS, as_documented, contract
+from fuzz.targets.dotnet.driver import DotnetDriver
+from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
 from fuzz.terminal.cli import run_command_line
 
-CLEAN, MISMATCH, BAD_INPUT = range(3)
-MISTAKEN = Path(__file__).with_name("mistaken_dotnet.py")
-DRIVER = "fuzz.targets.dotnet.dotnet_driver"
-ROOT = Path(str(fuzz.__file__)).parents[1]
-FINDS = sorted((Path(__file__).parents[3] / "corpus" / "dotnet").glob("*.jsonl"))
-MISTAKES = ("formula", "outside", "enabling", "large objects")
+AS_DOCUMENTED = "dotnet-as-documented"
+DRIVER = "fuzz.targets.dotnet.driver"
 PERIOD = 102_400
 ON, OFF = EnableSampling(PERIOD), DisableSampling()
 
@@ -94,16 +71,6 @@ def target(program: str) -> FullTarget:
 
 
 # The program.
-
-
-def test_where_there_is_no_runtime_a_run_ends_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(dotnet_command, "WHEEL", "no_such_wheel")
-    assert run_command_line(["run", "--target", "dotnet"]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert "needs a runtime of .NET 10" in line
-    assert HOW_TO_INSTALL in line
 
 
 def test_where_there_is_no_compiler_a_run_ends_with_what_to_install(
@@ -168,7 +135,7 @@ def test_of_an_sdk_the_newest_host_with_its_own_library_is_taken(tmp_path: Path)
 def test_without_the_wheel_the_sdk_on_path_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dotnet_command, "WHEEL", "no_such_wheel")
+    monkeypatch.setattr(find, "WHEEL", "no_such_wheel")
     monkeypatch.setenv("DOTNET_ROOT", str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
     laid_out(tmp_path, "10.0.1", "10.0.1", CarriedRuntime(b"", b""))
@@ -194,12 +161,8 @@ def test_an_sdks_runtime_is_found_right(tmp_path: Path, monkeypatch: pytest.Monk
     name = signature + bundle.NAME_OFFSET
     host[name : name + bundle.NAME_BYTES] = bundle.NO_NAME
     laid_out(tmp_path, "10.0.12", "10.0.12", CarriedRuntime(bytes(host), runtime.core_library))
-    target = full(make_target("dotnet", TargetOptions(dotnet=tmp_path)))
+    target = full(make_target("dotnet", TargetOptions(paths={"dotnet": tmp_path})))
     assert run_actions(target, {"threads": 2}, EACH_ACTION) is None
-
-
-def test_a_replay_is_told_which_runtime_it_was() -> None:
-    assert TargetOptions(dotnet=Path("/azmcp")).words == ["--dotnet", "/azmcp"]
 
 
 # Events.
@@ -218,18 +181,11 @@ def test_an_event_may_be_earlier_than_the_one_before() -> None:
 # One trace.
 
 
-def said_of(target: FullTarget, actions: list[Action]) -> list[Observation]:
-    said = [target.perform(action) for action in actions]
-    assert [each.error for each in said] == [None] * len(said)
-    return said
-
-
 def test_a_sample_is_taken_where_the_distance_ends(target: FullTarget) -> None:
-    contract = target.start({"sampler_seed": 3})
-    [seed] = contract.sampling.seeds
+    [seed] = target.start({"sampler_seed": 3}).sampling.seeds
     offset = Dotnet(seed).draw(PERIOD)
     items = offset // 2**15 + 1
-    *_, sampled = said_of(target, [ON, AllocateString(items)])
+    *_, sampled = carried_out(target, [ON, AllocateString(items)])
     assert (sampled.samples, sampled.offsets) == (1, [offset])
 
 
@@ -239,11 +195,11 @@ def test_a_trace_is_sampled_alike_wherever_it_stands(target: FullTarget) -> None
 
     def play() -> list[list[int]]:
         target.start({"sampler_seed": 5})
-        return [each.offsets for each in said_of(target, actions)]
+        return [each.offsets for each in carried_out(target, actions)]
 
     first = play()
     target.start({"threads": 3})
-    said_of(target, [ON, AllocateString(3, thread=2), OFF])
+    carried_out(target, [ON, AllocateString(3, thread=2), OFF])
     assert play() == first
     assert len([each for each in first if each]) >= 3
 
@@ -265,18 +221,14 @@ def test_an_object_of_85000_bytes_lies_outside(
     length: int, outside: bool, target: FullTarget
 ) -> None:
     target.start({})
-    [said] = said_of(target, [AllocateArray(length)])
+    [said] = carried_out(target, [AllocateArray(length)])
     assert (said.size, said.outside) == (24 + 8 * length, outside)
 
 
-def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
+def test_what_is_impossible_is_an_error(target: FullTarget) -> None:
     target.start({"threads": 2})
-    actions = [AllocateString(2**20), SetPeriod(PERIOD), AllocateNode(0, thread=2), Free(7)]
-    errors = [str(target.perform(action).error) for action in actions]
-    assert "the runtime cannot do that" in errors[0]
-    assert "carries out no set_period" in errors[1]
-    assert "there is no thread 2" in errors[2]
-    assert "the runtime cannot do that" in errors[3]
+    errors = [target.perform(action).error for action in (AllocateString(2**20), Free(7))]
+    assert errors == ["ValueError: the runtime cannot do that"] * 2
     assert target.perform(AllocateNode(0)).error is None
 
 
@@ -292,19 +244,9 @@ def test_each_action_is_found_right(target: FullTarget) -> None:
     assert run_actions(target, {"threads": 2}, EACH_ACTION) is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "what"), [({"threads": 4}, "threads is 4"), ({"collector": 4}, "collector is 4")]
-)
-def test_an_illegal_configuration_is_bad_input(
-    target: FullTarget, settings: Mapping[str, int], what: str
-) -> None:
-    with pytest.raises(BadInputError, match=what):
-        target.start(settings)
-
-
 def test_a_runtime_that_ends_at_once_ends_the_program() -> None:
     with pytest.raises(SystemExit, match=r"^1$"):
-        RuntimeTarget("true").start({})
+        DotnetDriver("dotnet", "true").start({})
 
 
 @pytest.mark.usefixtures("program")
@@ -316,7 +258,7 @@ def test_what_the_users_environment_says_of_a_runtime_is_nothing_to_it(
 
 
 def test_the_program_ends_as_the_runtime_does(program: str) -> None:
-    words = [sys.executable, "-m", DRIVER, program]
+    words = [sys.executable, "-m", DRIVER, "dotnet", program]
     pipe = subprocess.PIPE
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=environment) as driver:
@@ -335,7 +277,7 @@ def test_the_program_ends_as_the_runtime_does(program: str) -> None:
 def test_a_sample_that_lies_elsewhere_is_an_error(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = RuntimeTarget(program)
+    target = DotnetDriver("dotnet", program)
     target.start({"sampler_seed": 3})
     disable = target.runtime.disable
     monkeypatch.setattr(
@@ -345,12 +287,12 @@ def test_a_sample_that_lies_elsewhere_is_an_error(
     )
     said = [target.perform(action) for action in (ON, AllocateString(7), AllocateString(7), OFF)]
     target.close()
-    assert "nobody has allocated what was sampled" in str(said[2].error)
+    assert "a sample of no allocation" in str(said[2].error)
 
 
 def test_a_context_that_ended_in_the_background_is_told(program: str) -> None:
     """It is taken from its thread, which then has one anew."""
-    target = RuntimeTarget(program)
+    target = DotnetDriver("dotnet", program)
     target.start({})
     first = [target.perform(AllocateNode(0)) for _ in range(2)]
     [thread] = target.runtime.threads[:1]
@@ -390,7 +332,7 @@ def test_after_a_traces_start_nothing_is_read_but_the_bounds_of_contexts(
         return ask(thread, what, *numbers)
 
     monkeypatch.setattr(MutatorThread, "ask", recorded)
-    target = RuntimeTarget(program)
+    target = DotnetDriver("dotnet", program)
     target.start({"threads": 2})
     bounds = [numbers for what, numbers in asked if what is Ask.BOUNDS]
     context, generator = (
@@ -443,43 +385,18 @@ def dense(seed: int, count: int) -> list[Action]:
     return actions
 
 
-class Counted(FullTarget):
-    """The target with one setting of its collector, whose samples and collections are counted."""
-
-    name = "dotnet"
-    takes_announcements = True
-
-    def __init__(self, target: FullTarget, collector: int) -> None:
-        self._target = target
-        self._collector = collector
-        self.samples = self.collections = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return self._target.start({**configuration, "collector": self._collector})
-
-    def perform(self, action: Action) -> Observation:
-        said = self._target.perform(action)
-        self.samples += said.samples
-        self.collections += said.minors
-        return said
-
-    announce = property(lambda self: self._target.announce)
-    finish = property(lambda self: self._target.finish)
-
-
 def test_a_short_session_finds_nothing(target: FullTarget) -> None:
-    counted = Counted(target, 0)
+    counted = Changed(target, collector=0)
     assert run_actions(counted, {"threads": 3}, dense(1, 400)) is None
     assert counted.samples >= 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collector", range(len(COLLECTORS)), ids=COLLECTORS)
-def test_a_long_session_foretells_every_sample(collector: int, target: FullTarget) -> None:
-    counted = Counted(target, collector)
+def test_a_long_session_predicts_every_sample(collector: int, target: FullTarget) -> None:
+    counted = Changed(target, collector=collector)
     assert run_actions(counted, {"threads": 3}, dense(collector, 11_000)) is None
-    for done in slices_of(RandomEngine(counted, "1"), 1500, ProbeCounter()):
-        assert done.failures == []
+    assert first_failure(counted, 1500) is None
     assert counted.samples >= 500
     assert counted.collections >= 100
 
@@ -488,8 +405,8 @@ def test_a_long_session_foretells_every_sample(collector: int, target: FullTarge
 
 
 def test_of_contexts_nothing_is_documented() -> None:
-    as_built = contract_under("", (7, 8))
-    promised = contract_as_documented(as_built)
+    as_built = contract("", (), (7, 8))
+    promised = as_documented(as_built)
     assert (promised.sampling.counting, promised.sampling.distances) == (Bytes(), "random")
     assert promised.threads == as_built.threads
     assert not {*promised.observes} & {"outside", "at", "buffer", "offsets"}
@@ -497,11 +414,11 @@ def test_of_contexts_nothing_is_documented() -> None:
 
 @pytest.mark.slow
 def test_each_action_is_right_by_what_is_documented(program: str) -> None:
-    target = RuntimeTarget(program, AS_DOCUMENTED)
-    contract = target.start({"threads": 16})
+    target = DotnetDriver(AS_DOCUMENTED, program)
+    stated = target.start({"threads": 16})
     said = [target.perform(action) for action in EACH_ACTION]
     target.close()
-    assert {name for each in said for name in dict(wire.unstructured(each))} <= {*contract.observes}
+    assert {name for each in said for name in dict(wire.unstructured(each))} <= {*stated.observes}
 
 
 @pytest.mark.slow
@@ -515,34 +432,6 @@ def test_a_session_finds_nothing_wrong_by_what_is_documented() -> None:
 @pytest.mark.usefixtures("program")
 def test_a_session_finds_what_is_not_sampled_as_documented() -> None:
     target = full(make_target(AS_DOCUMENTED))
-    done = slices_of(RandomEngine(target, "1"), 20_000, ProbeCounter())
-    [failure] = next(each.failures for each in done if each.failures)
-    assert failure.identity == ("estimate", "samples", "allocate_array", "less")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("program")
-@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
-def test_a_find_is_one_by_what_is_documented(path: Path) -> None:
-    trace = traces.read(path)
-    failure = replay(full(make_target(AS_DOCUMENTED)), trace, path.name)
+    failure = first_failure(target, 20_000)
     assert failure is not None
-    assert (failure.oracle, failure.action) == ("estimate", "allocate_array")
-
-
-@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
-def test_a_finds_name_ends_in_the_digest_of_its_content(path: Path) -> None:
-    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
-
-
-# A mistake in the contract.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_the_contract_ends_a_run_as_a_find(
-    mistake: str, program: str, tmp_path: Path
-) -> None:
-    command = shlex.join([sys.executable, str(MISTAKEN), program, mistake])
-    words = ["--command", command, "--seed", "2", "--corpus", str(tmp_path), "--actions", "3000"]
-    assert run_command_line(["run", "-x", *words]) == MISMATCH
+    assert failure.identity == ("estimate", "samples", "allocate_array", "less")

@@ -64,12 +64,12 @@ def test_a_process_that_ends_otherwise_than_in_peace_is_a_failure(mode: str, pro
 
 
 def test_what_is_no_program_has_no_process() -> None:
-    with pytest.raises(BadInputError, match="--fresh-process: reference is no program"):
+    with pytest.raises(BadInputError, match="--fresh-process: reference is not a program"):
         make_target("reference", TargetOptions(fresh_process=True))
 
 
 def test_the_option_is_part_of_what_is_to_be_typed() -> None:
-    assert TargetOptions(fresh_process=True).words == ["--fresh-process"]
+    assert TargetOptions(fresh_process=True).arguments == ["--fresh-process"]
 
 
 # In sessions.

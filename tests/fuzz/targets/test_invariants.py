@@ -144,9 +144,11 @@ def test_no_invariant_is_checked_unless_that_is_asked_for() -> None:
 
 
 def test_only_a_collector_of_gcfuzz_has_invariants_to_check() -> None:
-    with pytest.raises(BadInputError, match="reference-jemalloc is no collector of gcfuzz's own"):
+    with pytest.raises(
+        BadInputError, match="reference-jemalloc is not a collector of gcfuzz's own"
+    ):
         make_target("reference-jemalloc", CHECKED)
 
 
 def test_a_find_is_replayed_with_the_invariants_that_it_breaks() -> None:
-    assert CHECKED.words == ["--check-invariants"]
+    assert CHECKED.arguments == ["--check-invariants"]

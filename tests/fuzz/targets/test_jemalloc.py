@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes.util
 import json
 import random
-import shlex
 import shutil
 import subprocess
 from collections import defaultdict
@@ -17,43 +16,28 @@ from pathlib import Path
 
 import heap_v2_reading
 import pytest
+from target_helpers import BAD_INPUT, CLEAN, ROOT
 
-import fuzz
 from fuzz.oracles.counting.distances import Jemalloc as Distances
 from fuzz.problems import BadInputError
-from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import (
-    Action,
-    Calloc,
-    CollectMinor,
-    Free,
-    Malloc,
-    PauseSampling,
-    Realloc,
-    ResumeSampling,
-    SetPeriod,
-)
+from fuzz.protocol.actions import Free, Malloc, PauseSampling, Realloc, ResumeSampling, SetPeriod
 from fuzz.protocol.target import Target
-from fuzz.targets import make_target
-from fuzz.targets.allocators.jemalloc_driver import SIZE_CLASSES, contract_under
-from fuzz.targets.allocators.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
-from fuzz.targets.allocators.stock_commands import JEMALLOC, driver_command
+from fuzz.targets import NO_OPTIONS, make_target
+from fuzz.targets.jemalloc.contract import SIZE_CLASSES, contract
+from fuzz.targets.jemalloc.find import driver_command
+from fuzz.targets.jemalloc.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
 from fuzz.terminal.cli import run_command_line
 from gcmodel.estimation import heap_v2
 from gcmodel.estimation.jemalloc import EIGHTHS, unbiased_bytes, unbiased_eighths
 from gcmodel.estimation.unbiased import Totals
 
-CLEAN, MISMATCH, BAD_INPUT = range(3)
-ROOT = Path(str(fuzz.__file__)).parents[1]
-MISTAKEN = Path(__file__).with_name("mistaken_jemalloc.py")
 Ask = Callable[..., object]
-SHORT_ACTIONS = 5
 LEAST_BYTES = SIZE_CLASSES[0]
 
 
 def command(*words: str) -> list[str]:
     """The driver's interpreter and environment, with another program in it."""
-    *environment, interpreter, _, _ = driver_command(JEMALLOC)
+    *environment, interpreter, _, _, _ = driver_command("jemalloc", NO_OPTIONS)
     return [*environment, f"PYTHONPATH={ROOT}", interpreter, *words]
 
 
@@ -86,7 +70,7 @@ import json, sys
 from ctypes import addressof
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from fuzz.targets.allocators.jemalloc_library import JemallocLibrary, ThreadSampler
+from fuzz.targets.jemalloc.jemalloc_library import JemallocLibrary, ThreadSampler
 data = json.load(sys.stdin)
 jemalloc = JemallocLibrary()
 sampler = ThreadSampler(jemalloc)
@@ -110,16 +94,6 @@ def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tmp_path / LIBRARY
-
-
-def test_without_the_library_a_run_ends_with_what_to_install(
-    instead: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    instead.touch()
-    assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert f"{LIBRARY}: file too short" in line
-    assert line.endswith(HOW_TO_INSTALL)
 
 
 WHERE_IT_IS = """
@@ -231,7 +205,7 @@ for size in data:
     answer.append(jemalloc.usable_bytes(block))
     jemalloc.free(block)
 """
-    layout = contract_under(1, (1,)).layout
+    layout = contract((), 1, (1,)).layout
     assert ask(script, sizes) == [layout.room_bytes(size) for size in sizes]
 
 
@@ -342,7 +316,7 @@ def seed_with_distance(least: int, most: int, period_bytes: int) -> int:
 
 @pytest.mark.parametrize("first", [1000, 100_000])
 def test_a_block_that_is_made_larger_counts_in_full(target: Target, first: int) -> None:
-    room = contract_under(1, (1,)).layout.room_bytes(first)
+    room = contract((), 1, (1,)).layout.room_bytes(first)
     seed = seed_with_distance(room + 1, 2 * room, 2**16)
     started(target, sampler_seed=seed, period_bytes=2**16)
     assert target.perform(Malloc(first)).samples == 0
@@ -361,8 +335,8 @@ answer = [jemalloc.realloc(block, 1001) == block, sampler.allocated_bytes - befo
 
 
 def test_threads_count_apart(target: Target) -> None:
-    contract = target.start({"threads": 2, "period_bytes": 256})
-    first, second = (Distances(seed).draw(256) for seed in contract.sampling.seeds)
+    seeds = target.start({"threads": 2, "period_bytes": 256}).sampling.seeds
+    first, second = (Distances(seed).draw(256) for seed in seeds)
     assert until_sampled(target, 1, thread=1) == blocks_in(second)
     assert until_sampled(target, 1, thread=0) == blocks_in(first)
 
@@ -373,22 +347,11 @@ def test_a_block_may_be_freed_by_another_thread(target: Target) -> None:
     assert target.perform(Free(0, thread=1)).error is None
 
 
-def test_whatever_is_asked_is_answered(target: Target) -> None:
-    target.start({"threads": 2})
-    target.perform(Malloc(8))
-    asked: list[Action] = [Malloc(2**62), Calloc(2**32, 2**32), Realloc(0, 0), Free(7)]
-    asked += [CollectMinor(), Malloc(8, thread=2)]
-    errors = [target.perform(action).error for action in asked]
-    assert None not in errors
-    assert "collect_minor" in str(errors[4])
-    assert target.perform(Free(0)).error is None
-
-
 DAMAGING = """
 import ctypes, json, sys
 from fuzz.protocol.actions import Free, Malloc
-from fuzz.targets.allocators.jemalloc_driver import StockJemalloc
-target = StockJemalloc()
+from fuzz.targets.jemalloc.driver import JemallocDriver
+target = JemallocDriver("jemalloc")
 target.start({})
 target.perform(Malloc(8))
 target.perform(Malloc(100))
@@ -403,20 +366,6 @@ def test_a_damaged_block_is_an_error() -> None:
     assert json.loads(done.stdout) == ["DamageError: a block is damaged", None]
 
 
-def test_a_trace_says_the_same_wherever_it_stands(target: Target) -> None:
-    actions: list[Action] = [Malloc(100), Calloc(3, 2**16), Realloc(0, 5000), Malloc(2**20)] * 50
-    settings = {"sampler_seed": SEED, "period_bytes": 4096}
-
-    def play() -> list[int]:
-        target.start(settings)
-        return [target.perform(action).samples for action in actions]
-
-    first = play()
-    target.start({"threads": 3, "period_bytes": 1})
-    target.perform(Malloc(2**22, thread=2))
-    assert play() == first
-
-
 @pytest.mark.parametrize(
     ("settings", "what"),
     [({"threads": 0}, "threads is 0"), ({"period_bytes": 3}, "period_bytes is 3")],
@@ -428,52 +377,16 @@ def test_an_illegal_configuration_is_bad_input(
         target.start(settings)
 
 
-# Sessions.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("engine", "seed", "actions"), [("random", "1", "100000"), ("stateful", "2", "20000")]
-)
-@pytest.mark.usefixtures("_library")
-def test_a_session_foretells_every_sample(
-    engine: str, seed: str, actions: str, tmp_path: Path
-) -> None:
-    words = ["--engine", engine, "--seed", seed, "--actions", actions, "--corpus", str(tmp_path)]
-    assert run_command_line(["run", "--target", "jemalloc", *words]) == CLEAN
-
-
 def test_the_reference_samples_the_same(target: Target) -> None:
     """The model of jemalloc and jemalloc itself, on the same actions from the same seed."""
-    contract = target.start({})
+    threads = target.start({}).threads
     source = random.Random(1)
     reference = make_target("reference-jemalloc")
     reference.start({})
     for _ in range(2000):
-        action = Malloc(source.randrange(2**14), thread=source.randrange(contract.threads))
+        action = Malloc(source.randrange(2**14), thread=source.randrange(threads))
         real, model = target.perform(action), reference.perform(action)
         assert (real.samples, real.size) == (model.samples, model.size)
-
-
-# A mistake in the contract.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mistake", "seed"),
-    [
-        *(("carried", 2), ("several", 1), ("requested", 2), ("moved", 1), ("stopped", 2)),
-        *(("beyond", 3), ("less", 8), ("other", 1)),
-    ],
-)
-@pytest.mark.usefixtures("_library")
-def test_a_mistake_in_the_contract_is_found_and_reduced(
-    mistake: str, seed: int, tmp_path: Path
-) -> None:
-    program = shlex.join(command(str(MISTAKEN), mistake))
-    words = ["--command", program, "--seed", str(seed), "--corpus", str(tmp_path)]
-    assert run_command_line(["run", *words, "--actions", "40"]) == MISMATCH
-    assert min(len(traces.read(path).actions) for path in tmp_path.glob("*.jsonl")) <= SHORT_ACTIONS
 
 
 # The dump.
@@ -523,7 +436,7 @@ def dump_of(
     calls: Sequence[Call], sites: Sequence[tuple[int, ...]], period_bytes: int
 ) -> dict[tuple[str | int, ...], heap_v2.DumpedStack]:
     """What each stack's samples stand for, by the distances of the seed."""
-    layout = contract_under(1, (1,)).layout
+    layout = contract((), 1, (1,)).layout
     distances = Distances(1)
     until_bytes = distances.draw(period_bytes)
     blocks: list[tuple[int, int, bool]] = []

@@ -285,7 +285,7 @@ def test_what_does_not_speak_the_protocol_at_all_is_bad_input(
 
 
 def test_what_a_driver_of_this_package_lacks_is_told_in_its_own_words() -> None:
-    options = TargetOptions(library=Path("/nonexistent/libjemalloc.so.2"))
+    options = TargetOptions(paths={"library": Path("/nonexistent/libjemalloc.so.2")})
     with pytest.raises(BadInputError, match=r"^the target jemalloc: .*; apt install libjemalloc2$"):
         make_target("jemalloc", options).start({})
 

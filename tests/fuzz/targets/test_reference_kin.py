@@ -27,7 +27,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.observation import Observation
 from fuzz.targets import make_target
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
 from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes, Sizes, TcmallocSizes
 from gcmodel.sampling.distances import DotnetDocument, Geometric, Gperftools, Jemalloc
 

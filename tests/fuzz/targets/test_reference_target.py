@@ -39,7 +39,6 @@ from fuzz.protocol.contract import Contract, Range, problem_of_configuration
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.allocators.stock_commands import STOCK_ALLOCATORS
 from fuzz.targets.references.collector import ReferenceTarget
 from gcmodel import HeapError, Parts
 from gcmodel.collector.barrier import Barrier
@@ -492,9 +491,7 @@ def test_an_unknown_target_is_bad_input(name: str) -> None:
         make_target(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["reference", "reference-dotnet", "incminimark", *STOCK_ALLOCATORS]
-)
+@pytest.mark.parametrize("name", ["reference", "reference-dotnet", "incminimark", "jemalloc"])
 def test_only_a_process_has_a_command(name: str) -> None:
     with pytest.raises(BadInputError, match=f"--command is the program of process; {name} needs"):
         make_target(name, TargetOptions(command=("true",)))

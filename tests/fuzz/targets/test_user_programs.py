@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.problems import BadInputError
-from fuzz.targets.process.user_programs import compiled, kept_program, said_by
+from fuzz.targets.process.user_programs import compiled, kept_program, output_of
 
 
 def program(folder: Path, script: str) -> str:
@@ -32,12 +32,12 @@ def program(folder: Path, script: str) -> str:
 def test_a_program_that_does_wrong_is_bad_input(script: str, what: str, tmp_path: Path) -> None:
     words = [program(tmp_path, script)]
     with pytest.raises(BadInputError, match=f"{re.escape(what)}$"):
-        said_by(words, seconds=0.05 if "sleep" in script else 60)
+        output_of(words, seconds=0.05 if "sleep" in script else 60)
 
 
 def test_one_that_cannot_be_started_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="nothing: No such file"):
-        said_by([str(tmp_path / "nothing")])
+        output_of([str(tmp_path / "nothing")])
 
 
 def test_a_compiler_that_makes_nothing_is_bad_input(tmp_path: Path) -> None:

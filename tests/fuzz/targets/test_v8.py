@@ -1,4 +1,4 @@
-"""The target v8: Node's sampling heap profiler, each sample foretold, and what it stands for.
+"""The target v8: Node's sampling heap profiler, each sample predicted, and what it stands for.
 
 Without Node everything is skipped that needs it: `apt install nodejs`.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from target_helpers import BAD_INPUT
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines import random as random_engine
@@ -34,10 +35,9 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.targets.v8.v8_command import HOW_TO_INSTALL, MUTATOR, OPTIONS, SEED
+from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, OPTIONS, SEED
 from fuzz.terminal.cli import run_command_line
 
-BAD_INPUT = 2
 MISTAKES = {
     "crosses": ('crosses: "at"', 'crosses: "beyond"'),
     "enabling": ('enabling: "reseeds"', 'enabling: "draws"'),
@@ -69,7 +69,7 @@ def node() -> str:
 
 @pytest.fixture(scope="module")
 def target(node: str) -> FullTarget:
-    return full(make_target("v8", TargetOptions(node=Path(node))))
+    return full(make_target("v8", TargetOptions(paths={"node": Path(node)})))
 
 
 def told(target: FullTarget, *actions: Action) -> list[Observation]:
@@ -98,8 +98,8 @@ def changed_target(folder: Path, node: str, before: str, after: str) -> FullTarg
 
 
 @pytest.mark.slow
-def test_ten_thousand_actions_are_foretold(node: str) -> None:
-    options = TargetOptions(node=Path(node), without=SAMPLED_BY_NOBODY)
+def test_ten_thousand_actions_are_predicted(node: str) -> None:
+    options = TargetOptions(paths={"node": Path(node)}, without=SAMPLED_BY_NOBODY)
     done = list(slices(full(make_target("v8", options)), 10_000))
     assert [each.failures for each in done] == [[]] * len(done)
     assert sum(each.actions for each in done) == 10_000
@@ -172,15 +172,6 @@ def test_another_generator_is_bad_input_that_says_so(node: str) -> None:
         ProcessTarget("process", command, 60).start({})
 
 
-def test_without_node_a_run_ends_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert run_command_line(["run", "--target", "v8"]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert HOW_TO_INSTALL in line
-
-
 def test_a_program_that_is_no_node_ends_a_run_with_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,7 +181,3 @@ def test_a_program_that_is_no_node_ends_a_run_with_one_line(
     assert run_command_line(["run", "--target", "v8", "--node", str(program)]) == BAD_INPUT
     [line] = capsys.readouterr().err.splitlines()
     assert "does not answer a header with a contract" in line
-
-
-def test_a_replay_is_told_which_node_it_was() -> None:
-    assert TargetOptions(node=Path("/node")).words == ["--node", "/node"]

@@ -72,5 +72,5 @@ def test_each_page_that_a_message_names_is_there() -> None:
         for text in _messages(path)
         if "gcfuzz help " in text
     }
-    assert {"protocol", "hotspot"} <= named
+    assert {"protocol", "test-suites"} <= named
     assert {name for name in named if name and not name.endswith("/")} <= {*page_names()}

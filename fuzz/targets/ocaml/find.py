@@ -1,0 +1,55 @@
+"""How the target `ocaml` is started: the mutator is compiled, and kept in the user's cache."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+from fuzz.targets.options import TargetOptions
+from fuzz.targets.process.user_programs import compiled, kept_program, output_of
+from fuzz.targets.registration import python_driver
+
+COMPILER = "ocamlopt"
+VERSION = "4.13"
+"""That of which the rule is."""
+VERSION_CHARACTERS = 20
+"""Of what is no compiler no more is told."""
+SOURCES = (Path(__file__).with_name("nursery.c"), Path(__file__).with_name("mutator.ml"))
+HOW_TO_INSTALL = f"apt install ocaml, where that is {VERSION}, or name its ocamlopt with --ocaml"
+
+
+def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of the driver of that target. Raises BadInputError."""
+    program = made_program(options.paths.get("ocaml"))
+    return python_driver(__package__, name, *program)
+
+
+def find_compiler(compiler: Path | None) -> tuple[str, str]:
+    """That one, or the one that is installed, and its version. Raises BadInputError."""
+    found = shutil.which(compiler or COMPILER)
+    if found is None:
+        named = f"{compiler} is no program" if compiler else f"there is no {COMPILER}"
+        raise BadInputError(f"the target ocaml needs OCaml, and {named}: {HOW_TO_INSTALL}")
+    found = str(Path(found).resolve())
+    version = output_of([found, "-version"])[:VERSION_CHARACTERS]
+    if not version.startswith(f"{VERSION}."):
+        raise BadInputError(f"{found} is OCaml {version}: {HOW_TO_INSTALL}")
+    return found, version
+
+
+def made_program(compiler: Path | None) -> tuple[str, str]:
+    """The mutator's program, which is made if it is not there yet, and OCaml's version.
+
+    Raises BadInputError.
+    """
+    found, version = find_compiler(compiler)
+
+    def make(folder: Path) -> Path:
+        # What is compiled is left beside its source, or where the compiler was started.
+        sources = [Path(shutil.copy(source, folder)).name for source in SOURCES]
+        made = folder / "mutator"
+        return compiled(made, [found, "unix.cmxa", *sources, "-o", made.name], folder)
+
+    parts = (found, version, *(source.read_bytes() for source in SOURCES))
+    return str(kept_program(parts, make)), version

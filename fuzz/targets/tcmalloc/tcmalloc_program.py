@@ -1,0 +1,117 @@
+"""Google's TCMalloc, in the program that has it, which makes calls for this process.
+
+`mutator.c` is compiled and preloaded into that program, whose main never runs. Its memory is
+read and written through the kernel. Invariant: nothing here counts, draws or decides: each sample
+is told by TCMalloc's own hook, and weighed by it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from struct import Struct
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from fuzz.problems import BadInputError
+from fuzz.targets.allocators.stock_library import Allocator
+from fuzz.targets.process.asked_process import AskedProcess
+from fuzz.targets.process.user_programs import compiled
+from fuzz.targets.tcmalloc.elf import ElfFile
+from fuzz.targets.tcmalloc.find import find_program, version_of
+
+COMPILER = "gcc"
+CALLS = Path(__file__).with_name("mutator.c")
+SYMBOLS = (
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "malloc_usable_size",
+    "MallocExtension_Internal_SetProfileSamplingInterval",
+    "_ZN8tcmalloc10MallocHook17AddSampledNewHookEPFvRKNS0_12SampledAllocEE",
+    "tcmalloc_sampler",
+)
+CALL, ANSWER = Struct("=4Q"), Struct("=3QdQ")
+SAMPLER = Struct("=QQQq")
+"""Its period, its generator, whether it has begun, and the bytes until its next sample."""
+
+
+class Answer(NamedTuple):
+    """What the program says of a call: `struct answer`."""
+
+    result: int
+    samples: int
+    hook: int
+    weight_bytes: float
+    thread_pointer: int
+
+
+class TcmallocProgram(Allocator):
+    """The program. Each call is made by the thread that `thread` names."""
+
+    def __init__(self, library: Path | None) -> None:
+        """Raises BadInputError where there is no such program, or it cannot be called."""
+        path = find_program(library)
+        program = ElfFile(path)
+        *functions, self._sampler = program.symbols(*SYMBOLS)
+        self._storage_bytes = program.thread_storage_bytes
+        self.version = version_of(path)
+        self.thread = 0
+        with TemporaryDirectory(prefix="gcfuzz-") as folder:
+            self.asked = AskedProcess([path], {"LD_PRELOAD": _compiled(folder)})
+            moved_bytes = self._call(0) - functions[0]
+        self._memory = os.open(f"/proc/{self.asked.process.pid}/mem", os.O_RDWR)
+        calls = (partial(self._call, moved_bytes + value) for value in functions)
+        self._malloc, self._calloc, self._realloc, self.free, self.usable_bytes, *more = calls
+        self.set_period, add_hook = more
+        add_hook(self._answer.hook)
+
+    def _call(self, function: int, first: int = 0, second: int = 0) -> int:
+        """What a function returns. Raises EOFError if the program has ended."""
+        self.asked.send(CALL.pack(self.thread, function, first, second))
+        self._answer = Answer(*ANSWER.unpack(self.asked.receive(ANSWER.size)))
+        return self._answer.result
+
+    @property
+    def samples(self) -> int:
+        """How many samples the last call was told of."""
+        return self._answer.samples
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the last of these stands for."""
+        return round(self._answer.weight_bytes)
+
+    def find_sampler(self) -> int:
+        """Where the present thread's sampler is: `Sampler` in tcmalloc/sampler.h."""
+        self.free(self.malloc(1))
+        return self._answer.thread_pointer - self._storage_bytes + self._sampler
+
+    def begin(self, sampler: int, state: int) -> None:
+        """Let the present thread draw its first distance, from that state of its generator."""
+        period_bytes, _, has_begun, _ = SAMPLER.unpack(self.read(sampler, SAMPLER.size))
+        self.write(sampler, SAMPLER.pack(period_bytes, state, has_begun, 0))
+        self.free(self.malloc(1))
+
+    @override
+    def read(self, address: int, length: int) -> bytes:
+        return os.pread(self._memory, length, address)
+
+    @override
+    def write(self, address: int, data: bytes) -> None:
+        os.pwrite(self._memory, data, address)
+
+
+def _compiled(folder: str) -> str:
+    """What is preloaded. Raises BadInputError."""
+    compiler = shutil.which(COMPILER)
+    if compiler is None:
+        raise BadInputError(f"{CALLS.name} must be compiled: apt install gcc libc6-dev")
+    made = Path(folder, "calls.so")
+    options = ["-O1", "-shared", "-fPIC", "-o", str(made), str(CALLS)]
+    return str(compiled(made, [compiler, *options]))
