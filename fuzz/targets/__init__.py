@@ -52,7 +52,6 @@ class Registry:
 
     @property
     def path_options(self) -> dict[str, list[str]]:
-        """The path options of all targets, each with the helps that it has there."""
         helps: dict[str, list[str]] = {}
         for option in (option for each in self.targets.values() for option in each.options):
             if option.help not in helps.setdefault(option.name, []):
@@ -92,7 +91,6 @@ def _order(entry: EntryPoint) -> tuple[bool, str, str]:
 
 
 def _check(each: object, targets: Mapping[str, Registration]) -> None:
-    """Raises TypeError or ValueError if a target cannot be registered beside the others."""
     if not isinstance(each, Registration):
         raise TypeError(f"{each!r} is not a Registration")
     for name in (each.name, *(option.name for option in each.options)):

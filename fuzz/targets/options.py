@@ -37,7 +37,6 @@ class TargetOptions:
 
     @property
     def arguments(self) -> list[str]:
-        """The options on the command line of a replay."""
         arguments = ["--command", shlex.join(self.command)] if self.command else []
         if self.timeout_seconds != TIMEOUT_SECONDS:
             arguments += ["--timeout", f"{self.timeout_seconds:g}s"]

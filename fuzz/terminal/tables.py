@@ -131,7 +131,6 @@ def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> 
 
 
 def _smallest(failure: Reaching) -> str:
-    """A trace in a few words."""
     steps = "; ".join(map(describe_action, failure.actions))
     if failure.configuration:
         return f"{steps} ({describe_configuration(failure.configuration)})"
@@ -168,7 +167,6 @@ def print_targets(console: Console) -> None:
 
 
 def _others() -> list[Registration]:
-    """The registered targets that are not references, by name."""
     others = registry().targets.keys() - REFERENCES.keys()
     return [registry().targets[name] for name in sorted(others)]
 
@@ -192,7 +190,6 @@ def print_available(console: Console, paths: TargetOptions) -> None:
 
 
 def _version_of(target: Registration, options: TargetOptions) -> str:
-    """Raises BadInputError if the target cannot be run."""
     shared = {
         option.name
         for other in registry().targets.values()

@@ -39,7 +39,6 @@ class OneOf(click.Choice[str]):
 
     @cached_property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names."""
         return tuple(getattr(import_module(self._module), self._constant))
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -129,7 +128,6 @@ class TargetChoice(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        """The choice on a command line."""
         is_implied = self.name is None or bool(self.options.command)
         return [*([] if is_implied else ["--target", str(self.name)]), *self.options.arguments]
 
@@ -175,13 +173,11 @@ class TargetChoice(NamedTuple):
         )
 
     def make(self) -> Target:
-        """The target if there is no trace. Raises BadInputError."""
         from fuzz.targets import make_target
 
         return make_target(self.name_without_trace, self.options)
 
     def make_for(self, header: Header) -> Target:
-        """The target for a trace. Raises BadInputError."""
         from fuzz.targets import make_target
 
         return make_target(self.name_for(header.target), self.options_for(header))
@@ -330,7 +326,6 @@ def path_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _taken_paths(options: dict[str, Any]) -> dict[str, Path]:
-    """Takes the path options out of a command's options."""
     names = [each for each in options if each.startswith(PATH_PARAMETER)]
     given = {each: options.pop(each) for each in names}
     return {

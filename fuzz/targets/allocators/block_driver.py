@@ -43,7 +43,6 @@ class StockBlock:
     stamp: bytes
 
     def write(self) -> None:
-        """Write the stamp."""
         for address in self._ends():
             self.library.write(address, self.stamp)
 
@@ -62,7 +61,6 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     block_bytes_max: int
 
     def __init__(self, name: str, library_name: str) -> None:
-        """The loader finds the library by `library_name`."""
         super().__init__(name)
         self.library_name = library_name
         self.samplers: list[AnySampler] = []
@@ -105,11 +103,9 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         """The block at this address is no longer there."""
 
     def pause(self) -> None:
-        """Take no samples."""
         raise NotImplementedError
 
     def resume(self) -> None:
-        """Take samples again."""
         raise NotImplementedError
 
     @abstractmethod
@@ -153,7 +149,6 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         self.library.free(block.address)
 
     def _checked_size(self, action: actions.Malloc | actions.Calloc | actions.Realloc) -> int:
-        """The requested size. Raises ValueError if the contract does not promise it."""
         size_bytes = requested_bytes(action)
         least = 1 if isinstance(action, actions.Realloc) else 0
         if not least <= size_bytes <= self.block_bytes_max:
@@ -183,6 +178,5 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
 
 
 def _check(library: Allocator, address: int, expected: bytes, problem: str) -> None:
-    """Raises DamageError if memory does not have these bytes there."""
     if library.read(address, len(expected)) != expected:
         raise DamageError(problem)

@@ -67,11 +67,9 @@ class Allocator:
         self.usable_bytes = declared(library, usable, c_size_t, c_void_p)
 
     def read(self, address: int, length: int) -> bytes:
-        """So many bytes of its memory."""
         return ctypes.string_at(address, length)
 
     def write(self, address: int, data: bytes) -> None:
-        """Write bytes into its memory."""
         ctypes.memmove(address, data, len(data))
 
     def malloc(self, size_bytes: int) -> int:
@@ -79,7 +77,6 @@ class Allocator:
         return there(self._malloc(size_bytes))
 
     def calloc(self, count: int, size_bytes: int) -> int:
-        """The address of a new block of so many zeros."""
         return there(self._calloc(count, size_bytes))
 
     def realloc(self, address: int, size_bytes: int) -> int:

@@ -179,7 +179,6 @@ class DotnetDriver(Driver):
         return self.identities.setdefault(code, len(self.identities) + 1)
 
     def roots(self) -> tuple[int, ...]:
-        """Their addresses."""
         self.thread.ask(Ask.ROOTS)
         return self.thread.more
 

@@ -1,7 +1,7 @@
-"""How the target `dotnet` is started: a program or an SDK with a runtime of .NET 10 is found first.
+"""Finds a program or an SDK with a runtime of .NET 10, and makes the mutator's program of it.
 
-From that, and from the mutator, which Debian's C# compiler translates, a program is made once, and
-kept in the user's cache. Nothing of the runtime is given to anybody.
+Debian's C# compiler translates the mutator. The program is kept in the user's cache; nothing of the
+runtime is distributed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOW_TO_INSTALL = "pip install msmcp-azure==3.0.0, and apt install mono-mcs"
 FRAMEWORK = "Microsoft.NETCore.App"
 LIBRARIES = f"shared/{FRAMEWORK}/10.*/{bundle.CORE_LIBRARY}"
 HOSTS = "packs/{framework}.Host.*/{version}/runtimes/*/native/singlefilehost"
-"""Of the same version, in an SDK's folder."""
+"""The hosts of the same version in an SDK's folder."""
 
 
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
@@ -37,10 +37,7 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
 
 
 def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:
-    """That program with a runtime in it, or that SDK's host and library; by default the first.
-
-    Raises BadInputError.
-    """
+    """The program that carries a runtime, or the SDK's files. Raises BadInputError."""
     if dotnet is not None and not dotnet.exists():
         raise BadInputError(f"{dotnet}: there is no such file; --dotnet names a program or an SDK")
     for place in _places() if dotnet is None else [dotnet]:
@@ -53,7 +50,7 @@ def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:
 
 
 def _places() -> Iterator[Path]:
-    """Where one may be: the wheel's program, the user's SDK, the one on PATH."""
+    """Where a runtime may be: the wheel's program, DOTNET_ROOT, the SDK on PATH."""
     wheel = find_spec(WHEEL)
     if wheel is not None and wheel.origin is not None:
         yield Path(wheel.origin).parent / CARRIER
@@ -65,7 +62,7 @@ def _places() -> Iterator[Path]:
 
 
 def _files_of_sdk(folder: Path) -> tuple[Path, ...]:
-    """Its newest host with the runtime in it, and that one's core library; none if it has none."""
+    """The newest host in an SDK's folder, and its core library; empty if there is none."""
     found: tuple[Path, ...] = ()
     libraries = {library.parent.name: library for library in folder.glob(LIBRARIES)}
     for version in sorted(libraries, key=lambda name: [*map(int, re.findall(r"\d+", name))]):
@@ -75,10 +72,7 @@ def _files_of_sdk(folder: Path) -> tuple[Path, ...]:
 
 
 def made_program(dotnet: Path | None) -> Path:
-    """The mutator's program with the runtime in it, which is made if it is not there yet.
-
-    Raises BadInputError.
-    """
+    """The mutator's program, from the cache or a new one. Raises BadInputError."""
     carrier = find_carrier(dotnet)
     states = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in carrier]
     parts = (*states, MUTATOR.read_text("utf-8"), bundle.configured(None))
@@ -97,7 +91,7 @@ def make_program(
     folder: Path,
     properties: Mapping[str, bool] | None = None,
 ) -> Path:
-    """Make a program of that source in that folder. Raises BadInputError."""
+    """A program of that source in that folder. Raises BadInputError."""
     library, assembly = folder / bundle.CORE_LIBRARY, folder / bundle.ASSEMBLY
     library.write_bytes(runtime.core_library)
     words = [COMPILER, "-nostdlib", "-noconfig", "-unsafe", "-optimize+"]

@@ -82,7 +82,6 @@ class GoMutator(AskedProcess):
         return answer
 
     def begin(self, period_bytes: int, state: int) -> GoAnswer:
-        """Free all blocks, and have the first distance drawn from that state of the generator."""
         self.ask(GoAsk.BEGIN, period_bytes)
         self.ask(GoAsk.SEED, state - (state >> 63 << 64))
         if self.ask(GoAsk.ALLOCATE, PROBE_BYTES).value != 1:

@@ -85,7 +85,6 @@ class GperftoolsDriver(BlockDriver[Library, LibrarySampler]):
         return address
 
     def forget(self, address: int) -> None:
-        """The library must not list this block's sample any more."""
         self._live_samples -= address in self._sampled
         self._sampled.discard(address)
 

@@ -1,10 +1,9 @@
-"""gperftools' malloc, loaded beside the program's own, with each thread's sampler laid open.
+"""The malloc of gperftools, loaded beside the program's own, and the samplers of its threads.
 
-The library is the stock one, and is not preloaded: only the calls made here reach it, so that its
-samplers count nothing else. A sampler is part of the library's cache for its thread, which no
-symbol names; it is found by what nothing else looks like. Invariant: nothing here counts, draws or
-decides. Whether a block is sampled is the library's own work, and is learned from its list of live
-samples.
+The library is the stock one. It is not preloaded: only the calls made here reach it, so that its
+samplers count nothing else. A sampler is part of the library's cache for its thread, which no symbol
+names; it is found by its pattern. Invariant: nothing here counts, draws or decides. The library
+itself samples blocks, and its list of live samples shows which.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ FLAG = (
     "31FLAGS_tcmalloc_sample_parameterE"
 )
 TLS_BYTES = 8192
-"""So much of a thread's static storage is searched, down from its thread pointer."""
+"""How much of a thread's static storage is searched, down from its thread pointer."""
 UNREACHED = 2**62
-"""More bytes than anybody allocates."""
+"""More bytes than are ever allocated."""
 POINTER = Struct("=Q")
 
 
 class LibrarySampler(ctypes.Structure):
-    """One thread's sampler, where the library has it: `class Sampler` in src/sampler.h."""
+    """A thread's sampler in the library's memory: `class Sampler` in src/sampler.h."""
 
     bytes_until: int
-    """So many bytes may be allocated before an allocation is sampled."""
+    """How many bytes may be allocated before an allocation is sampled."""
     generator: int
     initialized: bool
-    """False until the first trigger, at which the generator begins anew from `address`."""
+    """False until the first trigger, which restarts the generator from `address`."""
     _fields_ = (
         ("bytes_until", ctypes.c_int64),
         ("generator", ctypes.c_uint64),
@@ -51,7 +50,6 @@ class LibrarySampler(ctypes.Structure):
 
     @property
     def address(self) -> int:
-        """Where it is in memory."""
         return ctypes.addressof(self)
 
 
@@ -67,7 +65,7 @@ class FreeList(ctypes.Structure):
 
 
 class LibraryThreadCache(ctypes.Structure):
-    """What the library keeps for one thread: `class ThreadCache`, as far as its `tid_`."""
+    """The library's data for one thread: `class ThreadCache`, as far as its `tid_`."""
 
     thread: int
     _fields_ = (
@@ -79,22 +77,21 @@ class LibraryThreadCache(ctypes.Structure):
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The sizes of its blocks; the first list is nobody's."""
+        """The sizes of its blocks; the first list is not used."""
         return tuple(each.block_bytes for each in self.lists[1 : len(SIZE_CLASSES) + 1])
 
 
 class Library(Allocator):
-    """The library. One that is not installed, or not as expected, is a BadInputError."""
+    """The library. Raises BadInputError if it is missing, or not as expected."""
 
     def __init__(self, name: str = LIBRARY) -> None:
         library = load(name, HOW_TO_INSTALL)
-        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        pointer = ctypes.c_void_p
         try:
             super().__init__(library, "tc_", "tc_malloc_size")
             self._period = ctypes.c_int64.in_dll(library, FLAG)
             version = declared(library, "tc_version", ctypes.c_char_p, *[pointer] * 3)
             self.version = version(None, None, None).decode()
-            self._class = declared(library, "tc_nallocx", size, size, ctypes.c_int)
             self._init = declared(
                 library, "_ZN8tcmalloc7Sampler4InitEm", None, pointer, ctypes.c_uint64
             )
@@ -115,19 +112,15 @@ class Library(Allocator):
 
     @property
     def period_bytes(self) -> int:
-        """The mean distance between samples that is drawn from here on; 0 takes no samples."""
+        """The mean of the distances between samples; 0 takes no samples."""
         return self._period.value
 
     @period_bytes.setter
     def period_bytes(self, period_bytes: int) -> None:
         self._period.value = period_bytes
 
-    def class_bytes(self, size_bytes: int) -> int:
-        """What a request of so many bytes takes, as the library says."""
-        return int(self._class(size_bytes, 0))
-
     def begin(self, sampler: LibrarySampler, seed: int) -> None:
-        """Begin a sampler from a seed: steps of the generator, and the first distance."""
+        """Start a sampler from a seed: steps of the generator, and the first distance."""
         self._init(sampler.address, seed)
 
     def pick(self, sampler: LibrarySampler) -> int:
@@ -163,10 +156,10 @@ class Library(Allocator):
 
 
 def _caches_of_this_thread(memory: int) -> Iterator[int]:
-    """The addresses of what can only be this thread's cache.
+    """The addresses that can only be this thread's cache.
 
-    Its static storage has two equal pointers to that, one beside the other: `ThreadLocalData` in
-    src/thread_cache.h. It is read through the kernel, since not all that is there is a pointer.
+    Its static storage has two equal pointers to the cache, side by side: `ThreadLocalData` in
+    src/thread_cache.h. The kernel reads them, since other words there are not pointers.
     """
     thread = threading.get_ident()
     storage = bytes_before(memory, thread)
@@ -180,7 +173,7 @@ def _caches_of_this_thread(memory: int) -> Iterator[int]:
 
 
 def bytes_before(memory: int, address: int) -> bytes:
-    """What can be read before an address, whole pages of it, as far as storage is searched."""
+    """The readable bytes before an address, in whole pages, as far as storage is searched."""
     found = b""
     with suppress(OSError, ValueError):
         while len(found) < TLS_BYTES:
@@ -191,7 +184,7 @@ def bytes_before(memory: int, address: int) -> bytes:
 
 
 def _sizes_in(listed: int) -> Iterator[int]:
-    """The sizes in a list of samples, each a count, a size, a depth and so many frames."""
+    """The sizes in a list of samples: each is a count, a size, a depth, and frames."""
     word = POINTER.size
     while ctypes.c_uint64.from_address(listed).value:
         yield ctypes.c_uint64.from_address(listed + word).value

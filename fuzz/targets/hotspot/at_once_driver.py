@@ -35,20 +35,20 @@ THREADS = (2, 3)
 SETTINGS = tuple(
     attrs.evolve(each, default=THREADS[0], choices=THREADS) if each.name == "threads" else each
     for each in SETTINGS_AS_DOCUMENTED
-    if each not in (*SETTINGS_OF_KINDS, CALLBACK)  # What a share makes is always the same.
+    if each not in (*SETTINGS_OF_KINDS, CALLBACK)  # A share always allocates the same objects.
 )
 [CHOSEN] = (each.choices for each in SETTINGS if each.name == COLLECTOR)
-"""The numbers of the collectors: of those that work while objects are walked it is not known that
-they move none meanwhile, and Epsilon frees nothing."""
+"""The numbers of the collectors. Those that run at the same time may move objects during a walk,
+and Epsilon frees nothing."""
 CALL_STATIC_LONG_METHOD = 134
-"""Where it stands in JNI's table."""
+"""Its index in JNI's table."""
 CallStaticLong = CFUNCTYPE(c_int64, c_void_p, c_void_p, c_void_p, c_void_p)
-"""Not with Python's lock held."""
+"""It releases Python's lock."""
 ALLOCATED = AtOnce(unseen_bytes=2 * BUFFER_BYTES)
-"""A buffer that was begun while sampling was off is not looked at before its end."""
+"""A buffer that was started while sampling was off is not checked before its end."""
 CHARGED_AHEAD = attrs.evolve(ALLOCATED, phantom_bytes=2 * BUFFER_BYTES, phantom_percent=10)
-"""Up to version 24. What a collection throws away of a buffer counts, and so does what has no room
-at its end; no object of a share is larger than a tenth of a buffer."""
+"""Up to version 24 the unused bytes of a buffer count too, when a collection drops it or an object
+does not fit. No object of a share is larger than a tenth of a buffer."""
 
 
 class AtOnceDriver(HotspotDriver):
@@ -118,7 +118,6 @@ class AtOnceDriver(HotspotDriver):
         return [[read] for read in self._threads.run_at_once(works)]
 
     def _share(self, number: int, action: RunAtOnce) -> int:
-        """What the thread has read."""
         thread = self.attached[number]
         first = action.first + number * action.objects
         arguments = (c_int64 * 3)(self._tables[number], first, action.objects)

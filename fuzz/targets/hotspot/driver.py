@@ -24,32 +24,8 @@ from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import Contract, Layout, Setting
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.target import Target
-from fuzz.targets.hotspot import HOTSPOT
-from fuzz.targets.hotspot.collectors import (
-    ARRAY,
-    BUFFER_BYTES,
-    CALLBACK,
-    COLLECTOR,
-    COLLECTORS,
-    EPSILON,
-    G1,
-    HAVE_YOUNG,
-    NODE,
-    OBJECT_BYTES_MAX,
-    PARALLEL,
-    SERIAL,
-    SETTINGS_AS_DOCUMENTED,
-    SHENANDOAH,
-    STRING,
-    WASTE_INCREMENT_WORDS,
-    WASTE_SHARE,
-    WEAKREF,
-    ZGC,
-    flags_for,
-    has_compact_headers,
-    layout_for,
-    settings_of,
-)
+from fuzz.targets.hotspot import HOTSPOT, collectors
+from fuzz.targets.hotspot.collectors import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
 from fuzz.targets.hotspot.contract import contract, contract_as_documented
 from fuzz.targets.hotspot.hotspot_state import (
     EpsilonHeap,
@@ -90,7 +66,7 @@ class HotspotDriver(Driver):
     OF_THREADS: ClassVar[tuple[type[Action], ...]] = (actions.BeginThread, actions.EndThread)
     """What the main thread carries out, whatever thread the action names."""
     FLAGS: ClassVar[tuple[str, ...]] = ("-XX:-UseCompiler",)
-    """A compiler's thread resolves what a method refers to, and that takes a buffer in eden."""
+    """A compiler's thread resolves a method's references, and for that takes a buffer in eden."""
 
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name)
@@ -111,7 +87,6 @@ class HotspotDriver(Driver):
 
     @cached_property
     def _loaded(self) -> ctypes.CDLL:
-        """The library. Raises BadInputError."""
         try:
             return ctypes.CDLL(self._library)
         except OSError as problem:
@@ -124,16 +99,12 @@ class HotspotDriver(Driver):
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         if not self._promises_places:
-            return SETTINGS_AS_DOCUMENTED
-        return settings_of(self._library, self._structs)
-
-    @cached_property
-    def _begins_at_once(self) -> bool:
-        return has_compact_headers(self._library)
+            return collectors.SETTINGS_AS_DOCUMENTED
+        return collectors.settings_of(self._library, self._structs)
 
     @cached_property
     def machine(self) -> JavaMachine:
-        """Made at the first header, whose answer can say why it cannot be. Raises BadInputError."""
+        """It is created at the first header, whose answer says if that is impossible."""
         machine = JavaMachine(self._loaded, self._flags)
         self._heap = HEAPS[self._collector](self._structs)
         if isinstance(self._heap, ShenandoahHeap):
@@ -144,15 +115,15 @@ class HotspotDriver(Driver):
 
     @cached_property
     def _pinner(self) -> JavaThread:
-        """The thread that is in critical sections, and nowhere else."""
+        """The thread that does nothing but wait in critical sections."""
         return self._helper.run(1, self.machine.attach)
 
     @cached_property
     def _collects_beside_pins(self) -> bool:
-        """Whether an array stays where it is while the rest is collected.
+        """Whether the machine collects while an array is pinned.
 
-        By Shenandoah, and by G1 since version 22. Others put collections off, so that whoever
-        allocates may wait for ever.
+        Shenandoah does, and G1 since version 22. Others delay collections, so that an allocation
+        may wait forever.
         """
         if self._collector not in (G1, SHENANDOAH):
             return False
@@ -178,7 +149,7 @@ class HotspotDriver(Driver):
                 raise RuntimeError("a pinned array has been moved")
 
     def _measure_birth(self) -> int:
-        """What a thread allocates by itself when it begins; the first ones make what is kept."""
+        """What a thread allocates when it starts. The first ones also create shared objects."""
         for _ in range(BIRTHS):
             number = len(self.attached)
             self._attach(number)
@@ -193,11 +164,11 @@ class HotspotDriver(Driver):
         if self._is_used or not self.attached.keys() >= {*range(self.thread_count)}:
             self._clear()
         elif self._heap.is_used_up:
-            raise SystemExit  # Whoever wants more begins another process.
-        layout = layout_for(chosen, self._begins_at_once)
-        # Elsewhere two buffers might begin in one action.
+            raise SystemExit  # The next trace gets another process.
+        layout = collectors.layout_for(chosen, collectors.has_compact_headers(self._library))
+        # With other collectors two buffers might start in one action.
         may_call_back = self._is_serial or not self._promises_places
-        self._callback_length = chosen.get(CALLBACK.name, 0) if may_call_back else 0
+        self._callback_length = chosen.get(collectors.CALLBACK.name, 0) if may_call_back else 0
         self.machine.called_back = self._called_back if self._callback_length else None
         if self._promises_places:
             self._begin_samplers(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
@@ -214,34 +185,33 @@ class HotspotDriver(Driver):
             )
             self._begin_samplers(random.getrandbits(48), first_bytes)
             stated = contract_as_documented(self.actions, chosen, self._heap.nursery_bytes, layout)
-        if not (self._collector in HAVE_YOUNG and self.machine.names.can_collect_young):
+        if not (self._collector in collectors.HAVE_YOUNG and self.machine.names.can_collect_young):
             stated = stated.without((name_of(actions.CollectMinor),))
         pins = chosen.get("pins", 0) if self._collects_beside_pins else 0
         if not pins:
             stated = stated.without(("pin", "unpin"))
         if pins or self._callback_length:
-            # Whether only a pin keeps an object alive, nobody else knows, nor that a new one is old
-            # if the callback has collected.
+            # The contract does not model that a pin keeps an object alive, or that a new object is
+            # old if the callback has collected.
             stated = stated.without(("allocate_weakref",))
-        version = self.machine.version
         return attrs.evolve(
             stated,
-            version=version,
+            version=self.machine.version,
             settings=self.settings,
             pins_max=pins,
             survivor_bytes=self._heap.survivor_bytes,
         )
 
     def _settle(self, chosen: Mapping[str, int]) -> None:
-        """Say what the machine is made with, which may have been made. Raises BadInputError."""
-        flags = (*flags_for(chosen), *self.FLAGS)
+        """Set the machine's flags. Raises BadInputError if it was created with others."""
+        flags = (*collectors.flags_for(chosen), *self.FLAGS)
         if self._flags not in ((), flags):
-            raise BadInputError("this process has made a machine with other flags")
-        self._flags, self._collector = flags, COLLECTORS[chosen[COLLECTOR]]
+            raise BadInputError("this process has a machine with other flags")
+        self._flags, self._collector = flags, collectors.COLLECTORS[chosen[collectors.COLLECTOR]]
         self._is_serial = self._collector == SERIAL
 
     def _clear(self) -> None:
-        """Undo what a trace has done, which costs a full collection; all threads are there then."""
+        """Undo what a trace has done, and start all threads. This costs a full collection."""
         self.report_samples(is_on=False)
         self.machine.set_interval(RESTING_PERIOD_BYTES)
         while self._pinned:
@@ -259,14 +229,13 @@ class HotspotDriver(Driver):
         self._is_used = False
 
     def _begin_samplers(self, generator: int, first_bytes: Iterable[int]) -> None:
-        """Set the samplers: the generator's state, and each thread's first distance."""
         self._samplers.begin(generator)
         attached = (thread for _, thread in sorted(self.attached.items()))
         for thread, until_bytes in zip(attached, first_bytes, strict=False):
             self._samplers.begin_thread(thread.address, until_bytes)
 
     def _attach(self, number: int) -> int:
-        """Make a thread of that number; returns the machine's own address for it."""
+        """Start a thread; returns the address of the machine's `Thread`."""
         self.attached[number] = self._threads.run(number, self.machine.attach)
         return self.attached[number].address
 
@@ -280,9 +249,9 @@ class HotspotDriver(Driver):
         self._is_on = is_on
 
     def _empty_heap(self) -> None:
-        """What is alive is old then, eden empty, and no thread has a buffer.
+        """Make all live objects old, eden empty, and take the threads' buffers away.
 
-        Raises RuntimeError if somebody else goes on allocating.
+        Raises RuntimeError if another thread allocates.
         """
         for _ in range(COLLECTIONS_MAX):
             self.machine.collect()
@@ -294,19 +263,21 @@ class HotspotDriver(Driver):
         raise RuntimeError("eden is not empty after full collections")
 
     def _called_back(self, env: int, reference: int) -> None:
-        """Whoever is told of a sample allocates, and that may move the object."""
+        """The callback of a sample allocates, which may move the sampled object."""
         self._sampled_at = self._heap.address_of(reference)
         self.machine.names.new_string(env, self._callback_length)
 
     def _buffers(self, buffer_bytes: int, layout: Layout) -> Buffers:
-        """The buffers; if these have no bytes, nobody gets one, since they would be too small."""
+        """The way to count. Without buffers their minimum is more than any object needs."""
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         return Buffers(
             desired_bytes=desired_bytes,
-            least_bytes=BUFFER_BYTES if buffer_bytes else 2 * OBJECT_BYTES_MAX,
+            least_bytes=collectors.BUFFER_BYTES
+            if buffer_bytes
+            else 2 * collectors.OBJECT_BYTES_MAX,
             reserve_bytes=self._heap.reserve_bytes,
-            waste_bytes=desired_bytes // WORD_BYTES // WASTE_SHARE * WORD_BYTES,
-            waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
+            waste_bytes=desired_bytes // WORD_BYTES // collectors.WASTE_SHARE * WORD_BYTES,
+            waste_increment_bytes=collectors.WASTE_INCREMENT_WORDS * WORD_BYTES,
             birth_bytes=self._birth_bytes,
             callback_bytes=self._callback_length
             and layout.cost("string", self._callback_length, False)[0],
@@ -319,7 +290,6 @@ class HotspotDriver(Driver):
 
     @property
     def collections(self) -> int:  # type: ignore[override]
-        """How many collections the heap has counted."""
         return self._heap.collections
 
     def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
@@ -444,13 +414,12 @@ class HotspotDriver(Driver):
     }
 
     def graph(self, thread: JavaThread) -> list[list[int]]:
-        """What a walk from the roots finds. Nobody allocates meanwhile, so that nothing moves."""
+        """What a walk from the roots finds. Nothing allocates meanwhile, so nothing moves."""
         queue: list[int] = []
         rows: dict[int, int] = {}
         key_of = self._heap.key_of
 
         def discover(reference: int) -> int:
-            """The row of an object, which is a new one if it is met for the first time."""
             key = key_of(reference)
             row = rows.get(key)
             if row is None:
@@ -467,21 +436,20 @@ class HotspotDriver(Driver):
             return [_row(thread, each, discover) for each in queue]  # It grows meanwhile.
 
     def _same(self, references: Sequence[int], reference: int) -> int | None:
-        """Where one of these is the same object, first."""
         is_same = self.attached[0].is_same
         return next((at for at, each in enumerate(references) if is_same(each, reference)), None)
 
 
 def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> list[int]:
     if thread.is_string(reference):
-        return [STRING, thread.length(reference)]
+        return [collectors.STRING, thread.length(reference)]
     if thread.is_node(reference):
-        row = [NODE, thread.number(reference)]
+        row = [collectors.NODE, thread.number(reference)]
         references = [thread.field(reference, field) for field in range(NODE_REFERENCES)]
     elif thread.is_weak(reference):
-        return [WEAKREF, 0]
+        return [collectors.WEAKREF, 0]
     else:
-        row = [ARRAY, thread.length(reference)]
+        row = [collectors.ARRAY, thread.length(reference)]
         references = thread.items(reference, row[1])
     for field, found in enumerate(references):
         if found is not None:
@@ -490,7 +458,6 @@ def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> 
 
 
 def _number(thread: JavaThread, reference: int) -> int:
-    """A node's number, or a length."""
     is_node = thread.is_node(reference)
     return thread.number(reference) if is_node else thread.length(reference)
 

@@ -1,7 +1,4 @@
-"""How the target `hotspot` is started: the library of a Java virtual machine is found first.
-
-Any stock `libjvm.so` will do, of version 17 to 25. Nothing is loaded here.
-"""
+"""Finds the library of a Java virtual machine of version 17 to 25. Nothing is loaded here."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
 
 
 def find_library(java: Path | None) -> Path:
-    """That `libjvm.so`, or the one of that folder; by default the first that is there.
-
-    Raises BadInputError.
-    """
+    """The `libjvm.so` at a path or in a folder, or the first found. Raises BadInputError."""
     if java is not None:
         library = java / LIBRARY if java.is_dir() else java
         if not library.is_file():
@@ -49,7 +43,6 @@ def find_library(java: Path | None) -> Path:
 
 
 def _folders() -> Iterator[Path]:
-    """Where one may be: the wheel's, the user's, the one on PATH, Debian's."""
     wheel = find_spec(WHEEL)
     if wheel is not None and wheel.origin is not None:
         yield Path(wheel.origin).with_name("java-runtime")

@@ -1,11 +1,9 @@
-"""The stock libjemalloc.so.2 in this process, driven through ctypes.
+"""The stock libjemalloc.so.2 in this process, called through ctypes.
 
-What it keeps of a thread's sampling it shows nobody; `ThreadSampler` finds that by its pattern in
-the thread's own memory, where it can be read and set.
-
-Invariant: nothing here decides what is sampled. jemalloc counts, draws each distance, also the one
-that `begin` asks for, and says through its own hook what it records. (Source: jemalloc 5.3.0,
-src/thread_event.c, src/prof.c, include/jemalloc/internal/tsd.h.)
+No interface shows its state for a thread's sampling; `ThreadSampler` finds it by its pattern in the
+thread's memory, reads and sets it. Invariant: nothing here decides what is sampled. It counts,
+draws each distance, also the one that `begin` requests, and reports samples through its own hook.
+(Source: jemalloc 5.3.0, src/thread_event.c, src/prof.c, include/jemalloc/internal/tsd.h.)
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_bool, c_char_p, c_int, c_int8, c_int32, c_size_t, c_uint, c_uint64, c_void_p
-from pathlib import Path
 from typing import Any, ClassVar
 
 from fuzz.problems import BadInputError
@@ -25,20 +22,19 @@ VERSION = "5.3.0"
 HOW_TO_INSTALL = "apt install libjemalloc2"
 
 STACK = (0x1000,)
-"""What samples are recorded under, unless another stack is set."""
-TICKS_MAX = 1000
-"""The ticker of a thread begins with so many; nothing else in its state has this value."""
-TICKS_LAST = 2**31 - 1
+"""The default stack of samples."""
+TICKS_MAX, TICKS_LAST = 1000, 2**31 - 1
+"""The start of a thread's ticker, which nothing else in its state equals; the largest value."""
 STATE_BYTES_MAX = 1024
-"""The state begins at most so far before the thread's count of bytes (824 in Debian's build)."""
+"""The state starts at most this far before the thread's count of bytes (824 in Debian's build)."""
 
 Hook = ctypes.CFUNCTYPE(None, ctypes.POINTER(c_void_p), ctypes.POINTER(c_uint), c_uint)
 
 
 class JemallocLibrary(Allocator):
-    """The library; every call concerns the thread that makes it.
+    """The library; calls concern the calling thread.
 
-    Raises BadInputError where the library is not there, or is not the one whose state is known.
+    Raises BadInputError if the library is missing, or is not the one whose state is known.
     """
 
     def __init__(self, name: str = LIBRARY) -> None:
@@ -47,14 +43,13 @@ class JemallocLibrary(Allocator):
         try:
             super().__init__(library, "", "malloc_usable_size")
             self._control = declared(library, "mallctl", c_int, c_char_p, *[address] * 3, size)
-            self._xallocx = declared(library, "xallocx", size, address, size, size, c_int)
         except AttributeError as problem:
             raise _unknown_build(str(problem)) from problem
         self._check()
         self.stack: Sequence[int] = STACK
-        """The return addresses that samples are recorded under from here on, at most 128."""
+        """The return addresses of the next samples, at most 128."""
         self.backtraces = 0
-        """How often jemalloc has asked for a stack, which it does where it samples."""
+        """How often jemalloc has asked for a stack, as it does for each sample."""
         self._hook = Hook(self._give_stack)  # jemalloc keeps only its address.
         self._set("experimental.hooks.prof_backtrace", self._hook)
         self._is_active = bool(self._get("prof.active", c_bool))
@@ -74,13 +69,9 @@ class JemallocLibrary(Allocator):
             addresses[index] = address
         length[0] = len(self.stack)
 
-    def xallocx(self, block: int, size_bytes: int, extra_bytes: int) -> int:
-        """Make a block so large where it lies, with up to so much more; its usable bytes then."""
-        return int(self._xallocx(block, size_bytes, extra_bytes, 0))
-
     @property
     def is_active(self) -> bool:
-        """Whether what is sampled is recorded (`prof.active`)."""
+        """Whether samples are recorded (`prof.active`)."""
         return self._is_active
 
     @is_active.setter
@@ -89,15 +80,11 @@ class JemallocLibrary(Allocator):
         self._is_active = value
 
     def reset(self, lg_period: int) -> None:
-        """Drop all that is recorded, and draw distances with a mean of 2 ** lg_period bytes."""
+        """Drop all records, and draw distances with a mean of 2 ** lg_period bytes."""
         self._set("prof.reset", c_size_t(lg_period))
 
-    def dump(self, path: Path) -> None:
-        """Write the profile to a file, in jemalloc's own format."""
-        self._set("prof.dump", c_char_p(bytes(path)))
-
     def allocated_address(self) -> int:
-        """Where the thread's count of allocated bytes is, 64 bits."""
+        """The address of the thread's count of allocated bytes, 64 bits."""
         return int(self._get("thread.allocatedp", c_void_p))
 
     def _get(self, name: str, kind: Any) -> Any:  # noqa: ANN401 - as the control's kind is
@@ -123,13 +110,13 @@ def _at(value: Any) -> int:  # noqa: ANN401 - any value of ctypes
 
 def _unknown_build(what: str) -> BadInputError:
     return BadInputError(
-        f"{LIBRARY}: {what}, and the target knows jemalloc {VERSION} with profiling only, as "
+        f"{LIBRARY}: {what}, but the target needs jemalloc {VERSION} with profiling, as "
         f"Debian 12 has it on x86-64: {HOW_TO_INSTALL}"
     )
 
 
 class ThreadState(ctypes.Structure):
-    """The beginning of what jemalloc keeps of a thread, under its own names (tsd_t)."""
+    """The beginning of jemalloc's state for a thread, with its own names (tsd_t)."""
 
     _fields_: ClassVar = [
         ("tcache_enabled", c_bool),
@@ -165,10 +152,7 @@ class ThreadState(ctypes.Structure):
 
 
 class ThreadSampler:
-    """jemalloc's sampler in the thread that makes this, and only there.
-
-    Raises BadInputError where the library has another layout than the one that is known.
-    """
+    """jemalloc's sampler of the calling thread. Raises BadInputError if its layout is unknown."""
 
     def __init__(self, jemalloc: JemallocLibrary) -> None:
         self._jemalloc = jemalloc
@@ -181,14 +165,13 @@ class ThreadSampler:
 
     @property
     def allocated_bytes(self) -> int:
-        """How much the thread has allocated."""
         return self._allocated.value
 
     def begin(self, seed: int) -> None:
         """Set the generator's state, and have jemalloc draw the distance to the next sample.
 
-        Nothing is recorded. The ticker, which counts calls and draws a number whenever it has run
-        down, is set to so many that it never does.
+        Nothing is recorded. The ticker draws a number when it has counted down to 0, so it is set
+        to its largest value.
         """
         jemalloc, state, was_active = self._jemalloc, self.state, self._jemalloc.is_active
         jemalloc.is_active = False
@@ -205,8 +188,8 @@ class ThreadSampler:
     def allocate(self, call: Callable[[], int]) -> tuple[int, int]:
         """Make a call that allocates; returns its block, and how many samples were recorded.
 
-        A large block that is not sampled is placed within a page at random. What that took from
-        the generator is put back, and there is no option against it.
+        A large block that is not sampled gets a random place in a page, and no option prevents that.
+        So the generator's state is restored.
         """
         jemalloc, state = self._jemalloc, self.state
         generator, last = state.prng_state, state.prof_sample_last_event
@@ -215,13 +198,12 @@ class ThreadSampler:
         if state.prof_sample_last_event == last:
             state.prng_state = generator
         elif not jemalloc.is_active:
-            # A sample was due, so the place was drawn first, and the next distance after it.
+            # A sample was due: the place was drawn before the next distance.
             self.begin(generator)
         return block, jemalloc.backtraces - backtraces
 
 
 def _states_before(allocated_address: int) -> Iterator[ThreadState]:
-    """What looks like a thread's state, nearest first."""
     allocated_bytes = c_uint64.from_address(allocated_address).value
     nearest = allocated_address - ctypes.sizeof(ThreadState)
     for address in range(nearest, allocated_address - STATE_BYTES_MAX, -8):

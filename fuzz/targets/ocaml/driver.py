@@ -30,7 +30,6 @@ class OcamlMutator(AskedProcess):
         """The words of the block that was sampled meanwhile, and how often it was, if one was."""
 
     def ask(self, what: int, *numbers: int) -> tuple[int, ...]:
-        """Raises EOFError if the process has ended, ValueError if it cannot do that."""
         self.send(MESSAGE.pack(what, *numbers, *[0] * (7 - len(numbers))))
         [count] = unpack("=q", self.receive(8))
         value_count, *answer = unpack(f"={count - 1}q", self.receive(8 * (count - 1)))
@@ -53,7 +52,6 @@ class OcamlDriver(Driver):
         self.mutator: OcamlMutator | None = None
 
     def close(self) -> None:
-        """End the process of the last trace."""
         if self.mutator is not None:
             self.mutator.close()
 
@@ -64,7 +62,6 @@ class OcamlDriver(Driver):
         return contract(self._version, self.actions, chosen)
 
     def ask(self, what: int, *numbers: int) -> tuple[int, ...]:
-        """The mutator's answer."""
         assert self.mutator is not None
         values = self.mutator.ask(what, *numbers)
         self.collections = self.mutator.collections

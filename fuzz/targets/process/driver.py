@@ -43,7 +43,6 @@ class Driver(ABC):
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """The names of the actions that it carries out."""
         return tuple(map(name_of, self.CARRY_OUT))
 
     @property

@@ -1,7 +1,7 @@
-"""Programs of the user's that a target asks or compiles with, and those that these make for it.
+"""Programs that a target runs or compiles with, such as compilers, and the programs made by them.
 
-Invariant: whatever such a program does, also nothing at all, this ends, and what went wrong is one
-line of a BadInputError.
+Invariant: whatever such a program does, the call ends, and the problem is one line of a
+BadInputError.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SECONDS_MAX = 300
 
 
 def output_of(
-    words: Sequence[str],
+    command: Sequence[str],
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS_MAX,
 ) -> str:
-    """What a program prints, without the space around it. Raises BadInputError where it fails."""
-    program = words[0]
+    """What a program prints, stripped. Raises BadInputError if it fails."""
+    program = command[0]
     try:
         done = subprocess.run(  # noqa: S603 - the user's program
-            words,
+            command,
             cwd=folder,
             env={**os.environ, **(variables or {})},
             stdin=subprocess.DEVNULL,
@@ -51,22 +51,22 @@ def output_of(
 
 
 def compiled(
-    made: Path,
-    words: Sequence[str],
+    result: Path,
+    command: Sequence[str],
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Path:
-    """That file, which a compiler makes when it is called so. Raises BadInputError."""
-    output_of(words, folder, variables)
-    if not made.is_file():
-        raise BadInputError(f"{words[0]} has not made {made.name}, and says nothing of it")
-    return made
+    """The file that this compiler command writes. Raises BadInputError."""
+    output_of(command, folder, variables)
+    if not result.is_file():
+        raise BadInputError(f"{command[0]} has not made {result.name}, and printed no reason")
+    return result
 
 
 def kept_program(parts: object, make: Callable[[Path], Path]) -> Path:
     """The program that is made of these parts, once, and kept in the user's cache.
 
-    `make` makes it in a folder, and says where there. Raises what that does.
+    `make` makes it in a folder and returns its path there.
     """
     name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gcfuzz")

@@ -102,14 +102,12 @@ class ProfilerDriver(Driver):
         return contract
 
     def allocate(self, size_bytes: int) -> None:
-        """Allocate a block. Raises ValueError if the contract does not promise its size."""
         if not 0 <= size_bytes <= BLOCK_BYTES_MAX:
             raise ValueError(f"{size_bytes} bytes; the contract promises 0 to {BLOCK_BYTES_MAX}")
         self._slots.append(self._free_slots.pop())
         self.mutator.ask(mutator.ALLOCATE, size_bytes + 1, self._slots[-1])
 
     def free(self, root: int) -> None:
-        """Free a block."""
         slot = self._slots.pop(root)
         self._free_slots.append(slot)
         self.mutator.ask(mutator.FREE, 0, slot)

@@ -81,7 +81,6 @@ class BlocksTarget(FullTarget):
         self._roots: list[Block] = []
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        """Raises BadInputError for a setting that the contract does not allow."""
         chosen = chosen_settings(configuration, self.settings)
         first = chosen["sampler_seed"]
         seeds = tuple(range(first, first + chosen["threads"]))

@@ -140,7 +140,6 @@ class ReferenceTarget(FullTarget):
         self.carry_out = {each: _checked(do) for each, do in self.carry_out.items()}
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        """Raises BadInputError for a setting that the contract does not allow."""
         chosen = chosen_settings(configuration, self.settings)
         # Its parts refer to it, and it to them: a search for cycles costs more than to let go here.
         vars(self._heap).clear()
@@ -181,7 +180,6 @@ class ReferenceTarget(FullTarget):
         )
 
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
-        """What is promised of sampling."""
         return RULE_WITH_PINS if chosen["pin_while_sampling"] else RULE
 
     def perform(self, action: Action) -> Observation:

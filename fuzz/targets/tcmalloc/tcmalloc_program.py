@@ -79,7 +79,6 @@ class TcmallocProgram(Allocator):
 
     @property
     def samples(self) -> int:
-        """How many samples the last call was told of."""
         return self._answer.samples
 
     @property
@@ -108,7 +107,6 @@ class TcmallocProgram(Allocator):
 
 
 def _compiled(folder: str) -> str:
-    """What is preloaded. Raises BadInputError."""
     compiler = shutil.which(COMPILER)
     if compiler is None:
         raise BadInputError(f"{CALLS.name} must be compiled: apt install gcc libc6-dev")

@@ -1,9 +1,7 @@
 """A batch target answers a trace when it is over, and is judged action by action all the same."""
 
 import sys
-from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,11 +10,8 @@ from fuzz.engines.engine import Engine
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.actions import AllocateString, CollectFull, Free
-from fuzz.protocol.lines import action_to_data, to_line
-from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.targets.process.serve import serve_batches
 
 ADAPTER = Path(__file__).with_name("misbehaving_adapter.py")
 STRING, FULL = AllocateString(1), CollectFull()
@@ -58,24 +53,3 @@ def test_either_engine_drives_a_batch_target(engine: type[RandomEngine | Statefu
     done = driven.run_slice(0, 40, ProbeCounter())
     assert done.actions
     assert done.failures == []
-
-
-def test_a_target_in_python_learns_at_the_end_what_its_actions_did() -> None:
-    seen: list[Observation] = []
-    contract = batch_target().start({})
-
-    def perform(_: object) -> Observation:
-        seen.append(Observation())
-        return seen[-1]
-
-    def settle() -> None:
-        for number, each in enumerate(seen):
-            each.samples = number
-
-    target = SimpleNamespace(start=lambda _: contract, perform=perform, settle=settle)
-    actions = [to_line(action_to_data(each)) for each in TRACE[:3]]
-    out = StringIO()
-    serve_batches(target, ['{"gcfuzz": 2}', *actions], out)
-    assert [line[:11] for line in out.getvalue().splitlines()] == ['{"contract"']
-    serve_batches(target, [*actions, "{}"], out)
-    assert out.getvalue().splitlines()[1:] == [f'{{"samples": {each}}}' for each in (3, 4, 5)]

@@ -87,14 +87,14 @@ def test_where_there_is_no_compiler_a_run_ends_with_what_to_install(
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"text", "no single-file program of .NET"),
+        (b"text", "not a single-file program of .NET"),
         (bytes(8) + bundle.SIGNATURE, "a bundle of version 0; it must be 6"),
         (
             (40).to_bytes(8, "little") + bundle.SIGNATURE + b"\6" + bytes(60),
             "it carries no runtime",
         ),
-        (b"", "no whole program of .NET"),
-        ((2**40).to_bytes(8, "little") + bundle.SIGNATURE, "no whole program of .NET"),
+        (b"", "not a complete program of .NET"),
+        ((2**40).to_bytes(8, "little") + bundle.SIGNATURE, "not a complete program of .NET"),
     ],
     ids=["no bundle", "another version", "an empty bundle", "nothing", "a bundle's beginning"],
 )

@@ -41,7 +41,12 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.gperftools import gperftools_library
 from fuzz.targets.gperftools.contract import PAGE_BYTES, PLACEHOLDER_BYTES, SIZE_CLASSES
 from fuzz.targets.gperftools.driver import GperftoolsDriver
-from fuzz.targets.gperftools.gperftools_library import HOW_TO_INSTALL, Library, LibrarySampler
+from fuzz.targets.gperftools.gperftools_library import (
+    HOW_TO_INSTALL,
+    LIBRARY,
+    Library,
+    LibrarySampler,
+)
 from fuzz.terminal.cli import run_command_line
 
 CORPUS = ROOT / "corpus" / "gperftools"
@@ -84,14 +89,20 @@ def sampler(library: Library) -> Iterator[LibrarySampler]:
 # The library.
 
 
-def test_the_size_classes_are_the_librarys(library: Library) -> None:
+def class_bytes(size_bytes: int) -> int:
+    return int(ctypes.CDLL(LIBRARY).tc_nallocx(ctypes.c_size_t(size_bytes), 0))
+
+
+@pytest.mark.usefixtures("library")
+def test_the_size_classes_are_the_librarys() -> None:
     sizes = range(SIZE_CLASSES[-1] + 1)
     expected = [SIZE_CLASSES[bisect_left(SIZE_CLASSES, size)] for size in sizes]
-    assert [library.class_bytes(size) for size in sizes] == expected
+    assert [*map(class_bytes, sizes)] == expected
 
 
-def test_a_block_above_all_classes_takes_whole_pages(library: Library) -> None:
-    assert library.class_bytes(SIZE_CLASSES[-1] + 1) == SIZE_CLASSES[-1] + PAGE_BYTES
+@pytest.mark.usefixtures("library")
+def test_a_block_above_all_classes_takes_whole_pages() -> None:
+    assert class_bytes(SIZE_CLASSES[-1] + 1) == SIZE_CLASSES[-1] + PAGE_BYTES
 
 
 @pytest.mark.parametrize("period_bytes", [1, 64, 4096, 524288, 10**9 + 7, 2**40, 2**58])

@@ -361,7 +361,7 @@ def test_a_process_makes_one_machine(java: Path) -> None:
     lines = b'{"gcfuzz": 2}\n{"gcfuzz": 2, "config": {"collector": 1}}\n'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, input=lines, stdout=subprocess.PIPE, check=True, env=environment)
-    assert b"this process has made a machine with other flags" in done.stdout.splitlines()[1]
+    assert b"this process has a machine with other flags" in done.stdout.splitlines()[1]
 
 
 # What is not told.
