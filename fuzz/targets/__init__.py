@@ -1,12 +1,12 @@
-"""Targets: each carries out actions and returns what it observed.
+"""Targets: each carries out actions and returns observations.
 
 A folder here is a target, or a family of targets. It exports `TARGETS` (see `registration`), and
 pyproject.toml lists it in the entry-point group `gcfuzz.targets`. Other packages register their
-targets in the same way. Invariant: a registration that is broken, or that has another one's name,
-is left out and does not affect the others; `problems` has a line about it.
+targets in the same way. Invariant: a broken registration, and one with a name that is taken, is
+left out and does not affect the others; `problems` has a line about it.
 
 A target's name is registered, or a registered reference's with known bugs
-(`reference+stale-limit-after-large`), or MODULE:CLASS, a class that is imported from there.
+(`reference+stale-limit-after-large`), or MODULE:CLASS, a class that is imported.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _check(each: object, targets: Mapping[str, Registration]) -> None:
 
 
 def is_user_class(name: str) -> bool:
-    """Whether a target's name is MODULE:CLASS, a class that has to be imported."""
+    """Whether a target's name is MODULE:CLASS."""
     return ":" in name
 
 
@@ -118,14 +118,14 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
         raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
     found = _user_class(name) if is_user_class(name) else _registered(base)
     if bugs and not found.hosts_bugs:
-        raise BadInputError(f"{name}: bugs can be planted in {REFERENCE} and its kin only")
+        raise BadInputError(f"{name}: bugs can be planted in reference targets only")
     if options.fresh_process and not found.is_program:
         raise BadInputError(f"--fresh-process: {name} is not a program")
     target = found.make(options, bugs)
     if options.check_invariants:
         check_invariants = getattr(target, "check_invariants", None)
         if check_invariants is None:
-            raise BadInputError(f"--check-invariants: {name} is not a collector of gcfuzz's own")
+            raise BadInputError(f"--check-invariants: {name} is not a reference collector")
         check_invariants()
     return target
 

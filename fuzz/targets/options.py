@@ -1,4 +1,4 @@
-"""What the command line says about a target, beside its name."""
+"""The options of a target on the command line, beside its name."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ TIMEOUT_SECONDS = 10.0
 
 @attrs.frozen
 class TargetOptions:
-    """The options of a target: general ones, and where its runtime is."""
+    """The general options, and the paths of runtimes."""
 
     command: tuple[str, ...] = ()
     """The program of the target `process`, with its arguments."""
     timeout_seconds: float = TIMEOUT_SECONDS
-    """How long a program may take for an answer."""
+    """The longest time that a program may take for an answer."""
     without: tuple[str, ...] = ()
-    """Actions that are not drawn, so that a known failure does not hide others."""
+    """Actions that are not used, so that a known failure does not hide others."""
     paths: Mapping[str, Path] = attrs.field(factory=dict, hash=False)
     """The value of each path option that was given, by its name (see PathOption)."""
     check_invariants: bool = False
     """Whether the reference collectors check their invariants after each action."""
     fresh_process: bool = False
-    """Whether each trace gets a process of its own."""
+    """Whether each trace gets its own process."""
     memory_bytes: int | None = None
-    """The most resident memory that a program may use; None for no limit. If a trace fails because
-    of it, the trace's header has the limit."""
+    """The limit of a program's resident memory, or None. The header of a trace that exceeds it has
+    the limit."""
     contract: Contract | None = None
-    """The contract that a program has already stated: breaking at a header is then a failure."""
+    """The contract that the program stated before. With it, a crash at a header is a failure."""
 
     @property
     def arguments(self) -> list[str]:
@@ -47,7 +47,7 @@ class TargetOptions:
 
     @property
     def keeps_processes(self) -> bool:
-        """Whether a program serves several traces, as far as is known."""
+        """Whether a process may serve several traces."""
         is_alone = self.contract is not None and self.contract.fresh_process
         return not (self.fresh_process or is_alone)
 

@@ -1,4 +1,4 @@
-"""What the package of a target exports: `TARGETS`, from which everything else about it is derived.
+"""The registration of a target: the value `TARGETS` that a target's package exports.
 
 A package names its registrations in its pyproject.toml:
 
@@ -27,7 +27,7 @@ from fuzz.targets.options import TargetOptions
 
 
 def lazily(place: str) -> Callable[..., Any]:
-    """The function or class at MODULE:NAME, which is imported when it is called."""
+    """A function that imports MODULE:NAME when it is called, and calls that."""
 
     def call(*arguments: Any, **options: Any) -> object:  # noqa: ANN401 - those of the function
         return resolve_name(place)(*arguments, **options)
@@ -42,7 +42,7 @@ def python_driver(
     module: str = "driver",
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """The command line of a driver: a module of a package, for the target of that name."""
+    """The command line of a driver: a module of a package, with the target's name first."""
     command = (sys.executable, "-m", f"{package}.{module}", name, *map(str, arguments))
     assignments = (f"{variable}={value}" for variable, value in environment.items())
     return ("env", *assignments, *command) if environment else command
@@ -50,10 +50,7 @@ def python_driver(
 
 @attrs.frozen
 class PathOption:
-    """An option that says where a target's runtime is: `--name PATH`.
-
-    Several targets may share one. Its help then consists of theirs.
-    """
+    """An option `--name PATH` for the place of a runtime. Several targets may share one."""
 
     name: str
     help: str
@@ -61,10 +58,10 @@ class PathOption:
 
 @attrs.frozen(kw_only=True)
 class Registration(ABC):
-    """A target that can be named. Its class says how the target is created."""
+    """A registered target. Its class creates the target."""
 
     is_program: ClassVar = False
-    """Whether it runs in a process of its own."""
+    """Whether it runs in its own process."""
     hosts_bugs: ClassVar = False
     """Whether known bugs can be planted in it."""
 
@@ -73,7 +70,7 @@ class Registration(ABC):
     """A phrase for `gcfuzz targets`."""
     options: tuple[PathOption, ...] = ()
     variant_of: str | None = None
-    """The target that has the same runtime and another contract, if this is a variant."""
+    """The target with the same runtime and another contract, or None."""
 
     distinguished_by: str | None = attrs.field()
     """The option that distinguishes two targets of this name: by default the first one."""
@@ -84,7 +81,7 @@ class Registration(ABC):
 
     @abstractmethod
     def make(self, options: TargetOptions, bugs: Sequence[str]) -> Target:
-        """Create the target, with these known bugs. Raises BadInputError if that is impossible."""
+        """Create the target, with these known bugs planted. Raises BadInputError."""
 
 
 @attrs.frozen(kw_only=True)
@@ -113,8 +110,7 @@ class Program(Registration):
     is_program = True
 
     command: Callable[[str, TargetOptions], Sequence[str]]
-    """Returns the command line for the target of a name, and raises BadInputError if something is
-    missing."""
+    """Returns the command line of a target. Raises BadInputError if something is missing."""
 
     def make(self, options: TargetOptions, bugs: Sequence[str] = ()) -> Target:
         from fuzz.targets.process.program import ProcessTarget

@@ -1,8 +1,8 @@
 """The malloc of gperftools, loaded beside the program's own, and the samplers of its threads.
 
 The library is the stock one. It is not preloaded: only the calls made here reach it, so that its
-samplers count nothing else. A sampler is part of the library's cache for its thread, which no symbol
-names; it is found by its pattern. Invariant: nothing here counts, draws or decides. The library
+samplers count nothing else. A sampler is part of the thread's cache, which no symbol names; it is
+found by its pattern. Invariant: nothing here counts, draws or decides. The library
 itself samples blocks, and its list of live samples shows which.
 """
 

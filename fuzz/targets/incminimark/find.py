@@ -1,8 +1,4 @@
-"""The target `incminimark`: PyPy's own collector, untranslated, in a process of its own.
-
-The process is a driver that ships with this package and runs under Python 2.7, since RPython does.
-Here is only what has to be found first: that interpreter, and a folder with RPython in it.
-"""
+"""Finds the Python 2.7 that runs incminimark's driver, and checks the folder with RPython."""
 
 from __future__ import annotations
 
@@ -16,7 +12,6 @@ from fuzz.targets.options import TargetOptions
 
 DRIVER = Path(__file__).with_name("driver.py")
 COLLECTOR = Path("rpython", "memory", "gc", "incminimark.py")
-"""What a folder with RPython in it has."""
 PYTHON = "python2.7"
 HOW_TO_INSTALL = f"{PYTHON} -m pip install --target DIR rpython==0.2.1"
 ASKING_SECONDS = 10
@@ -29,10 +24,10 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
 
 
 def find_python(python: Path | None) -> Path:
-    """That interpreter, or by default the first that is there. Raises BadInputError."""
+    """The interpreter named, or the first one found. Raises BadInputError."""
     if python is not None:
         if not _is_python27(python):
-            raise BadInputError(f"{python}: is no Python 2.7 that runs; name one with --python")
+            raise BadInputError(f"{python}: is not a Python 2.7 that runs; name one with --python")
         return python
     for candidate in _candidates():
         if _is_python27(candidate):
@@ -44,7 +39,7 @@ def find_python(python: Path | None) -> Path:
 
 
 def _candidates() -> Iterator[Path]:
-    """Where a Python 2.7 may be: on PATH, or in a version of pyenv's that is not switched on."""
+    """The places on PATH, then those of pyenv's versions, whether activated or not."""
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         yield Path(folder or ".", PYTHON)
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -52,7 +47,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _is_python27(python: Path) -> bool:
-    """Whether it really runs. One of pyenv's shims is there also if nothing is behind it."""
+    """Whether it runs. One of pyenv's shims exists also without a version behind it."""
     if not python.is_file():
         return False
     ask = [str(python), "-c", "import sys; sys.stdout.write('%d.%d' % sys.version_info[:2])"]

@@ -188,8 +188,8 @@ class ThreadSampler:
     def allocate(self, call: Callable[[], int]) -> tuple[int, int]:
         """Make a call that allocates; returns its block, and how many samples were recorded.
 
-        A large block that is not sampled gets a random place in a page, and no option prevents that.
-        So the generator's state is restored.
+        A large unsampled block gets a random place in a page, so that the generator's state is
+        restored.
         """
         jemalloc, state = self._jemalloc, self.state
         generator, last = state.prng_state, state.prof_sample_last_event

@@ -1,6 +1,6 @@
-"""The targets `reference` and `reference-*`: gcmodel in this process, by the rules of samplers.
+"""The targets `reference` and `reference-*`: gcmodel in this process, with the rules of samplers.
 
-Their contracts are written out in figures. Start reading with `collector`; `planting` creates a
+Their contracts are written in figures. Start reading with `collector`; `planting` creates a
 reference with known bugs.
 """
 

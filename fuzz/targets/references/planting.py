@@ -1,4 +1,4 @@
-"""Plants known bugs in a reference, in place of some of its parts."""
+"""Plants known bugs in a reference: parts of gcmodel are replaced by parts with the bugs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS, planted_parts
 
 
 def parts_with(base: str, bugs: Sequence[str]) -> dict[str, type[Any]]:
-    """The parts of `base` that have these bugs. Raises BadInputError if one cannot be planted."""
+    """The parts of `base` with these bugs. Raises BadInputError if one cannot be planted."""
     name = "+".join((base, *bugs))
     for bug in bugs:
         _check_bug(bug, base, name)
@@ -30,7 +30,7 @@ def _check_bug(bug: str, base: str, name: str) -> None:
 
 
 def _known_in(base: str, wanted: str) -> str:
-    """The bug of `base` that is most like the wanted one, or else all that can be planted in it."""
+    """A suggestion: the most similar bug of `base`, or a list of all its bugs."""
     bugs = [bug.id for bug in KNOWN_BUGS.values() if bug.host == base]
     if not bugs:
         return f"; no bug can be planted in {base}"

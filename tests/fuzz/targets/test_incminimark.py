@@ -228,7 +228,7 @@ def test_without_any_interpreter_it_says_what_to_do(
 
 
 def test_a_bug_cannot_be_planted_in_it() -> None:
-    with pytest.raises(BadInputError, match="reference and its kin only"):
+    with pytest.raises(BadInputError, match="reference targets only"):
         make_target("incminimark+stale-limit-after-large")
 
 

@@ -351,7 +351,7 @@ def test_a_long_error_of_many_lines_becomes_one_short_line(target_that: MakeTarg
 
 
 def test_a_bug_cannot_be_planted_in_a_program() -> None:
-    with pytest.raises(BadInputError, match="bugs can be planted in reference and its kin only"):
+    with pytest.raises(BadInputError, match="bugs can be planted in reference targets only"):
         make_target("process+stale-limit-after-large", TargetOptions(command=("true",)))
 
 
