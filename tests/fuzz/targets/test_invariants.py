@@ -144,9 +144,7 @@ def test_no_invariant_is_checked_unless_that_is_asked_for() -> None:
 
 
 def test_only_a_collector_of_gcfuzz_has_invariants_to_check() -> None:
-    with pytest.raises(
-        BadInputError, match="reference-jemalloc is not a reference collector"
-    ):
+    with pytest.raises(BadInputError, match="reference-jemalloc is not a reference collector"):
         make_target("reference-jemalloc", CHECKED)
 
 
