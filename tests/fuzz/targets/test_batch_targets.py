@@ -1,4 +1,4 @@
-"""A batch target answers a trace when it is over, and is judged action by action all the same."""
+"""A batch target answers a trace at its end, and is still judged action by action."""
 
 import sys
 from pathlib import Path
@@ -23,13 +23,13 @@ def batch_target(misbehaviour: str = "nothing", *, fresh_process: bool = False) 
     return ProcessTarget("process", command, 600, fresh_process=fresh_process)
 
 
-def test_a_trace_that_was_announced_is_answered_when_it_is_over() -> None:
+def test_an_announced_trace_is_answered_at_its_end() -> None:
     target = batch_target()
     assert [run_actions(target, {}, TRACE) for _ in range(2)] == [None, None]
 
 
 @pytest.mark.parametrize("fresh_process", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_what_was_not_announced_is_answered_behind_all_before_it(fresh_process: bool) -> None:
+def test_an_unannounced_action_is_sent_after_the_trace_so_far(fresh_process: bool) -> None:
     target = batch_target(fresh_process=fresh_process)
     target.start({})
     assert [target.perform(each).size for each in TRACE] == [9, None, 9, None, 10]
@@ -37,9 +37,7 @@ def test_what_was_not_announced_is_answered_behind_all_before_it(fresh_process: 
 
 
 @pytest.mark.parametrize("misbehaviour", ["signal", "lie"])
-def test_of_a_trace_that_is_answered_as_a_whole_the_right_action_is_blamed(
-    misbehaviour: str,
-) -> None:
+def test_the_first_wrong_action_of_a_batch_is_blamed(misbehaviour: str) -> None:
     failure = run_actions(batch_target(misbehaviour), {}, TRACE)
     assert failure is not None
     assert failure.actions == (STRING, Free(0), STRING, FULL)

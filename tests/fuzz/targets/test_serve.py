@@ -1,4 +1,4 @@
-"""The other side of the protocol: each line is answered, whatever it is."""
+"""The other side of the protocol: every line has an answer."""
 
 import io
 import json
@@ -30,7 +30,7 @@ def test_a_header_is_answered_with_the_contract(reference: Target) -> None:
     assert answer.keys() == {"contract"}
 
 
-def test_a_header_may_have_keys_that_mean_nothing_to_a_target(reference: Target) -> None:
+def test_a_header_may_have_other_keys(reference: Target) -> None:
     [answer] = answers(reference, '{"gcfuzz": 2, "found": 7, "whatever": []}')
     assert answer.keys() == {"contract"}
 
@@ -50,15 +50,13 @@ def test_an_action_is_answered_with_an_observation(reference: Target) -> None:
         ('{"gcfuzz": 2, "config": {"nursery_bytes": "7"}}', "ValueError: "),
     ],
 )
-def test_a_line_that_means_nothing_is_answered_with_an_error(
-    reference: Target, line: str, error: str
-) -> None:
+def test_the_answer_to_a_wrong_line_is_an_error(reference: Target, line: str, error: str) -> None:
     _, answer = answers(reference, HEADER, line)
     assert str(answer["error"]).startswith(error)
 
 
 class Allocator:
-    """Blocks of whose samples the sampling oracle says how many there are."""
+    """Blocks whose samples the sampling oracle predicts."""
 
     name = "allocator"
 
@@ -71,20 +69,20 @@ class Allocator:
         return self._contract
 
     def perform(self, action: Action) -> Observation:
-        told = Observation(self._bench.predict(action, minors=0))
+        observation = Observation(self._bench.predict(action, minors=0))
         if isinstance(action, Malloc | Calloc | Realloc):
             root = action.root if isinstance(action, Realloc) else -1
-            told.size = self._bench.shadow.roots[root].size_bytes
-            told.offsets = [hit.offset for hit in self._bench.sampling.hits]
-        return told
+            observation.size = self._bench.shadow.roots[root].size_bytes
+            observation.offsets = [hit.offset for hit in self._bench.sampling.hits]
+        return observation
 
 
 def test_an_allocator_of_blocks_and_threads_is_served(blocks: Contract) -> None:
     actions = (Malloc(9), Malloc(61, thread=1), Realloc(0, 9, thread=2), Calloc(2, 30), Free(0))
     lines = [to_line(action_to_data(action)) for action in actions]
-    header, *told = answers(Allocator(blocks), HEADER, *lines)
+    header, *others = answers(Allocator(blocks), HEADER, *lines)
     assert contract_from_data(header["contract"]) == blocks
-    assert [observation_from_data(each) for each in told] == [
+    assert [observation_from_data(each) for each in others] == [
         Observation(size=16),
         Observation(1, size=64, offsets=[60]),
         Observation(size=16),
@@ -94,9 +92,9 @@ def test_an_allocator_of_blocks_and_threads_is_served(blocks: Contract) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [[], ["nobody"], ["fuzz:nobody"], ["no_module:target"], ["reference", "folder"]]
+    "names", [[], ["unknown"], ["fuzz:unknown"], ["no_module:target"], ["reference", "folder"]]
 )
-def test_without_a_target_that_there_is_it_says_so(
+def test_an_unknown_target_ends_the_program_with_the_reason(
     names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
