@@ -1,6 +1,6 @@
-"""The target jemalloc: the stock libjemalloc.so.2 of jemalloc 5.3.0, each sample foretold.
+"""The target jemalloc: the stock libjemalloc.so.2 of jemalloc 5.3.0, with each sample predicted.
 
-Without the library everything is skipped that needs it: `apt install libjemalloc2`.
+Tests that need the library are skipped without it: `apt install libjemalloc2`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import heap_v2_reading
 import pytest
-from target_helpers import BAD_INPUT, CLEAN, ROOT
+from target_helpers import BAD_INPUT, CLEAN
 
 from fuzz.oracles.counting.distances import Jemalloc as Distances
 from fuzz.problems import BadInputError
@@ -35,10 +35,10 @@ Ask = Callable[..., object]
 LEAST_BYTES = SIZE_CLASSES[0]
 
 
-def command(*words: str) -> list[str]:
-    """The driver's interpreter and environment, with another program in it."""
+def command(script: str) -> list[str]:
+    """A script, with the driver's interpreter and environment."""
     *environment, interpreter, _, _, _ = driver_command("jemalloc", NO_OPTIONS)
-    return [*environment, f"PYTHONPATH={ROOT}", interpreter, *words]
+    return [*environment, interpreter, "-c", script]
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,12 @@ def target(_library: None) -> Target:
 
 @pytest.fixture(scope="module")
 def ask(_library: None) -> Ask:
-    """Runs a script beside the library, gives it `data`, and returns its `answer`."""
+    """Runs a script with the library and `data`, and returns its `answer`."""
 
     def run(script: str, data: object = None) -> object:
-        words = command("-c", PROLOGUE + script + EPILOGUE)
+        arguments = command(PROLOGUE + script + EPILOGUE)
         text = json.dumps(data)
-        done = subprocess.run(words, input=text, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(arguments, input=text, stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(done.stdout)
 
     return run
@@ -82,17 +82,12 @@ print(json.dumps(answer))
 # The library.
 
 
-def test_a_library_that_is_not_there_is_bad_input_with_what_to_install() -> None:
-    with pytest.raises(BadInputError, match=HOW_TO_INSTALL):
-        JemallocLibrary("libjemalloc-of-nobody.so")
-
-
-@pytest.fixture
-def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a process finds the library, whatever is installed."""
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return tmp_path / LIBRARY
+@pytest.mark.parametrize(
+    ("library", "what"), [("libjemalloc-unknown.so", ""), ("libc.so.6", "mallctl.*")]
+)
+def test_another_library_is_bad_input_with_what_to_install(library: str, what: str) -> None:
+    with pytest.raises(BadInputError, match=what + HOW_TO_INSTALL):
+        JemallocLibrary(library)
 
 
 WHERE_IT_IS = """
@@ -102,7 +97,7 @@ with open("/proc/self/maps") as maps:
 
 
 @pytest.mark.slow
-def test_two_files_of_one_library_are_told_apart_and_have_no_difference(
+def test_two_copies_of_a_library_are_named_and_do_not_differ(
     ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stock, mine = str(ask(WHERE_IT_IS)), str(tmp_path / "mine.so")
@@ -116,18 +111,12 @@ def test_two_files_of_one_library_are_told_apart_and_have_no_difference(
     assert "contract" not in printed
 
 
-def test_a_file_that_is_not_there_is_bad_input(
+def test_a_missing_file_is_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert run_command_line(["run", "--target", "jemalloc", "--library", "no.so"]) == BAD_INPUT
     assert f"{tmp_path / 'no.so'}: cannot open" in capsys.readouterr().err
-
-
-def test_a_build_without_mallctl_is_bad_input_with_what_to_install() -> None:
-    with pytest.raises(BadInputError, match=f"mallctl.*{HOW_TO_INSTALL}"):
-        JemallocLibrary("libc.so.6")
 
 
 WITHOUT_PROFILING = """
@@ -146,9 +135,10 @@ size_t xallocx(void *block, size_t size, size_t extra, int flags) { return size;
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="apt install gcc")
 def test_a_build_without_profiling_ends_a_run_with_what_to_install(
-    instead: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gcc = ["gcc", "-shared", "-fPIC", "-o", str(instead), "-xc", "-"]
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    gcc = ["gcc", "-shared", "-fPIC", "-o", str(tmp_path / LIBRARY), "-xc", "-"]
     subprocess.run(gcc, input=WITHOUT_PROFILING, text=True, check=True)
     assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
     [line] = capsys.readouterr().err.splitlines()
@@ -156,18 +146,18 @@ def test_a_build_without_profiling_ends_a_run_with_what_to_install(
     assert line.endswith(HOW_TO_INSTALL)
 
 
-def test_a_new_thread_is_seeded_with_the_address_of_the_state_that_was_found(ask: Ask) -> None:
+def test_the_seed_of_a_new_thread_is_the_address_of_its_state(ask: Ask) -> None:
     script = """
 thread = ThreadPoolExecutor(max_workers=1)
 state = thread.submit(ThreadSampler, jemalloc).result().state
-# It has drawn the first distance already.
+# The first distance is drawn already.
 jemalloc_step = lambda s: (s * 6364136223846793005 + 1442695040888963407) % 2**64
 answer = state.prng_state == jemalloc_step(addressof(state))
 """
     assert ask(script) is True
 
 
-def test_a_seed_that_is_set_gives_the_distance_that_the_oracle_draws(ask: Ask) -> None:
+def test_the_oracle_draws_the_distance_of_a_seed(ask: Ask) -> None:
     source = random.Random(1)
     cases = [(source.getrandbits(64), lg_period) for lg_period in range(41) for _ in range(20)]
     script = """
@@ -181,7 +171,7 @@ for seed, lg_period in data:
     assert ask(script, cases) == expected
 
 
-def test_the_hook_is_called_where_the_state_says_that_a_sample_was_taken(ask: Ask) -> None:
+def test_the_hook_is_called_for_each_sample_of_the_state(ask: Ask) -> None:
     script = """
 jemalloc.reset(9)
 answer = [0, 0]
@@ -194,7 +184,7 @@ for index in range(20000):
     assert ask(script) == [0, 20000]
 
 
-def test_a_block_has_room_for_its_size_class(ask: Ask) -> None:
+def test_a_block_has_the_size_of_its_class(ask: Ask) -> None:
     edges = [each + step for each in SIZE_CLASSES for step in (-1, 0, 1)][:-1]
     sizes = [*range(5000), *edges]
     script = """
@@ -221,27 +211,27 @@ while size <= data:
     assert ask(script, SIZE_CLASSES[-1]) == list(SIZE_CLASSES)
 
 
-def test_what_large_blocks_take_from_the_generator_is_put_back(ask: Ask) -> None:
+def test_the_generators_state_is_restored_after_a_large_block(ask: Ask) -> None:
     script = """
 jemalloc.reset(40)
 sampler.begin(1)
 before = sampler.state.prng_state
 jemalloc.malloc(100000)
-untended = sampler.state.prng_state != before
+is_changed = sampler.state.prng_state != before
 sampler.state.prng_state = before
 sampler.allocate(lambda: jemalloc.malloc(100000))
-answer = [untended, sampler.state.prng_state == before]
+answer = [is_changed, sampler.state.prng_state == before]
 """
     assert ask(script) == [True, True]
 
 
-# The rules, each by the distances that the seed gives.
+# The rules, with the distances of the seed.
 
 SEED = 12345
 
 
 def until_sampled(target: Target, size_bytes: int, thread: int = 0) -> int:
-    """How many blocks of so many bytes are allocated until one is sampled, and with it."""
+    """The number of blocks of this size up to the first sampled one."""
     for count in range(1, 100_000):
         if target.perform(Malloc(size_bytes, thread=thread)).samples:
             return count
@@ -253,23 +243,19 @@ def blocks_in(distance: int, size_bytes: int = LEAST_BYTES) -> int:
 
 
 def started(target: Target, **settings: int) -> Distances:
-    """Begin a trace; the distances of its first thread."""
+    """Start a trace; returns the distances of its first thread."""
     configuration = {"sampler_seed": SEED, **settings}
     return Distances(target.start(configuration).sampling.seeds[0])
 
 
-def test_each_distance_is_the_next_of_the_seed(target: Target) -> None:
+@pytest.mark.parametrize("size_bytes", [0, 1])
+def test_each_distance_is_the_next_of_the_seed(target: Target, size_bytes: int) -> None:
     distances = started(target, period_bytes=256)
     for _ in range(20):
-        assert until_sampled(target, 1) == blocks_in(distances.draw(256))
+        assert until_sampled(target, size_bytes) == blocks_in(distances.draw(256))
 
 
-def test_a_block_of_nothing_counts_its_class(target: Target) -> None:
-    distances = started(target, period_bytes=256)
-    assert until_sampled(target, 0) == blocks_in(distances.draw(256))
-
-
-def test_while_paused_samples_fall_due_and_distances_are_drawn(target: Target) -> None:
+def test_while_paused_distances_end_and_are_drawn(target: Target) -> None:
     distances = started(target, period_bytes=256)
     target.perform(PauseSampling())
     for _ in range(blocks_in(distances.draw(256))):
@@ -278,7 +264,7 @@ def test_while_paused_samples_fall_due_and_distances_are_drawn(target: Target) -
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
 
 
-def test_a_large_block_that_falls_due_while_paused_draws_one_distance(target: Target) -> None:
+def test_a_large_block_draws_one_distance_while_paused(target: Target) -> None:
     distances = started(target, period_bytes=256)
     distances.draw(256)
     target.perform(PauseSampling())
@@ -287,7 +273,7 @@ def test_a_large_block_that_falls_due_while_paused_draws_one_distance(target: Ta
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
 
 
-def test_setting_the_period_leaves_the_present_distance(target: Target) -> None:
+def test_a_new_period_does_not_change_the_present_distance(target: Target) -> None:
     distances = started(target, period_bytes=256)
     target.perform(SetPeriod(2**18))
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
@@ -301,7 +287,7 @@ def seed_with_distance(least: int, most: int, period_bytes: int) -> int:
 
 
 @pytest.mark.parametrize("first", [1000, 100_000])
-def test_a_block_that_is_made_larger_counts_in_full(target: Target, first: int) -> None:
+def test_a_block_that_grows_counts_in_full(target: Target, first: int) -> None:
     room = contract((), 1, (1,)).layout.room_bytes(first)
     seed = seed_with_distance(room + 1, 2 * room, 2**16)
     started(target, sampler_seed=seed, period_bytes=2**16)
@@ -309,7 +295,7 @@ def test_a_block_that_is_made_larger_counts_in_full(target: Target, first: int) 
     assert target.perform(Realloc(0, first + 1)).samples == 1
 
 
-def test_a_block_that_stays_where_it_is_counts_in_full(ask: Ask) -> None:
+def test_a_block_that_grows_in_place_counts_in_full(ask: Ask) -> None:
     script = """
 jemalloc.reset(40)
 sampler.begin(1)
@@ -320,7 +306,7 @@ answer = [jemalloc.realloc(block, 1001) == block, sampler.allocated_bytes - befo
     assert ask(script) == [True, 1024]
 
 
-def test_threads_count_apart(target: Target) -> None:
+def test_each_thread_counts_its_own_bytes(target: Target) -> None:
     seeds = target.start({"threads": 2, "period_bytes": 256}).sampling.seeds
     first, second = (Distances(seed).draw(256) for seed in seeds)
     assert until_sampled(target, 1, thread=1) == blocks_in(second)
@@ -348,7 +334,7 @@ print(json.dumps([target.perform(Free(1)).error, target.perform(Free(0)).error])
 
 @pytest.mark.usefixtures("_library")
 def test_a_damaged_block_is_an_error() -> None:
-    done = subprocess.run(command("-c", DAMAGING), stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(command(DAMAGING), stdout=subprocess.PIPE, check=True)
     assert json.loads(done.stdout) == ["DamageError: a block is damaged", None]
 
 
@@ -363,8 +349,7 @@ def test_an_illegal_configuration_is_bad_input(
         target.start(settings)
 
 
-def test_the_reference_samples_the_same(target: Target) -> None:
-    """The model of jemalloc and jemalloc itself, on the same actions from the same seed."""
+def test_the_reference_samples_the_same_blocks(target: Target) -> None:
     threads = target.start({}).threads
     source = random.Random(1)
     reference = make_target("reference-jemalloc")
@@ -380,7 +365,7 @@ def test_the_reference_samples_the_same(target: Target) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lg_period", [0, 4, 9, 12, 19])
-def test_every_stack_of_a_dump_is_as_foretold(ask: Ask, lg_period: int, tmp_path: Path) -> None:
+def test_every_stack_of_a_dump_is_predicted(ask: Ask, lg_period: int, tmp_path: Path) -> None:
     source = random.Random(lg_period)
     sites = [(0x1000 + site, 0x2000 + 16 * site, 0x3000) for site in range(7)]
     calls = list(drawn_calls(source, len(sites), 20_000))
@@ -406,7 +391,7 @@ answer = None
 
 
 Call = tuple[int, int, int | None]
-"""The bytes of a block, its site, and which of the live blocks is freed after it, if any."""
+"""The size of a block, its site, and the live block that is freed after it, if any."""
 
 
 def drawn_calls(source: random.Random, sites: int, count: int) -> Iterator[Call]:
@@ -421,7 +406,7 @@ def drawn_calls(source: random.Random, sites: int, count: int) -> Iterator[Call]
 def dump_of(
     calls: Sequence[Call], sites: Sequence[tuple[int, ...]], period_bytes: int
 ) -> dict[tuple[str | int, ...], heap_v2.DumpedStack]:
-    """What each stack's samples stand for, by the distances of the seed."""
+    """The estimates of each stack, according to the distances of the seed."""
     layout = contract((), 1, (1,)).layout
     distances = Distances(1)
     until_bytes = distances.draw(period_bytes)
@@ -449,7 +434,7 @@ def dump_of(
 
 
 def totals(rooms: Sequence[int], period_bytes: int) -> Totals:
-    """What samples of so many usable bytes stand for."""
+    """The estimates from samples of these usable sizes."""
     return Totals(
         sum(unbiased_eighths(room, period_bytes) for room in rooms) / EIGHTHS,
         sum(unbiased_bytes(room, period_bytes) for room in rooms),

@@ -87,7 +87,7 @@ NARROWED: Mapping[str, Mapping[str, Any]] = {
     "ocaml": {"period_bytes": Range(8, 800, 8)},
     "tcmalloc": {"object_bytes_max": 1024},
 }
-"""What makes the difference frequent, and the session quick: short periods, small blocks."""
+"""Short periods and small blocks, so that differences are frequent and sessions short."""
 SETTINGS: Mapping[str, Mapping[str, int]] = {
     "ddtrace": {"period_bytes": 4096},
     "dotnet": {"threads": 1},
@@ -111,7 +111,7 @@ def with_mistake(name: str, mistake: str | None) -> FullTarget:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
-def test_without_a_mistake_the_session_finds_nothing(name: str) -> None:
+def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
     assert first_failure(with_mistake(name, None), ACTIONS) is None
 
 

@@ -1,4 +1,4 @@
-"""All targets with a runtime of their own: sessions, known failures, and missing runtimes."""
+"""All targets with their own runtime: sessions, known failures, and missing runtimes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fuzz.terminal.cli import run_command_line
 
 KNOWN = sorted((ROOT / "corpus").glob("*/*.jsonl"))
 AS_DOCUMENTED = [each for each in KNOWN if each.parent.name not in ("incminimark", "hotspot")]
-"""The tests of the others know which version of the runtime fails."""
+"""The others fail in some versions only; their own tests state which."""
 SAME_ACTIONS = ("gperftools", "scalene", "go")
 """Both their contracts have the actions and settings of these traces."""
 SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "go", "ocaml")
-"""Their contract determines each answer: no address and no other thread changes one."""
+"""Their contract determines each answer: none depends on an address or another thread."""
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_the_answers_to_a_trace_do_not_depend_on_the_traces_before_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", AS_DOCUMENTED, ids=lambda path: path.name)
-def test_a_known_failure_fails_under_what_is_documented(path: Path) -> None:
+def test_a_known_failure_fails_under_the_documented_contract(path: Path) -> None:
     trace = traces.read(path)
     failure, found = replay(installed(trace.header.target), trace, path.name), trace.header.found
     assert failure is not None
@@ -94,7 +94,7 @@ def test_a_known_failure_fails_under_what_is_documented(path: Path) -> None:
     [each for each in AS_DOCUMENTED if each.parent.name in SAME_ACTIONS],
     ids=lambda path: path.name,
 )
-def test_a_known_failure_passes_under_what_is_implemented(path: Path) -> None:
+def test_a_known_failure_passes_under_the_contract_of_the_implementation(path: Path) -> None:
     assert replay(installed(path.parent.name), traces.read(path), path.name) is None
 
 

@@ -1,7 +1,7 @@
-"""The target tcmalloc: Google's TCMalloc in a stock program, each sample and its weight foretold.
+"""The target tcmalloc: Google's TCMalloc in a stock program, with each sample and weight predicted.
 
-Without the program everything is skipped that needs it: `npm install @cloudflare/workerd-linux-64`,
-in this folder or where NODE_PATH says.
+Tests that need the program are skipped without it: `npm install @cloudflare/workerd-linux-64` in
+this folder or in NODE_PATH.
 """
 
 from __future__ import annotations
@@ -38,40 +38,35 @@ def program() -> Path:
         pytest.skip(str(problem))
 
 
-def end(target: TcmallocDriver) -> None:
-    target.library.asked.process.kill()
-    target.library.asked.process.communicate()
-
-
 @pytest.fixture(scope="module")
 def target(program: Path) -> Iterator[TcmallocDriver]:
     target = TcmallocDriver("tcmalloc", str(program))
     yield target
-    end(target)
+    target.library.asked.process.kill()
+    target.library.asked.close()
 
 
-def test_the_first_distance_is_the_seed_s_first(target: TcmallocDriver) -> None:
+@pytest.mark.parametrize("size_bytes", [9, 50_000])
+def test_the_first_sample_has_the_seeds_distance_and_weight(
+    size_bytes: int, target: TcmallocDriver
+) -> None:
     target.start({"sampler_seed": 7, "threads": 1, "period_bytes": 4096})
     until_bytes = Distances(7).draw(4096)
-    blocks = [target.perform(Malloc(9)).samples for _ in range(until_bytes // 10 + 1)]
-    assert blocks == [0] * (until_bytes // 10) + [1]
+    count = until_bytes // (size_bytes + 1)
+    *before, sampled = [target.perform(Malloc(size_bytes)) for _ in range(count + 1)]
+    assert [each.samples for each in before] == [0] * count
+    passed_bytes = (count + 1) * (size_bytes + 1) - until_bytes
+    assert sampled.weights == [4096 + passed_bytes - 1]
 
 
-def test_a_sample_weighs_its_period_and_what_lies_beyond_it(target: TcmallocDriver) -> None:
-    target.start({"sampler_seed": 7, "threads": 1, "period_bytes": 4096})
-    until_bytes = Distances(7).draw(4096)
-    said = target.perform(Malloc(50_000))
-    assert said.weights == [4096 + 50_001 - until_bytes - 1]
-
-
-def test_a_block_s_room_is_its_class(target: TcmallocDriver) -> None:
+def test_a_block_has_the_size_of_its_class(target: TcmallocDriver) -> None:
     layout = target.start({}).layout
     sizes = [0, *(size + more for size in SIZE_CLASSES for more in (0, 1))]
     rooms = [target.perform(Malloc(size_bytes)).size for size_bytes in sizes]
     assert rooms == [layout.room_bytes(size_bytes) for size_bytes in sizes]
 
 
-def test_after_the_header_no_sampler_is_looked_at(
+def test_after_the_header_no_sampler_is_read(
     target: TcmallocDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target.start({"threads": 2})
@@ -107,10 +102,10 @@ def test_a_program_that_ends_is_an_error(program: Path) -> None:
     target.start({})
     target.library.asked.process.kill()
     assert "the program that is asked has ended" in str(target.perform(Malloc(1)).error)
-    target.library.asked.process.communicate()
+    target.library.asked.close()
 
 
-# What is not there, or is another.
+# Without the program, or with another.
 
 
 def test_a_program_without_tcmalloc_is_bad_input() -> None:
@@ -119,12 +114,12 @@ def test_a_program_without_tcmalloc_is_bad_input() -> None:
         make_target("tcmalloc", options).start({})
 
 
-def test_a_file_that_is_no_program_is_bad_input() -> None:
+def test_a_file_that_is_not_a_program_is_bad_input() -> None:
     with pytest.raises(BadInputError, match="is no program for x86-64"):
         ElfFile(Path(__file__))
 
 
-def test_without_a_compiler_it_is_said_what_to_install(
+def test_without_a_compiler_the_message_has_what_to_install(
     program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tcmalloc_program, "COMPILER", "no-such-compiler")
@@ -132,7 +127,7 @@ def test_without_a_compiler_it_is_said_what_to_install(
         TcmallocDriver("tcmalloc", str(program)).start({})
 
 
-def test_what_is_preloaded_compiles_without_a_warning(tmp_path: Path) -> None:
-    words = ["gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
-    made = str(tmp_path / "calls.so")
-    subprocess.run([*words, "-o", made, str(tcmalloc_program.CALLS)], check=True)
+def test_the_preloaded_library_compiles_without_a_warning(tmp_path: Path) -> None:
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
+    library = str(tmp_path / "calls.so")
+    subprocess.run([*command, "-o", library, str(tcmalloc_program.CALLS)], check=True)
