@@ -1,4 +1,4 @@
-"""HotSpot with one mistake, which the command line names, and with the library at PATH."""
+"""HotSpot with one mistake: `python mistaken_hotspot.py MISTAKE LIBJVM`."""
 
 import sys
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Dying(HotspotDriver):
 
 
 class Losing(AtOnceDriver):
-    """The table does not get what a thread allocates."""
+    """A thread does not put its objects into the table."""
 
     CODE = share_class({**CODE, RUN: CODE[RUN].replace(KEEPING, "")})
 
@@ -72,7 +72,7 @@ class SamplingWhileOff(AtOnceDriver):
 
 
 class SamplingRarely(AtOnceDriver):
-    """It samples half as often as it should."""
+    """It samples half as often as it must."""
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         contract = super().begin(chosen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.run import Failure
 from fuzz.targets import TargetOptions, make_target, registry
+from fuzz.targets.hotspot.find import DEBIANS, HOW_TO_INSTALL, LIBRARY, WHEEL
 
+DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 ROOT = Path(__file__).parents[3]
 VARIABLES = {
@@ -50,6 +53,16 @@ def installed(name: str) -> FullTarget:
     except BadInputError as problem:
         pytest.skip(str(problem))
     return target
+
+
+def java_folder(version: str) -> Path:
+    """The folder of Java 17 or 25; the test is skipped without it."""
+    wheel = find_spec(WHEEL)
+    if version == "17" and (DEBIAN_17 / LIBRARY).is_file():
+        return DEBIAN_17
+    if version == "25" and wheel is not None:
+        return Path(str(wheel.origin)).with_name("java-runtime")
+    pytest.skip(f"{HOW_TO_INSTALL} (version {version})")
 
 
 def carried_out(target: Target, actions: Iterable[Action]) -> list[Observation]:

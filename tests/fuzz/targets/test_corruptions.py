@@ -1,8 +1,8 @@
-"""A thousand corrupted answers: what changes a checked value is a mismatch, and nothing else harms.
+"""A thousand corrupted answers: a changed checked value is a mismatch, and nothing else breaks.
 
-The reference answers through a pipe, but for one answer in each trace. A value that nobody can know
-is left alone: the first identity of an object, whether an unreachable one is dead yet, the figures
-of memory.
+The reference answers through a pipe, with one wrong answer in each trace. Values that no oracle can
+predict stay: the first identity of an object, whether an unreachable object is dead yet, the
+figures of memory.
 """
 
 import copy
@@ -43,9 +43,9 @@ pytestmark = pytest.mark.slow
 
 
 class Recorder(ReferenceTarget):
-    """Keeps each trace and the answers to it.
+    """Keeps each trace and its answers.
 
-    What pinning and pressure leave open, and what a callback does, only bounds are known of.
+    Pinning, memory pressure and callbacks are left out, since the oracles know only bounds of them.
     """
 
     def __init__(self) -> None:
@@ -66,16 +66,16 @@ class Recorder(ReferenceTarget):
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
-    """Traces that were run once, each with its configuration and the right answers."""
+    """Traces with their configurations and correct answers."""
     recorder = Recorder()
     engine = RandomEngine(recorder, "corruptions")
     recorder.runs.clear()
-    for number in range(1, 2 * TRACES, 2):  # Those of even numbers may be run once more.
+    for number in range(1, 2 * TRACES, 2):  # Traces with even numbers may run twice.
         assert not engine.run_slice(number, ACTIONS_MAX, ProbeCounter()).failures
     return recorder.runs
 
 
-# What a lie changes: each takes the true answer, and changes it if it can.
+# Each changes the correct answer.
 
 
 def more_samples(data: Data, rng: random.Random) -> None:
@@ -162,7 +162,7 @@ LIES: dict[Callable[[Data, random.Random], None], Callable[[Action, Data], bool]
 
 
 def lie_about(action: Action, data: Data, rng: random.Random) -> Data:
-    """What to say instead of the true answer."""
+    """A wrong answer instead of the correct one."""
     lie = rng.choice([lie for lie, is_possible in LIES.items() if is_possible(action, data)])
     lied = copy.deepcopy(data)
     lie(lied, rng)
@@ -170,8 +170,8 @@ def lie_about(action: Action, data: Data, rng: random.Random) -> Data:
     return {"do": "say", "with": to_line(lied)}
 
 
-def break_at(data: Data, rng: random.Random) -> Data:
-    """What to do instead of the true answer, so that it cannot be understood."""
+def break_at(_: Action, data: Data, rng: random.Random) -> Data:
+    """An unreadable answer, or none, instead of the correct one."""
     line = to_line(data)
     field = rng.choice(list(data))
     if rng.random() < SLOW_SHARE:
@@ -211,7 +211,7 @@ def _no_process_is_left() -> Iterator[None]:
 def replay_all(
     folder: Path, runs: Runs, corrupted: Callable[[Action, Data, random.Random], Data]
 ) -> int:
-    """Replay each corruption as a trace of its own; returns the exit code."""
+    """Replay each corruption as a trace; returns the exit code."""
     corruptions = []
     for number in range(1, CORRUPTIONS + 1):
         rng = random.Random(number)
@@ -238,7 +238,7 @@ def replay_all(
 
 
 def check_all_failed(code: int, printed: str) -> None:
-    """Each of the traces failed, and not because it was run once more by an adapter that cannot."""
+    """Each trace fails, and none fails because the adapter cannot repeat it."""
     passed = [line for line in printed.splitlines() if line.startswith("passed")]
     assert (code, passed) == (1, [])
     assert f"0 passed, {CORRUPTIONS} failed" in printed
@@ -246,19 +246,14 @@ def check_all_failed(code: int, printed: str) -> None:
     assert oracles <= {"heap", "sampling", "survival", "pointers", "major"}
 
 
-def test_what_changes_a_checked_value_is_a_mismatch(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], runs: Runs
+@pytest.mark.parametrize("corrupted", [lie_about, break_at])
+def test_each_corruption_fails(
+    corrupted: Callable[[Action, Data, random.Random], Data],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    runs: Runs,
 ) -> None:
-    code = replay_all(tmp_path, runs, lie_about)
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    check_all_failed(code, printed.out)
-
-
-def test_what_breaks_the_syntax_the_count_or_the_process_has_a_clear_result(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], runs: Runs
-) -> None:
-    code = replay_all(tmp_path, runs, lambda _, data, rng: break_at(data, rng))
+    code = replay_all(tmp_path, runs, corrupted)
     printed = capsys.readouterr()
     assert printed.err == ""
     check_all_failed(code, printed.out)

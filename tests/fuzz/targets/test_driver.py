@@ -1,4 +1,4 @@
-"""The base of the drivers: what it checks, and what becomes of an action's observation."""
+"""The base of the drivers: its checks, and how it completes observations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FatalError(Exception):
 
 
 class Counting(Driver):
-    """It keeps lengths, and collects when it is asked to."""
+    """Keeps lengths, and collects on request."""
 
     FATAL = (FatalError,)
     settings = (Setting("threads", 1, Range(1, 2)),)
@@ -97,7 +97,7 @@ def test_an_answer_goes_to_the_field_that_the_action_declares(
         (Free(3), "IndexError: pop index out of range"),
     ],
 )
-def test_what_goes_wrong_is_the_error_of_the_answer(
+def test_an_exception_is_the_error_of_the_answer(
     driver: Counting, action: Action, error: str
 ) -> None:
     driver.perform(AllocateString(7))
@@ -110,7 +110,7 @@ def test_a_fatal_error_ends_the_program(driver: Counting) -> None:
         driver.perform(AllocateString(13))
 
 
-def test_a_setting_that_is_not_allowed_is_bad_input(driver: Counting) -> None:
+def test_an_illegal_setting_is_bad_input(driver: Counting) -> None:
     with pytest.raises(BadInputError, match="threads is 3; it must be from 1 to 2"):
         driver.start({"threads": 3})
 
@@ -125,7 +125,7 @@ def test_the_name_says_which_contract_it_is(name: str, is_documented: bool) -> N
     assert Counting(name).is_as_documented is is_documented
 
 
-def test_as_a_program_it_answers_its_input_and_closes(
+def test_as_a_program_it_answers_its_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started: list[Counting] = []

@@ -69,12 +69,12 @@ def target(program: str) -> Iterator[GoDriver]:
 # The program.
 
 
-def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="--go names the program go"):
         make_target(GO, TargetOptions(paths={"go": tmp_path / "go"}))
 
 
-def test_what_does_not_compile_it_is_bad_input(
+def test_a_compiler_that_fails_is_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -85,12 +85,12 @@ def test_what_does_not_compile_it_is_bad_input(
         made_program(compiler)
 
 
-def test_a_runtime_that_is_not_known_is_bad_input() -> None:
+def test_an_unknown_runtime_is_bad_input() -> None:
     with pytest.raises(BadInputError, match="the sampler of this Go is unknown"):
         GoMutator("true")
 
 
-def test_a_program_that_ends_is_an_error_and_begun_anew(program: str) -> None:
+def test_a_program_that_ends_is_an_error_and_restarted(program: str) -> None:
     target = GoDriver(GO, program)
     target.start({})
     target.mutator.process.kill()
@@ -103,51 +103,47 @@ def test_a_program_that_ends_is_an_error_and_begun_anew(program: str) -> None:
 # One trace.
 
 
-def test_the_first_distance_is_the_seeds_first(target: GoDriver) -> None:
+def test_the_first_distance_is_the_first_of_the_seed(target: GoDriver) -> None:
     rule = target.start({"sampler_seed": 5, "period_bytes": 2**12}).sampling
     distances = {"go": Go, "go_1_19": GoWide}[rule.distances](rule.seeds[0])
     until_bytes = distances.draw(2**12)
     if rule.crosses == "beyond":
         until_bytes += 1
     blocks = -(-until_bytes // 32)
-    assert [each.samples for each in carried_out(target, [Malloc(32)] * blocks)] == [
-        *[0] * (blocks - 1),
-        1,
-    ]
+    observations = carried_out(target, [Malloc(32)] * blocks)
+    assert [each.samples for each in observations] == [*[0] * (blocks - 1), 1]
 
 
-def test_each_block_is_sampled_with_its_class_where_the_period_is_1(target: GoDriver) -> None:
+def test_with_a_period_of_1_each_block_is_sampled_with_its_class(target: GoDriver) -> None:
     layout = target.start({"period_bytes": 1}).layout
     sizes = [size + more for size in SIZE_CLASSES[1:] for more in (0, 1)]
-    said = carried_out(target, [*map(Malloc, sizes), ReadProfile()])
-    assert [each.samples for each in said[:-1]] == [1] * len(sizes)
-    assert said[-1].profile == [len(sizes), sum(map(layout.room_bytes, sizes))]
+    *blocks, read = carried_out(target, [*map(Malloc, sizes), ReadProfile()])
+    assert [each.samples for each in blocks] == [1] * len(sizes)
+    assert read.profile == [len(sizes), sum(map(layout.room_bytes, sizes))]
 
 
 def test_small_blocks_share_one(target: GoDriver) -> None:
     target.start({"period_bytes": 1})
-    said = carried_out(
-        target, [Malloc(7), Malloc(4), Malloc(5), Malloc(4), Malloc(1), CollectFull()]
-    )
-    assert [each.samples for each in said] == [1, 0, 1, 0, 0, 0]
+    sizes = (7, 4, 5, 4, 1)
+    observations = carried_out(target, [*map(Malloc, sizes), CollectFull()])
+    assert [each.samples for each in observations] == [1, 0, 1, 0, 0, 0]
 
 
-def test_each_action_is_found_right(target: GoDriver) -> None:
+def test_each_action_passes(target: GoDriver) -> None:
     assert run_actions(full(target), {"period_bytes": 1000}, EACH_ACTION) is None
 
 
-def test_what_is_impossible_is_an_error(target: GoDriver) -> None:
+def test_an_impossible_action_is_an_error(target: GoDriver) -> None:
     target.start({})
-    asked: list[Action] = [Free(0), Malloc(-1)]
-    errors = [target.perform(action).error for action in asked]
+    errors = [target.perform(action).error for action in (Free(0), Malloc(-1))]
     assert errors == ["ValueError: the mutator cannot do that"] * 2
     assert target.perform(Malloc(1)).error is None
 
 
-# What is not told.
+# What is not observed.
 
 
-def test_after_a_traces_start_nothing_is_read_of_the_sampler(
+def test_after_a_traces_start_the_sampler_is_not_read(
     target: GoDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[GoAsk] = []
@@ -163,7 +159,7 @@ def test_after_a_traces_start_nothing_is_read_of_the_sampler(
     assert not {*asked} & {GoAsk.BEGIN, GoAsk.SEED, GoAsk.LOOK}
 
 
-def test_the_distance_is_never_looked_at() -> None:
+def test_the_distance_is_never_read() -> None:
     source = find.MUTATOR.read_text("utf-8")
     assert "nextSample" not in source
     assert source.count("mcache") == source.count('"runtime.mcache"') == 1
@@ -173,7 +169,7 @@ def test_the_distance_is_never_looked_at() -> None:
 
 
 def dense(seed: int, count: int) -> list[Action]:
-    """Hardly anything but allocations; a good half of them are sampled."""
+    """Mostly allocations; more than half of them are sampled."""
     random = Random(seed)
     actions: list[Action] = []
     roots = 0
@@ -192,7 +188,7 @@ def dense(seed: int, count: int) -> list[Action]:
     return actions
 
 
-def test_a_short_session_finds_nothing(target: GoDriver) -> None:
+def test_a_short_session_has_no_failure(target: GoDriver) -> None:
     counted = Changed(target)
     assert run_actions(counted, {"period_bytes": 512}, dense(1, 1000)) is None
     assert counted.samples >= 200
@@ -223,13 +219,13 @@ OTHERS = {
 }
 
 
-def otherwise(right: Any) -> Any:
+def other(right: Any) -> Any:
     return OTHERS[right] if isinstance(right, str) else right + 20
 
 
 @pytest.mark.parametrize("key", MISTAKES)
-def test_a_contract_with_one_mistake_is_found_out(key: str, target: GoDriver) -> None:
-    wrong = Changed(target, lambda right: changed(right, **{key: otherwise}))
+def test_a_contract_with_one_mistake_is_found(key: str, target: GoDriver) -> None:
+    wrong = Changed(target, lambda right: changed(right, **{key: other}))
     random = Random(1)
     actions: list[Action] = []
     for _ in range(100):
@@ -238,11 +234,11 @@ def test_a_contract_with_one_mistake_is_found_out(key: str, target: GoDriver) ->
     assert run_actions(wrong, {"period_bytes": 50}, actions) is not None
 
 
-# What is left open, and what is documented.
+# Open parts, and the documentation.
 
 
 @pytest.mark.slow
-def test_where_it_collects_by_itself_only_chance_is_judged(target: GoDriver) -> None:
+def test_with_collections_by_itself_only_chance_is_judged(target: GoDriver) -> None:
     contract = target.start({"collector": 1})
     assert contract.sampling.distances == "random"
     counted = Changed(target)
@@ -252,10 +248,10 @@ def test_where_it_collects_by_itself_only_chance_is_judged(target: GoDriver) -> 
 
 
 @pytest.mark.slow
-def test_a_collection_that_ends_meanwhile_holds_no_sample_back(target: GoDriver) -> None:
+def test_a_collection_in_the_background_delays_no_sample(target: GoDriver) -> None:
     target.start({"period_bytes": 1, "collector": 1})
-    said = carried_out(target, [Malloc(2**20), Free(0)] * 4_000)
-    assert {each.samples for each in said[::2]} == {1}
+    observations = carried_out(target, [Malloc(2**20), Free(0)] * 4_000)
+    assert {each.samples for each in observations[::2]} == {1}
 
 
 def test_not_every_small_block_is_in_the_profile_as_documented(program: str) -> None:

@@ -11,13 +11,21 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from target_helpers import BAD_INPUT, CLEAN, ROOT, Changed, carried_out, changed, first_failure
+from target_helpers import (
+    BAD_INPUT,
+    CLEAN,
+    ROOT,
+    Changed,
+    carried_out,
+    changed,
+    first_failure,
+    java_folder,
+)
 from typing_extensions import override
 
 from fuzz.drawing.probes import ProbeCounter
@@ -62,14 +70,12 @@ from fuzz.run import Run, replay, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot import find
 from fuzz.targets.hotspot.collectors import COLLECTORS, EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH
-from fuzz.targets.hotspot.find import DEBIANS, LIBRARY, WHEEL, find_library
+from fuzz.targets.hotspot.find import LIBRARY, find_library
 from fuzz.terminal.cli import run_command_line
 
 MISTAKEN = Path(__file__).with_name("mistaken_hotspot.py")
-DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
 AHEAD, ALLOCATED = "17", "25"
 """The virtual machines under test, named after what they charge."""
-HOW = {AHEAD: "apt install openjdk-17-jdk-headless", ALLOCATED: f"pip install {WHEEL}"}
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=name)
     for number, name in enumerate(COLLECTORS)
@@ -82,19 +88,14 @@ FAILURES = sorted((ROOT / "corpus" / "hotspot").glob("*.jsonl"))
 PAGES = ROOT / "docs" / "findings" / "hotspot"
 
 
-def folder_of(version: str) -> Path | None:
-    if version == AHEAD:
-        return DEBIAN_17 if (DEBIAN_17 / LIBRARY).is_file() else None
-    wheel = find_spec(WHEEL)
-    return Path(str(wheel.origin)).with_name("java-runtime") if wheel else None
-
-
 @pytest.fixture(scope="module", params=[pytest.param(AHEAD, marks=pytest.mark.slow), ALLOCATED])
-def java(request: pytest.FixtureRequest) -> Path:
-    folder = folder_of(request.param)
-    if folder is None:
-        pytest.skip(HOW[request.param])
-    return folder
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def java(version: str) -> Path:
+    return java_folder(version)
 
 
 @pytest.fixture(scope="module")
@@ -251,10 +252,10 @@ def test_the_settings_decide_the_size_of_an_object(
 
 @pytest.mark.parametrize("collector", [G1, pytest.param(SHENANDOAH, marks=pytest.mark.slow)])
 def test_a_pinned_array_does_not_move_if_the_machine_still_collects(
-    collector: str, java: Path, target: FullTarget
+    collector: str, version: str, target: FullTarget
 ) -> None:
     run = Run(target, {"collector": COLLECTORS.index(collector), "pins": 2})
-    is_delayed = collector == G1 and java == folder_of(AHEAD)
+    is_delayed = collector == G1 and version == AHEAD
     assert run.contract.pins_max == (0 if is_delayed else 2)
     if run.contract.pins_max:
         for action in (AllocateString(100), Pin(0), CollectFull(), Unpin(0)):
@@ -509,10 +510,14 @@ def test_a_session_with_each_collector_has_no_failure(collector: str, target: Fu
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "7", "91"])
 def test_a_long_session_has_no_failure(seed: str, tmp_path: Path) -> None:
-    folder = folder_of(ALLOCATED)
-    if folder is None:
-        pytest.skip(HOW[ALLOCATED])
-    arguments = ["--java", str(folder), "--target", "hotspot", "--corpus", str(tmp_path)]
+    arguments = [
+        "--java",
+        str(java_folder(ALLOCATED)),
+        "--target",
+        "hotspot",
+        "--corpus",
+        str(tmp_path),
+    ]
     assert run_command_line(["run", *arguments, "--actions", "200000", "--seed", seed]) == CLEAN
 
 
@@ -615,12 +620,12 @@ def shown_in(path: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FAILURES, ids=lambda path: path.name)
 def test_a_finding_fails_in_the_versions_of_its_page(
-    path: Path, java: Path, as_documented: FullTarget
+    path: Path, version: str, as_documented: FullTarget
 ) -> None:
     trace = traces.read(path)
     assert trace.header.found is not None
     failure = replay(as_documented, trace, path.name)
-    breaks = (AHEAD if java == folder_of(AHEAD) else ALLOCATED) in shown_in(path).split(", ")
+    breaks = version in shown_in(path).split(", ")
     assert (failure and failure.message) == (trace.header.found.message if breaks else None)
 
 
@@ -634,10 +639,10 @@ def test_a_finding_passes_under_the_contract_of_the_implementation(
 
 @pytest.mark.slow
 def test_a_session_under_the_documented_contract_fails_in_17_only(
-    java: Path, as_documented: FullTarget
+    version: str, as_documented: FullTarget
 ) -> None:
     failure = first_failure(as_documented, 3000, seed="3")
-    assert (failure is not None) == (java == folder_of(AHEAD))
+    assert (failure is not None) == (version == AHEAD)
 
 
 # A mistake in the contract.

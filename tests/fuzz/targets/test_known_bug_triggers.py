@@ -1,4 +1,4 @@
-"""What triggers each known bug, stated from its source, and what only nearly does."""
+"""A trigger of each known bug, and a near miss: a similar scenario that does not trigger it."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ MOVING = {"moving_nursery": 1}
 TINY = {"nursery_bytes": 64, "large_object_bytes": 64}
 COPY = CopyArray(0, 1, 0, 0, 1)
 MARKED_BLACK = [ARRAY, NODE, Write(0, 0, 1), Free(1), ARRAY, STEP, STEP]
-"""A white array that holds the only reference to a node, and an array that is black already."""
+"""A white array with the only reference to a node, and a black array."""
 LARGE = AllocateArray(33)
 LARGE_MARKED_BLACK = [LARGE, NODE, Write(0, 0, 1), Free(1), LARGE, STEP, STEP]
-"""The same with arrays that have cards, the last one in another byte."""
+"""The same with arrays of cards, the last one in another byte."""
 PARENT_OF_PINNED = [STRING, Pin(0), NODE, Write(1, 0, 0), STEP, STEP]
-"""A black node, while marking, that refers to a pinned string."""
+"""A black node that refers to a pinned string, while marking."""
 
 PAUSE, RESUME = PauseSampling(), ResumeSampling()
 MIB, PAGE_BYTES = 2**20, 8192
@@ -72,7 +72,7 @@ OTHER_SEED = {"threads": 2, "sampler_seed": 5}
 TLABS_OF_A_NODE = {"desired_bytes": 32, "reserve_bytes": 32}
 NO_TLABS = {"desired_bytes": 32, "reserve_bytes": 40}
 LONG_STRING = AllocateString(767)
-"""It lies outside a TLAB of the default size, in eden."""
+"""Too long for a TLAB of the default size."""
 EACH_BYTE = {"period_bytes": 1}
 SAMPLED_BY_8 = {"period_bytes": 8, "sampler_seed": 1}
 
@@ -168,7 +168,7 @@ TRIGGERS: dict[str, Scenario] = {
     "rate-one-samples-nothing": (EACH_BYTE, [Malloc(0)]),
 }
 NEAR_MISSES: dict[str, Scenario] = {
-    # What was enabled before may be disabled.
+    # Sampling was enabled before.
     "disable-before-enable": ({}, [EVERY_8, OFF, OFF]),
     # The object passes one sample point only.
     "one-sample-per-object": ({}, [EnableSampling(16), NODE]),
@@ -188,55 +188,55 @@ NEAR_MISSES: dict[str, Scenario] = {
     "fork-keeps-young-samples": ({}, [EVERY_8, NODE, Fork(), MINOR]),
     # The nursery stays where it is.
     "rotating-nursery-old-limit": ({}, [EVERY_8, MINOR]),
-    # No obstacle stands any more.
+    # The obstacle is gone.
     "enable-beside-old-obstacle": ({}, [STRING, Pin(0), MINOR, Unpin(0), MINOR, EVERY_8, NODE]),
     # It is young, and the minor collection visits it.
     "nonyoung-reported-dead": ({}, [EVERY_8, AllocateNode(0, True), MINOR]),
-    # It is enabled anew.
+    # It is enabled again.
     "restart-loses-period": ({}, [EVERY_8, PauseSampling(), EVERY_8]),
     # It ends a word before the sample point.
     "sample-on-equality": ({}, [EnableSampling(40), NODE]),
     # Nothing was allocated before the minor collection.
     "sample-point-stays": ({}, [EnableSampling(40), MINOR]),
-    # It lies in the nursery.
+    # It is in the nursery.
     "large-objects-uncounted": ({}, [EVERY_8, NODE]),
     # Sampling is on, and no large object is sampled.
     "sampled-bytes-count-twice": (
         {},
         [EnableSampling(1024), AllocateString(280), AllocateNode(0, True)],
     ),
-    # The source was written since the last minor collection, so that its flag is cleared anyway.
+    # The source was written since the last minor collection, which cleared its flag.
     "arraycopy-skips-barrier-while-marking": (
         SINGLE_STEP,
         [*MARKED_BLACK, Write(0, 0, 0), COPY, Write(0, 0, None), FULL],
     ),
-    # The card that is dirty lies in the byte that is copied.
+    # The dirty card is in the copied byte.
     "arraycopy-clean-cards": (
         SINGLE_STEP,
         [*LARGE_MARKED_BLACK, Write(0, 31, None), COPY, Write(0, 0, None), FULL],
     ),
-    # The prebuilt array was written before, and is a root by that.
+    # The prebuilt array was written before, so that it is a root.
     "arraycopy-prebuilt": (
         {},
         [ARRAY, Write(0, 0, 0), MINOR, LoadPrebuilt(1), Write(1, 1, 0), COPY, Free(0), FULL],
     ),
     # It is unpinned before the major collection.
     "pinned-shadow-visited": ({}, [STRING, Pin(0), TakeIdentity(0), Unpin(0), FULL, MINOR]),
-    # It is still a root, which is looked at again while marking.
+    # It is still a root, which marking visits again.
     "pinned-white-object": (SINGLE_STEP, [*PARENT_OF_PINNED, Unpin(0), FULL]),
-    # The card is a whole one.
+    # The card is complete.
     "stale-nursery-pointer": ({}, [AllocateArray(6), NODE, Write(0, 3, 1), MINOR]),
     # The object is still young.
     "forgotten-remembered-entry": ({}, [NODE, NODE, Write(0, 0, 1), MINOR]),
     # It was written before its identity was taken.
     "shadow-keeps-number": ({}, [NODE, WriteNumber(0, 1), TakeIdentity(0), MINOR]),
-    # It lies in the nursery.
+    # It is in the nursery.
     "word-lost-by-large": ({}, [NODE]),
-    # The first distance is a multiple of 256 as it is.
+    # The first distance is a multiple of 256.
     "first-offset-mask": ({"sampler_seed": SEED_OF_256}, [EnableSampling(512), NODE]),
     # Sampling never starts.
     "first-word-never": ({}, [PAUSE, NODE]),
-    # The sample point lies in the nursery.
+    # The sample point is in the nursery.
     "trigger-below-start": ({}, [EVERY_8, NODE]),
     # The program is not in step with the stride.
     "fixed-stride-bias": ({}, [EnableSampling(MIB), *[MIB_LESS_EMPTY] * 8]),
@@ -246,9 +246,9 @@ NEAR_MISSES: dict[str, Scenario] = {
     "flush-only-at-refill": ({"context_bytes": 8}, [EVERY_8, NODE, EMPTY]),
     # The thread has no context yet.
     "outside-drawn-apart": ({"sampler_seed": 1}, [EVERY_8, AllocateNode(0, True)]),
-    # Nothing is allocated by what was drawn.
+    # Nothing is allocated after enabling.
     "enabling-draws": ({}, [NODE, EVERY_8]),
-    # No wait ends while it is off.
+    # No wait ends while sampling is off.
     "toggle-kills-sampling": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),
     "samples-while-suspended": ({}, [PAUSE, Malloc(0), RESUME, Malloc(10241)]),
     # The resized block is not sampled.
@@ -261,15 +261,15 @@ NEAR_MISSES: dict[str, Scenario] = {
     "forced-large-sample": ({"period_bytes": 2**18}, [Malloc(2**18 - 2**15)]),
     # All blocks are of one size.
     "sum-then-unbias": (SAMPLED_BY_8, [Malloc(49), Malloc(49), ReadProfile()]),
-    # The pages are less than what wraps.
+    # There are fewer pages than wrap.
     "zero-size-wraps": ({}, [Malloc(MIB - PAGE_BYTES)]),
     # No sample is due yet.
     "placeholder-first-interval": ({}, [Malloc(256)]),
-    # The fresh distance ends in the block too.
+    # The second distance ends in the block too.
     "reseed-drops-sample": ({}, [Malloc(MIB)]),
     # The block is as large as its class.
     "class-size-vs-request": ({}, [Malloc(576), ReadProfile()]),
-    # So many samples have room.
+    # There is room for these samples.
     "dropped-sample-keeps-weight": (EACH_BYTE, [Malloc(0)] * 3),
     # No object is sampled.
     "sample-eats-guard-budget": ({}, [EnableSampling(MIB), STRING, AllocateString(104)]),
@@ -277,30 +277,30 @@ NEAR_MISSES: dict[str, Scenario] = {
     "recorded-type-unrooted": ({}, [EVERY_8, STRING, MINOR]),
     # The object has another TLAB.
     "deaf-after-enable": ({}, [EVERY_8, AllocateString(39), NODE, AllocateString(103)]),
-    # It lies outside the TLAB.
+    # It is outside the TLAB.
     "stale-bytes-after-enable": (NO_TLABS, [NODE, EVERY_8, NODE]),
     # The TLAB was used up.
     "retired-buffer-charged": (
         {"first_bytes": 72, **TLABS_OF_A_NODE},
         [EVERY_8, NODE, MINOR, NODE],
     ),
-    # The thread was there from the start.
+    # The thread exists from the start.
     "shared-generator-reseeded": (OTHER_SEED, [EVERY_8, AllocateString(39)]),
-    # It is the thread that enables which allocates.
+    # The thread that enables sampling allocates.
     "only-starting-thread": ({}, [STRING, EnableSampling(MIB), STRING]),
-    # It is sampled as it should be.
+    # It is sampled correctly.
     "uninitialised-thread-sampled": (EACH_BYTE, [Malloc(0)]),
-    # It has the next class.
+    # It is of the next class.
     "marker-size": (EACH_BYTE, [Malloc(97)]),
     # Nothing is sampled.
     "realloc-keeps-old-sample": ({}, [Malloc(0), Realloc(0, 1), ReadProfile()]),
-    # What is sampled is the old block.
+    # The old block is sampled.
     "realloc-frees-new-pointer": ({}, [Malloc(10241), Realloc(0, 1), ReadProfile()]),
     # It is moved.
     "resize-stale-context": ({}, [Malloc(8192), Realloc(0, 8193), ReadProfile()]),
-    # Nobody has read a profile before.
+    # There is no earlier profile.
     "snapshot-counts-history": (EACH_BYTE, [Malloc(0), ReadProfile()]),
-    # Each block is sampled, and stands for itself.
+    # Each block is sampled with its own size.
     "live-size-unweighted": (EACH_BYTE, [Malloc(513), ReadProfile()]),
     # It is sampled, and dead.
     "crossings-as-weight": ({}, [Malloc(513), Free(0), ReadProfile()]),
@@ -310,7 +310,7 @@ NEAR_MISSES: dict[str, Scenario] = {
     "first-event-wrong-weight": ({}, [Malloc(0)]),
     "weight-since-last-sample": ({}, [Malloc(0)]),
     "size-raised-to-interval": ({}, [Malloc(0)]),
-    # The weight has room.
+    # The weight is below the limit.
     "clamped-weight-vanishes": ({}, [Malloc(2**15)]),
     # The number has other bits.
     "zero-draw-stops-sampling": ({}, [Malloc(MIB - 1)]),
@@ -319,21 +319,21 @@ NEAR_MISSES: dict[str, Scenario] = {
 }
 
 
-def failure_of(target: str, story: Scenario) -> Failure | None:
-    configuration, actions = story
+def failure_of(target: str, scenario: Scenario) -> Failure | None:
+    configuration, actions = scenario
     return run_actions(make_target(target), configuration, actions, RERUN_ORACLES.values())
 
 
-def failures_of(stories: Mapping[str, Scenario], *, planted: bool = True) -> dict[str, Failure]:
-    """How each story fails, if it does, with its bug planted or on the bug's host as it is."""
+def failures_of(scenarios: Mapping[str, Scenario], *, planted: bool = True) -> dict[str, Failure]:
+    """The scenarios that fail, with the bug planted or on its host without it."""
     failures = {
-        name: failure_of(bug.target if planted else bug.host, stories[name])
+        name: failure_of(bug.target if planted else bug.host, scenarios[name])
         for name, bug in KNOWN_BUGS.items()
     }
     return {name: failure for name, failure in failures.items() if failure is not None}
 
 
-def test_each_trigger_fails_with_the_last_action_by_an_oracle_that_may_catch_it() -> None:
+def test_each_trigger_fails_at_its_last_action_with_an_oracle_of_the_bug() -> None:
     failures = failures_of(TRIGGERS)
     assert failures.keys() == KNOWN_BUGS.keys()
     for bug, failure in failures.items():
@@ -357,6 +357,6 @@ def test_each_near_miss_passes() -> None:
     assert failures_of(NEAR_MISSES) == {}
 
 
-def test_no_trigger_is_shorter_than_the_shortest() -> None:
+def test_no_trigger_is_shorter_than_the_declared_length() -> None:
     for name, bug in KNOWN_BUGS.items():
         assert len(TRIGGERS[name][1]) >= bug.shortest, name

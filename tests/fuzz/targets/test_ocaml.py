@@ -1,6 +1,6 @@
-"""The target ocaml: Memprof of a stock OCaml 4.13, each of its samples predicted.
+"""The target ocaml: Memprof of a stock OCaml 4.13, with each of its samples predicted.
 
-Without it everything is skipped that needs it: `apt install ocaml`.
+Tests that need it are skipped without it: `apt install ocaml`.
 """
 
 from __future__ import annotations
@@ -61,29 +61,26 @@ def target(program: tuple[str, str]) -> Iterator[OcamlDriver]:
 # The program.
 
 
-def compiler(folder: Path, version: str, exit_code: int) -> Path:
-    path = folder / "compiler"
-    path.write_text(
-        f'#!/bin/sh\n[ "$1" = -version ] && echo {version} && exit\necho no; exit {exit_code}\n'
-    )
-    path.chmod(0o755)
-    return path
-
-
-def test_another_version_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"compiler is OCaml 5\.3\.0: apt install"):
-        made_program(compiler(tmp_path, "5.3.0", 0))
-
-
-def test_what_the_compiler_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        ("5.3.0", r"compiler is OCaml 5\.3\.0: apt install"),
+        ("4.13.1", "compiler fails: no"),
+        ("none", "compiler is no program"),
+    ],
+)
+def test_another_compiler_is_bad_input(
+    version: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(BadInputError, match="compiler fails: no"):
-        made_program(compiler(tmp_path, "4.13.1", 2))
-
-
-def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="compiler is no program"):
-        made_program(tmp_path / "compiler")
+    path = tmp_path / "compiler"
+    if version != "none":
+        path.write_text(
+            f'#!/bin/sh\n[ "$1" = -version ] && echo {version} && exit\necho no; exit 2\n'
+        )
+        path.chmod(0o755)
+    with pytest.raises(BadInputError, match=problem):
+        made_program(path)
 
 
 @pytest.mark.slow
@@ -93,20 +90,22 @@ def test_the_mutator_compiles_without_a_warning(tmp_path: Path) -> None:
     for source, copy in zip(SOURCES, copies, strict=True):
         copy.write_bytes(source.read_bytes())
     warnings = ["-w", "+a-4-9-40..42-70", "-warn-error", "+a", "-ccopt", "-Wall -Werror"]
-    words = ["ocamlopt", *warnings, "unix.cmxa", *(each.name for each in copies), "-o", "mutator"]
-    subprocess.run(words, check=True, cwd=tmp_path)
+    files = [each.name for each in copies]
+    command = ["ocamlopt", *warnings, "unix.cmxa", *files, "-o", "mutator"]
+    subprocess.run(command, check=True, cwd=tmp_path)
 
 
 # One trace.
 
 
-def test_a_block_outside_is_sampled_where_the_first_distance_ends(target: OcamlDriver) -> None:
+def test_a_block_outside_is_sampled_at_the_end_of_the_distance(target: OcamlDriver) -> None:
     target.start({"sampler_seed": 3})
     words = Ocaml(3).draw(1000 * WORD) // WORD
-    said = carried_out(target, [EnableSampling(1000 * WORD), AllocateString(words - 4)])
+    strings = (AllocateString(words - 4), AllocateString(300))
+    _, short, long = carried_out(target, [EnableSampling(1000 * WORD), *strings])
     assert words > 300
-    assert [each.samples for each in said] == [0, 0]
-    assert carried_out(target, [AllocateString(300)])[0].samples >= 1
+    assert short.samples == 0
+    assert long.samples >= 1
 
 
 @pytest.mark.parametrize(
@@ -114,15 +113,15 @@ def test_a_block_outside_is_sampled_where_the_first_distance_ends(target: OcamlD
     [(AllocateNode(1), 6), (AllocateString(9), 12), (AllocateArray(9), 11)],
     ids=["node", "string", "array"],
 )
-def test_where_each_word_is_sampled_a_block_is_as_often_as_it_has_words(
+def test_with_a_period_of_a_word_each_word_is_sampled(
     allocation: Action, words: int, target: OcamlDriver
 ) -> None:
     target.start({})
-    _, said = carried_out(target, [EVERY, allocation])
-    assert (said.samples, said.size) == (words, words * WORD)
+    _, observation = carried_out(target, [EVERY, allocation])
+    assert (observation.samples, observation.size) == (words, words * WORD)
 
 
-def test_each_trace_begins_with_the_same_numbers(target: OcamlDriver) -> None:
+def test_each_trace_has_the_numbers_of_its_seed(target: OcamlDriver) -> None:
     actions: list[Action] = [ON, *[AllocateString(90), Free(0)] * 9]
 
     def play() -> list[int]:
@@ -136,7 +135,7 @@ def test_each_trace_begins_with_the_same_numbers(target: OcamlDriver) -> None:
     assert sum(first) >= 3
 
 
-def test_what_is_impossible_is_an_error(target: OcamlDriver) -> None:
+def test_an_impossible_action_is_an_error(target: OcamlDriver) -> None:
     target.start({})
     errors = [target.perform(action).error for action in (Free(7), Read(0, 0), AllocateString(2))]
     assert errors == [*["ValueError: OCaml cannot do that"] * 2, None]
@@ -151,7 +150,7 @@ EACH_ACTION: list[Action] = [
 ]
 
 
-def test_each_action_is_found_right(target: OcamlDriver) -> None:
+def test_each_action_passes(target: OcamlDriver) -> None:
     assert run_actions(full(target), {}, EACH_ACTION) is None
 
 
@@ -165,17 +164,17 @@ def test_the_end_of_ocaml_is_an_error(target: OcamlDriver) -> None:
     )
 
 
-# What is not told.
+# What is not observed.
 
 
-def test_nothing_is_asked_of_memprof_but_to_start_and_to_stop() -> None:
+def test_memprof_is_only_started_and_stopped() -> None:
     for_c, for_ocaml = (source.read_text("utf-8") for source in SOURCES)
     assert "memprof_" not in for_c
     used = {each.split()[0] for each in for_ocaml.split("Memprof.")[1:]}
     assert used == {"allocation)", "null_tracker", "start", "stop"}
 
 
-def test_what_is_answered_depends_on_no_distance_but_by_samples(
+def test_answers_depend_on_the_seed_only_in_their_samples(
     target: OcamlDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = []
@@ -187,21 +186,22 @@ def test_what_is_answered_depends_on_no_distance_but_by_samples(
         return values
 
     monkeypatch.setattr(OcamlMutator, "ask", recorded)
-    told = []
+    recordings = []
     for seed in (1, 2):
         target.start({"sampler_seed": seed, "minor_heap_words": 2**18})
         answers.clear()
         carried_out(target, [*EACH_ACTION, ON, *[AllocateString(50), AllocateNode(1)] * 20])
-        told.append(([each[:2] for each in answers], [*answers]))
-    assert told[0][0] == told[1][0]
-    assert told[0][1] != told[1][1]
+        recordings.append(([each[:2] for each in answers], [*answers]))
+    (without_samples, answers_1), (other_without_samples, answers_2) = recordings
+    assert without_samples == other_without_samples
+    assert answers_1 != answers_2
 
 
 # Sessions.
 
 
 def dense(seed: int, count: int, period_words: int) -> list[Action]:
-    """Allocations, hardly anything else; so that many are sampled."""
+    """Mostly allocations, so that many are sampled."""
     random = Random(seed)
     actions: list[Action] = [EnableSampling(period_words * WORD)]
     roots = 0
@@ -224,7 +224,7 @@ def dense(seed: int, count: int, period_words: int) -> list[Action]:
     return actions
 
 
-def test_a_short_session_finds_nothing(target: OcamlDriver) -> None:
+def test_a_short_session_has_no_failure(target: OcamlDriver) -> None:
     counted = Changed(target)
     assert run_actions(counted, {"sampler_seed": 4}, dense(1, 300, 50)) is None
     assert counted.samples >= 50

@@ -110,7 +110,7 @@ def test_a_block_that_is_not_promised_is_an_error(driver: ProfilerDriver) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_both_contracts_have_no_problem(name: str) -> None:
+def test_the_contracts_have_no_problem(name: str) -> None:
     if name == "ddtrace":
         built = ddtrace_contract.contract("4.16.0", 4096)
         documented = ddtrace_contract.as_documented(built)
@@ -156,16 +156,14 @@ def test_each_sample_of_a_profile_is_read() -> None:
 # Scalene.
 
 
-def test_what_is_allocated_and_not_freed_is_a_sample_from_the_window_on(
-    scalene: ScaleneDriver,
-) -> None:
+def test_bytes_allocated_beyond_the_window_are_a_sample(scalene: ScaleneDriver) -> None:
     scalene.start({"period_bytes": 4096})
     fits, one_more = Malloc(4095 - HEADER_BYTES), Malloc(0)
     assert weights_of(scalene, fits, one_more) == [[], [4095 + 40]]
     assert weights_of(scalene, fits, Free(2), one_more, fits) == [[], [], [], [40 + 4095]]
 
 
-def test_what_is_freed_and_was_allocated_before_is_a_sample_too(scalene: ScaleneDriver) -> None:
+def test_freed_bytes_beyond_the_window_are_a_sample_too(scalene: ScaleneDriver) -> None:
     scalene.start({"period_bytes": 4096})
     assert weights_of(scalene, Malloc(5000), Free(0)) == [[5034], [5034]]
 
@@ -188,7 +186,7 @@ def test_a_block_of_the_size_of_a_mark_is_not_a_sample_and_ends_a_distance(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_session_finds_both_findings(seed: str) -> None:
-    """A block of a mark's size is never sampled; of two sizes in step one always is."""
+    """A block of a mark's size is never sampled, and one of two sizes in step always is."""
     target = installed("scalene-as-documented")
     done = slices_of(RandomEngine(target, seed), 5000, ProbeCounter())
     failures = [failure for each in done for failure in each.failures]
@@ -215,8 +213,8 @@ def test_a_library_that_takes_no_samples_is_bad_input(
     make_scalene: Callable[[], ScaleneDriver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = make_scalene()
-    with monkeypatch.context() as mute:
-        mute.setattr(driver, "new_samples", list)
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "new_samples", list)
         with pytest.raises(BadInputError, match="takes no samples"):
             driver.start({})
     driver.start({})
@@ -270,11 +268,11 @@ def test_without_a_decompressor_the_error_says_what_to_install(
 
 
 def test_an_interpreter_that_cannot_run_the_profiler_is_bad_input() -> None:
-    with pytest.raises(BadInputError, match="nobody cannot be run: no nobody"):
-        Mutator(sys.executable, "nobody", (), {})
+    with pytest.raises(BadInputError, match="unknown cannot be run: no unknown"):
+        Mutator(sys.executable, "unknown", (), {})
 
 
 def test_the_mutator_needs_nothing_of_this_project() -> None:
-    words = [sys.executable, "-S", "-I", str(mutator.__file__), "nobody"]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    assert done.stderr == "no nobody\n"
+    command = [sys.executable, "-S", "-I", str(mutator.__file__), "unknown"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stderr == "no unknown\n"

@@ -93,10 +93,10 @@ class Site:
         for name, text in modules.items():
             (folder / f"{name}.py").write_text(text)
 
-    def run(self, *words: str, code: int = CLEAN) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, code: int = CLEAN) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(self.packages), "COLUMNS": "300"}
         done = subprocess.run(
-            [sys.executable, "-m", "fuzz", *words],
+            [sys.executable, "-m", "fuzz", *arguments],
             cwd=self.folder,
             env=environment,
             check=False,
@@ -155,7 +155,7 @@ def test_two_versions_are_compared_and_reported(counter: Site) -> None:
     counter.run("run", "--target", "counter", *versions, *plan, code=MISMATCH)
     counter.run("report", "found", "-o", "night.html")
     night = json.loads((counter.folder / "night.json").read_text("utf-8"))
-    assert {find["target"] for find in night["finds"]} == {"counter --counter-file wrong"}
+    assert {each["target"] for each in night["finds"]} == {"counter --counter-file wrong"}
 
 
 # What is wrong with a registration.
@@ -180,7 +180,7 @@ def test_two_versions_are_compared_and_reported(counter: Site) -> None:
         ),
     ],
 )
-def test_a_broken_registration_is_one_line_and_stops_no_other_target(
+def test_a_broken_registration_is_one_line_and_does_not_stop_other_targets(
     counter: Site, entry: str, module: str, why: str
 ) -> None:
     counter.install("broken", f"other = {entry}", __init__=module)
@@ -191,7 +191,7 @@ def test_a_broken_registration_is_one_line_and_stops_no_other_target(
     )
 
 
-def test_an_option_of_the_name_of_the_command_s_own_is_left_out(counter: Site) -> None:
+def test_an_option_with_the_name_of_the_commands_own_is_left_out(counter: Site) -> None:
     module = REGISTRATION.replace("counter-file", "seed").replace('"counter"', '"seeded"')
     counter.install("seeds", "seeded = seeds:TARGETS", __init__=module)
     [line] = counter.run("run", "--target", "counter", "--actions", "10").stderr.splitlines()[:1]
@@ -221,7 +221,7 @@ def test_all_targets_of_this_package_are_registered() -> None:
     assert exporting - {"references"} == {name for name in registered if "reference" not in name}
 
 
-def test_what_a_registration_names_is_there() -> None:
+def test_what_a_registration_names_exists() -> None:
     for path in PACKAGE.glob("targets/*/__init__.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazily":
@@ -233,10 +233,10 @@ def test_no_other_module_names_a_target() -> None:
     names = registry().targets.keys() - {REFERENCE, "process"}
     found: list[str] = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        room = path.relative_to(PACKAGE).parts[0]
-        if room in {"targets", "docs"}:
+        package = path.relative_to(PACKAGE).parts[0]
+        if package in {"targets", "docs"}:
             continue
-        allowed = {*get_args(Distances)} if room in {"protocol", "oracles"} else set[str]()
+        allowed = {*get_args(Distances)} if package in {"protocol", "oracles"} else set[str]()
         found += [
             f"{path}:{node.lineno}: {node.value}"
             for node in ast.walk(ast.parse(path.read_text("utf-8")))
@@ -254,18 +254,16 @@ def test_no_other_module_names_a_target() -> None:
             ["--go", "/go", "--python", "/p"],
         ),
         (
-            TargetOptions(timeout_seconds=2.5, fresh_process=True),
-            ["--timeout", "2.5s", "--fresh-process"],
+            TargetOptions(timeout_seconds=2.5, fresh_process=True, check_invariants=True),
+            ["--timeout", "2.5s", "--fresh-process", "--check-invariants"],
         ),
     ],
 )
-def test_a_replay_gets_the_options_that_it_needs(
-    options: TargetOptions, arguments: list[str]
-) -> None:
+def test_options_are_arguments_of_a_replay(options: TargetOptions, arguments: list[str]) -> None:
     assert options.arguments == arguments
 
 
-def test_a_program_is_told_from_other_targets() -> None:
+def test_only_programs_are_programs() -> None:
     assert [is_program(name) for name in ("go", "process", REFERENCE, "a:B", "none")] == [
         *(True, True, False, False, False)
     ]
