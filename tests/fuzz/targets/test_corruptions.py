@@ -75,98 +75,80 @@ def runs() -> Runs:
     return recorder.runs
 
 
-# Each changes the correct answer.
+def other_samples(data: Data, rng: random.Random) -> Data:
+    samples = data.get("samples", 0) + 1
+    order = {"order": "s" + data.get("order", "")} if rng.random() < 0.5 else {}
+    return {"samples": samples, **order}
 
 
-def more_samples(data: Data, rng: random.Random) -> None:
-    data["samples"] = data.get("samples", 0) + 1
-    if rng.random() < 0.5:
-        data["order"] = "s" + data.get("order", "")
-
-
-def more_minors(data: Data, _: random.Random) -> None:
-    data["minors"] = data.get("minors", 0) + 1
-
-
-def other_order(data: Data, rng: random.Random) -> None:
-    data["order"] = data.get("order", "") + rng.choice("sMR")
-
-
-def other_size(data: Data, rng: random.Random) -> None:
-    data["size"] += rng.choice((-8, 8, 1))
-
-
-def other_side(data: Data, _: random.Random) -> None:
-    data["outside"] = not data["outside"]
-
-
-def other_place(data: Data, _: random.Random) -> None:
-    data["at"] = data.get("at", 0) + 8
-
-
-def other_value(data: Data, _: random.Random) -> None:
-    data["value"] = data.get("value", -1) + 1
-
-
-def other_entry(data: Data, rng: random.Random) -> None:
-    entries = data["reports"][0]["entries"]
+def other_entries(data: Data, rng: random.Random) -> Data:
+    reports = copy.deepcopy(data["reports"])
+    entries = reports[0]["entries"]
     index = rng.randrange(len(entries))
     if rng.random() < 0.3:
         del entries[index]
     else:
         entries[index] ^= rng.choice((1, 2, 4))
+    return {"reports": reports}
 
 
-def other_graph(data: Data, rng: random.Random) -> None:
-    rows = data["graph"]
+def other_graph(data: Data, rng: random.Random) -> Data:
+    rows = copy.deepcopy(data["graph"])
     row = rng.randrange(len(rows))
     if rng.random() < 0.2:
         del rows[row]
     else:
         rows[row][rng.randrange(len(rows[row]))] += 1
+    return {"graph": rows}
 
 
-def other_pointer(data: Data, rng: random.Random) -> None:
+def other_pointer(data: Data, rng: random.Random) -> Data:
     name = rng.choice(("free", "limit", "top", "sample_point"))
-    data[name] = data.get(name, 0) + rng.choice((-8, 8, 1))
+    return {name: data.get(name, 0) + rng.choice((-8, 8, 1))}
 
 
-def other_state(data: Data, rng: random.Random) -> None:
-    data["state"] = rng.choice((-1, 4, 99))
-
-
-def missing(data: Data, rng: random.Random) -> None:
+def missing(data: Data, rng: random.Random) -> Data:
     names = ("size", "free", "limit", "top", "state")
-    del data[rng.choice([name for name in names if name in data])]
+    return {rng.choice([name for name in names if name in data]): None}
 
 
-def no_answer_to_question(data: Data, _: random.Random) -> None:
-    del data["alive" if "alive" in data else "identity"]
-
-
-LIES: dict[Callable[[Data, random.Random], None], Callable[[Action, Data], bool]] = {
-    more_samples: lambda action, data: True,
-    more_minors: lambda action, data: True,
-    other_order: lambda action, data: True,
-    other_size: lambda action, data: action.allocates,
-    other_side: lambda action, data: action.allocates,
-    other_place: lambda action, data: action.allocates,
-    other_value: lambda action, data: isinstance(action, Read | ReadNumber),
-    other_entry: lambda action, data: bool(data.get("reports")),
-    other_graph: lambda action, data: bool(data.get("graph")),
-    other_pointer: lambda action, data: True,
-    other_state: lambda action, data: True,
-    missing: lambda action, data: True,
-    no_answer_to_question: lambda action, data: "alive" in data or "identity" in data,
-}
+Lie = tuple[Callable[[Action, Data], bool], Callable[[Data, random.Random], Data]]
+LIES: list[Lie] = [
+    (lambda action, data: True, other_samples),
+    (lambda action, data: True, lambda data, rng: {"minors": data.get("minors", 0) + 1}),
+    (
+        lambda action, data: True,
+        lambda data, rng: {"order": data.get("order", "") + rng.choice("sMR")},
+    ),
+    (
+        lambda action, data: action.allocates,
+        lambda data, rng: {"size": data["size"] + rng.choice((-8, 8, 1))},
+    ),
+    (lambda action, data: action.allocates, lambda data, rng: {"outside": not data["outside"]}),
+    (lambda action, data: action.allocates, lambda data, rng: {"at": data.get("at", 0) + 8}),
+    (
+        lambda action, data: isinstance(action, Read | ReadNumber),
+        lambda data, rng: {"value": data.get("value", -1) + 1},
+    ),
+    (lambda action, data: bool(data.get("reports")), other_entries),
+    (lambda action, data: bool(data.get("graph")), other_graph),
+    (lambda action, data: True, other_pointer),
+    (lambda action, data: True, lambda data, rng: {"state": rng.choice((-1, 4, 99))}),
+    (lambda action, data: True, missing),
+    (
+        lambda action, data: "alive" in data or "identity" in data,
+        lambda data, rng: {"alive" if "alive" in data else "identity": None},
+    ),
+]
+"""Where each applies, and the fields that it changes; None removes a field."""
 
 
 def lie_about(action: Action, data: Data, rng: random.Random) -> Data:
     """A wrong answer instead of the correct one."""
-    lie = rng.choice([lie for lie, is_possible in LIES.items() if is_possible(action, data)])
-    lied = copy.deepcopy(data)
-    lie(lied, rng)
+    lie = rng.choice([lie for is_possible, lie in LIES if is_possible(action, data)])
+    lied = {**data, **lie(data, rng)}
     assert lied != data
+    lied = {name: value for name, value in lied.items() if value is not None}
     return {"do": "say", "with": to_line(lied)}
 
 

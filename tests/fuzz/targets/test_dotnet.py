@@ -92,21 +92,25 @@ def test_without_a_compiler_the_error_has_what_to_install(
         ),
         (b"", "not a complete program of .NET"),
         ((2**40).to_bytes(8, "little") + bundle.SIGNATURE, "not a complete program of .NET"),
+        (None, "--dotnet names a program"),
     ],
-    ids=["no bundle", "another version", "an empty bundle", "an empty file", "a cut bundle"],
+    ids=[
+        "no bundle",
+        "another version",
+        "an empty bundle",
+        "an empty file",
+        "a cut bundle",
+        "no file",
+    ],
 )
 def test_a_program_without_a_runtime_is_bad_input(
-    content: bytes, what: str, tmp_path: Path
+    content: bytes | None, what: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "carrier"
-    path.write_bytes(content)
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(BadInputError, match=what):
-        bundle.runtime_of([path])
-
-
-def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="--dotnet names a program"):
-        made_program(tmp_path / "carrier")
+        bundle.runtime_of(find_carrier(path))
 
 
 # An SDK.

@@ -120,11 +120,6 @@ def test_a_trace_has_one_thread_unless_its_header_has_more(driver: Counting) -> 
     assert driver.perform(CollectFull(thread=1)).error == "ValueError: there is no thread 1"
 
 
-@pytest.mark.parametrize(("name", "is_documented"), [("go", False), ("go-as-documented", True)])
-def test_the_name_says_which_contract_it_is(name: str, is_documented: bool) -> None:
-    assert Counting(name).is_as_documented is is_documented
-
-
 def test_as_a_program_it_answers_its_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,9 +28,7 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark.find import driver_command, find_python
 from fuzz.terminal.cli import run_command_line
 
-CORPUS = ROOT / "corpus" / "incminimark"
-FILES = sorted(CORPUS.glob("*.jsonl"))
-
+FILES = sorted((ROOT / "corpus" / "incminimark").glob("*.jsonl"))
 STOCK_FAILURES = (
     *(
         "arraycopy-while-marking",
@@ -41,14 +39,6 @@ STOCK_FAILURES = (
     *("weakref-to-pinned-cleared", "marking-without-end"),
 )
 """The failures of rpython 0.2.1; the others are the fork's."""
-
-
-def files_of(names: tuple[str, ...]) -> list[Path]:
-    return [path for path in FILES if path.name.startswith(names)]
-
-
-def named(path: Path) -> str:
-    return path.name
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +56,17 @@ def stock(stock_options: TargetOptions) -> Target:
 # The findings.
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_known_failure_passes_on_the_reference(path: Path) -> None:
     assert replay(make_target("reference"), traces.read(path), path.name) is None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", files_of(STOCK_FAILURES), ids=named)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.name.startswith(STOCK_FAILURES)],
+    ids=lambda path: path.name,
+)
 def test_rpython_has_the_known_failure(path: Path, stock: Target) -> None:
     trace = traces.read(path)
     failure = replay(stock, trace, path.name)
@@ -102,12 +96,6 @@ def test_a_session_finds_the_array_copy(
     code = run_command_line(["run", *target, "--seed", "1", "--actions", "3000"])
     assert code == MISMATCH
     assert "copy_array" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_replay_of_a_known_failure_is_a_mismatch(stock_options: TargetOptions) -> None:
-    path = files_of(("arraycopy-while-marking",))[0]
-    assert run_command_line(["replay", str(path), *stock_options.arguments]) == MISMATCH
 
 
 # The driver.
@@ -155,17 +143,19 @@ def fake_python(folder: Path, script: str = "printf 2.7") -> Path:
     return python
 
 
-def test_without_a_source_the_error_has_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"pip install --target DIR rpython==0\.2\.1"):
-        driver_command("incminimark", TargetOptions(paths={"python": fake_python(tmp_path)}))
-
-
-def test_a_folder_without_rpython_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"has no rpython/memory/gc/incminimark\.py"):
-        driver_command(
-            "incminimark",
-            TargetOptions(paths={"python": fake_python(tmp_path), "source": tmp_path}),
-        )
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["python"], r"pip install --target DIR rpython==0\.2\.1"),
+        (["python", "source"], r"has no rpython/memory/gc/incminimark\.py"),
+    ],
+)
+def test_a_folder_without_rpython_is_bad_input(
+    names: list[str], problem: str, tmp_path: Path
+) -> None:
+    paths = {"python": fake_python(tmp_path), "source": tmp_path}
+    with pytest.raises(BadInputError, match=problem):
+        driver_command("incminimark", TargetOptions(paths={name: paths[name] for name in names}))
 
 
 def test_an_interpreter_of_another_version_is_bad_input(tmp_path: Path) -> None:
@@ -173,29 +163,17 @@ def test_an_interpreter_of_another_version_is_bad_input(tmp_path: Path) -> None:
         find_python(fake_python(tmp_path, "printf 3.11"))
 
 
-def test_the_first_interpreter_that_runs_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("folder", ["real", "versions/2.7.18/bin"])
+def test_the_first_interpreter_that_runs_on_path_or_in_pyenv_is_used(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_python(tmp_path / "shim", "exit 127")
-    real = fake_python(tmp_path / "real")
     monkeypatch.setenv("PATH", f"{tmp_path / 'shim'}:{tmp_path / 'real'}")
-    assert find_python(None) == real
-
-
-def test_pyenvs_versions_come_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = fake_python(tmp_path / "versions" / "2.7.18" / "bin")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    assert find_python(None) == python
-
-
-def test_without_an_interpreter_the_error_has_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     with pytest.raises(BadInputError, match=r"pyenv install 2\.7\.18"):
         find_python(None)
+    python = fake_python(tmp_path / folder)
+    assert find_python(None) == python
 
 
 def test_a_source_alone_means_incminimark(

@@ -121,20 +121,6 @@ def test_with_a_period_of_a_word_each_word_is_sampled(
     assert (observation.samples, observation.size) == (words, words * WORD)
 
 
-def test_each_trace_has_the_numbers_of_its_seed(target: OcamlDriver) -> None:
-    actions: list[Action] = [ON, *[AllocateString(90), Free(0)] * 9]
-
-    def play() -> list[int]:
-        target.start({"sampler_seed": 5})
-        return [each.samples for each in carried_out(target, actions)]
-
-    first = play()
-    target.start({})
-    carried_out(target, [EVERY, AllocateString(300)])
-    assert play() == first
-    assert sum(first) >= 3
-
-
 def test_an_impossible_action_is_an_error(target: OcamlDriver) -> None:
     target.start({})
     errors = [target.perform(action).error for action in (Free(7), Read(0, 0), AllocateString(2))]

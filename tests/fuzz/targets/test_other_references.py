@@ -75,17 +75,6 @@ def test_a_setting_out_of_range_is_bad_input(name: str) -> None:
         make_target(name).start({setting.name: 2**62})
 
 
-@each_reference
-def test_each_trace_starts_from_the_same_state(name: str) -> None:
-    target = make_target(name)
-    action = Malloc(5000) if name in BLOCKS else AllocateNode(0)
-    answers = []
-    for _ in range(2):
-        target.start({})
-        answers.append([target.perform(action) for _ in range(20)])
-    assert answers[0] == answers[1]
-
-
 @pytest.mark.parametrize("name", [DOCUMENT, *BLOCKS])
 def test_the_threads_have_consecutive_seeds(name: str) -> None:
     contract = contract_of(name, threads=3, sampler_seed=7)

@@ -271,12 +271,6 @@ def test_a_program_that_does_not_speak_the_protocol_is_bad_input(
         ProcessTarget("process", command, PATIENT_SECONDS).start({})
 
 
-def test_the_message_of_a_driver_about_its_runtime_is_printed() -> None:
-    options = TargetOptions(paths={"library": Path("/nonexistent/libjemalloc.so.2")})
-    with pytest.raises(BadInputError, match=r"^the target jemalloc: .*; apt install libjemalloc2$"):
-        make_target("jemalloc", options).start({})
-
-
 @pytest.mark.slow
 def test_a_program_that_never_answers_its_first_header_is_bad_input(
     monkeypatch: pytest.MonkeyPatch,

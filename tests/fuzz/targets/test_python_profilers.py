@@ -22,10 +22,8 @@ from fuzz.engines.random import RandomEngine
 from fuzz.oracles.counting.distances import Ddtrace
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action, Free, Malloc, ReadProfile
-from fuzz.protocol.contract_problems import problems_of
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.ddtrace import contract as ddtrace_contract
 from fuzz.targets.ddtrace import find
 from fuzz.targets.ddtrace.driver import DdtraceDriver, samples_in
 from fuzz.targets.python_profilers import HOW_TO_INSTALL, mutator
@@ -35,7 +33,6 @@ from fuzz.targets.python_profilers.profiler_driver import (
     Mutator,
     ProfilerDriver,
 )
-from fuzz.targets.scalene import contract as scalene_contract
 from fuzz.targets.scalene import driver as scalene_driver
 from fuzz.targets.scalene.contract import MARK_BYTES
 from fuzz.targets.scalene.driver import SampledMutator, ScaleneDriver
@@ -107,17 +104,6 @@ def test_a_block_that_is_not_promised_is_an_error(driver: ProfilerDriver) -> Non
     driver.start({})
     error = driver.perform(Malloc(BLOCK_BYTES_MAX + 1)).error
     assert f"the contract promises 0 to {BLOCK_BYTES_MAX}" in str(error)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_contracts_have_no_problem(name: str) -> None:
-    if name == "ddtrace":
-        built = ddtrace_contract.contract("4.16.0", 4096)
-        documented = ddtrace_contract.as_documented(built)
-    else:
-        built = scalene_contract.contract("2.4.0", 4096)
-        documented = scalene_contract.as_documented(built)
-    assert [*problems_of(built), *problems_of(documented)] == []
 
 
 # ddtrace.

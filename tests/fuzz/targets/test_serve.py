@@ -3,16 +3,13 @@
 import io
 import json
 import sys
-from collections.abc import Mapping
 
 import pytest
 
-from fuzz.oracles import Bench
-from fuzz.protocol.actions import Action, Calloc, Free, Malloc, Realloc
-from fuzz.protocol.contract import Contract
-from fuzz.protocol.lines import action_to_data, contract_from_data, observation_from_data, to_line
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.actions import Malloc
+from fuzz.protocol.lines import action_to_data, to_line
 from fuzz.protocol.target import Target
+from fuzz.targets import make_target
 from fuzz.targets.__main__ import main
 from fuzz.targets.process.serve import serve
 
@@ -55,40 +52,10 @@ def test_the_answer_to_a_wrong_line_is_an_error(reference: Target, line: str, er
     assert str(answer["error"]).startswith(error)
 
 
-class Allocator:
-    """Blocks whose samples the sampling oracle predicts."""
-
-    name = "allocator"
-
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
-        self._bench = Bench(contract)
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        self._bench = Bench(self._contract)
-        return self._contract
-
-    def perform(self, action: Action) -> Observation:
-        observation = Observation(self._bench.predict(action, minors=0))
-        if isinstance(action, Malloc | Calloc | Realloc):
-            root = action.root if isinstance(action, Realloc) else -1
-            observation.size = self._bench.shadow.roots[root].size_bytes
-            observation.offsets = [hit.offset for hit in self._bench.sampling.hits]
-        return observation
-
-
-def test_an_allocator_of_blocks_and_threads_is_served(blocks: Contract) -> None:
-    actions = (Malloc(9), Malloc(61, thread=1), Realloc(0, 9, thread=2), Calloc(2, 30), Free(0))
-    lines = [to_line(action_to_data(action)) for action in actions]
-    header, *others = answers(Allocator(blocks), HEADER, *lines)
-    assert contract_from_data(header["contract"]) == blocks
-    assert [observation_from_data(each) for each in others] == [
-        Observation(size=16),
-        Observation(1, size=64, offsets=[60]),
-        Observation(size=16),
-        Observation(1, size=64, offsets=[34]),
-        Observation(),
-    ]
+def test_a_block_is_answered_with_an_observation() -> None:
+    action = action_to_data(Malloc(61, thread=1))
+    _, answer = answers(make_target("reference-jemalloc"), '{"gcfuzz": 2}', to_line(action))
+    assert answer == {"size": 64}
 
 
 @pytest.mark.parametrize(

@@ -97,14 +97,6 @@ def test_a_damaged_block_is_an_error(target: TcmallocDriver) -> None:
     assert target.perform(Free(0)).error == "DamageError: a block is damaged"
 
 
-def test_a_program_that_ends_is_an_error(program: Path) -> None:
-    target = TcmallocDriver("tcmalloc", str(program))
-    target.start({})
-    target.library.asked.process.kill()
-    assert "the program that is asked has ended" in str(target.perform(Malloc(1)).error)
-    target.library.asked.close()
-
-
 # Without the program, or with another.
 
 
