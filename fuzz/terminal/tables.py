@@ -1,4 +1,4 @@
-"""What is drawn: a bar while something is counted, and tables of bugs, probes and targets."""
+"""A progress bar, and tables of bugs, probes and targets."""
 
 from __future__ import annotations
 
@@ -31,27 +31,24 @@ from fuzz.terminal.standard_streams import Screen
 
 BUG_COLUMNS = max(map(len, KNOWN_BUGS))
 ORACLE_COLUMNS = len("transparency")
-"""What a row of `gcfuzz bugs` needs to be legible in 80 columns."""
+"""The widths that make `gcfuzz bugs` legible in 80 columns."""
 
 
 class PlainConsole(Console):
-    """Standard output. Every string is shown as it is: none has markup or controls.
-
-    What is to look otherwise is printed with a style, or is a Text of this program's own words.
-    """
+    """Standard output. Strings are shown as they are, without markup and control characters."""
 
     def __init__(self) -> None:
         super().__init__(highlight=False, markup=False, emoji=False)
 
     @override
     def render_str(self, text: str, **looks: Any) -> Text:
-        """All strings come here, those in tables and groups as well."""
+        """Rich calls this for all strings, also in tables and groups."""
         return super().render_str(plain(text, LINE_MAX), **looks)
 
 
 @contextmanager
 def counting(what: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A bar of progress on standard error, in a terminal only; yields what to call for a step."""
+    """Show a progress bar if this is a terminal; yields the function to call for a step."""
     console = Console(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=steps)
@@ -59,7 +56,7 @@ def counting(what: str, steps: int) -> Iterator[Callable[[], None]]:
 
 
 def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, Any]:
-    """How the known bugs were found, as data."""
+    """The results of `gcfuzz bugs` as data."""
     return {
         "engine": engine,
         "seeds": seeds,
@@ -83,7 +80,7 @@ def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, A
 def print_bugs(
     screen: Screen, records: Sequence[Record], engine: str, seeds: int, *, with_traces: bool
 ) -> None:
-    """A row a bug: who caught it, after how many actions, how short its trace became."""
+    """Print a row for each bug: its oracles, the actions until it was found, its shortest trace."""
     table = Table(box=None, pad_edge=False)
     table.add_column("bug, and where it happened", overflow="fold", min_width=BUG_COLUMNS)
     table.add_column("caught by", overflow="fold", max_width=ORACLE_COLUMNS)
@@ -93,7 +90,7 @@ def print_bugs(
         length = len(record.reduced.actions) if record.reduced else "-"
         table.add_row(
             Group(record.bug.id, Padding(Text(record.bug.seen_in, "dim"), (0, 0, 0, 2))),
-            ", ".join(record.oracles) or "nobody",
+            ", ".join(record.oracles) or "no oracle",
             *(_figure(each) for each in (record.actions_median, record.actions_worst)),
             f"{length} ({record.bug.shortest})",
             style="" if record.found else "red",
@@ -117,7 +114,7 @@ def _figure(number: float | None) -> Text:
 
 
 def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:
-    """A row a probe: how often it was reached; below it the smallest trace that reaches it."""
+    """Print a row for each probe: how often it was reached, and the smallest trace."""
     table = Table(box=None, pad_edge=False)
     table.add_column("probe, and the smallest trace that reaches it", overflow="fold")
     table.add_column("times", justify="right", no_wrap=True)
@@ -138,7 +135,7 @@ def _smallest(failure: Reaching) -> str:
 
 
 def print_targets(console: Console) -> None:
-    """The targets, the settings of the references, and the known bugs that can be planted."""
+    """Print the targets, the settings of the references, and the known bugs."""
     contracts = {name: make_target(name).start({}) for name in REFERENCES}
     first = contracts[REFERENCE]
     about = f"{REFERENCES[REFERENCE].description}. Settings of a trace's header:"
@@ -172,9 +169,9 @@ def _others() -> list[Registration]:
 
 
 def print_available(console: Console, paths: TargetOptions) -> None:
-    """Which of the other targets run here, in which version, and what the rest need.
+    """Print the versions of the other targets, and what is missing for the rest.
 
-    `paths` says where their runtimes are, as for `run`.
+    `paths` names the runtimes, as for `run`.
     """
     table = Table(box=None, pad_edge=False)
     for name in ("target", "version", "what to install"):
@@ -213,7 +210,7 @@ def _print_entry(console: Console, name: str, what: str) -> None:
 def _print_other_reference(
     console: Console, name: str, contract: Contract, first: Contract
 ) -> None:
-    """A reference under the rules of another sampler, and the settings that it does not share."""
+    """Print a reference with another sampler, and the settings that it does not share."""
     own = [each for each in contract.settings if each not in first.settings]
     missing = [each.name for each in first.settings if each not in contract.settings]
     if len(missing) == len(first.settings):

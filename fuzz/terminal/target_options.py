@@ -1,4 +1,4 @@
-"""The options that name a target: the same for every command that takes one."""
+"""The options that name a target, for every command that takes one."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from fuzz.targets import TargetOptions
 
 TIMEOUT_SECONDS_MAX = 120.0
-"""A session takes a worker that is silent for much longer for one that hangs itself."""
+"""A session ends a worker that is silent for much longer."""
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 BYTES_PER_UNIT = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
 PATH = click.Path(path_type=Path)
 
 
 class OneOf(click.Choice[str]):
-    """One of the names in a module's constant, imported only when one is given, or shown."""
+    """One of the names in a module's constant, which is imported only if it is needed."""
 
     def __init__(self, module: str, constant: str, listed_in: str = "") -> None:
-        """`listed_in` is where to read of names that are too many for a message."""
+        """`listed_in` is the command that lists names that are too many for a message."""
         self._module, self._constant, self._listed_in = module, constant, listed_in
         self.case_sensitive = True
 
@@ -57,7 +57,7 @@ def duration(text: str) -> float:
 
 
 def chunk_range(text: str) -> range:
-    """Chunks from one up to another, 0:5120."""
+    """A range of chunks like 0:5120."""
     match = re.fullmatch(r"(\d{1,15}):(\d{1,15})", text, re.ASCII)
     if not match or int(match[1]) >= int(match[2]):
         raise click.BadParameter(f"{text!r} are no chunks; write 0:5120")
@@ -65,7 +65,7 @@ def chunk_range(text: str) -> range:
 
 
 def part(text: str) -> slice:
-    """What takes one part of several out of all chunks, 3/16."""
+    """One part of several, like 3/16, as a slice of all chunks."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise click.BadParameter(f"{text!r} is no part; write 3/16 for the third of sixteen")
@@ -90,7 +90,7 @@ class TargetChoice(NamedTuple):
     options: TargetOptions
 
     def name_for(self, named_by_trace: str) -> str:
-        """The target's name on the command line, or else in the trace. Raises BadInputError."""
+        """The name on the command line, or in the trace. Raises BadInputError."""
         from fuzz.targets import is_user_class
 
         if self.name is not None:
@@ -104,7 +104,7 @@ class TargetChoice(NamedTuple):
 
     @property
     def name_without_trace(self) -> str:
-        """The target's name if there is no trace: the only target that has the options given.
+        """The target without a trace: by default the only one with the path options given.
 
         Raises BadInputError if several have them.
         """
@@ -132,9 +132,9 @@ class TargetChoice(NamedTuple):
         return [*([] if is_implied else ["--target", str(self.name)]), *self.options.arguments]
 
     def version(self, value: str) -> TargetChoice:
-        """One of two versions of the target, or the target of that name. Raises BadInputError.
+        """One of two versions of the target, or the target `value` if there is none.
 
-        `value` is that of the option that distinguishes them.
+        `value` is the value of the option that distinguishes them. Raises BadInputError.
         """
         import attrs
 
@@ -160,7 +160,7 @@ class TargetChoice(NamedTuple):
         return TargetChoice(self.name, options)
 
     def options_for(self, header: Header) -> TargetOptions:
-        """The options given, with what the trace needs: its own process, a limit on memory."""
+        """The options, with what the trace needs: its own process, a limit of memory."""
         import attrs
 
         from fuzz.targets import is_program
@@ -184,15 +184,15 @@ class TargetChoice(NamedTuple):
 
 
 PATH_PARAMETER = "path_of_"
-"""The parameters of path options have names that begin with this."""
+"""The prefix of the parameter names of path options."""
 
 
 class PathOptions(click.Option):
-    """Stands for the path options of all registered targets in a command's declaration."""
+    """A placeholder for the path options of all registered targets."""
 
 
 class TargetsCommand(click.Command):
-    """A command that gets its path options, and so loads the registrations, when it is called."""
+    """A command whose path options are added when it is called, since that loads all targets."""
 
     @override
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -238,15 +238,15 @@ _OPTIONS = (
         "--command",
         "program",
         metavar="PROGRAM",
-        help="What the target process is: a program that speaks the protocol (see "
-        "`gcfuzz help protocol`), with arguments.",
+        help="The program of the target process, with arguments; it speaks the protocol (see "
+        "`gcfuzz help protocol`).",
     ),
     duration_option(
         "--timeout",
         "timeout_seconds",
         default="10s",
         show_default=True,
-        help="How long the program may take for an answer; the first may take 30s, to start.",
+        help="The time limit of an answer; the first answer may take 30s.",
     ),
     path_options_here,
     click.option(
@@ -254,24 +254,24 @@ _OPTIONS = (
         "memory_bytes",
         type=byte_size,
         metavar="SIZE",
-        help="The most that the program may have resident, 4G: beyond it is ended, and its trace "
-        "fails.  [default: for a session half of the machine, divided by the workers]",
+        help="The limit of the program's resident memory, 4G; a trace that exceeds it fails.  "
+        "[default: for a session half of the memory, divided by the workers]",
     ),
     click.option(
         "--check-invariants",
         is_flag=True,
-        help="After each action gcfuzz's own collectors check what their parts promise each other.",
+        help="Check the invariants of the reference collectors after each action.",
     ),
     click.option(
         "--fresh-process",
         is_flag=True,
-        help="Give each trace a process of its own, which a program else keeps for many.",
+        help="Start a process for each trace. By default a process serves many traces.",
     ),
 )
 
 
 def target_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that say which target, and pass them as one `choice`."""
+    """Give a command the options that name a target, as one argument `choice`."""
 
     @functools.wraps(command)
     def with_choice(
@@ -299,7 +299,7 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def options_of_session(target: str, options: TargetOptions, workers: int) -> TargetOptions:
-    """The options with a limit on memory: by default half of the machine, shared by the workers."""
+    """The options with a limit of memory: by default half of it, shared by the workers."""
     import attrs
 
     from fuzz.targets import is_program
@@ -313,7 +313,7 @@ def options_of_session(target: str, options: TargetOptions, workers: int) -> Tar
 
 
 def path_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the path options, and pass them as one `paths`."""
+    """Give a command the path options, as one argument `paths`."""
 
     @functools.wraps(command)
     def with_paths(*arguments: Any, **options: Any) -> int:  # noqa: ANN401 - the command's own
@@ -354,7 +354,7 @@ before_option = click.option(
     "(--command, --library, --java, ...); or, without --target, on two targets.",
 )
 after_option = click.option(
-    "--after", metavar="NEW", help="The other of the two: a failure is what only this one has."
+    "--after", metavar="NEW", help="The other version: only its failures are reported."
 )
 
 without_option = click.option(
@@ -362,5 +362,5 @@ without_option = click.option(
     metavar="ACTION",
     multiple=True,
     type=OneOf("fuzz.protocol.actions", "ACTIONS", "`gcfuzz help protocol`"),
-    help="Leave an action out, so that a find known already does not hide others.",
+    help="Leave out an action, so that a known failure does not hide others.",
 )

@@ -1,4 +1,4 @@
-"""What the stock allocators share, each a target of its own: jemalloc, gperftools and tcmalloc.
+"""What the targets of stock allocators share: jemalloc, gperftools and tcmalloc.
 
 Start reading with `block_driver`.
 """

@@ -1,9 +1,9 @@
-"""The base of the drivers of stock allocators, each in a process of its own.
+"""The base of the drivers of stock allocators, each in its own process.
 
-Each thread of the mutator is a thread of this process, for which the library keeps a sampler; they
-take turns. Every block has a stamp at both ends of its room, which is checked when the block is
-resized or freed. Invariant: a header frees all blocks, so the answers to a trace do not depend on
-the traces before it.
+Each thread of the mutator is a thread of this process, and the library has a sampler for each. The
+threads take turns. Each block has a stamp at both ends, which is checked when the block is resized
+or freed. Invariant: a header frees all blocks, so the answers to a trace do not depend on the
+traces before it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ STAMP_BYTES = 8
 
 
 class DamageError(Exception):
-    """A block's bytes are not what was written, or what calloc promises."""
+    """A block has other bytes than were written, or than calloc promises."""
 
 
 @attrs.frozen
 class StockBlock:
-    """A block that is not freed yet. Its `stamp` is at both ends of its room."""
+    """A live block, with its `stamp` at both ends."""
 
     library: Allocator
     address: int
@@ -56,7 +56,7 @@ class StockBlock:
 
 
 class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
-    """An allocator in a process that uses it for nothing else. `threads` is one of its settings."""
+    """An allocator that only the mutator uses. `threads` is one of its settings."""
 
     block_bytes_max: int
 
@@ -64,7 +64,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         super().__init__(name)
         self.library_name = library_name
         self.samplers: list[AnySampler] = []
-        """Those of the threads that were needed until now."""
+        """The samplers of the threads that were needed until now."""
         self.blocks: list[StockBlock] = []
         """A block for each root slot."""
         self.threads = Threads()
@@ -72,7 +72,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
 
     @cached_property
     def library(self) -> AnyLibrary:
-        """It is loaded at the first header, whose answer says if that is impossible."""
+        """The library, which is loaded at the first header."""
         return self.load()
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
@@ -100,7 +100,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         """Make a call that allocates, and observe its samples; returns the block's address."""
 
     def forget(self, address: int) -> None:
-        """The block at this address is no longer there."""
+        """Forget the block at this address, which is being freed."""
 
     def pause(self) -> None:
         raise NotImplementedError
@@ -110,7 +110,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
 
     @abstractmethod
     def set_period(self, period_bytes: int) -> None:
-        """Draw distances with another mean."""
+        """Set the mean of the next distances."""
 
     def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
         return self.threads.run(action.thread, lambda: entry(self, action))
@@ -159,7 +159,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         return size_bytes
 
     def _keep(self, address: int, root: int) -> int:
-        """Stamp the block, and put it into a root slot; returns how many bytes may be used."""
+        """Stamp the block, and put it into a root slot; returns its usable bytes."""
         stamp = next(self._stamps).to_bytes(STAMP_BYTES, "big")
         block = StockBlock(self.library, address, self.library.usable_bytes(address), stamp)
         block.write()

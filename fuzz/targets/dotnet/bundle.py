@@ -22,9 +22,9 @@ from fuzz.problems import BadInputError
 ASSEMBLY, CORE_LIBRARY = "mutator.dll", "System.Private.CoreLib.dll"
 SIGNATURE = bytes.fromhex("8b1202b96a612038727b930214d7a03213f5b9e6efae3318ee3b2dce24b36aae")
 NAME_OFFSET, NAME_BYTES = 40, 64
-"""The place of the name of the file to run, from the signature on."""
+"""The place of the name of the file to run, relative to the signature."""
 NO_NAME = b"c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
-"""What is at that place in a host without a file to run."""
+"""The bytes at that place in a host without a file to run."""
 VERSION = 6
 HEAD, TABLES, ENTRY = struct.Struct("<IIi"), struct.Struct("<qqqqQ"), struct.Struct("<qqqB")
 IS_ASSEMBLY, IS_DEPENDENCIES, IS_CONFIGURATION = 1, 3, 4

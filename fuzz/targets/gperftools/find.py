@@ -7,8 +7,8 @@ from fuzz.targets.options import TargetOptions
 
 ENVIRONMENT = {
     **STATIC_STORAGE,
-    # The library's memory begins where the heap of the interpreter's own allocator ends, and its
-    # samplers' addresses seed them. So that heap takes all that it needs at once, and keeps it.
+    # The library's memory starts at the end of the heap of the interpreter's own allocator, and its
+    # samplers' addresses seed them. So that heap takes all its memory at once, and keeps it.
     "MALLOC_TOP_PAD_": str(256 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }

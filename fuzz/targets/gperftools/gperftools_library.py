@@ -2,8 +2,8 @@
 
 The library is the stock one. It is not preloaded: only the calls made here reach it, so that its
 samplers count nothing else. A sampler is part of the thread's cache, which no symbol names; it is
-found by its pattern. Invariant: nothing here counts, draws or decides. The library
-itself samples blocks, and its list of live samples shows which.
+found by its pattern. Invariant: nothing here counts, draws or decides. The library samples blocks
+itself, and its list of live samples shows which.
 """
 
 from __future__ import annotations

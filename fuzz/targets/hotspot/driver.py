@@ -64,7 +64,7 @@ class HotspotDriver(Driver):
     """A virtual machine."""
 
     OF_THREADS: ClassVar[tuple[type[Action], ...]] = (actions.BeginThread, actions.EndThread)
-    """What the main thread carries out, whatever thread the action names."""
+    """The main thread carries these out, regardless of the action's thread."""
     FLAGS: ClassVar[tuple[str, ...]] = ("-XX:-UseCompiler",)
     """A compiler's thread resolves a method's references, and for that takes a buffer in eden."""
 

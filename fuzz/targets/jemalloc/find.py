@@ -7,7 +7,7 @@ from fuzz.targets.options import TargetOptions
 
 ENVIRONMENT = {
     **STATIC_STORAGE,
-    # With a cache for each thread some calls would tick, and place blocks, for others.
+    # With a cache for each thread, some calls would tick and place blocks for others.
     "MALLOC_CONF": "prof:true,prof_accum:true,tcache:false",
 }
 

@@ -1,4 +1,4 @@
-"""How the target `ocaml` is started: the mutator is compiled, and kept in the user's cache."""
+"""Finds OCaml's compiler, and compiles the mutator: the program is kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fuzz.targets.registration import python_driver
 
 COMPILER = "ocamlopt"
 VERSION = "4.13"
-"""That of which the rule is."""
+"""The version whose sampler is known."""
 VERSION_CHARACTERS = 20
-"""Of what is no compiler no more is told."""
+"""The length at which a message cuts the output of another program."""
 SOURCES = (Path(__file__).with_name("nursery.c"), Path(__file__).with_name("mutator.ml"))
 HOW_TO_INSTALL = f"apt install ocaml, where that is {VERSION}, or name its ocamlopt with --ocaml"
 
@@ -26,10 +26,10 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
 
 
 def find_compiler(compiler: Path | None) -> tuple[str, str]:
-    """That one, or the one that is installed, and its version. Raises BadInputError."""
+    """The compiler that is named or on PATH, and its version. Raises BadInputError."""
     found = shutil.which(compiler or COMPILER)
     if found is None:
-        named = f"{compiler} is no program" if compiler else f"there is no {COMPILER}"
+        named = f"{compiler} is not a program" if compiler else f"there is no {COMPILER}"
         raise BadInputError(f"the target ocaml needs OCaml, and {named}: {HOW_TO_INSTALL}")
     found = str(Path(found).resolve())
     version = output_of([found, "-version"])[:VERSION_CHARACTERS]
@@ -39,14 +39,11 @@ def find_compiler(compiler: Path | None) -> tuple[str, str]:
 
 
 def made_program(compiler: Path | None) -> tuple[str, str]:
-    """The mutator's program, which is made if it is not there yet, and OCaml's version.
-
-    Raises BadInputError.
-    """
+    """The mutator's program, from the cache or a new one, and OCaml's version."""
     found, version = find_compiler(compiler)
 
     def make(folder: Path) -> Path:
-        # What is compiled is left beside its source, or where the compiler was started.
+        # The compiler writes beside a source and into the current folder.
         sources = [Path(shutil.copy(source, folder)).name for source in SOURCES]
         made = folder / "mutator"
         return compiled(made, [found, "unix.cmxa", *sources, "-o", made.name], folder)

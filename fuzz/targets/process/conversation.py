@@ -1,9 +1,9 @@
 """A program, and the lines that go to it and come from it.
 
-Whatever the program does, this ends: it waits no longer than the timeout for a line, keeps no more
-than `LINE_BYTES_MAX` of one, and writes and reads at once, so that neither side waits for a full
-pipe. Invariant: a program that was ended leaves no process behind, since all that it starts is in
-its process group or inherits a mark in its environment.
+A conversation always ends: it waits for a line until the timeout, keeps `LINE_BYTES_MAX` of a line
+at most, and writes and reads at once, so that neither side waits for a full pipe. Invariant: a
+program that was ended leaves no process behind, since all that it starts is in its process group or
+inherits a mark in its environment.
 
 This does not reach processes that leave the group and clear the mark, or that run as another user
 or on another machine. If this process is killed, the program stays, except that a session ends the

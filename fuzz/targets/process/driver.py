@@ -1,8 +1,8 @@
 """The base of the drivers in Python: a driver is the program of a target, and answers its actions.
 
 A driver has a table of the actions that it carries out. The base checks each action, calls the
-entry, and completes the observation. Invariant: whatever an action raises is the `error` of its
-answer, and does not end the process, except for the errors in `FATAL`.
+entry, and completes the observation. Invariant: an exception of an action is the `error` of its
+answer and does not end the process, except for those in `FATAL`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Driver(ABC):
             self.carry_out(action)
         except self.FATAL:
             raise
-        except Exception as problem:  # noqa: BLE001 - whatever goes wrong is an answer
+        except Exception as problem:  # noqa: BLE001 - each exception is an answer
             return Observation(error=f"{type(problem).__name__}: {problem}")
         return self.observation
 

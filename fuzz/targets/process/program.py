@@ -1,7 +1,7 @@
 """The target `process`: any program that speaks the protocol of docs/protocol.md.
 
-Whatever the program does wrong is an observation with an `error`, so that it is found, reduced and
-replayed like every failure. Actions are sent ahead of their answers. If the program breaks then,
+Each failure of the program is an observation with an `error`, so that it is found, reduced and
+replayed like every other. Actions are sent ahead of their answers. If the program breaks then,
 answers may be lost, and the action that broke it is unknown: a new process gets the same trace in
 lockstep. If the contract has `batch`, announced actions are sent as a whole. An action that was not
 announced is sent behind the trace so far, which is sent again; lockstep then means longer and

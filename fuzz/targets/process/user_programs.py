@@ -1,7 +1,6 @@
-"""Programs that a target runs or compiles with, such as compilers, and the programs made by them.
+"""Runs and builds programs of the user's, such as compilers.
 
-Invariant: whatever such a program does, the call ends, and the problem is one line of a
-BadInputError.
+Invariant: the call always ends, and a failure of the program is one line of a BadInputError.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tempfile import TemporaryDirectory
 from fuzz.problems import BadInputError
 
 SECONDS_MAX = 300
-"""On a busy machine a compiler's first program takes a minute."""
+"""On a busy computer the first run of a compiler takes a minute."""
 
 
 def output_of(
@@ -25,7 +24,7 @@ def output_of(
     variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS_MAX,
 ) -> str:
-    """What a program prints, stripped. Raises BadInputError if it fails."""
+    """The stripped output of a program. Raises BadInputError if it fails."""
     program = command[0]
     try:
         done = subprocess.run(  # noqa: S603 - the user's program
@@ -59,15 +58,12 @@ def compiled(
     """The file that this compiler command writes. Raises BadInputError."""
     output_of(command, folder, variables)
     if not result.is_file():
-        raise BadInputError(f"{command[0]} has not made {result.name}, and printed no reason")
+        raise BadInputError(f"{command[0]} has not written {result.name}, and printed no reason")
     return result
 
 
 def kept_program(parts: object, make: Callable[[Path], Path]) -> Path:
-    """The program that is made of these parts, once, and kept in the user's cache.
-
-    `make` makes it in a folder and returns its path there.
-    """
+    """The program of these parts, from the user's cache, or built by `make` in a folder."""
     name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gcfuzz")
     program = cache / f"mutator-{name}"

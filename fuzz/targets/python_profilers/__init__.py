@@ -1,4 +1,4 @@
-"""What the profilers of Python share, each a target of its own: ddtrace and scalene.
+"""What the targets of Python's profilers share: ddtrace and scalene.
 
 Start reading with `mutator`, the process that is sampled, then `profiler_driver`.
 """

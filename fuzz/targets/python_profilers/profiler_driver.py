@@ -22,7 +22,7 @@ from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.python_profilers import mutator
 
 HEADER_BYTES = 34
-"""What a `bytes` of n + 1 takes beside n: `sizeof(PyBytesObject)`, and one."""
+"""The bytes of a `bytes` of n + 1 beside n: `sizeof(PyBytesObject)`, and one."""
 BLOCK_BYTES_MAX = 2**17 - 2
 SLOTS = 2**16
 OWN_ALLOCATOR = dict.fromkeys(("PYTHONMALLOC", "PYTHONTRACEMALLOC", "PYTHONDEVMODE"), "")
@@ -31,7 +31,7 @@ OWN_ALLOCATOR = dict.fromkeys(("PYTHONMALLOC", "PYTHONTRACEMALLOC", "PYTHONDEVMO
 
 @attrs.frozen
 class ReportedSample:
-    """What a profiler reports about a sample."""
+    """A sample as a profiler reports it."""
 
     weight_bytes: int
     is_free: bool = False
@@ -75,7 +75,7 @@ class ProfilerDriver(Driver):
         self._slots: list[int] = []
         """The slot of each block that the trace has allocated."""
         self._slots_before: list[int] = []
-        """Those of the blocks that were allocated to begin the trace."""
+        """The slots of the blocks that were allocated before the trace."""
         self._free_slots = [*range(SLOTS)]
         self._has_weights = False
 
@@ -113,7 +113,7 @@ class ProfilerDriver(Driver):
         self.mutator.ask(mutator.FREE, 0, slot)
 
     def observe(self, *, are_free: bool) -> None:
-        """Observe the new samples. Raises ValueError for one of another kind of call."""
+        """Observe the new samples. Raises ValueError for one of the other kind of call."""
         samples = self.new_samples()
         if any(each.is_free is not are_free for each in samples):
             raise ValueError(f"{samples} where a block was {'freed' if are_free else 'allocated'}")

@@ -23,7 +23,7 @@ from fuzz.targets.tcmalloc.tcmalloc_program import TcmallocProgram
 
 Result = TypeVar("Result")
 STEPS_OF_A_SEED = 20
-"""How often a generator steps before it is drawn from: `Sampler::Init` in tcmalloc/sampler.cc."""
+"""The steps of a generator before its first draw: `Sampler::Init` in tcmalloc/sampler.cc."""
 
 
 class ProgramThreads(Threads):
@@ -80,7 +80,7 @@ class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
 
 
 def state_after(seed: int) -> int:
-    """A generator's state when it has started from a seed."""
+    """The state of a generator that has started from a seed."""
     for _ in range(STEPS_OF_A_SEED):
         seed = (0x5DEECE66D * seed + 0xB) % 2**48
     return seed

@@ -1,6 +1,6 @@
-"""What an x86-64 program's own file says of it: where a few symbols are, and its static storage.
+"""The file of an x86-64 program: the values of a few symbols, and its static storage.
 
-To read all symbols of a file of 160 MB takes seconds; here only what is asked for is looked at.
+Reading all symbols of a file of 160 MB takes seconds, so that only the requested ones are read.
 (ELF-64 Object File Format; Drepper, ELF Handling For Thread-Local Storage.)
 """
 
@@ -33,13 +33,13 @@ class Section(NamedTuple):
 
 
 class ElfFile:
-    """A program's file. Raises BadInputError if it is none."""
+    """A program's file. Raises BadInputError if it is another file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                raise BadInputError(f"{path}: is no program for x86-64")
+                raise BadInputError(f"{path}: is not a program for x86-64")
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         _, _, _, _, self._segments, self._sections, _, _, _, segments, _, sections, _ = (
             HEADER.unpack_from(self._data)
@@ -47,7 +47,7 @@ class ElfFile:
         self._segment_count, self._section_count = segments, sections
 
     def symbols(self, *names: str) -> list[int]:
-        """The value of each. Raises BadInputError if there is none of a name."""
+        """The value of each symbol. Raises BadInputError if one is missing."""
         sections = [*self._all_sections()]
         for table in sections:
             if table.kind == SYMBOLS_SECTION:
@@ -56,14 +56,14 @@ class ElfFile:
 
     @property
     def thread_storage_bytes(self) -> int:
-        """How far below a thread's pointer its static storage begins."""
+        """The distance from the start of a thread's static storage to its thread pointer."""
         for index in range(self._segment_count):
             kind, _, _, _, _, _, size, alignment = SEGMENT.unpack_from(
                 self._data, self._segments + index * SEGMENT.size
             )
             if kind == THREADS_SEGMENT:
                 return int(-(-size // alignment) * alignment)
-        raise BadInputError(f"{self.path}: has nothing of its own for a thread")
+        raise BadInputError(f"{self.path}: has no static storage for threads")
 
     def _all_sections(self) -> Iterator[Section]:
         for index in range(self._section_count):

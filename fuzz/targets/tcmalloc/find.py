@@ -1,4 +1,4 @@
-"""The command line of TCMalloc's driver, and the program that has TCMalloc in it."""
+"""The command line of TCMalloc's driver, and the program that contains TCMalloc."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
 
 
 def find_program(library: Path | None) -> Path:
-    """That program, or the first that npm has installed. Raises BadInputError."""
+    """The named program, or the first one that npm has installed. Raises BadInputError."""
     if library is not None:
         if not library.is_file():
             raise BadInputError(f"{library}: there is no such program")

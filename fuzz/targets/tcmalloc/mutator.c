@@ -1,13 +1,11 @@
-/* Calls inside a program that has TCMalloc in it, made for another process.
+/* Makes calls for another process inside a program that contains TCMalloc.
  *
- * This is preloaded into the program, whose main never runs. What to call comes on standard input,
- * as numbers of 64 bits: the thread that is to call, the function's address, two arguments. The
- * answer goes to standard output: the result, how many samples TCMalloc has told of since the last
- * answer, where its hook is, what the last of them weighs, and the thread's pointer to its static
- * storage. Function 0 is asked where malloc is.
+ * This is preloaded into the program, whose main never runs. A call comes on standard input as
+ * numbers of 64 bits: the thread, the function's address, two arguments. The answer goes to standard
+ * output: the result, the number of samples of this call, the address of the hook, the weight of the
+ * last sample, and the thread's pointer to its static storage. Function 0 returns malloc's address.
  *
- * Nothing here allocates but what is called, and what begins a thread. Invariant: threads take
- * turns.
+ * Only the called functions and the start of a thread allocate. Invariant: threads take turns.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,22 +29,22 @@ struct answer {
 };
 
 struct thread {
-    int is_begun;
+    int is_started;
     sem_t asked, done;
 };
 
-/* TCMalloc's own, of tcmalloc/malloc_hook.h: what a hook for new samples is told. */
+/* TCMalloc's argument of a hook for new samples: tcmalloc/malloc_hook.h. */
 struct sampled_alloc {
     int64_t handle;
     uint64_t requested_bytes, requested_alignment, kind, allocated_bytes;
-    double weight; /* In blocks of the requested bytes, and one. */
+    double weight; /* In blocks of one byte more than requested. */
 };
 
 static struct call call;
 static struct answer answer;
 static struct thread threads[THREADS];
 
-static void hear(const struct sampled_alloc *sample)
+static void count(const struct sampled_alloc *sample)
 {
     answer.samples++;
     answer.weight_bytes = sample->weight * ((double)sample->requested_bytes + 1);
@@ -57,7 +55,7 @@ static void carry_out(void)
     uint64_t (*function)(uint64_t, uint64_t) = (uint64_t (*)(uint64_t, uint64_t))call.function;
     answer.samples = 0;
     answer.result = function ? function(call.first, call.second) : (uint64_t)malloc;
-    answer.hook = (uint64_t)hear;
+    answer.hook = (uint64_t)count;
     answer.thread_pointer = (uint64_t)__builtin_thread_pointer();
 }
 
@@ -72,16 +70,16 @@ static void *take_turns(void *mine)
     return NULL;
 }
 
-/* Let a thread carry the call out, which is begun if it is new. */
-static void hand_over(struct thread *thread)
+/* Have a thread carry out the call; a new one is started. */
+static void run_in(struct thread *thread)
 {
-    pthread_t begun;
-    if (!thread->is_begun) {
+    pthread_t handle;
+    if (!thread->is_started) {
         sem_init(&thread->asked, 0, 0);
         sem_init(&thread->done, 0, 0);
-        if (pthread_create(&begun, NULL, take_turns, thread) != 0)
+        if (pthread_create(&handle, NULL, take_turns, thread) != 0)
             _exit(2);
-        thread->is_begun = 1;
+        thread->is_started = 1;
     }
     sem_post(&thread->asked);
     while (sem_wait(&thread->done) != 0)
@@ -95,7 +93,7 @@ static int serve(int argc, char **argv, char **environment)
         if (call.thread == 0)
             carry_out();
         else
-            hand_over(&threads[call.thread]);
+            run_in(&threads[call.thread]);
         if (write(1, &answer, sizeof answer) != sizeof answer)
             break;
     }
@@ -104,7 +102,7 @@ static int serve(int argc, char **argv, char **environment)
 
 typedef int main_function(int, char **, char **);
 
-/* What glibc calls to begin the program: its constructors run, its main does not. */
+/* glibc calls this to start the program: its constructors run, its main does not. */
 int __libc_start_main(main_function *main, int argc, char **argv, void *init, void *fini,
                       void *rtld_fini, void *stack_end)
 {

@@ -1,8 +1,8 @@
-"""Google's TCMalloc, in the program that has it, which makes calls for this process.
+"""Google's TCMalloc in the program that contains it, which makes calls for this process.
 
-`mutator.c` is compiled and preloaded into that program, whose main never runs. Its memory is
-read and written through the kernel. Invariant: nothing here counts, draws or decides: each sample
-is told by TCMalloc's own hook, and weighed by it.
+`mutator.c` is compiled and preloaded into that program, whose main never runs. Its memory is read
+and written through the kernel. Invariant: nothing here counts, draws or decides: TCMalloc reports
+each sample and its weight to its own hook.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ SYMBOLS = (
 )
 CALL, ANSWER = Struct("=4Q"), Struct("=3QdQ")
 SAMPLER = Struct("=QQQq")
-"""Its period, its generator, whether it has begun, and the bytes until its next sample."""
+"""The period, the generator, whether it has started, and the bytes until the next sample."""
 
 
 class Answer(NamedTuple):
-    """What the program says of a call: `struct answer`."""
+    """The answer to a call: `struct answer` in mutator.c."""
 
     result: int
     samples: int
@@ -52,10 +52,10 @@ class Answer(NamedTuple):
 
 
 class TcmallocProgram(Allocator):
-    """The program. Each call is made by the thread that `thread` names."""
+    """The program. The thread `thread` of it makes each call."""
 
     def __init__(self, library: Path | None) -> None:
-        """Raises BadInputError where there is no such program, or it cannot be called."""
+        """Raises BadInputError if there is no such program, or if it cannot be called."""
         path = find_program(library)
         program = ElfFile(path)
         *functions, self._sampler = program.symbols(*SYMBOLS)
@@ -72,7 +72,7 @@ class TcmallocProgram(Allocator):
         add_hook(self._answer.hook)
 
     def _call(self, function: int, first: int = 0, second: int = 0) -> int:
-        """What a function returns. Raises EOFError if the program has ended."""
+        """The result of a function. Raises EOFError if the program has ended."""
         self.asked.send(CALL.pack(self.thread, function, first, second))
         self._answer = Answer(*ANSWER.unpack(self.asked.receive(ANSWER.size)))
         return self._answer.result
@@ -83,18 +83,18 @@ class TcmallocProgram(Allocator):
 
     @property
     def weight_bytes(self) -> int:
-        """What the last of these stands for."""
+        """The weight of the last sample."""
         return round(self._answer.weight_bytes)
 
     def find_sampler(self) -> int:
-        """Where the present thread's sampler is: `Sampler` in tcmalloc/sampler.h."""
+        """The address of the present thread's sampler: `Sampler` in tcmalloc/sampler.h."""
         self.free(self.malloc(1))
         return self._answer.thread_pointer - self._storage_bytes + self._sampler
 
     def begin(self, sampler: int, state: int) -> None:
-        """Let the present thread draw its first distance, from that state of its generator."""
-        period_bytes, _, has_begun, _ = SAMPLER.unpack(self.read(sampler, SAMPLER.size))
-        self.write(sampler, SAMPLER.pack(period_bytes, state, has_begun, 0))
+        """Have the present thread draw its first distance from this state of its generator."""
+        period_bytes, _, has_started, _ = SAMPLER.unpack(self.read(sampler, SAMPLER.size))
+        self.write(sampler, SAMPLER.pack(period_bytes, state, has_started, 0))
         self.free(self.malloc(1))
 
     @override

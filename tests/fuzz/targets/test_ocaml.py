@@ -66,7 +66,7 @@ def target(program: tuple[str, str]) -> Iterator[OcamlDriver]:
     [
         ("5.3.0", r"compiler is OCaml 5\.3\.0: apt install"),
         ("4.13.1", "compiler fails: no"),
-        ("none", "compiler is no program"),
+        ("none", "compiler is not a program"),
     ],
 )
 def test_another_compiler_is_bad_input(

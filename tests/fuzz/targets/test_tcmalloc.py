@@ -107,7 +107,7 @@ def test_a_program_without_tcmalloc_is_bad_input() -> None:
 
 
 def test_a_file_that_is_not_a_program_is_bad_input() -> None:
-    with pytest.raises(BadInputError, match="is no program for x86-64"):
+    with pytest.raises(BadInputError, match="is not a program for x86-64"):
         ElfFile(Path(__file__))
 
 

@@ -41,7 +41,7 @@ def test_a_program_that_cannot_be_started_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_a_compiler_without_output_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="has not made mutator"):
+    with pytest.raises(BadInputError, match="has not written mutator"):
         compiled(tmp_path / "mutator", [program(tmp_path, "exit 0")])
 
 

@@ -166,7 +166,7 @@ def test_the_reproducer_shows_the_finding(node: str) -> None:
 def test_another_generator_is_bad_input(node: str) -> None:
     options = ["--random-seed=2" if each == SEED else each for each in OPTIONS]
     command = (node, *options, str(MUTATOR))
-    with pytest.raises(BadInputError, match=r"V8's generator stands in 0 places \(Node v"):
+    with pytest.raises(BadInputError, match=r"V8's generator has 0 possible places \(Node v"):
         ProcessTarget("process", command, 60).start({})
 
 
