@@ -44,7 +44,7 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.targets import make_target
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
 for name in REFERENCES:
     actions = int(sys.argv[1])
     if name != "reference":

@@ -46,7 +46,7 @@ from fuzz.protocol.target import Target
 from fuzz.replay import record
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
 from fuzz.terminal.cli import run_command_line
 
 SEED = 14

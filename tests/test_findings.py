@@ -21,13 +21,13 @@ from pathlib import Path
 import pytest
 
 from fuzz.problems import BadInputError
-from fuzz.targets.allocators.gperftools_library import HOW_TO_INSTALL, LIBRARY
 from fuzz.targets.allocators.stock_library import load
 from fuzz.targets.dotnet.bundle import runtime_of
-from fuzz.targets.dotnet.dotnet_command import COMPILER, find_carrier, make_program
-from fuzz.targets.dotnet.dotnet_command import HOW_TO_INSTALL as HOW_TO_INSTALL_DOTNET
-from fuzz.targets.incminimark.command import find_python
-from fuzz.targets.ocaml.ocaml_command import find_compiler
+from fuzz.targets.dotnet.find import COMPILER, find_carrier, make_program
+from fuzz.targets.dotnet.find import HOW_TO_INSTALL as HOW_TO_INSTALL_DOTNET
+from fuzz.targets.gperftools.gperftools_library import HOW_TO_INSTALL, LIBRARY
+from fuzz.targets.incminimark.find import find_python
+from fuzz.targets.ocaml.find import find_compiler
 
 ROOT = Path(__file__).parents[1]
 FINDINGS = ROOT / "docs" / "findings"

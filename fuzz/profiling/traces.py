@@ -21,8 +21,8 @@ from fuzz.protocol.actions import NAMES, EnableSampling
 from fuzz.protocol.trace import Trace
 from fuzz.replay import Step, replay_steps
 from fuzz.targets import make_target
+from fuzz.targets.references import REFERENCES
 from fuzz.targets.references.collector import ReferenceTarget
-from fuzz.targets.references.kin import REFERENCES
 from gcmodel import Configuration, Events, Heap, Parts, Report
 from gcmodel.memory.events import ContextSample
 from gcmodel.profiling.cost import Cost

@@ -1,6 +1,6 @@
-"""What the harness needs of a target, what it uses where there is more, and how it guards itself.
+"""The interface of a target, what else the harness uses if it is there, and the guard.
 
-Invariant: an exception of a user's target becomes the target's answer, whoever calls it.
+Invariant: an exception of a user's target becomes the target's answer, regardless of the caller.
 """
 
 from __future__ import annotations
@@ -17,83 +17,80 @@ from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import EarlierTrace
 
+AS_DOCUMENTED = "-as-documented"
+"""The end of a target's name under the contract that its documentation promises."""
+
 
 class Target(Protocol):
     """A heap under test. It serves many traces, one after another.
 
-    An observation has the fields that the contract's `observes` lists, where they apply, and
-    whatever the contract lists is judged. `minors` is what everything that collects must tell.
+    An observation has the fields of the contract's `observes` that apply to the action; the oracles
+    judge each of them. Every action that collects must report `minors`.
     """
 
     name: str
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        """Forget everything and start anew; returns the contract under this configuration.
+        """Start a trace with an empty heap; returns the contract under this configuration.
 
-        Settings that are left out have their defaults. Raises BadInputError if one is illegal.
+        Missing settings have their defaults. Raises BadInputError if a setting is illegal.
         """
 
     def perform(self, action: Action) -> Observation:
-        """Carry out one legal action.
-
-        What goes wrong is the observation's `error`, or an exception, which is a failure too.
-        """
+        """Carry out one legal action. An exception, or an `error` in the answer, is a failure."""
 
 
 class FullTarget(ABC):
-    """A target with all that the harness makes use of; by default that is nothing more.
-
-    It raises no exceptions for what goes wrong in the heap under test.
-    """
+    """A target with all that the harness can use. It reports a defect of the heap as `error`."""
 
     name: str
     problem_at_start: str | None = None
-    """Why the last start failed, if it did: then every action does."""
+    """Why the last start failed, if it did. Every action then has this error."""
     complaint = ""
-    """What a program wrote on standard error before it broke in the last trace."""
+    """The end of the standard error of a program that broke in the last trace."""
     traceback: tuple[str, ...] = ()
-    """The last lines of the traceback of what a target in this process raised in this trace."""
+    """The last lines of the traceback of the exception in this trace."""
     hopeless: str | None = None
-    """Why no other trace is worth its time in a session, if none is."""
+    """Why a session should stop, or None."""
     starts_afresh: bool = False
-    """Whether each trace has a process of its own."""
+    """Whether each trace has its own process."""
     takes_announcements = False
-    """Whether it is any use to announce actions."""
+    """Whether `announce` has a use."""
     earlier: tuple[EarlierTrace, ...] = ()
-    """The traces that the process of this trace carried out before it, as far as remembered."""
+    """The recent traces that the process of this trace carried out before it."""
 
     @abstractmethod
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        """As Target says."""
+        """See Target."""
 
     @abstractmethod
     def perform(self, action: Action) -> Observation:
-        """As Target says."""
+        """See Target."""
 
     def default_contract(self) -> Contract:
         """The contract without settings. Raises BadInputError if there is none."""
         return self.start({})
 
     def announce(self, actions: Iterable[Action]) -> None:  # noqa: B027 - nothing is the default
-        """These are the next actions to be performed, in this order; all of them are legal."""
+        """Receive the next actions in advance, in their order; all of them are legal."""
 
     def finish(self) -> str | None:
-        """The trace is over. What is wrong with how it ended, or None."""
+        """End the trace; returns what is wrong with its end, or None."""
         return None
 
     def restart(self) -> None:  # noqa: B027 - nothing is the default
-        """End the processes that are kept: the next trace is the first of a new one."""
+        """End the processes that are kept, so that the next trace has a new one."""
 
 
 _PASSED_ON = (BadInputError, HarnessError)
-"""What a target raises that does not mean that it failed."""
+"""These exceptions do not mean that the target failed."""
 
 
 class GuardedTarget(FullTarget):
-    """A user's target in this process. What it raises is its answer: an `error` with its type.
+    """A user's target in this process. Its exceptions become `error` answers.
 
-    If `start` raises, every action has that answer. The exception to this is the first start,
-    without settings: a target that never stated a contract is bad input.
+    If `start` raises, every action has that answer. But a target that raises at the first start,
+    without settings, is bad input, since it has no contract.
     """
 
     def __init__(
@@ -135,7 +132,7 @@ class GuardedTarget(FullTarget):
         return self._default
 
     def _started(self, configuration: Mapping[str, int]) -> Contract:
-        """What `start` returns, checked. Raises what it raises, TypeError, and ValueError."""
+        """The checked contract. Raises what `start` raises, TypeError and ValueError."""
         from fuzz.protocol.lines import check_contract
 
         contract: object = self._target.start(configuration)
@@ -163,7 +160,7 @@ class GuardedTarget(FullTarget):
 
     @override
     def finish(self) -> str | None:
-        """A target may have `finish`, too, to look at what is left when a trace is over."""
+        """Call the `finish` of the target if it has one, to check what a trace left."""
         finish = getattr(self._target, "finish", None)
         try:
             problem: str | None = None if finish is None else finish()
@@ -179,13 +176,10 @@ class GuardedTarget(FullTarget):
 
 
 def full(target: Target) -> FullTarget:
-    """The target itself, or a guard for one that has only what a Target must have."""
+    """The target itself, or a guard around one that has only the methods of Target."""
     return target if isinstance(target, FullTarget) else GuardedTarget(target)
 
 
 def contract_of(target: Target) -> Contract:
-    """What a target promises without settings.
-
-    A program is not started for it again: what is wrong then would be wrong with no trace.
-    """
+    """The contract without settings. A program is not started again for it."""
     return full(target).default_contract()

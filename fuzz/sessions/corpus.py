@@ -29,7 +29,7 @@ from fuzz.replay import tries_for
 from fuzz.run import BROKE, Failure
 from fuzz.sessions.compare import Before, Pair, run_again
 from fuzz.sessions.reduce import reduce_failure
-from fuzz.targets import KNOWN_FINDINGS, NO_OPTIONS, PROGRAMS, TargetOptions, make_target
+from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 PACKAGE = Path(__file__).parents[1]
@@ -139,7 +139,7 @@ class Origin:
     def shares_processes(self) -> bool:
         """Whether traces share a process, and could have one each."""
         targets = {self.target} if self.before is None else {self.target, self.before.target}
-        return targets <= {*PROGRAMS} and self.options.keeps_processes
+        return all(map(is_program, targets)) and self.options.keeps_processes
 
     def with_fresh_processes(self) -> Origin:
         """The same with a process for each trace."""
@@ -189,24 +189,40 @@ def shipped_traces(folder: str = "") -> dict[str, Trace]:
 
     A subfolder has the traces of findings in other collectors.
     """
-    corpus = PACKAGE / "corpus"
-    if not corpus.is_dir():  # In a checkout the corpus is beside the package.
-        corpus = PACKAGE.parent / "corpus"
-    return {path.name: traces.read(path) for path in sorted((corpus / folder).glob(f"*{SUFFIX}"))}
+    corpus = shipped_folder("corpus") / folder
+    return {path.name: traces.read(path) for path in sorted(corpus.glob(f"*{SUFFIX}"))}
+
+
+def shipped_folder(name: str) -> Path:
+    """A folder that ships with the package; in a checkout it is beside the package."""
+    folder = PACKAGE / name
+    return folder if folder.is_dir() else PACKAGE.parent / name
 
 
 def pages_like(target: str, failure: Failure) -> list[str]:
-    """The pages of findings in that target with the same oracle and the same kinds of actions."""
-    folder, pages = KNOWN_FINDINGS.get(target, ("", ()))
+    """The pages of findings in that target with the same oracle and the same kinds of actions.
+
+    A target's known failures are in a folder of the corpus that has its name, and the name of each
+    begins with that of its page.
+    """
+    registered = registry().targets.get(target)
+    if registered is None:
+        return []
     like = [
         name
-        for name, known in (shipped_traces(folder) if pages else {}).items()
+        for name, known in shipped_traces(registered.variant_of or target).items()
         if known.header.target == target
         and known.header.found is not None
         and known.header.found.oracle == failure.oracle
         and {*map(type, known.actions)} == {*map(type, failure.actions)}
     ]
-    return [page for page in pages if any(name.startswith(Path(page).name) for name in like)]
+    folder = shipped_folder("docs") / "findings"
+    pages = sorted(folder.rglob("*.md")) if like else []
+    return [
+        str(page.relative_to(folder).with_suffix(""))
+        for page in pages
+        if any(name.startswith(page.stem) for name in like)
+    ]
 
 
 # Files.

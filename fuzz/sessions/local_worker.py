@@ -17,7 +17,7 @@ from typing_extensions import override
 from fuzz.sessions import worker
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.pool import Worker
-from fuzz.targets import PROGRAMS
+from fuzz.targets import is_program
 
 
 class LocalWorker(Worker):
@@ -37,7 +37,7 @@ class LocalWorker(Worker):
         with interrupts_blocked():
             self.process.start()
         theirs.close()
-        self._starts_programs = plan.target in PROGRAMS or plan.before is not None
+        self._starts_programs = is_program(plan.target) or plan.before is not None
 
     @override
     def kill(self) -> None:

@@ -28,7 +28,7 @@ from fuzz.sessions.corpus import SavedFailure, pages_like
 from fuzz.sessions.merge import merged_record
 from fuzz.sessions.plan import PlanKey
 from fuzz.sessions.record import SessionRecord, Timing
-from fuzz.targets import TOLD_APART_BY
+from fuzz.targets import registry
 
 VERSION = 1
 """The version of a night's JSON."""
@@ -137,7 +137,8 @@ class Night:
 
 def target_name(plan: PlanKey) -> str:
     """The target of a plan, with the option that distinguishes it from others of its name."""
-    option = f"--{TOLD_APART_BY.get(plan.target)}"
+    registered = registry().targets.get(plan.target)
+    option = f"--{registered and registered.distinguished_by}"
     if option not in plan.options:
         return plan.target
     return f"{plan.target} {option} {plan.options[plan.options.index(option) + 1]}"

@@ -115,9 +115,9 @@ class Plan:
         before = self.before
         return PlanKey(
             target=self.target,
-            options=tuple(self.options.words),
+            options=tuple(self.options.arguments),
             without=self.options.without,
-            before=None if before is None else (before.target, *before.options.words),
+            before=None if before is None else (before.target, *before.options.arguments),
             engine=self.engine,
             seed=self.seed,
             budget_actions=self.actions,

@@ -13,7 +13,7 @@ from fuzz.run import Failure, run_actions
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
 
 
 def check_harness() -> int:

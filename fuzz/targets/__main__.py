@@ -1,6 +1,7 @@
-"""`python -m fuzz.targets NAME` is a program that answers for the target of that name.
+"""Serves a registered target: `python -m fuzz.targets NAME`.
 
-`MODULE:FACTORY` is one that a Python function or class makes; the module is looked for in FOLDER.
+`python -m fuzz.targets MODULE:FACTORY [FOLDER]` serves the result of a function or class of a
+module, which is in FOLDER.
 """
 
 import sys
@@ -15,7 +16,7 @@ from fuzz.targets.process.serve import serve
 
 
 def target_of(name: str, folder: str | None = None) -> Target:
-    """The target that the arguments name. Raises BadInputError, or what importing raises."""
+    """The target of these arguments. Raises BadInputError, and what the import raises."""
     module, colon, factory = name.partition(":")
     if not colon and folder is None:
         return make_target(name)
@@ -26,7 +27,7 @@ def target_of(name: str, folder: str | None = None) -> Target:
 
 
 def main(*names: str) -> None:
-    """Serve that target. Where there is none, SystemExit says why."""
+    """Serve the target. Raises SystemExit with the reason if there is none."""
     try:
         target = target_of(*names)
     except (TypeError, ImportError, AttributeError, BadInputError) as problem:

@@ -1,7 +1,7 @@
-"""The targets MODULE:CLASS: classes of the user's, imported into this process.
+"""The targets MODULE:CLASS: a user's classes, imported into this process.
 
-Importing a module runs it. So only the command line may name one: a trace that names one is
-refused until the user names it too, since whoever replays a trace may not know who wrote it.
+An import runs code, and a trace may come from anywhere. So only the command line may name such a
+target: a trace that names one is refused until the user names it too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ METHODS = ("start", "perform")
 
 
 def make_user_target(name: str) -> Target:
-    """The target that a class makes. Raises BadInputError."""
+    """An instance of that class. Raises BadInputError, and what the class raises."""
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name:
         raise BadInputError(f"the target {name}: name a module and a class in it, MODULE:CLASS")
@@ -31,18 +31,14 @@ def make_user_target(name: str) -> Target:
             f"the target {name}: {class_name}() needs arguments ({problem}); "
             "give them defaults, or name a subclass without arguments"
         ) from problem
-    try:
-        made: Target = found()
-    except Exception as raised:
-        error = BadInputError(f"the target {name}: {class_name}() raised {summary_of(raised)}")
-        raise noted(error, traceback_of(raised)) from raised
+    made: Target = found()
     return made
 
 
 def _imported(module_name: str, name: str) -> ModuleType:
-    """A module that is found as `python -m` finds it: in the current folder first.
+    """A module, found as by `python -m`: in the current folder first.
 
-    That folder is the last one afterwards, so that it hides nothing that is imported later.
+    Then that folder becomes the last one of the path, so that it hides no later import.
     """
     here = os.getcwd()  # noqa: PTH109 - as text, for sys.path
     sys.path.insert(0, here)
@@ -79,7 +75,7 @@ def _class_in(module: ModuleType, class_name: str, name: str) -> type:
         found = getattr(found, part)
     if not isinstance(found, type):
         raise BadInputError(
-            f"the target {name}: {class_name} is not a class; for what a function makes, write "
+            f"the target {name}: {class_name} is not a class; for a function that creates one, use "
             f"--command 'python -m fuzz.targets {name}'"
         )
     missing = [method for method in METHODS if not callable(getattr(found, method, None))]

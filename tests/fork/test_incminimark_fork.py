@@ -31,10 +31,8 @@ def fork() -> Target:
     source, python = os.environ.get("GCFUZZ_RPYTHON_FORK"), os.environ.get("GCFUZZ_PYTHON27")
     if source is None:
         pytest.skip("clone Cskorpion/pypy, branch gc_allocation_sampling_obj_info_u_2.7")
-    options = TargetOptions(
-        timeout_seconds=60.0, python=Path(python) if python else None, source=Path(source)
-    )
-    return make_target("incminimark", options)
+    paths = {"source": Path(source), **({"python": Path(python)} if python else {})}
+    return make_target("incminimark", TargetOptions(timeout_seconds=60.0, paths=paths))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -47,21 +47,25 @@ HARNESS = {
     "fuzz.oracles.counting.distances": "",
     "fuzz.drawing": "mutator oracles problems protocol",
     "fuzz.engines": "cancellation drawing oracles protocol run",
-    "fuzz.targets": "problems protocol plain "
-    "targets.allocators targets.dotnet targets.go targets.hotspot targets.incminimark "
-    "targets.ocaml targets.process targets.python_profilers targets.references "
-    "targets.v8",
+    "fuzz.targets": "plain problems protocol targets.process",
     "fuzz.targets.process": "cancellation problems protocol",
-    "fuzz.targets.allocators": "problems protocol protocol.counting targets.process",
-    "fuzz.targets.incminimark": "problems",
-    "fuzz.targets.hotspot": "problems protocol protocol.counting targets.process",
-    "fuzz.targets.dotnet": "problems protocol protocol.counting targets.process",
-    "fuzz.targets.ocaml": "problems protocol protocol.counting targets.process",
-    "fuzz.targets.python_profilers": "problems protocol protocol.counting targets.process",
-    "fuzz.targets.go": "problems protocol protocol.counting targets.process",
-    "fuzz.targets.v8": "problems",
+    "fuzz.targets.allocators": "problems protocol targets targets.process",
+    "fuzz.targets.ddtrace": "problems protocol targets targets.process targets.python_profilers",
+    "fuzz.targets.dotnet": "problems protocol protocol.counting targets targets.process",
+    "fuzz.targets.go": "problems protocol protocol.counting targets targets.process",
+    "fuzz.targets.gperftools": "problems protocol protocol.counting "
+    "targets targets.allocators targets.process",
+    "fuzz.targets.hotspot": "problems protocol protocol.counting targets targets.process",
+    "fuzz.targets.incminimark": "problems targets",
+    "fuzz.targets.jemalloc": "problems protocol targets targets.allocators",
+    "fuzz.targets.ocaml": "problems protocol protocol.counting targets targets.process",
+    "fuzz.targets.python_profilers": "problems protocol targets.process",
+    "fuzz.targets.scalene": "problems protocol protocol.counting "
+    "targets targets.process targets.python_profilers",
+    "fuzz.targets.tcmalloc": "problems protocol targets targets.allocators targets.process",
+    "fuzz.targets.v8": "problems targets",
     "fuzz.targets.bugs": "",
-    "fuzz.targets.references": "problems protocol protocol.counting targets.bugs",
+    "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol replay "
     "run targets targets.bugs targets.process targets.references version descriptions",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
@@ -88,6 +92,8 @@ MAY_IMPORT = {
     **{room: {f"fuzz.{name}" for name in names.split()} for room, names in HARNESS.items()},
     **{room: {f"gcmodel.{name}" for name in names.split()} for room, names in REFERENCE.items()},
 }
+OF_EACH_TARGET = {"find", "contract", "driver", "mutator"}
+"""The names of files that each target's folder has."""
 ORACLES = {name for name in SOURCES if name.startswith("fuzz.oracles.")}
 
 TWO_MEANINGS = {
@@ -214,7 +220,7 @@ def test_no_two_modules_or_classes_have_one_name_unless_they_are_two_opinions() 
             continue
         classes = [node for node in parsed(path).body if isinstance(node, ast.ClassDef)]
         for name in (module.rpartition(".")[2], *(node.name for node in classes)):
-            if not name.startswith("_"):
+            if not name.startswith("_") and name not in OF_EACH_TARGET:
                 found.setdefault(name, set()).add(module)
     assert {name: among for name, among in found.items() if len(among) > 1} == TWO_MEANINGS
 
@@ -253,17 +259,19 @@ RARE = {
     "psutil",
     "hashlib",
     "difflib",
-    "importlib.metadata",
     "fuzz.profiling",
     "fuzz.terminal.tables",
 }
+REGISTRY = "importlib.metadata"
+"""What only those load that need the registered targets."""
+NEVER = {"cattrs", "click", "gcmodel", REGISTRY}
 NEEDLESS = {
-    "help": (COMMAND.format(["--help"]), {"attr", "gcmodel", "multiprocessing", "fuzz.protocol"}),
+    "help": (COMMAND.format(["--help"]), {"attr", "gcmodel", "multiprocessing", "fuzz.targets"}),
     "replay": (COMMAND.format(["replay", "trace.jsonl"]), {"multiprocessing", "fuzz.drawing.draw"}),
     "session": (COMMAND.format(["run", "--actions", "1"]), {"logging", "fuzz.sessions.hunt"}),
-    "worker": ("import fuzz.sessions.worker", {"cattrs", "click", "fuzz.sessions.session"}),
-    "serve": ("import fuzz, sys; fuzz.serve(None, [], sys.stdout)", {"cattrs", "click", "gcmodel"}),
-    "driver": ("import fuzz.targets.allocators.jemalloc_driver", {"cattrs", "click", "gcmodel"}),
+    "worker": ("import fuzz.sessions.worker", {"fuzz.sessions.session", *NEVER} - {"gcmodel"}),
+    "serve": ("import fuzz, sys; fuzz.serve(None, [], sys.stdout)", NEVER),
+    "driver": ("import fuzz.targets.jemalloc.driver", NEVER),
     "program": (PROGRAM, {"click", "gcmodel"}),
 }
 """What is begun often, and what it has no use for beside what none of these has."""

@@ -1,5 +1,4 @@
-"""The targets `jemalloc`, `gperftools` and `tcmalloc`: stock allocators, each in its own process.
+"""What the targets of stock allocators share: jemalloc, gperftools and tcmalloc.
 
-They import the protocol, the problems and `targets.process`, and no formula. A newcomer begins with
-`stock_blocks`, what they have in common, then `jemalloc_driver`.
+Start reading with `block_driver`.
 """

@@ -1,7 +1,7 @@
-"""A stock allocator's library in this process, beside the allocator that the process itself uses.
+"""A stock allocator's library in this process, beside the process's own allocator.
 
-It is loaded through ctypes and not preloaded, so that only the calls made here reach it. What is
-wrong with a library is a BadInputError that says what to install.
+It is loaded through ctypes and not preloaded, so that only the calls made here reach it. A library
+that cannot be used is a BadInputError with what to install.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ctypes import c_size_t, c_void_p
 from typing import Any
 
 from fuzz.problems import BadInputError
-from fuzz.targets.allocators.stock_commands import STATIC_STORAGE
+from fuzz.targets.allocators.find import STATIC_STORAGE
 
 
 def load(name: str, how_to_install: str) -> ctypes.PyDLL:
-    """Calls keep the interpreter's lock, so that the threads that share it take turns."""
+    """Calls hold the interpreter's lock, so that threads take turns."""
     try:
         return ctypes.PyDLL(name)
     except OSError as problem:
@@ -33,27 +33,27 @@ def declared(
     result: type[ctypes._SimpleCData[Any]] | None,
     *arguments: type[ctypes._SimpleCData[Any] | ctypes._Pointer[Any]],
 ) -> ctypes._FuncPointer:
-    """A function of the library. Raises AttributeError if it has none of that name."""
+    """A function of the library. Raises AttributeError if it is missing."""
     function = library[name]
     function.restype, function.argtypes = result, arguments
     return function
 
 
 def there(address: int | None) -> int:
-    """An address that is not null. Raises MemoryError."""
+    """An address that is not null. Raises MemoryError if it is."""
     if not address:
         raise MemoryError("the allocator has no memory left")
     return address
 
 
 class Allocator:
-    """What a program calls, under the names that the library gives it. Addresses are integers."""
+    """The functions of an allocator. Addresses are integers."""
 
     version: str
-    """What this is, for people."""
+    """A name and a version for the user."""
     free: Callable[[int], object]
     usable_bytes: Callable[[int], int]
-    """How many bytes of a block may be used."""
+    """Returns the usable bytes of a block."""
     _malloc: Callable[..., int | None]
     _calloc: Callable[..., int | None]
     _realloc: Callable[..., int | None]
@@ -67,11 +67,9 @@ class Allocator:
         self.usable_bytes = declared(library, usable, c_size_t, c_void_p)
 
     def read(self, address: int, length: int) -> bytes:
-        """So many bytes of its memory."""
         return ctypes.string_at(address, length)
 
     def write(self, address: int, data: bytes) -> None:
-        """Write bytes into its memory."""
         ctypes.memmove(address, data, len(data))
 
     def malloc(self, size_bytes: int) -> int:
@@ -79,9 +77,8 @@ class Allocator:
         return there(self._malloc(size_bytes))
 
     def calloc(self, count: int, size_bytes: int) -> int:
-        """The address of a new block of so many zeros."""
         return there(self._calloc(count, size_bytes))
 
     def realloc(self, address: int, size_bytes: int) -> int:
-        """Where the block is now that it has another size. That must not be 0, which frees it."""
+        """The new address of a resized block. A size of 0 would free it."""
         return there(self._realloc(address, size_bytes))

@@ -1,5 +1,5 @@
-"""The known bugs, each a subclass of the part of gcmodel where the mistake is made.
+"""The known bugs, each a subclass of the part of gcmodel with the mistake.
 
-They import gcmodel and nothing of the harness. A newcomer begins with `known_bug`, which says what
-is known of one, and then reads any of `known_bugs`.
+They import gcmodel and nothing of the harness. Start reading with `known_bug`, which describes a
+bug, and then read any of `known_bugs`.
 """

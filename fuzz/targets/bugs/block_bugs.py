@@ -1,4 +1,4 @@
-"""Known bugs of allocators: of when a block is sampled, and of what its sample stands for.
+"""Known bugs of allocators: which block is sampled, and how much a sample counts for.
 
 Like those of known_bugs, each is a small change to one part of gcmodel.
 """
@@ -29,25 +29,25 @@ JEMALLOC = Host("reference-jemalloc", block_heap.JEMALLOC)
 TCMALLOC = Host("reference-tcmalloc", block_heap.TCMALLOC)
 GPERFTOOLS = Host("reference-gperftools", block_heap.GPERFTOOLS)
 NEVER_BYTES = 2**62
-"""A distance that ends nowhere."""
+"""A distance without an end."""
 
 # jemalloc.
 
 
 @JEMALLOC.bug("toggle-kills-sampling", "jemalloc issue 1605, fixed by 1604", ("sampling",), 4)
 class ToggleKillsSampling(JemallocSampler):
-    """Off, one slow-path allocation, on: the counter was thrown to its maximum."""
+    """Off, one slow-path allocation, on: the counter is at its maximum."""
 
     def fire(self) -> BlockSample | None:
         hit = super().fire()
         if self.is_paused:
-            self.wait_bytes = NEVER_BYTES  # Correct: a fresh wait, as ever.
+            self.wait_bytes = NEVER_BYTES  # Correct: a fresh wait.
         return hit
 
 
 @JEMALLOC.bug("samples-while-suspended", "OCaml issue 9628", ("sampling",), 2)
 class SamplesWhileSuspended(JemallocSampler):
-    """What is allocated while sampling is suspended is sampled too."""
+    """Blocks are sampled although sampling is suspended."""
 
     def fire(self) -> BlockSample | None:
         super().fire()
@@ -73,7 +73,7 @@ class SlowPathCountsTwice(BlockHeap):
         usable_bytes = self._sizes.usable_bytes(requested_bytes)
         is_small = usable_bytes <= self._sizes.SMALL_BYTES_MAX
         if hit is None and is_small and not self._caches[self.thread].has(usable_bytes):
-            # Correct: it stays unsampled. It is counted already.
+            # Correct: not sampled. It is counted already.
             hit = self._samplers[self.thread].count(counted_bytes)
         return super()._place(requested_bytes, counted_bytes, hit)
 
@@ -92,24 +92,24 @@ class LargeAllocsSkewCounter(JemallocSampler):
 
 @JEMALLOC.bug("forced-large-sample", "Go issues 26618 and 29791", ("sampling",), 1)
 class ForcedLargeSample(JemallocSampler):
-    """A block as large as the period is sampled for certain, and unbiased as if by chance."""
+    """A block as large as the period is always sampled, but unbiased as if by chance."""
 
     def count(self, counted_bytes: int) -> BlockSample | None:
         hit = super().count(counted_bytes)
         if hit is None and counted_bytes >= self.period_bytes:
-            return self.fire()  # Correct: None. It is unbiased as one sampled by chance.
+            return self.fire()  # Correct: None.
         return hit
 
 
 @JEMALLOC.bug("sum-then-unbias", "jemalloc issue 1897", ("estimate",), 3)
 class SumThenUnbias(JemallocLivingSamples):
-    """A profile sums, then unbiases: small sizes drown."""
+    """A profile sums, then unbiases: small sizes count for too little."""
 
     def read(self) -> tuple[int, int]:
         count = len(self._alive)
         if not count:
             return 0, 0
-        # Correct: unbiased one by one, and then added.
+        # Correct: each is unbiased, then they are added.
         total_bytes = sum(sample.usable_bytes for sample in self._alive)
         period_bytes = next(iter(self._alive)).hit.period_bytes
         probability = chance(total_bytes // count, period_bytes)
@@ -126,29 +126,29 @@ class UninitialisedThreadSampled(JemallocSampler):
         hit = super().count(counted_bytes)
         if not self._is_initialised:
             self._is_initialised = True
-            return BlockSample(self.period_bytes)  # Correct: sampled if its wait is over.
+            return BlockSample(self.period_bytes)  # Correct: sampled only if its wait is over.
         return hit
 
 
 @JEMALLOC.bug("marker-size", "Scalene 2.4.0, measured", ("sampling",), 1)
 class MarkerSize(JemallocSampler):
-    """One size means something else inside: blocks of exactly so many bytes are not counted."""
+    """One size has a meaning inside the profiler: blocks of exactly that size are not counted."""
 
     MARKER_BYTES = 96
-    """98,821 there, which no class has here."""
+    """98,821 in Scalene, which is not a class here."""
 
     def count(self, counted_bytes: int) -> BlockSample | None:
         if counted_bytes == self.MARKER_BYTES:
-            return None  # Correct: they count like any other.
+            return None  # Correct: they count too.
         return super().count(counted_bytes)
 
 
 @JEMALLOC.bug("realloc-keeps-old-sample", "jemalloc issue 557", ("estimate",), 3)
 class ReallocKeepsOldSample(BlockHeap):
-    """A resized block's old sample stays: a freed block is reported alive."""
+    """The old sample of a resized block stays: a freed block is reported alive."""
 
     def realloc(self, block: Block, requested_bytes: int) -> Block:
-        block.sample = None  # Correct: it keeps its sample until it is freed, which ends both.
+        block.sample = None  # Correct: it keeps its sample, which ends with it.
         return super().realloc(block, requested_bytes)
 
 
@@ -156,24 +156,24 @@ class ReallocKeepsOldSample(BlockHeap):
     "realloc-frees-new-pointer", "jemalloc issue 1683, reverted by 1684", ("estimate",), 3
 )
 class ReallocFreesNewPointer(BlockHeap):
-    """A resized block ends the sample of the wrong pointer: a block alive is not reported."""
+    """Resizing ends the sample of the wrong pointer: a live block is not reported."""
 
     def realloc(self, block: Block, requested_bytes: int) -> Block:
         resized = super().realloc(block, requested_bytes)
         if resized.sample is not None:
-            self._profile.remove(resized.sample)  # Correct: only that of the old pointer ends.
+            self._profile.remove(resized.sample)  # Correct: only the old sample ends.
         return resized
 
 
 @JEMALLOC.bug("resize-stale-context", "jemalloc issue 2806", ("estimate",), 3)
 class ResizeStaleContext(BlockHeap):
-    """A block resized in its place keeps the sampling record that was read before."""
+    """A block that is resized in place keeps the sampling record that was read before."""
 
     def realloc(self, block: Block, requested_bytes: int) -> Block:
         before = block.sample
         resized = super().realloc(block, requested_bytes)
         if resized.usable_bytes == block.usable_bytes:
-            # Correct: nothing. The record is the resized block's.
+            # Correct: nothing. It has the record of the resized block.
             if resized.sample is not None:
                 self._profile.remove(resized.sample)
             if before is not None:
@@ -184,14 +184,14 @@ class ResizeStaleContext(BlockHeap):
 
 @JEMALLOC.bug("snapshot-counts-history", "pprof-nodejs issue 357", ("estimate",), 3)
 class SnapshotCountsHistory(JemallocLivingSamples):
-    """Whoever reads the profile again is told again what was reported before."""
+    """Each profile repeats the counts of all earlier profiles."""
 
     _reported_objects = 0
     _reported_bytes = 0
 
     def read(self) -> tuple[int, int]:
         objects, size_bytes = super().read()
-        # Correct: what is alive now, and nothing of what an earlier profile said.
+        # Correct: only what is alive now.
         self._reported_objects += objects
         self._reported_bytes += size_bytes
         return self._reported_objects, self._reported_bytes
@@ -202,10 +202,10 @@ class SnapshotCountsHistory(JemallocLivingSamples):
 
 @GPERFTOOLS.bug("zero-size-wraps", "gperftools issue 723", ("sampling",), 1)
 class ZeroSizeWraps(GperftoolsSizes):
-    """The pages of a huge request wrap to 0 before it is sampled."""
+    """The page count of a huge request wraps to 0 before it is counted."""
 
     WIDTH_BYTES = 2**20
-    """The width of an address, in proportion: no block is larger here."""
+    """Stands for the width of an address, since no block is larger here."""
 
     def counted_bytes(self, requested_bytes: int) -> int:
         wraps = self.usable_bytes(requested_bytes) >= self.WIDTH_BYTES
@@ -221,21 +221,21 @@ class PlaceholderFirstInterval(GperftoolsSampler):
 
     def __init__(self, seed: int, period_bytes: int) -> None:
         super().__init__(seed, period_bytes)
-        self.left_bytes = self.PLACEHOLDER_BYTES  # Correct: what was drawn.
+        self.left_bytes = self.PLACEHOLDER_BYTES  # Correct: the drawn one.
 
 
 @GPERFTOOLS.bug("reseed-drops-sample", "gperftools 2.10, measured", ("sampling",), 1)
 class ReseedDropsSample(GperftoolsSampler):
-    """The first sample reseeds the generator, draws anew, and may be forgotten."""
+    """The first sample reseeds the generator and draws again, which may drop it."""
 
     _is_seeded = False
     OTHER_SEED = 2**47
-    """The sampler's address, in proportion."""
+    """Stands for the sampler's address."""
 
     def count(self, counted_bytes: int) -> BlockSample | None:
         if self.left_bytes < counted_bytes and not self._is_seeded:
             self._is_seeded = True
-            # Correct: nothing. The generator has its seed, and a sample is due.
+            # Correct: nothing. A sample is due.
             self.distances = Gperftools(self._seed + self.OTHER_SEED)
             self.pick()
         return super().count(counted_bytes)
@@ -245,7 +245,7 @@ class ReseedDropsSample(GperftoolsSampler):
     "class-size-vs-request", "gperftools issue 273; gperftools 2.10, measured", ("estimate",), 2
 )
 class ClassSizeVersusRequest(GperftoolsLivingSamples):
-    """Size classes are sampled, and requested sizes unbiased."""
+    """Sampling counts size classes, but unbiasing uses requested sizes."""
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         # Correct: by the counted bytes.
@@ -255,11 +255,11 @@ class ClassSizeVersusRequest(GperftoolsLivingSamples):
 
 @GPERFTOOLS.bug("live-size-unweighted", "dd-trace-py issue 17002", ("estimate",), 2)
 class LiveSizeUnweighted(GperftoolsLivingSamples):
-    """Living bytes are the raw sizes of what was sampled."""
+    """The live bytes are the sizes of the sampled blocks, without unbiasing."""
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
         objects, _ = super().stands_for(sample)
-        return objects, sample.usable_bytes  # Correct: as many bytes as so many objects have.
+        return objects, sample.usable_bytes  # Correct: the bytes of all these objects.
 
 
 @GPERFTOOLS.bug(
@@ -269,20 +269,20 @@ class LiveSizeUnweighted(GperftoolsLivingSamples):
     2,
 )
 class CrossingsAsWeight(GperftoolsLivingSamples):
-    """A sample stands for as many objects as sample points lie in its block."""
+    """A sample counts for as many objects as sample points are in its block."""
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
-        # Correct: one over the chance that the block is sampled at all.
+        # Correct: one over the probability of a sample.
         objects = max(1, sample.counted_bytes // sample.hit.period_bytes)
         return objects, objects * sample.usable_bytes
 
 
 @GPERFTOOLS.bug("rate-change-mixes-weights", "Seastar issue 1904", ("estimate",), 4)
 class RateChangeMixesWeights(GperftoolsLivingSamples):
-    """Samples taken with different periods are unbiased as if all were of the newest one."""
+    """Samples of different periods are all unbiased with the newest one."""
 
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
-        # Correct: each by the period with which it was taken.
+        # Correct: each with its own period.
         newest = next(reversed(self._alive))
         probability = chance(sample.counted_bytes, newest.hit.period_bytes)
         return 1 / probability, round(sample.usable_bytes / probability)
@@ -293,7 +293,7 @@ class RateChangeMixesWeights(GperftoolsLivingSamples):
 
 @TCMALLOC.bug("dropped-sample-keeps-weight", "dd-trace-py issue 19293", ("sampling",), 4)
 class DroppedSampleKeepsWeight(TcmallocSampler):
-    """A sample dropped for lack of room leaves its weight to the next one."""
+    """A sample that is dropped for lack of room passes its weight to the next one."""
 
     _samples = 0
 
@@ -305,7 +305,7 @@ class DroppedSampleKeepsWeight(TcmallocSampler):
         if self.left_bytes < counted_bytes and self._samples % 4 == 0:
             self._samples += 1
             self.left_bytes -= counted_bytes
-            return None  # Correct: a fresh distance begins, whatever becomes of the sample.
+            return None  # Correct: a fresh distance starts.
         return super().count(counted_bytes)
 
 
@@ -313,7 +313,7 @@ class DroppedSampleKeepsWeight(TcmallocSampler):
     "first-event-wrong-weight", "OpenJDK JDK-8307488, pull request 14158", ("sampling",), 1
 )
 class FirstEventWrongWeight(TcmallocSampler):
-    """A thread's first sample has the weight of all that the thread ever allocated."""
+    """A thread's first sample has the weight of everything the thread has allocated."""
 
     _allocated_bytes = 0
     _is_first = True
@@ -325,14 +325,14 @@ class FirstEventWrongWeight(TcmallocSampler):
     def hit(self) -> BlockSample:
         if self._is_first:
             self._is_first = False
-            # Correct: like every other.
+            # Correct: as for every other.
             return BlockSample(self.picked_period_bytes, self._allocated_bytes)
         return super().hit()
 
 
 @TCMALLOC.bug("weight-since-last-sample", "ddtrace 4.16.0, measured", ("sampling",), 1)
 class WeightSinceLastSample(TcmallocSampler):
-    """A sample's weight is all that was allocated since the last: small sites drown."""
+    """A sample's weight is all bytes since the last: small sites count for too little."""
 
     _since_last_bytes = 0
 
@@ -341,7 +341,7 @@ class WeightSinceLastSample(TcmallocSampler):
         return super().count(counted_bytes)
 
     def hit(self) -> BlockSample:
-        # Correct: the period, and what lies beyond the byte that was drawn.
+        # Correct: the period, and the bytes after the drawn one.
         weight_bytes, self._since_last_bytes = self._since_last_bytes, 0
         return BlockSample(self.picked_period_bytes, weight_bytes)
 
@@ -366,32 +366,32 @@ class ClampedWeightVanishes(TcmallocSampler):
     1,
 )
 class SizeRaisedToInterval(TcmallocSampler):
-    """A sample's weight is its block's size or the period, whichever is more."""
+    """A sample's weight is the larger of its block's size and the period."""
 
     def count(self, counted_bytes: int) -> BlockSample | None:
         hit = super().count(counted_bytes)
         if hit is None:
             return None
-        # Correct: the period, and what lies beyond the byte that was drawn.
+        # Correct: the period, and the bytes after the drawn one.
         return BlockSample(hit.period_bytes, max(counted_bytes, hit.period_bytes))
 
 
 @TCMALLOC.bug("zero-draw-stops-sampling", "dd-trace-py issue 16893", ("sampling",), 1)
 class ZeroDrawStopsSampling(TcmallocSampler):
-    """A random number of 0 has no logarithm: nothing is sampled ever again."""
+    """A random number of 0 has no logarithm: nothing is sampled again."""
 
     NUMBER_BITS = 7
-    """So many bits of a number are looked at, so that it is 0 often enough."""
+    """How many bits of a number are used: few, so that it is often 0."""
 
     def pick(self) -> None:
         super().pick()
         if self.left_bytes > self.NUMBER_BITS * math.log(2) * self.period_bytes:
-            self.left_bytes = NEVER_BYTES  # Correct: what was drawn, since 1 is added to a number.
+            self.left_bytes = NEVER_BYTES  # Correct: the drawn one.
 
 
 @TCMALLOC.bug("rate-one-samples-nothing", "mimalloc issue 1085", ("sampling",), 1)
 class RateOneSamplesNothing(TcmallocSampler):
-    """A period of one byte samples nothing, where it should sample everything."""
+    """A period of one byte samples nothing instead of everything."""
 
     def pick(self) -> None:
         super().pick()

@@ -1,4 +1,4 @@
-"""What is known of a known bug. Its declaration, `@HOST.bug(...)`, stands above the mistake."""
+"""The description of a known bug, and the decorator `@HOST.bug(...)` that declares one."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ Mistake = TypeVar("Mistake", bound=type[Any])
 
 @attrs.frozen
 class KnownBug:
-    """A bug, where it happened, which parts of gcmodel it changes, and who may catch it.
-
-    `shortest` is the length of the shortest known trace that shows it, and `host` the target in
-    which it is planted.
-    """
+    """A bug that can be planted in a reference target."""
 
     id: str
     seen_in: str
+    """The product or the issue that had it."""
     what: str
     oracles: tuple[str, ...]
+    """The oracles that may find it."""
     shortest: int
+    """The length of the shortest known trace that shows it."""
     parts: dict[str, type[Any]]
+    """The classes with the mistake, by the parts that they replace."""
     host: str = "reference"
+    """The target in which it is planted."""
 
     @property
     def target(self) -> str:
-        """The name of the host with this bug planted in it."""
         return f"{self.host}+{self.id}"
 
 
@@ -38,7 +38,7 @@ DECLARED: list[KnownBug] = []
 
 @attrs.frozen
 class Host:
-    """A target in which bugs are planted, and the parts of gcmodel of which it is made."""
+    """A target in which bugs are planted, and its parts of gcmodel."""
 
     name: str
     parts: Any
@@ -46,9 +46,9 @@ class Host:
     def bug(
         self, name: str, seen_in: str, oracles: tuple[str, ...], shortest: int, *others: type[Any]
     ) -> Callable[[Mistake], Mistake]:
-        """Declare a subclass of one of the parts to be a known bug, with `others` if need be.
+        """Declare a subclass of one of the parts to be a known bug, together with `others`.
 
-        Its docstring says in a sentence what goes wrong.
+        Its docstring describes the bug in a sentence.
         """
 
         def declare(mistake: Mistake) -> Mistake:
@@ -61,7 +61,7 @@ class Host:
         return declare
 
     def _part(self, mistake: type[Any]) -> str:
-        """The name of the part in whose place a subclass of it goes."""
+        """The name of the part that a subclass replaces."""
         parts = attrs.asdict(self.parts, recurse=False).items()
         [name] = (
             name for name, part in parts if isinstance(part, type) and issubclass(mistake, part)

@@ -1,8 +1,8 @@
-"""Known bugs: real bugs from the field, and some of our own, planted in the reference.
+"""Known bugs: real bugs of products, and some of our own, planted in the reference.
 
-Each is a small change to one part of gcmodel: a subclass that overrides the method where the
-mistake is made. The correct lines are those of the method that it overrides; a comment says where
-the wrong one differs. Those that need another host than `reference` are in the other modules.
+Each is a small change to one part of gcmodel: a subclass that overrides the method with the
+mistake. A comment states the correct behaviour at the wrong line. Bugs that need another host than
+`reference` are in the other modules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OURS = "our own"
     "disable-before-enable", "PyPy; Jung and Bolz-Tereick, section 3.7", ("heap", "pointers"), 1
 )
 class DisableBeforeEnable(Sampling):
-    """Disabling what was never enabled sets the limit from an uninitialised top."""
+    """Disabling before the first enabling sets the limit from an uninitialised top."""
 
     _saved_top = 0
 
@@ -57,7 +57,7 @@ class DisableBeforeEnable(Sampling):
     2,
 )
 class OneSamplePerObject(Sampling):
-    """An object is not sampled for each of the sample points that it passes."""
+    """An object that passes several sample points is sampled once."""
 
     def pass_sample_points(self, end: int) -> int:
         count = 0
@@ -73,7 +73,7 @@ class OneSamplePerObject(Sampling):
     "stale-limit-after-large", f"{FORK}, external_malloc", ("pointers", "transparency"), 3
 )
 class StaleLimitAfterLarge(Sampling):
-    """A large object moves the sample point past the nursery, the limit keeps its value."""
+    """A large object moves the sample point past the nursery, but the limit stays."""
 
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
         limit = self._nursery.nursery_limit
@@ -92,8 +92,8 @@ class PressureTakenForSample(Nursery):
     """Memory pressure fills the nursery up to the sample point: a sample, no collection."""
 
     def make_collection_due(self) -> None:
-        # Correct: nursery_limit = nursery_free, and the slow path is told. While sampling is on the
-        # limit is the sample point, so that a sample comes, and no collection.
+        # Correct: nursery_limit = nursery_free, and a collection is due. While sampling is on, the
+        # limit is the sample point, so that the slow path takes a sample and does not collect.
         self.nursery_free = self.nursery_limit
 
 
@@ -126,7 +126,7 @@ class ForkKeepsYoungSamples(Sampling):
     "rotating-nursery-old-limit", f"{FORK}, debug_rotate_nursery", ("pointers", "heap"), 2
 )
 class RotatingNurseryOldLimit(Sampling):
-    """The nursery moves, the limit and the sample point stay in the old one."""
+    """The nursery moves, but the limit and the sample point stay in the old one."""
 
     _old_start = 0
 
@@ -145,7 +145,7 @@ class RotatingNurseryOldLimit(Sampling):
     "enable-beside-old-obstacle", f"{FORK}, collect_and_reserve", ("sampling", "pointers"), 5
 )
 class EnableBesideOldObstacle(Sampling):
-    """Sampling is enabled beside an old obstacle: behind it nothing is sampled."""
+    """Sampling is enabled before an old obstacle: no object behind it is sampled."""
 
     def jumped(self, jump_bytes: int) -> None:
         # Correct: the sample point moves by the jump, and the limit is not beyond it.
@@ -157,7 +157,7 @@ class NonyoungReportedDead(Sampling):
     """A sampled object that was allocated old is reported dead while it lives."""
 
     def has_survived(self, obj: Object) -> bool:
-        # Correct: and one that was allocated old, which no minor collection visits, survives.
+        # Correct: an object that was allocated old, which no minor collection visits, survives too.
         return obj.forwarded_to is not None or bool(obj.flags & VISITED_YOUNG)
 
 
@@ -168,7 +168,7 @@ class NonyoungReportedDead(Sampling):
     3,
 )
 class RestartLosesPeriod(Sampling):
-    """Stopping zeroes the period that starting then tests: it never samples again."""
+    """Stopping zeroes the period that starting tests: nothing is sampled again."""
 
     def pause(self) -> None:
         self.disable()
@@ -196,7 +196,7 @@ class SampleAtPoint(Sampling):
 
 @REFERENCE.bug("sample-point-stays", OURS, ("sampling", "pointers"), 2)
 class SamplePointStays(Sampling):
-    """The sample point is not moved by a minor collection."""
+    """A minor collection does not move the sample point."""
 
     def after_minor_collection(self) -> None:
         self.set_limit()  # Correct: the sample point moves with nursery_free first.
@@ -212,12 +212,12 @@ class LargeObjectsUncounted(Sampling):
 
 @REFERENCE.bug("sampled-bytes-count-twice", OURS, ("transparency",), 3)
 class SampledBytesCountTwice(Allocation):
-    """A sampled object outside the nursery hastens the next major collection."""
+    """A sampled object outside the nursery brings the next major collection forward."""
 
     def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
         obj = super().outside(kind, raw_bytes, number, length)
         if obj in self._heap.sampling.pending:
-            # Correct: the threshold is nothing to the sampler.
+            # Correct: sampling does not change the threshold.
             assert isinstance(self._heap, Heap)
             self._heap.major.threshold_bytes -= raw_bytes
         return obj
@@ -225,12 +225,12 @@ class SampledBytesCountTwice(Allocation):
 
 @REFERENCE.bug("sample-eats-guard-budget", "jemalloc issue 2975", ("transparency",), 3)
 class SampleEatsGuardBudget(Allocation):
-    """A sample in the nursery changes what the allocator does next: it collects sooner."""
+    """A sample in the nursery makes the next collection come sooner."""
 
     def collect_and_reserve(self, size_bytes: int) -> int:
         address = super().collect_and_reserve(size_bytes)
         if address in self._heap.sampling.pending:
-            # Correct: nothing that was there for others is spent on a sample.
+            # Correct: a sample takes nothing from the budget of collections.
             assert isinstance(self._heap, Heap)
             self._heap.major.threshold_bytes -= 2 * self._heap.configuration.nursery_bytes
         return address
@@ -238,11 +238,11 @@ class SampleEatsGuardBudget(Allocation):
 
 @REFERENCE.bug("recorded-type-unrooted", "Julia issue 62449", ("survival",), 4)
 class RecordedTypeUnrooted(Sampling):
-    """The type of a sampled object that died is gone before the report reads it."""
+    """The type of a dead sampled object is freed before the report reads it."""
 
     def _entry(self, sampled: int | Object) -> int:
         entry = super()._entry(sampled)
-        # Correct: what a sample refers to is kept until it is reported.
+        # Correct: the type is kept until it is reported.
         return entry if entry & REPORT_SURVIVED else entry & REPORT_OUTSIDE
 
 
@@ -256,11 +256,11 @@ class RecordedTypeUnrooted(Sampling):
     10,
 )
 class CopyTrustsFlagsWhileMarking(Barrier):
-    """An array copy looks at the source's young flag while marking: a live object is freed."""
+    """An array copy trusts the source's young flag while marking: a live object is freed."""
 
     def __init__(self, configuration: Configuration, is_marking: Callable[[], bool]) -> None:
-        # Correct: whether the major collection is marking. Then a source that holds nothing young
-        # may hold what is white, and the destination may be black.
+        # Correct: is_marking. While marking, a source without young objects may have white ones,
+        # and the destination may be black.
         super().__init__(configuration, lambda: False)
 
 
@@ -278,7 +278,7 @@ class CopyListsOnlyCopiedCards(Barrier):
     ) -> None:
         was_listed, has_dirty_cards = dest.flags & CARDS_SET, source.flags & CARDS_SET
         super()._before_copy_of_cards(source, dest, source_start, dest_start, length)
-        # Correct: nothing more. While marking, the destination is listed without dirty cards too.
+        # Correct: nothing more. While marking, a destination without dirty cards is listed too.
         if has_dirty_cards and dest.flags & CARDS_SET and not (was_listed or dest.cards):
             dest.flags &= ~CARDS_SET
             self.dirty_arrays.remove(dest)
@@ -294,14 +294,14 @@ class CopyForgetsPrebuilt(Barrier):
         had_none = dest.flags & NO_HEAP_REFERENCES
         super().before_copy(source, dest, source_start, dest_start, length)
         if had_none and dest.flags & TRACK_YOUNG and dest in self.prebuilt_roots:
-            # Correct: it stays a root also when nothing that is copied is young.
+            # Correct: it stays a root even if no copied object is young.
             dest.flags |= NO_HEAP_REFERENCES
             self.prebuilt_roots.remove(dest)
 
 
 @REFERENCE.bug("pinned-shadow-visited", "PyPy, commit 96a224bd", ("heap",), 6)
 class PinnedShadowWhite(Identities):
-    """A major collection frees the place reserved for a pinned object's identity."""
+    """A major collection frees the place that is reserved for a pinned object's identity."""
 
     def after_minor_collection(self, pinned: Mapping[int, Object], is_marking: bool) -> None:
         super().after_minor_collection(pinned, is_marking=False)  # Correct: is_marking.
@@ -312,7 +312,7 @@ class PinnedWhiteObject(Pinning):
     """Unpinning while marking leaves a black object that refers to a white one."""
 
     def losing_a_pin(self, parents: list[Object]) -> list[Object]:
-        return []  # Correct: its parents, to make them gray again.
+        return []  # Correct: its parents, which become gray again.
 
 
 @REFERENCE.bug("stale-nursery-pointer", "pyre issue 1199", ("heap",), 4)
@@ -330,7 +330,7 @@ class ForgottenRememberedEntry(Barrier):
     """An old object that refers to a young one is not remembered."""
 
     def before_write(self, obj: Object, index: int) -> None:
-        if obj.cards is not None:  # Correct: obj is remembered otherwise.
+        if obj.cards is not None:  # Correct: without cards, obj itself is remembered.
             super().before_write(obj, index)
 
 
@@ -338,25 +338,25 @@ class ForgottenRememberedEntry(Barrier):
     "shadow-keeps-number", f"{OURS}: gcmodel had it, and this harness found it", ("heap",), 4
 )
 class ShadowKeepsNumber(Identities):
-    """A node written after its identity was taken moves with its old integer."""
+    """A node that is written after its identity was taken moves with its old integer."""
 
     def move_to_shadow(self, obj: Object) -> Object:
         shadow = self._shadows[obj]
         reserved = shadow.number
         super().move_to_shadow(obj)
-        shadow.number = reserved  # Correct: obj.number, which may have been written since.
+        shadow.number = reserved  # Correct: obj.number, which may be newer.
         return shadow
 
 
 @REFERENCE.bug("word-lost-by-large", OURS, ("pointers",), 1)
 class WordLostByLarge(Allocation):
-    """An object outside takes a word of the nursery too."""
+    """An object outside the nursery takes a word of it too."""
 
     def outside(self, kind: Kind, raw_bytes: int, number: int, length: int) -> Object:
         obj = super().outside(kind, raw_bytes, number, length)
         nursery = self._heap.nursery
         if nursery.nursery_free + WORD_BYTES <= nursery.nursery_top:
-            # Correct: nothing. The sample point moves as well, so that only a pointer shows it.
+            # Correct: nothing. The sample point moves too, so that only a pointer shows it.
             sampling = self._heap.sampling
             assert isinstance(sampling, Sampling)
             nursery.nursery_free += WORD_BYTES
@@ -369,7 +369,7 @@ KNOWN_BUGS = {bug.id: bug for bug in sorted(DECLARED, key=lambda bug: bug.host !
 
 
 def planted_parts(bugs: Sequence[str]) -> dict[str, type[Any]]:
-    """The parts in which these bugs are planted, the first outermost where they share one."""
+    """The parts with these bugs. If bugs share a part, the first bug is outermost."""
     mistakes: dict[str, list[type[Any]]] = {}
     for bug in bugs:
         for part, mistake in KNOWN_BUGS[bug].parts.items():

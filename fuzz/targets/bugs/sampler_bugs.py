@@ -1,4 +1,4 @@
-"""Known bugs of samplers: of those with distances at random, and of those of several threads.
+"""Known bugs of samplers with random distances, and of samplers of several threads.
 
 Like those of known_bugs, each is a small change to one part of gcmodel.
 """
@@ -37,7 +37,7 @@ class FirstOffsetMask(Sampling):
     """The first distance is masked so that it is always a multiple of 256."""
 
     def begin(self) -> None:
-        # Correct: the distance as it was drawn; at most a multiple of a word.
+        # Correct: the drawn distance, rounded to a word at most.
         self.sample_point = self._nursery.nursery_free + (self.next_distance() & ~0xFF)
         self.set_limit()
 
@@ -56,12 +56,12 @@ class FirstWordNever(Sampling):
     "trigger-below-start", "OCaml issue 10056, whose heap grows downwards", ("pointers",), 1
 )
 class TriggerOutsideArea(Nursery):
-    """A missing else: the sample point is the limit where the nursery ends before it."""
+    """The sample point is the limit even if the nursery ends before it."""
 
     def set_limit(self, sample_point: int | None) -> None:
         super().set_limit(sample_point)
         if sample_point is not None and not self.is_collection_due:
-            self.nursery_limit = sample_point  # Correct: only if the nursery does not end before.
+            self.nursery_limit = sample_point  # Correct: only if it is in the nursery.
 
 
 @RANDOM.bug(
@@ -71,10 +71,10 @@ class TriggerOutsideArea(Nursery):
     9,
 )
 class FixedStride(Sampling):
-    """Samples are a fixed stride apart: a program in step with it shows one of its sites only."""
+    """Samples are a fixed stride apart: a program in step with it shows only one of its sites."""
 
     def next_distance(self) -> int:
-        return self.period_bytes  # Correct: a distance that is drawn.
+        return self.period_bytes  # Correct: a random distance.
 
 
 # Allocation contexts.
@@ -91,7 +91,7 @@ class FlushOnlyAtRefill(ContextSampling):
     def draw_limit(self, thread: int) -> None:
         if self.period_bytes:
             context = self._threads.contexts[thread]
-            # Correct: the combined limit is not beyond it.
+            # Correct: the combined limit is at most that.
             self._sampling_limits[thread] = context.alloc_ptr + self._draw(thread)
 
     def judge(self, size_bytes: int) -> int:
@@ -104,24 +104,24 @@ class FlushOnlyAtRefill(ContextSampling):
 
 @DOTNET_DOCUMENT.bug("only-starting-thread", "memray, review of pull request 94", ("sampling",), 3)
 class OnlyStartingThread(ContextSampling):
-    """Only the thread that enables sampling draws a distance, that of all others is 0."""
+    """Only the thread that enables sampling draws a distance; that of all others is 0."""
 
     def begin(self) -> None:
         super().begin()
         for thread, context in enumerate(self._threads.contexts):
             if thread != self._threads.thread:
-                context.combined_limit = context.alloc_ptr  # Correct: what each has drawn.
+                context.combined_limit = context.alloc_ptr  # Correct: the distance of each.
 
 
-# Allocation contexts, as they ship.
+# Allocation contexts, as .NET 10 ships them.
 
 
 @DOTNET.bug("outside-drawn-apart", ".NET's design document", ("sampling",), 3)
 class OutsideDrawnApart(ShippedSampling):
-    """An object outside is judged by a distance of its own, whatever its context has left."""
+    """An object outside its context is judged by a fresh distance, not by the context's rest."""
 
     def judge_outside(self, size_bytes: int) -> None:
-        # Correct: the distance of the context judges what that has left first.
+        # Correct: the rest of the context's distance comes first.
         drawn = self._draw(self._threads.thread) if self.period_bytes else size_bytes
         self.samples_outside = self.succeed(size_bytes, drawn)
 
@@ -136,18 +136,18 @@ class EnablingDraws(ShippedSampling):
             self.draw_limit(thread)  # Correct: nothing.
 
 
-# TLABs. What version 17 does wrong is planted in 25, which has mended it, and the reverse.
+# TLABs. Bugs of version 17, which version 25 has fixed, are planted in 25, and the reverse.
 
 
 @HOTSPOT.bug(
     "outside-tlab-desync", "OpenJDK JDK-8356372, pull request 25114", ("sampling", "places"), 3
 )
 class OutsideDesync(CountingAllocated):
-    """With an object outside the TLAB, what is free up to the sample point is charged too early."""
+    """An object outside the TLAB charges the free bytes up to the sample point too early."""
 
     def notify(self, size_bytes: int, placed: Placed) -> int:
         if self.period_bytes and placed == "outside":
-            # Correct: nothing. It counts when it is allocated.
+            # Correct: nothing. Bytes count when they are allocated.
             self._allocated[self._eden.thread].outside_bytes += self._eden.tlab.free_bytes
         return super().notify(size_bytes, placed)
 
@@ -159,41 +159,43 @@ class OutsideDesync(CountingAllocated):
     3,
 )
 class DeafAfterEnable(CountingAllocated):
-    """After sampling is enabled nothing is sampled until the thread's TLAB is used up."""
+    """After sampling is enabled, nothing is sampled until the thread's TLAB is used up."""
 
     def is_looked_at(self, placed: Placed) -> bool:
-        return placed != "before the end"  # Correct: always. No end was put while it was off.
+        return (
+            placed != "before the end"
+        )  # Correct: always. While sampling was off, no end was set.
 
 
 @HOTSPOT.bug("retired-buffer-charged", "HotSpot 17 and 21, measured", ("sampling", "places"), 3)
 class RetiredBufferCharged(CountingAllocated):
-    """A TLAB that is retired charges what is left of it up to its end to the next object."""
+    """A retired TLAB charges its rest up to its end to the next object."""
 
     def retire(self, thread: int) -> None:
-        # Correct: nothing. Nobody has allocated these bytes.
+        # Correct: nothing. These bytes were not allocated.
         self._allocated[thread].outside_bytes += self._eden.tlabs[thread].free_bytes
         super().retire(thread)
 
 
 @HOTSPOT.bug("shared-generator-reseeded", "HotSpot 17 to 25, measured", ("sampling", "places"), 2)
 class SharedGeneratorReseeded(CountingAllocated):
-    """A thread that begins seeds the one generator of all threads anew: distances repeat."""
+    """A thread that starts seeds the generator of all threads again: distances repeat."""
 
     def __init__(self, configuration: Configuration, nursery: Nursery, events: Events) -> None:
         super().__init__(configuration, nursery, events)
-        self._begun = {0}
+        self._started = {0}
 
     def notify(self, size_bytes: int, placed: Placed) -> int:
         thread = self._eden.thread
-        if thread not in self._begun:
-            self._begun.add(thread)
-            self._distances = Hotspot(thread)  # Correct: nothing. It was seeded once, for all.
+        if thread not in self._started:
+            self._started.add(thread)
+            self._distances = Hotspot(thread)  # Correct: nothing. It is seeded once.
         return super().notify(size_bytes, placed)
 
 
 @HOTSPOT_17.bug("stale-bytes-after-enable", "HotSpot 25.0.2, measured", ("sampling", "places"), 3)
 class StaleBytesAfterEnable(ChargingAhead):
-    """What was allocated while sampling was off is charged to the first object after it."""
+    """Bytes allocated while sampling was off are charged to the first object after it."""
 
     def notify(self, size_bytes: int, placed: Placed) -> int:
         if not self.period_bytes:

@@ -1,9 +1,22 @@
-"""The targets `dotnet`, the stock runtime of .NET 10, and the same as it is documented.
+"""The target `dotnet`: the stock runtime of .NET 10. gcfuzz predicts each of its samples.
 
-A mutator in C#, which knows the runtime's own library alone, is asked through pipes; samples come
-over the diagnostics socket. The modules import the protocol, the problems and `targets.process`,
-and no formula. A newcomer begins with `dotnet_driver`.
+The mutator is a program in C# that uses only the runtime's own library. The driver sends it
+questions through pipes, and gets the samples through the diagnostics socket. Start reading with
+`driver`.
 """
 
-DOTNET, AS_DOCUMENTED = "dotnet", "dotnet-as-documented"
-RUNTIMES = (DOTNET, AS_DOCUMENTED)
+from fuzz.targets.registration import PathOption, Program, lazily
+
+DOTNET = Program(
+    name="dotnet",
+    description="the stock runtime of .NET 10",
+    options=(
+        PathOption(
+            "dotnet",
+            "The program that carries the runtime of dotnet, or an SDK's folder.  [default: "
+            "msmcp-azure's, or the first SDK found]",
+        ),
+    ),
+    command=lazily("fuzz.targets.dotnet.find:driver_command"),
+)
+TARGETS = (DOTNET, DOTNET.as_documented())

@@ -1,9 +1,9 @@
-"""Single-file programs of .NET: a host with the runtime in it, and behind it files with a manifest.
+"""Single-file programs of .NET: a host that contains the runtime, then files with a manifest.
 
-    host  ...  file  file  ...  manifest: version, files, and of each where it lies
-          ^ where the manifest is; the signature; the name of the file to run
+    host  ...  file  file  ...  manifest: version, files, and the place of each
+          ^ the manifest's place; the signature; the name of the file to run
 
-Invariant: of the program that carries a runtime only the host and the core library are taken.
+Invariant: only the host and the core library are taken from the program that carries a runtime.
 (dotnet/designs, single-file/bundler.md; Microsoft.NET.HostModel, Manifest.cs. Version 6.)
 """
 
@@ -22,9 +22,9 @@ from fuzz.problems import BadInputError
 ASSEMBLY, CORE_LIBRARY = "mutator.dll", "System.Private.CoreLib.dll"
 SIGNATURE = bytes.fromhex("8b1202b96a612038727b930214d7a03213f5b9e6efae3318ee3b2dce24b36aae")
 NAME_OFFSET, NAME_BYTES = 40, 64
-"""Of the name of the file to run, from the signature on."""
+"""The place of the name of the file to run, relative to the signature."""
 NO_NAME = b"c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
-"""What stands in its place in a host that is none's yet."""
+"""The bytes at that place in a host without a file to run."""
 VERSION = 6
 HEAD, TABLES, ENTRY = struct.Struct("<IIi"), struct.Struct("<qqqqQ"), struct.Struct("<qqqB")
 IS_ASSEMBLY, IS_DEPENDENCIES, IS_CONFIGURATION = 1, 3, 4
@@ -33,10 +33,7 @@ PLATFORM = ".NETCoreApp,Version=v10.0/linux-x64"
 
 
 def runtime_of(files: Sequence[Path]) -> CarriedRuntime:
-    """That of a program that carries it, or of an SDK's host and core library.
-
-    Raises BadInputError.
-    """
+    """The runtime of a program that carries it, or of an SDK's files. Raises BadInputError."""
     if len(files) > 1:
         host, library = (path.read_bytes() for path in files)
         return CarriedRuntime(host, library)
@@ -49,18 +46,17 @@ def runtime_of(files: Sequence[Path]) -> CarriedRuntime:
             carried = Bundle(data, program)
             return CarriedRuntime(carried.host, carried.core_library)
     except (ValueError, IndexError, struct.error) as problem:
-        raise BadInputError(f"{program}: no whole program of .NET: {problem}") from problem
+        raise BadInputError(f"{program}: not a complete program of .NET: {problem}") from problem
 
 
 @attrs.frozen
 class CarriedRuntime:
-    """What a program of one's own is made of: a host with the runtime in it, and its library."""
+    """A host that contains the runtime, and its core library."""
 
     host: bytes = attrs.field(repr=False)
     core_library: bytes = attrs.field(repr=False)
 
     def with_assembly(self, assembly: bytes, properties: Mapping[str, bool] | None = None) -> bytes:
-        """A program of the same runtime that runs this assembly, configured like this."""
         made = bytearray(self.host)
         signature = self.host.index(SIGNATURE)
         name = self.host.find(NO_NAME)
@@ -85,13 +81,13 @@ class CarriedRuntime:
 
 
 class Bundle:
-    """The files of a program that carries a runtime of .NET 10, none of it compressed."""
+    """The files of a program that carries a runtime of .NET 10, which must not be compressed."""
 
     def __init__(self, data: mmap.mmap, path: Path) -> None:
         self._data = data
         self._signature = data.find(SIGNATURE)
         if self._signature < 0:
-            raise BadInputError(f"{path}: no single-file program of .NET")
+            raise BadInputError(f"{path}: not a single-file program of .NET")
         [self._at] = struct.unpack_from("<q", data, self._signature - 8)
         version, _, count = self._take(HEAD)
         if version != VERSION:
@@ -113,7 +109,7 @@ class Bundle:
         return form.unpack_from(self._data, self._at - form.size)
 
     def _take_name(self) -> str:
-        """A name, whose length has seven bits a byte, the lowest first."""
+        """A name; its length has seven bits in each byte, the lowest first."""
         length = shift = 0
         while True:
             byte = self._data[self._at]
@@ -137,11 +133,11 @@ class Bundle:
 
 DEPENDENCIES = {"runtimeTarget": {"name": PLATFORM}, "targets": {PLATFORM: {}}, "libraries": {}}
 PROPERTIES = {"System.Diagnostics.Tracing.EventSource.IsSupported": False}
-"""Else the beginning of a session allocates."""
+"""With event sources the start of a session allocates."""
 
 
 def configured(properties: Mapping[str, bool] | None) -> dict[str, object]:
-    """What the runtime is told."""
+    """The runtime's configuration."""
     frameworks = [{"name": "Microsoft.NETCore.App", "version": "10.0.0"}]
     options = {"tfm": "net10.0", "includedFrameworks": frameworks}
     return {"runtimeOptions": {**options, "configProperties": properties or PROPERTIES}}

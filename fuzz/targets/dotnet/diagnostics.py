@@ -1,7 +1,7 @@
-"""The diagnostics socket of a runtime, and the samples that come over it.
+"""The diagnostics socket of a runtime, and the samples that come through it.
 
-A session is begun by a message, and its answer is followed by a stream of events, which ends some
-time after another message has ended the session. Invariant: what ends has told all.
+A message starts a session; its answer is followed by a stream of events, which ends some time after
+another message has stopped the session. Invariant: a stream that has ended contains all events.
 (dotnet/diagnostics, ipc-protocol.md; PerfView, EventPipeFormat.md: `Nettrace`, version 4.)
 """
 
@@ -16,9 +16,9 @@ import attrs
 
 MAGIC = b"DOTNET_IPC_V1\0"
 HEAD = struct.Struct("<14sHBBH")
-IS_ANSWER, IS_WELL = 0xFF, 0
+IS_ANSWER, IS_OK = 0xFF, 0
 STOP, COLLECT, PROCESS_INFORMATION = (2, 1), (2, 4), (4, 4)
-"""Commands: of which set, and which of these."""
+"""The sets and numbers of commands."""
 PROVIDER = "Microsoft-Windows-DotNETRuntime"
 SAMPLING_KEYWORD, INFORMATIONAL = 0x80000000000, 4
 BUFFER_MIB, NETTRACE = 16, 1
@@ -27,7 +27,7 @@ ALLOCATION_SAMPLED = 303
 
 @attrs.frozen
 class Sampled:
-    """An event AllocationSampled: when, in which thread, which object, and which byte of it."""
+    """An event AllocationSampled, with the offset of the sampled byte in the object."""
 
     time: int
     thread: int
@@ -37,17 +37,16 @@ class Sampled:
 
 
 class SamplingSession:
-    """While there is one, sampling is on. Raises OSError, and EOFError if the runtime ends."""
+    """Sampling is on during a session. Raises OSError, and EOFError if the runtime ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         providers = struct.pack("<IQI", 1, SAMPLING_KEYWORD, INFORMATIONAL) + _text(PROVIDER)
-        # Neither a rundown nor stacks, and no filter.
+        # No rundown, no stacks, no filter.
         wanted = struct.pack("<IIBB", BUFFER_MIB, NETTRACE, 0, 0) + providers + _text("")
         self._stream, self._number = _ask(path, COLLECT, wanted)
 
     def end(self) -> list[Sampled]:
-        """End it; returns all that was sampled."""
         _ask(self._path, STOP, self._number)[0].close()
         parts = list(iter(lambda: self._stream.recv(2**16), b""))
         self._stream.close()
@@ -59,21 +58,20 @@ def _text(text: str) -> bytes:
 
 
 def version_of(path: Path) -> str:
-    """That of the runtime: the last of what it says of itself."""
+    """The runtime's version, the last part of its process information."""
     connection, answer = _ask(path, PROCESS_INFORMATION, b"")
     connection.close()
     return answer.decode("utf-16-le", errors="replace").split("\0")[-2]
 
 
 def _ask(path: Path, command: tuple[int, int], payload: bytes) -> tuple[socket.socket, bytes]:
-    """The connection, and the payload of the answer."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
     size_bytes = HEAD.size + len(payload)
     connection.sendall(HEAD.pack(MAGIC, size_bytes, *command, 0) + payload)
-    _, size_bytes, *said, _ = HEAD.unpack(_received(connection, HEAD.size))
+    _, size_bytes, *status, _ = HEAD.unpack(_received(connection, HEAD.size))
     answer = _received(connection, size_bytes - HEAD.size)
-    if said != [IS_ANSWER, IS_WELL]:
+    if status != [IS_ANSWER, IS_OK]:
         raise OSError(f"the runtime refuses a session: {answer.hex()}")
     return connection, answer
 
@@ -86,7 +84,7 @@ def _received(connection: socket.socket, size_bytes: int) -> bytes:
 
 
 class Reader:
-    """Numbers, one after another."""
+    """Reads numbers, one after another."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data
@@ -98,7 +96,7 @@ class Reader:
         return int(number)
 
     def variable(self) -> int:
-        """Seven bits a byte, the lowest first."""
+        """A number with seven bits in each byte, the lowest first."""
         number = shift = 0
         while True:
             byte = self.fixed("B")
@@ -120,12 +118,11 @@ LOGICAL_THREAD, GUID_BYTES = 4, 16
 
 
 def _samples_in(data: bytes) -> Iterator[Sampled]:
-    """The samples of a stream, not always in order."""
     assert data.startswith(STREAM_HEAD)
     reader = Reader(data, len(STREAM_HEAD))
     kinds: dict[int, tuple[str, int]] = {}
     while reader.fixed("B") == BEGIN_OBJECT:
-        reader.bytes(2 + 8)  # of its type: two tags, and two versions
+        reader.bytes(2 + 8)  # The type's two tags, and two versions.
         name = reader.bytes(reader.fixed("I")).decode()
         reader.bytes(1)
         if name == "Trace":
@@ -146,9 +143,9 @@ def _samples_in(data: bytes) -> Iterator[Sampled]:
 
 
 def events_in(reader: Reader, end: int) -> Iterator[tuple[int, int, int, bytes]]:
-    """Of each event of a block: its kind, its thread, its time, and its payload.
+    """The kind, the thread, the time, and the payload of each event of a block.
 
-    What does not stand there is as in the event before, and a time may be an earlier one.
+    A value that is left out is that of the event before. Times may go backwards.
     """
     reader.bytes(reader.fixed("H") - 2)
     kind = thread = time = payload_bytes = 0
@@ -156,7 +153,7 @@ def events_in(reader: Reader, end: int) -> Iterator[tuple[int, int, int, bytes]]
         flags = reader.fixed("B")
         if flags & KIND:
             kind = reader.variable()
-        if flags & THREAD:  # between a count and a processor
+        if flags & THREAD:  # It is between a count and a processor.
             reader.variable()
             thread = reader.variable()
             reader.variable()
@@ -173,7 +170,7 @@ def events_in(reader: Reader, end: int) -> Iterator[tuple[int, int, int, bytes]]
 
 
 def _declared(payload: bytes) -> tuple[int, tuple[str, int]]:
-    """The number of a kind of event, and what it is: whose, and which one there."""
+    """The number of a kind of event in the stream, its provider, and its number there."""
     [number] = struct.unpack_from("<I", payload)
     provider = payload[4:].decode("utf-16-le", errors="replace").partition("\0")[0]
     [event] = struct.unpack_from("<I", payload, 4 + 2 * len(provider) + 2)

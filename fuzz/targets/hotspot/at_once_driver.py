@@ -1,13 +1,12 @@
-"""The program that is the target `hotspot-at-once`: threads that run their shares freely.
+"""The driver of `hotspot-at-once`: `python -m fuzz.targets.hotspot.at_once_driver NAME LIBJVM`.
 
-`python -m fuzz.targets.hotspot.at_once_driver LIBJVM [NAME]` is as the driver of the
-other targets, but that samples are counted without Python, whose lock would have threads take
-turns. Invariant: what a thread does from the beginning of its share to its end is bytecode.
+Threads run their shares at the same time. Samples are counted without Python, whose lock would make
+the threads take turns. Invariant: a thread runs only bytecode from the start of its share to its
+end.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 from functools import cached_property, partial
@@ -16,9 +15,8 @@ from typing import ClassVar
 import attrs
 from typing_extensions import override
 
-from fuzz.protocol.actions import Action, RunAtOnce, name_of
+from fuzz.protocol.actions import Action, RunAtOnce
 from fuzz.protocol.contract import AtOnce, Contract
-from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot.collectors import (
     BUFFER_BYTES,
     CALLBACK,
@@ -26,47 +24,45 @@ from fuzz.targets.hotspot.collectors import (
     SETTINGS_AS_DOCUMENTED,
     SETTINGS_OF_KINDS,
 )
-from fuzz.targets.hotspot.hotspot_command import AT_ONCE
-from fuzz.targets.hotspot.hotspot_driver import HotspotTarget, answer
+from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
 from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, there
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class
 from fuzz.targets.hotspot.structs import word
+from fuzz.targets.process.driver import CarryOut
 
 THREADS = (2, 3)
 SETTINGS = tuple(
     attrs.evolve(each, default=THREADS[0], choices=THREADS) if each.name == "threads" else each
     for each in SETTINGS_AS_DOCUMENTED
-    if each not in (*SETTINGS_OF_KINDS, CALLBACK)  # What a share makes is always the same.
+    if each not in (*SETTINGS_OF_KINDS, CALLBACK)  # A share always allocates the same objects.
 )
 [CHOSEN] = (each.choices for each in SETTINGS if each.name == COLLECTOR)
-"""The numbers of the collectors: of those that work while objects are walked it is not known that
-they move none meanwhile, and Epsilon frees nothing."""
+"""The numbers of the collectors. Those that run at the same time may move objects during a walk,
+and Epsilon frees nothing."""
 CALL_STATIC_LONG_METHOD = 134
-"""Where it stands in JNI's table."""
+"""Its index in JNI's table."""
 CallStaticLong = CFUNCTYPE(c_int64, c_void_p, c_void_p, c_void_p, c_void_p)
-"""Not with Python's lock held."""
+"""It releases Python's lock."""
 ALLOCATED = AtOnce(unseen_bytes=2 * BUFFER_BYTES)
-"""A buffer that was begun while sampling was off is not looked at before its end."""
+"""A buffer that was started while sampling was off is not checked before its end."""
 CHARGED_AHEAD = attrs.evolve(ALLOCATED, phantom_bytes=2 * BUFFER_BYTES, phantom_percent=10)
-"""Up to version 24. What a collection throws away of a buffer counts, and so does what has no room
-at its end; no object of a share is larger than a tenth of a buffer."""
+"""Up to version 24 the unused bytes of a buffer count too, when a collection drops it or an object
+does not fit. No object of a share is larger than a tenth of a buffer."""
 
 
-class AtOnceTarget(HotspotTarget):
-    """See Target."""
+class AtOnceDriver(HotspotDriver):
+    """A virtual machine whose threads run at the same time."""
 
+    OF_THREADS = (*HotspotDriver.OF_THREADS, RunAtOnce)
     CODE: ClassVar[bytes] = share_class()
     FLAGS = ()
 
-    def __init__(self, library: str, name: str = AT_ONCE) -> None:
-        super().__init__(library, name)
-
     @cached_property
     @override
-    def _machine(self) -> JavaMachine:
-        machine = super()._machine
-        jni, env = machine.jni, self._attached[0].env
+    def machine(self) -> JavaMachine:
+        machine = super().machine
+        jni, env = machine.jni, self.attached[0].env
         jni.DefineClass(env, SHARE.encode(), None, self.CODE, len(self.CODE))
         self._share_class = jni.NewGlobalRef(env, there(jni.FindClass(env, SHARE.encode())))
         self._run_share = there(
@@ -75,18 +71,18 @@ class AtOnceTarget(HotspotTarget):
         self._call = CallStaticLong(word(word(env) + 8 * CALL_STATIC_LONG_METHOD))
         self._tables: list[int] = []
         self._counter = SampleCounter()
-        machine.tell_samples_to(self._counter.callback)
+        machine.send_samples_to(self._counter.callback)
         return machine
 
     @override
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        contract = super().start(configuration)
-        threads = self._attached
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().begin(chosen)
+        threads = self.attached
         for number, thread in threads.items():
             self._counter.add(number, thread.env)
         for table in self._tables:
             threads[0].free(table)
-        new_array = self._machine.jni.NewObjectArray
+        new_array = self.machine.jni.NewObjectArray
         self._tables = [
             threads[0].kept(new_array(threads[0].env, PLACES, self._share_class, None))
             for _ in threads
@@ -94,7 +90,6 @@ class AtOnceTarget(HotspotTarget):
         self._is_used = True
         return attrs.evolve(
             contract,
-            actions=(*contract.actions, name_of(RunAtOnce)),
             observes=(*contract.observes, "shares"),
             sampling=attrs.evolve(contract.sampling, distances="unstated"),
             settings=SETTINGS,
@@ -103,40 +98,40 @@ class AtOnceTarget(HotspotTarget):
         )
 
     @override
-    def _run(self, action: Action) -> Observation:
-        before = self._counter.counts(len(self._attached))
-        said = self._run_at_once(action) if isinstance(action, RunAtOnce) else super()._run(action)
-        after = self._counter.counts(len(self._attached))
+    def carry_out(self, action: Action) -> None:
+        before = self._counter.counts(len(self.attached))
+        super().carry_out(action)
+        after = self._counter.counts(len(self.attached))
         taken = [
             [now - then for then, now in zip(*pair, strict=True)]
             for pair in zip(before, after, strict=True)
         ]
-        said.samples = sum(samples for samples, _ in taken)
-        if said.shares is not None:
-            pairs = zip(said.shares, taken, strict=False)  # Nor is anybody else a thread.
-            said.shares = [[*read, *counts] for read, counts in pairs]
-        return said
+        observation = self.observation
+        observation.samples = sum(samples for samples, _ in taken)
+        if observation.shares is not None:
+            pairs = zip(observation.shares, taken, strict=False)  # The last row is other threads'.
+            observation.shares = [[*read, *counts] for read, counts in pairs]
 
-    def _run_at_once(self, action: RunAtOnce) -> Observation:
-        collections = self._heap.collections
-        works = [partial(self._share, number, action) for number in range(self._threads_now)]
-        said = Observation(shares=[[read] for read in self._threads.run_at_once(works)])
-        said.minors = self._heap.collections - collections
-        if said.minors:
-            said.graph = self._graph(self._attached[0])
-        return said
+    def run_at_once(self, action: RunAtOnce) -> list[list[int]]:
+        """What each thread has read."""
+        works = [partial(self._share, number, action) for number in range(self.thread_count)]
+        return [[read] for read in self._threads.run_at_once(works)]
 
     def _share(self, number: int, action: RunAtOnce) -> int:
-        """What the thread has read."""
-        thread = self._attached[number]
+        thread = self.attached[number]
         first = action.first + number * action.objects
         arguments = (c_int64 * 3)(self._tables[number], first, action.objects)
         read: int = self._call(thread.env, self._share_class, self._run_share, arguments)
-        if self._machine.jni.ExceptionCheck(thread.env):
-            self._machine.jni.ExceptionClear(thread.env)
+        if self.machine.jni.ExceptionCheck(thread.env):
+            self.machine.jni.ExceptionClear(thread.env)
             raise JavaError(f"thread {number} has no memory left")
         return read
 
+    CARRY_OUT: ClassVar[CarryOut] = {
+        **HotspotDriver.CARRY_OUT,
+        RunAtOnce: lambda driver, each: driver.run_at_once(each),
+    }
+
 
 if __name__ == "__main__":
-    answer(AtOnceTarget(*sys.argv[1:]))
+    AtOnceDriver.main(serve_apart)

@@ -1,4 +1,4 @@
-"""The class of nodes, as a class file made by hand, so that no compiler is needed.
+"""Class files made by hand, so that no compiler is needed: nodes, and natives of the machine.
 
 (The Java Virtual Machine Specification, chapter 4.)
 """
@@ -6,16 +6,59 @@
 from __future__ import annotations
 
 import struct
-from itertools import count
+from collections.abc import Iterable
 
 NODE = "gcfuzz/Node"
 OBJECT = "java/lang/Object"
 NUMBER, PREV, NEXT = ("number", "J"), ("prev", f"L{OBJECT};"), ("next", f"L{OBJECT};")
-"""Its fields: names and descriptors."""
-MAGIC, MAJOR_VERSION = 0xCAFEBABE, 52
-UTF8, CLASS = 1, 7
-PUBLIC_SUPER = 0x21
-STATIC_NATIVE = 0x109
+"""The node's fields: names and descriptors."""
+MAGIC, VERSION = 0xCAFEBABE, 50
+"""A class of this version needs no stack maps."""
+UTF8, LONG, CLASS, NAME_AND_TYPE = 1, 5, 7, 12
+PUBLIC_SUPER, STATIC_NATIVE = 0x21, 0x109
+
+
+class Pool:
+    """The constants of a class, each with its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._next = 1
+
+    def _number(self, entry: bytes, places: int = 1) -> int:
+        if entry not in self._numbers:
+            self._numbers[entry] = self._next
+            self._next += places
+        return self._numbers[entry]
+
+    def text(self, text: str) -> int:
+        return self._number(struct.pack(">BH", UTF8, len(text)) + text.encode())
+
+    def kind(self, name: str) -> int:
+        return self._number(struct.pack(">BH", CLASS, self.text(name)))
+
+    def long(self, number: int) -> int:
+        return self._number(struct.pack(">Bq", LONG, number), places=2)
+
+    def member(self, tag: int, owner: str, name: str, kind: str) -> int:
+        pair = struct.pack(">BHH", NAME_AND_TYPE, self.text(name), self.text(kind))
+        return self._number(struct.pack(">BHH", tag, self.kind(owner), self._number(pair)))
+
+    def packed(self) -> bytes:
+        return struct.pack(">H", self._next) + b"".join(self._numbers)
+
+
+def class_bytes(
+    pool: Pool, name: str, parent: str, fields: Iterable[bytes], methods: Iterable[bytes]
+) -> bytes:
+    """A public class with these fields and methods."""
+    own, super_class = pool.kind(name), pool.kind(parent)
+    parts = [
+        struct.pack(">H", len(members)) + b"".join(members)
+        for members in ([], [*fields], [*methods], [])  # Neither interfaces nor attributes.
+    ]
+    head = struct.pack(">IHH", MAGIC, 0, VERSION) + pool.packed()
+    return head + struct.pack(">3H", PUBLIC_SUPER, own, super_class) + b"".join(parts)
 
 
 def class_file(
@@ -24,31 +67,16 @@ def class_file(
     parent: str = OBJECT,
     natives: tuple[tuple[str, str], ...] = (),
 ) -> bytes:
-    """A public class of these fields, and static methods that the machine has itself.
+    """A class with fields, and static methods that the machine has, but without a constructor."""
+    pool = Pool()
 
-    Objects are made without a constructor.
-    """
-    texts = [name, parent, *(text for member in (*fields, *natives) for text in member)]
-    pool = [struct.pack(">BH", UTF8, len(text)) + text.encode() for text in texts]
-    pool += [struct.pack(">BH", CLASS, index) for index in (1, 2)]
-    own = len(pool) - 1
-    places = count(3)
-    rows = [struct.pack(">4H", 0, next(places), next(places), 0) for _ in fields]
-    methods = [struct.pack(">4H", STATIC_NATIVE, next(places), next(places), 0) for _ in natives]
-    return b"".join(
-        (
-            struct.pack(">IHHH", MAGIC, 0, MAJOR_VERSION, len(pool) + 1),
-            *pool,
-            struct.pack(">5H", PUBLIC_SUPER, own, own + 1, 0, len(rows)),
-            *rows,
-            struct.pack(">H", len(methods)),
-            *methods,
-            struct.pack(">H", 0),
-        )
-    )
+    def members(flags: int, named: tuple[tuple[str, str], ...]) -> list[bytes]:
+        return [struct.pack(">4H", flags, *map(pool.text, each), 0) for each in named]
+
+    return class_bytes(pool, name, parent, members(0, fields), members(STATIC_NATIVE, natives))
 
 
 def node_with(longs: int) -> tuple[str, bytes]:
-    """The name and the class of nodes that have so many long integers besides."""
+    """The name and the class of nodes with further fields: long integers."""
     name = f"{NODE}{longs}"
     return name, class_file(name, tuple((f"long{each}", "J") for each in range(longs)), NODE)

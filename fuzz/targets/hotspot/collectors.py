@@ -1,7 +1,7 @@
-"""The machines that can be made: their settings, the flags that these are, and what objects take.
+"""The machines that can be created: their settings, their flags, and the layout of their objects.
 
-Invariant: nothing is resized, no thread is born by itself, and no collector begins by itself but
-where there is no room, so that a trace replays.
+Invariant: nothing is resized, no thread starts by itself, and a collector starts by itself only if
+there is no room, so that a trace replays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fuzz.targets.hotspot.java_machine import NODE_LONGS
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 
 COLLECTOR = "collector"
-"""The setting that chooses one, by its number."""
+"""The setting that chooses a collector by its number."""
 SERIAL, PARALLEL, G1, ZGC, SHENANDOAH, EPSILON = COLLECTORS = (
     *("serial", "parallel", "g1"),
     *("zgc", "shenandoah", "epsilon"),
@@ -25,7 +25,7 @@ _BUILT_WITH = {
     SHENANDOAH: ("ShenandoahHeap", "_num_regions"),
     EPSILON: ("EpsilonHeap", "_space"),
 }
-"""The fields by which a library that has a collector is known; all have the others."""
+"""The fields of libraries that have an optional collector."""
 BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 4
 COMPACT_HEADERS = "UseCompactObjectHeaders"
 _HEAPS = {
@@ -50,22 +50,22 @@ _HEAPS = {
     ),
 }
 _YOUNG_KIB = {SERIAL: 640, PARALLEL: 5120, G1: 2048}
-"""With the serial collector eden is the least in which the machine can begin."""
+"""The serial collector's eden is the smallest one in which the machine can start."""
 HAVE_YOUNG = (SERIAL, PARALLEL, G1)
-"""Those of which young objects alone can be collected."""
+"""The collectors that can collect young objects alone."""
 _HEAP_MIB = {ZGC: 256, SHENANDOAH: 48, EPSILON: 512}
-"""ZGC has so much that no cycle of its begins by itself; Epsilon, that no trace fills it."""
+"""So large that no cycle of ZGC starts by itself, and that no trace fills Epsilon's heap."""
 HEAP_MIB = 24
 _FLAGS = (
     *("-XX:-ResizeTLAB", f"-XX:MinTLABSize={BUFFER_BYTES}"),
     f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
     f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
-    # However many processors there are.
+    # The same for any number of processors.
     "-XX:ActiveProcessorCount=2",
     *("-XX:-UseDynamicNumberOfCompilerThreads", "-XX:-UseDynamicNumberOfGCThreads"),
-    # The machine's own tests make it collect young objects alone by this.
+    # The machine's own tests use this to collect young objects alone.
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI"),
-    # No file is left, no signal taken, and nothing said but in answers.
+    # No files, no signal handlers, no output.
     *("-XX:-UsePerfData", "-XX:+ErrorFileToStderr", "-XX:+DisplayVMOutputToStderr", "-Xrs"),
 )
 OBJECT_BYTES_MAX = 2**18
@@ -80,9 +80,9 @@ SETTINGS_OF_KINDS = (
     Setting("node_longs", 0, Range(0, max(NODE_LONGS)), choices=(0, 0, 0, *NODE_LONGS)),
     Setting("string_item_bytes", 1, Range(1, 8), choices=(1, 1, 8)),
 )
-"""How many long integers a node has besides, and whether strings are made of bytes or of these."""
+"""The number of further longs in a node; whether strings are arrays of bytes or of longs."""
 CALLBACK = Setting("callback_length", 0, Range(0, 64), choices=(0, 0, 0, 1, 64))
-"""How long a string is that the callback of each sample allocates; 0 is none."""
+"""The length of the string that the callback of each sample allocates; 0 for none."""
 _COLLECTOR = _setting(COLLECTOR, *range(COLLECTORS.index(G1) + 1))
 SETTINGS = (
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
@@ -90,20 +90,20 @@ SETTINGS = (
     Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
     *SETTINGS_OF_KINDS,
 )
-"""What the generator begins from, what each thread has left until its first sample."""
+"""The generator's state, and each thread's bytes until its first sample."""
 PINS = Setting("pins", 0, Range(0, 2), choices=(0, 0, 0, 2))
-"""How many strings may be pinned at once, where the machine collects all the same."""
+"""How many strings may be pinned at once, if the machine still collects then."""
 SETTINGS_AS_DOCUMENTED = (
     *(_COLLECTOR, SETTINGS[0], *SETTINGS[2:], CALLBACK),
     Setting("period_bytes", 512, Range(0, 2**16), choices=(16, 512, 4096, 2**16, 0)),
 )
-"""What is left until the first samples is drawn, from the seed, for the only period that there is:
-another one is not promised to count before the next sample. Shorter distances than 16 are longer on
-average than they should, being rounded up to whole bytes."""
+"""The first distances are drawn from the seed, for the only period: it is not promised that another
+one counts before the next sample. Distances of less than 16 bytes on average are too long, because
+each is rounded up to whole bytes."""
 
 
 def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
-    """What a trace may choose, as that library has it."""
+    """The settings that the library allows."""
     collectors = [
         number
         for number, name in enumerate(COLLECTORS)
@@ -123,12 +123,12 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
 
 @cache
 def has_compact_headers(library: str) -> bool:
-    """Whether it can make objects' headers 8 bytes; then items begin right behind a length."""
+    """Whether headers can have 8 bytes; then items start right after an array's length."""
     return COMPACT_HEADERS.encode() in Path(library).read_bytes()
 
 
 def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
-    """The machine's flags under these settings, of which some may be missing."""
+    """The machine's flags for these settings. Some settings may be missing."""
     collector, scale = COLLECTORS[chosen[COLLECTOR]], chosen.get("heap_scale", 1)
     heap_mib = scale * _HEAP_MIB.get(collector, HEAP_MIB)
     flags = [*_HEAPS[collector], f"-Xmx{heap_mib}m"]
@@ -147,10 +147,10 @@ def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def layout_for(chosen: Mapping[str, int], begins_at_once: bool) -> Layout:
-    """What objects take: a header, and in arrays a length of 4 bytes.
+    """The objects' sizes: a header, and in arrays a length of 4 bytes.
 
-    Items begin at a multiple of their size if `begins_at_once`, or else at one of a word. ZGC's
-    references are never compressed.
+    Items start at a multiple of their size if `begins_at_once`, otherwise at a multiple of a word.
+    ZGC's references are never compressed.
     """
     is_zgc = COLLECTORS[chosen[COLLECTOR]] == ZGC
     reference_bytes = WORD_BYTES if is_zgc else chosen.get("pointer_bytes", 4)
@@ -179,4 +179,4 @@ def layout_for(chosen: Mapping[str, int], begins_at_once: bool) -> Layout:
 
 
 NODE, STRING, ARRAY, WEAKREF = 1, 2, 3, 4
-"""The kinds, by number. A string is an array of bytes, or of longs."""
+"""The type indices of the kinds."""

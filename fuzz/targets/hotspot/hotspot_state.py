@@ -1,6 +1,6 @@
-"""What the machine keeps of its samplers and its heap, where the target reads and sets it.
+"""The machine's samplers and heaps, where the driver reads and sets them.
 
-At a trace's start only: from then on nothing is read but the number of collections. (Sources:
+It does so only at a trace's start; after that it reads only the number of collections. (Sources:
 src/hotspot/share/runtime/threadHeapSampler.cpp, gc/shared/threadLocalAllocBuffer.hpp.)
 """
 
@@ -18,16 +18,15 @@ from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, set_word, word
 
 MULTIPLIER, INCREMENT, BITS = 0x5DEECE66D, 0xB, 48
-"""Of the generator, which is found by what it makes of a number that is known."""
+"""Of the generator. It is found by the state that follows a known seed."""
 OLD_REFILLS_OFFSET = 72
-"""Of a buffer's count of refills; where bytes are charged ahead, which needs a word for them."""
-CHARGED_OFFSET = 64
-"""Of that word, which is not in the table."""
-TRUE_END_OFFSET = 32
-"""Of a buffer's end without regard to sampling, which is not there either."""
+"""The offset of a buffer's count of refills in versions that charge bytes ahead."""
+CHARGED_OFFSET, TRUE_END_OFFSET = 64, 32
+"""The offsets of the bytes charged ahead, and of a buffer's end without regard to sampling. The
+table has neither."""
 NURSERY_BYTES = 2**20
 MACHINE_BYTES = 4096
-"""An upper bound of what the VM itself keeps in the survivor space, as strings of its classes."""
+"""An upper bound of the VM's own objects in the survivor space, such as strings of its classes."""
 PARALLEL_BUFFER_BYTES = 4096 * WORD_BYTES
 """The default of -XX:YoungPLABSize."""
 
@@ -41,13 +40,12 @@ class Samplers:
         self._desired = self._tlab + structs.place("_desired_size", "ThreadLocalAllocBuffer")
         refills = structs.place("_number_of_refills", "ThreadLocalAllocBuffer")
         self.charges_ahead = refills == OLD_REFILLS_OFFSET
-        """Whether the rule is that of versions 11 to 24; fixes are ported back, so that the version
-        does not tell."""
+        """Whether the rule is that of versions 11 to 24, as far as no fix is ported back."""
         self._library = library
         self._generator: int | None = None
 
     def find_generator(self, attach: Callable[[], int]) -> None:
-        """Find it by a new thread, which `attach` makes: its sampler's address is the seed.
+        """Find the generator by starting a thread with `attach`: its address gives the seed.
 
         Raises BadInputError.
         """
@@ -55,7 +53,7 @@ class Samplers:
             return
         wanted = self._state_after(attach()).to_bytes(WORD_BYTES, "little")
         found = list(_places_of(wanted, self._library))
-        # A copy, `wanted` itself perhaps, stays as it is when one more thread is born.
+        # A copy, such as `wanted` itself, does not change when one more thread starts.
         if len(found) > 1:
             state = self._state_after(attach())
             found = [place for place in found if word(place) == state]
@@ -66,48 +64,46 @@ class Samplers:
         [self._generator] = found
 
     def _state_after(self, birth: int) -> int:
-        """What the generator's state is after the birth of the thread that lies there."""
+        """The generator's state after the start of the thread at this address."""
         return (self.seed_of(birth) * MULTIPLIER + INCREMENT) % (1 << BITS)
 
     def buffer_bytes(self, thread: int) -> int:
-        """How large its buffers are wanted, which is settled where they are not resized."""
+        """The desired size of its buffers, which is constant because they are not resized."""
         return WORD_BYTES * word(thread + self._desired)
 
     def allocated_bytes(self, thread: int) -> int:
-        """What it has allocated, but for what lies in its buffer."""
+        """The bytes that it has allocated, without those in its present buffer."""
         return word(thread + self._sampler - WORD_BYTES)
 
     def seed_of(self, birth: int) -> int:
-        """What the generator is seeded with by the birth of the thread that lies there."""
+        """The seed that the generator gets from the start of the thread at this address."""
         return (birth + self._sampler) % 2**32 or 1
 
     def begin(self, seed: int) -> None:
-        """Set the generator's state."""
         set_word(self.generator, seed)
 
     @property
     def generator(self) -> int:
-        """Where the generator's state lies, once it is found."""
         assert self._generator is not None
         return self._generator
 
     def begin_thread(self, thread: int, first_bytes: int) -> None:
-        """Nothing is counted yet, and so many bytes are left until the thread's next sample."""
+        """Reset the thread's counts, and set its bytes until the next sample."""
         sampler = thread + self._sampler
         set_word(sampler, first_bytes)
         if self.charges_ahead:
             set_word(thread + self._tlab + CHARGED_OFFSET, 0)
         else:
-            for place in (1, 2, 3):  # where the count began; bytes in buffers, and outside
+            for place in (1, 2, 3):  # The count's start; the bytes in buffers, and outside.
                 set_word(sampler + WORD_BYTES * place, 0)
 
 
 def _places_of(wanted: bytes, library: str) -> Iterator[int]:
-    """Where these bytes are in the data that the library may write."""
+    """The addresses of these bytes in the library's writable data."""
     is_of_library = False
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         area, rights, *_, path = (*line.split(maxsplit=5), "")[:6]
-        # What begins as zeros comes behind, without a name.
+        # Data that starts as zeros comes next, without a name.
         is_of_library = path == library or (is_of_library and not path)
         if not is_of_library or not rights.startswith("rw"):
             continue
@@ -123,13 +119,13 @@ class JavaHeap:
     """Any collector's heap."""
 
     nursery_bytes = NURSERY_BYTES
-    """About so much is allocated from collection to collection."""
+    """About this much is allocated from collection to collection."""
     is_empty = True
-    """Whether nothing lies where buffers are taken, as far as anybody knows."""
+    """Whether the space of buffers is empty, as far as that is known."""
     is_used_up = False
-    """Whether there may be too little left for one more trace."""
+    """Whether too little may be left for one more trace."""
     moves_at_any_time = False
-    """Whether there may be two keys for an object."""
+    """Whether an object may have two keys."""
     survivor_bytes: int | None = None
     """See Contract. None if the collector has no young collections."""
 
@@ -143,40 +139,38 @@ class JavaHeap:
         self._tlab = structs.place("_tlab", "Thread")
 
     def key_of(self, reference: int) -> int:
-        """What only references to the same object have in common, until the next collection."""
+        """The same for all references to one object, and only these, until the next collection."""
         return referred(reference)
 
     def address_of(self, reference: int) -> int:
-        """Where the object lies, until then."""
         return self.key_of(reference)
 
     @property
     def collections(self) -> int:
-        """How many there were."""
         return self._collections.value
 
     @property
     def reserve_bytes(self) -> int:
-        """What a buffer keeps free behind its end."""
+        """The bytes that a buffer keeps free behind its end."""
         words = c_uint32.from_address(self._reserve).value
         return WORD_BYTES * max(2, words)
 
     def buffer_start(self, thread: int) -> int:
-        """Where a thread's buffer begins; 0 if it has none."""
+        """The address of a thread's buffer; 0 if it has none."""
         return word(thread + self._tlab)
 
     def buffer_end(self, thread: int) -> int:
-        """Where it truly ends, whatever the sample point."""
+        """The buffer's end without regard to sampling."""
         return word(thread + self._tlab + TRUE_END_OFFSET)
 
     def end_buffer(self, thread: int) -> None:
-        """The thread has no buffer; what is left of it is no object, where a heap may have that."""
+        """Take a thread's buffer away. The heap then has a gap, which this collector must allow."""
         for offset in (0, 8, 16, 24, TRUE_END_OFFSET):
             set_word(thread + self._tlab + offset, 0)
 
 
 class SerialEden(JavaHeap):
-    """The serial collector's, where all lies in eden, from its start on.
+    """The serial collector's heap, which allocates in eden only, from its start on.
 
     A survivor is copied to the survivor space, or becomes old if it does not fit there. (Source:
     gc/serial/defNewGeneration.cpp, copy_to_survivor_space.)
@@ -200,12 +194,11 @@ class SerialEden(JavaHeap):
 
     @property
     def is_empty(self) -> bool:  # type: ignore[override]
-        """Whether nothing lies in eden."""
         return word(self._eden + self._top) == self.start
 
 
 class ParallelHeap(JavaHeap):
-    """Parallel's, whose threads copy survivors into buffers in the survivor space.
+    """Parallel's heap, whose threads copy survivors into buffers in the survivor space.
 
     Only an object of at most half a buffer begins a new one, so every buffer is half full, except
     the last one of each of the two threads. (Source: gc/parallel/psPromotionManager.inline.hpp,
@@ -222,11 +215,11 @@ class ParallelHeap(JavaHeap):
 
 
 class G1Heap(JavaHeap):
-    """G1's, which has one region for survivors at least.
+    """G1's heap, which has at least one region for survivors.
 
-    At most half of a region is wasted: by buffers about a tenth, and by an object that does not fit
-    at its end, which ends the region, less than the object itself takes. (Source:
-    gc/g1/g1Policy.cpp, update_survivors_policy; g1Allocator.cpp, allocate_direct_or_new_plab.)
+    At most half of a region is wasted: about a tenth by buffers, and less than an object's size by
+    the object that does not fit at the end. (Source: gc/g1/g1Policy.cpp, update_survivors_policy;
+    g1Allocator.cpp, allocate_direct_or_new_plab.)
     """
 
     def __init__(self, structs: Structs) -> None:
@@ -235,7 +228,7 @@ class G1Heap(JavaHeap):
 
 
 class ZHeap(JavaHeap):
-    """ZGC's, whose references say beside the address how far a collection has come."""
+    """ZGC's heap, whose references have the collection's phase beside the address."""
 
     moves_at_any_time = True
 
@@ -256,7 +249,7 @@ class ZHeap(JavaHeap):
 
 
 class ShenandoahHeap(JavaHeap):
-    """Shenandoah's, which does not count its collections: `counter` is to be told of them."""
+    """Shenandoah's heap, which does not count collections: the machine calls `counter` for each."""
 
     def __init__(self, structs: Structs) -> None:
         super().__init__(structs)
@@ -269,7 +262,7 @@ class ShenandoahHeap(JavaHeap):
 
 
 class EpsilonHeap(JavaHeap):
-    """Epsilon's, which is never collected, so that whoever uses it ends buffers himself."""
+    """Epsilon's heap, which is never collected, so that the driver ends buffers."""
 
     def __init__(self, structs: Structs) -> None:
         super().__init__(structs)
@@ -281,5 +274,4 @@ class EpsilonHeap(JavaHeap):
 
     @property
     def is_used_up(self) -> bool:  # type: ignore[override]
-        """Half of it is."""
         return 2 * (word(self._space + self._top) - self.start) > self._reserved_bytes

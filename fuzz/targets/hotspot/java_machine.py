@@ -1,8 +1,8 @@
-"""A HotSpot virtual machine in this process, driven through JNI and JVMTI by ctypes alone.
+"""A HotSpot virtual machine in this process, called through JNI and JVMTI by ctypes alone.
 
-A process can make one, once. Invariant: nothing here decides what is sampled; the machine says so
-through its own event. Every call keeps Python's lock, so that threads take turns. (Java Native
-Interface Specification; JVM Tool Interface 11.)
+A process can create one machine, once. Invariant: nothing here decides what is sampled; the machine
+reports it through its own event. Every call holds Python's lock, so that threads take turns. (Java
+Native Interface Specification; JVM Tool Interface 11.)
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ WHITE_BOX = "sun/hotspot/WhiteBox"
 REGISTER, YOUNG = ("registerNatives", "()V"), ("youngGC", "()V")
 WEAK = "java/lang/ref/WeakReference"
 NODE_LONGS = (1, 7, 64)
-"""So many further fields nodes may have."""
+"""The numbers of further fields that nodes may have."""
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
 REFERENCE_TAGS = 7
-"""From version 21 on these bits of a reference say what kind it is."""
+"""Since version 21 these bits of a reference are its kind."""
 EVENT_MIN, COLLECTED_EVENT, SAMPLED_EVENT = 50, 82, 86
-CAN_TELL_COLLECTIONS_BIT, CAN_SAMPLE_BIT = 31, 43
+CAN_REPORT_COLLECTIONS_BIT, CAN_SAMPLE_BIT = 31, 43
 CAPABILITIES_BYTES = 16
-ON, OFF = 1, 0
 
-# The functions: where they stand in their table, what they return, and their further arguments.
+# The functions: the index in their table, the result, and the further arguments.
 REF, INT, LONG, TEXT = c_void_p, c_int32, c_int64, ctypes.c_char_p
 JNI = {
     "DefineClass": (5, REF, TEXT, REF, TEXT, INT),
@@ -101,17 +100,17 @@ class Arguments(ctypes.Structure):
 
 
 class Newcomer(ctypes.Structure):
-    """JavaVMAttachArgs. A thread without a name would be given one, of some length."""
+    """JavaVMAttachArgs. A thread without a name would get one, whose length varies."""
 
     _fields_: ClassVar = [("version", INT), ("name", TEXT), ("group", REF)]
 
 
 class JavaError(Exception):
-    """The machine could not carry out a call."""
+    """The machine cannot carry out a call."""
 
 
 class Functions:
-    """The functions of an interface, which is a pointer to a table of them, each by its name."""
+    """The functions of an interface, a pointer to a table of them, by their names."""
 
     def __init__(self, table: dict[str, tuple[Any, ...]], interface: int) -> None:
         functions = word(interface)
@@ -122,12 +121,15 @@ class Functions:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any function of ctypes
         raise AttributeError(name)
 
+    def call(self, name: str, interface: int, *arguments: Any) -> None:  # noqa: ANN401
+        """Call a function that returns an error's number. Raises JavaError."""
+        code = getattr(self, name)(interface, *arguments)
+        if code:
+            raise JavaError(f"{name} answers with error {code}")
+
 
 class JavaNames:
-    """The classes, fields and methods that are needed, as JNI calls them.
-
-    What nodes and strings are is settled by `use`.
-    """
+    """The classes, fields and methods; `use` chooses the classes of nodes and strings."""
 
     def __init__(self, jni: Functions, env: int) -> None:
         def kind(name: str) -> int:
@@ -169,7 +171,7 @@ class JavaNames:
         jni.ExceptionClear(env)
 
     def use(self, node_longs: int, string_item_bytes: int) -> None:
-        """From here on nodes have so many further fields, and strings such items."""
+        """Choose how many further fields nodes have, and the size of strings' items."""
         self.node_to_make = self._nodes[node_longs]
         self.string, self.new_string = self._strings[string_item_bytes]
 
@@ -178,13 +180,13 @@ class JavaMachine:
     """A virtual machine."""
 
     def __init__(self, library: ctypes.CDLL, flags: Sequence[str]) -> None:
-        """Raises BadInputError if there is no machine to be made."""
+        """Raises BadInputError if the machine cannot be created."""
         java, env = c_void_p(), c_void_p()
         options = (Option * len(flags))(*(Option(flag.encode(), None) for flag in flags))
         arguments = Arguments(JNI_VERSION, len(flags), options, 0)
         code = library.JNI_CreateJavaVM(*map(ctypes.byref, (java, env, arguments)))
         if code:
-            raise BadInputError(f"this JVM makes no machine (error {code})")
+            raise BadInputError(f"this JVM cannot be created (error {code})")
         assert java.value is not None
         assert env.value is not None
         self._java = java.value
@@ -193,15 +195,15 @@ class JavaMachine:
         self._tools = self._interface(JVMTI_VERSION)
         self._jvmti = Functions(JVMTI, self._tools)
         self.samples = 0
-        """How often the machine has told of a sample."""
+        """How often the machine has reported a sample."""
         self.called_back: Callable[[int, int], None] | None = None
-        """What is called then, with the thread's `JNIEnv` and the object."""
+        """It is called for each sample, with the thread's `JNIEnv` and the object."""
         self._listen()
         self.names = JavaNames(self.jni, env.value)
 
     def _interface(self, version: int) -> int:
         pointer = c_void_p()
-        _check("GetEnv", self._invocation.GetEnv(self._java, ctypes.addressof(pointer), version))
+        self._invocation.call("GetEnv", self._java, ctypes.addressof(pointer), version)
         assert pointer.value is not None
         return pointer.value
 
@@ -210,24 +212,22 @@ class JavaMachine:
         self._callback = Sampled(self._sampled)  # The machine keeps only its address.
         callback = ctypes.cast(self._callback, c_void_p).value
         assert callback is not None
-        self.tell_samples_to(callback)
+        self.send_samples_to(callback)
 
-    def tell_samples_to(self, callback: int) -> None:
-        """Have the function that lies there called for each sample."""
-        self._tell_to(SAMPLED_EVENT, CAN_SAMPLE_BIT, callback)
+    def send_samples_to(self, callback: int) -> None:
+        self._send_to(SAMPLED_EVENT, CAN_SAMPLE_BIT, callback)
 
-    def tell_collections_to(self, callback: int) -> None:
-        """Have it called for each collection, by a thread of the machine's own."""
-        self._tell_to(COLLECTED_EVENT, CAN_TELL_COLLECTIONS_BIT, callback)
+    def send_collections_to(self, callback: int) -> None:
+        """Have it called for each collection, by a thread of the machine."""
+        self._send_to(COLLECTED_EVENT, CAN_REPORT_COLLECTIONS_BIT, callback)
         self._switch(COLLECTED_EVENT, is_on=True)
 
-    def _tell_to(self, event: int, capability: int, callback: int) -> None:
+    def _send_to(self, event: int, capability: int, callback: int) -> None:
         wanted = (1 << capability).to_bytes(CAPABILITIES_BYTES, "little")
-        _check("AddCapabilities", self._jvmti.AddCapabilities(self._tools, wanted))
+        self._jvmti.call("AddCapabilities", self._tools, wanted)
         self._callbacks[event - EVENT_MIN] = callback
         size = ctypes.sizeof(self._callbacks)
-        call = self._jvmti.SetEventCallbacks
-        _check("SetEventCallbacks", call(self._tools, self._callbacks, size))
+        self._jvmti.call("SetEventCallbacks", self._tools, self._callbacks, size)
 
     def _sampled(self, _: int, env: int, __: int, reference: int, *more: int) -> None:
         self.samples += 1
@@ -235,71 +235,57 @@ class JavaMachine:
             self.called_back(env, reference)
 
     def attach(self) -> JavaThread:
-        """Make the thread that calls one of the machine's."""
+        """Make the calling thread one of the machine's."""
         pointer = c_void_p()
         newcomer = Newcomer(JNI_VERSION, b"mutator", None)
-        attach = self._invocation.AttachCurrentThreadAsDaemon
         places = ctypes.addressof(pointer), ctypes.addressof(newcomer)
-        _check("AttachCurrentThread", attach(self._java, *places))
+        self._invocation.call("AttachCurrentThreadAsDaemon", self._java, *places)
         assert pointer.value is not None
         return JavaThread(self, pointer.value)
 
     @cached_property
     def version(self) -> str:
-        """What this is, for people."""
         names = ("java.vm.name", "java.vm.version")
         return " ".join(map(self._property, names))
 
     def _property(self, name: str) -> str:
         text = ctypes.c_char_p()  # The machine's own, and kept.
-        call = self._jvmti.GetSystemProperty
-        _check("GetSystemProperty", call(self._tools, name.encode(), ctypes.addressof(text)))
+        place = ctypes.addressof(text)
+        self._jvmti.call("GetSystemProperty", self._tools, name.encode(), place)
         return (text.value or b"").decode()
 
     def detach(self) -> None:
-        """The thread that calls is none of the machine's any more."""
-        _check("DetachCurrentThread", self._invocation.DetachCurrentThread(self._java))
+        self._invocation.call("DetachCurrentThread", self._java)
 
     def size_bytes(self, reference: int) -> int:
-        """What the object takes."""
         size = c_int64()
-        call = self._jvmti.GetObjectSize
-        _check("GetObjectSize", call(self._tools, reference, ctypes.addressof(size)))
+        self._jvmti.call("GetObjectSize", self._tools, reference, ctypes.addressof(size))
         return size.value
 
     def hash_code(self, reference: int) -> int:
-        """The object's identity."""
         code = c_int32()
-        call = self._jvmti.GetObjectHashCode
-        _check("GetObjectHashCode", call(self._tools, reference, ctypes.addressof(code)))
+        self._jvmti.call("GetObjectHashCode", self._tools, reference, ctypes.addressof(code))
         return code.value
 
     # Collection and sampling.
 
     def collect(self) -> None:
-        """A full collection."""
-        _check("ForceGarbageCollection", self._jvmti.ForceGarbageCollection(self._tools))
+        self._jvmti.call("ForceGarbageCollection", self._tools)
 
     def set_interval(self, interval_bytes: int) -> None:
-        """The mean of the distances between samples."""
-        call = self._jvmti.SetHeapSamplingInterval
-        _check("SetHeapSamplingInterval", call(self._tools, interval_bytes))
+        self._jvmti.call("SetHeapSamplingInterval", self._tools, interval_bytes)
 
-    def tell_samples(self, is_on: bool) -> None:
-        """Switch the event on or off."""
+    def report_samples(self, is_on: bool) -> None:
         self._switch(SAMPLED_EVENT, is_on)
 
     def _switch(self, event: int, is_on: bool) -> None:
-        mode = ON if is_on else OFF
-        call = self._jvmti.SetEventNotificationMode
-        _check("SetEventNotificationMode", call(self._tools, mode, event, None))
+        self._jvmti.call("SetEventNotificationMode", self._tools, int(is_on), event, None)
 
 
 class JavaThread:
-    """What one of the machine's threads asks of it.
+    """A thread of the machine. Its references are global, so that every thread may use them.
 
-    References are global, so that every thread may use them; what is said to be local lasts until
-    the frame ends, or is kept.
+    A local reference lasts until the frame ends.
     """
 
     def __init__(self, machine: JavaMachine, env: int) -> None:
@@ -315,15 +301,12 @@ class JavaThread:
     # Allocation.
 
     def new_node(self) -> int:
-        """A node."""
         return self.kept(self._jni.AllocObject(self._env, self._names.node_to_make))
 
     def new_string(self, length: int) -> int:
-        """An array of bytes, or of long integers."""
         return self.kept(self._names.new_string(self._env, length))
 
     def new_weak(self, root: int) -> int:
-        """A weak reference to an object."""
         names = self._names
         arguments = c_int64(root)
         made = self._jni.NewObjectA(
@@ -332,7 +315,6 @@ class JavaThread:
         return self.kept(made)
 
     def new_array(self, length: int) -> int:
-        """An array of null references."""
         return self.kept(self._jni.NewObjectArray(self._env, length, self._names.object, None))
 
     def kept(self, local: int | None) -> int:
@@ -345,94 +327,78 @@ class JavaThread:
         return int(kept)
 
     def free(self, reference: int) -> None:
-        """Nobody holds the object by this reference any more."""
         self._jni.DeleteGlobalRef(self._env, reference)
 
     # Access.
 
     def is_node(self, reference: int) -> bool:
-        """Whether the object is a node."""
         return bool(self._jni.IsInstanceOf(self._env, reference, self._names.node))
 
     def is_string(self, reference: int) -> bool:
-        """Whether it is an array of what strings are made of."""
+        """Whether the object is a string: an array of the items that strings have."""
         return bool(self._jni.IsInstanceOf(self._env, reference, self._names.string))
 
     def is_weak(self, reference: int) -> bool:
-        """Whether it is a weak reference."""
         return bool(self._jni.IsInstanceOf(self._env, reference, self._names.weak))
 
     def is_alive(self, weak: int) -> bool:
-        """Whether a weak reference's object is."""
+        """Whether a weak reference has its object."""
         found = self._jni.GetObjectField(self._env, weak, self._names.referent)
         if found is not None:
             self._jni.DeleteLocalRef(self._env, found)
         return found is not None
 
     def is_same(self, reference: int, other: int) -> bool:
-        """Whether they refer to one object."""
         return bool(self._jni.IsSameObject(self.env, reference, other))
 
     def number(self, node: int) -> int:
-        """A node's number."""
         return int(self._jni.GetLongField(self._env, node, self._names.number))
 
     def set_number(self, node: int, number: int) -> None:
-        """Set it."""
         self._jni.SetLongField(self._env, node, self._names.number, number)
 
     def length(self, array: int) -> int:
-        """The length of an array."""
         return int(self._jni.GetArrayLength(self._env, array))
 
     def read(self, root: int, field: int) -> int | None:
-        """A local reference to what a node or an array refers to there."""
         return (self.field if self.is_node(root) else self.item)(root, field)
 
     def field(self, node: int, field: int) -> int | None:
-        """That of a node."""
         found: int | None = self._jni.GetObjectField(self._env, node, self._names.references[field])
         return found
 
     def item(self, array: int, index: int) -> int | None:
-        """That of an array."""
         found: int | None = self._jni.GetObjectArrayElement(self._env, array, index)
         return found
 
     def items(self, array: int, length: int) -> list[int | None]:
-        """Those of an array that is so long."""
         item, env = self._jni.GetObjectArrayElement, self._env
         return [item(env, array, index) for index in range(length)]
 
     def write(self, root: int, field: int, value: int | None) -> None:
-        """Make a node or an array refer to something there."""
         if self.is_node(root):
             self._jni.SetObjectField(self._env, root, self._names.references[field], value)
         else:
             self._jni.SetObjectArrayElement(self._env, root, field, value)
 
     def collect_young(self) -> None:
-        """A collection of young objects alone."""
         names = self._names
         self._jni.CallStaticVoidMethodA(self._env, names.white_box, names.collect_young, None)
 
     def hold(self, reference: int) -> int:
-        """Another global reference to the same object."""
         return int(self._jni.NewGlobalRef(self._env, reference))
 
     def pin(self, array: int) -> int:
-        """Begin a critical section, in which the array's items stay where they are; where is that?
+        """Begin a critical section, in which the array does not move; returns its items' address.
 
-        A thread that is in one must do nothing else.
+        A thread in a critical section must do nothing else.
         """
         return there(self._jni.GetPrimitiveArrayCritical(self._env, array, None))
 
     def unpin(self, array: int, items: int) -> None:
-        """End it."""
         self._jni.ReleasePrimitiveArrayCritical(self._env, array, items, 0)
 
     def copy(self, *arguments: int) -> None:
-        """System.arraycopy(source, source_start, dest, dest_start, length)."""
         values = (c_int64 * len(arguments))(*arguments)
         names = self._names
         self._jni.CallStaticVoidMethodA(self._env, names.system, names.copy, values)
@@ -442,8 +408,8 @@ class JavaThread:
 
     @contextmanager
     def frame(self) -> Iterator[None]:
-        """In it local references last."""
-        _check("PushLocalFrame", self._jni.PushLocalFrame(self._env, 16))
+        """Local references last until it ends."""
+        self._jni.call("PushLocalFrame", self._env, 16)
         try:
             yield
         finally:
@@ -451,17 +417,12 @@ class JavaThread:
 
 
 def referred(reference: int) -> int:
-    """What the machine keeps behind a reference: mostly the object's address."""
+    """The word behind a reference: mostly the object's address."""
     return word(reference & ~REFERENCE_TAGS)
 
 
 def there(pointer: int | None) -> int:
-    """A pointer that is not null. Raises BadInputError."""
+    """A pointer that is not null. Raises BadInputError if it is."""
     if pointer is None:
         raise BadInputError("this JVM has no such class, field or method")
     return pointer
-
-
-def _check(name: str, code: int) -> None:
-    if code:
-        raise JavaError(f"{name} answers with error {code}")

@@ -1,8 +1,8 @@
-"""A callback for samples that takes no lock of Python's: some instructions of x86-64.
+"""A callback for samples that does not need Python's lock: some instructions of x86-64.
 
-Threads that race are told apart by their `JNIEnv`, which is the callback's second argument; the
-size of the sampled object is its sixth. Each thread has a row in a line of the cache of its own:
-who it is, how many samples it took, and their bytes. The row after the last is that of all others.
+Its second argument is the thread's `JNIEnv`, the sixth is the size of the sampled object. Each
+thread has a row in a cache line of its own: its `JNIEnv`, the number of its samples, and their
+bytes. The row after the last is that of all other threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CODE = (
 
 
 class SampleCounter:
-    """Counts the samples of each thread. `callback` is where the function lies."""
+    """Counts the samples of each thread. `callback` is the function's address."""
 
     def __init__(self) -> None:
         self._rows = (c_uint64 * (ROW_WORDS * ROWS))()
@@ -34,10 +34,10 @@ class SampleCounter:
         self.callback = addressof(c_char.from_buffer(self._code))
 
     def add(self, thread: int, env: int) -> None:
-        """The thread of that number is known by its `JNIEnv`."""
+        """Give a thread the row of its number."""
         self._rows[ROW_WORDS * thread] = env
 
     def counts(self, threads: int) -> list[tuple[int, int]]:
-        """The samples of each of so many threads, which are all, and of others, and their bytes."""
+        """The samples of each thread and their bytes, then those of all other threads."""
         starts = range(0, ROW_WORDS * (threads + 1), ROW_WORDS)
         return [(self._rows[start + 1], self._rows[start + 2]) for start in starts]

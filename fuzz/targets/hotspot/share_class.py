@@ -1,7 +1,7 @@
-"""What each thread runs at once with the others: a class file, assembled by hand.
+"""The class whose method each thread runs at once with the others, assembled by hand.
 
-It is a loop in bytecode, since what Python calls with its lock held takes turns. An object is read
-once, when it is let go of: soon, or hardly ever. In Java it is
+It is a loop in bytecode, since calls from Python hold Python's lock and take turns. An object is
+read once, when it is dropped: soon, or rarely. In Java it is
 
     static long run(Share[] table, long number, int objects) {
         long sum = 0;
@@ -30,7 +30,7 @@ once, when it is let go of: soon, or hardly ever. In Java it is
         return share == null ? 0 : share.number * (share.bytes.length + 1);
     }
 
-(The Java Virtual Machine Specification, chapters 4 and 6.) Version 50 needs no stack maps.
+(The Java Virtual Machine Specification, chapters 4 and 6.)
 """
 
 from __future__ import annotations
@@ -38,26 +38,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from fuzz.targets.hotspot.class_file import CLASS, MAGIC, OBJECT, PUBLIC_SUPER, UTF8
+from fuzz.targets.hotspot.class_file import OBJECT, Pool, class_bytes
 
 SHARE = "gcfuzz/Share"
 RUN, RUN_TYPE = "run", f"([L{SHARE};JI)J"
 PLACES = 1024
-MAJOR_VERSION = 50
-LONG, FIELD, METHOD, NAME_AND_TYPE = 5, 9, 10, 12
+FIELD, METHOD = 9, 10
 PUBLIC, STATIC = 0x1, 0x8
 STACK_MAX = LOCALS_MAX = 12
 FIELDS = {"number": "J", "bytes": "[B", "older": f"L{SHARE};"}
 METHODS = {"<init>": "()V", "read": f"(L{SHARE};)J", RUN: RUN_TYPE}
-"""With their types."""
 MEMBERS = {
     **{name: (FIELD, SHARE, name, kind) for name, kind in FIELDS.items()},
     **{name: (METHOD, SHARE, name, kind) for name, kind in METHODS.items()},
     "super": (METHOD, OBJECT, "<init>", "()V"),
 }
-"""What the code calls by a name."""
+"""The members that the code refers to."""
 BYTE = 8
-"""The type of an array's items, to newarray."""
+"""The operand of newarray for an array of bytes."""
 OPCODES = {
     name: (int(opcode, 16), operands)
     for name, opcode, *operands in map(
@@ -74,7 +72,7 @@ OPCODES = {
         .split(";"),
     )
 }
-"""Each with its operands: as struct packs them, an entry of the pool, or where to go on."""
+"""Each with its operands: as struct packs them, an entry of the pool, or a label."""
 CODE = {
     "<init>": "aload 0; invokespecial super; return",
     "read": """
@@ -110,69 +108,22 @@ CODE = {
 }
 
 
-class Pool:
-    """The constants of a class, each with its number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[bytes, int] = {}
-        self._next = 1
-
-    def _number(self, entry: bytes, places: int = 1) -> int:
-        if entry not in self._numbers:
-            self._numbers[entry] = self._next
-            self._next += places
-        return self._numbers[entry]
-
-    def text(self, text: str) -> int:
-        """A name or a type."""
-        return self._number(struct.pack(">BH", UTF8, len(text)) + text.encode())
-
-    def kind(self, name: str) -> int:
-        """A class."""
-        return self._number(struct.pack(">BH", CLASS, self.text(name)))
-
-    def long(self, number: int) -> int:
-        """A constant, which takes two places."""
-        return self._number(struct.pack(">Bq", LONG, number), places=2)
-
-    def member(self, tag: int, owner: str, name: str, kind: str) -> int:
-        """A field or a method."""
-        pair = struct.pack(">BHH", NAME_AND_TYPE, self.text(name), self.text(kind))
-        return self._number(struct.pack(">BHH", tag, self.kind(owner), self._number(pair)))
-
-    def packed(self) -> bytes:
-        """All of them, and how many places they take."""
-        return struct.pack(">H", self._next) + b"".join(self._numbers)
-
-
 def share_class(code: Mapping[str, str] = CODE) -> bytes:
     """The class file, with the code of its methods."""
     pool = Pool()
-    own, parent, label = pool.kind(SHARE), pool.kind(OBJECT), pool.text("Code")
-    fields = [
-        struct.pack(">4H", 0, pool.text(name), pool.text(kind), 0) for name, kind in FIELDS.items()
-    ]
+    fields = [struct.pack(">4H", 0, *map(pool.text, each), 0) for each in FIELDS.items()]
     methods = []
     for name, kind in METHODS.items():
         steps = _assembled(code[name], pool)
         rights = PUBLIC if name == "<init>" else PUBLIC | STATIC
         attribute = struct.pack(">HHI", STACK_MAX, LOCALS_MAX, len(steps)) + steps + bytes(4)
         head = struct.pack(">4H", rights, pool.text(name), pool.text(kind), 1)
-        methods.append(head + struct.pack(">HI", label, len(attribute)) + attribute)
-    return b"".join(
-        (
-            struct.pack(">IHH", MAGIC, 0, MAJOR_VERSION),
-            pool.packed(),
-            struct.pack(">4H", PUBLIC_SUPER, own, parent, 0),
-            *(struct.pack(">H", len(fields)), *fields),
-            *(struct.pack(">H", len(methods)), *methods),
-            struct.pack(">H", 0),
-        )
-    )
+        methods.append(head + struct.pack(">HI", pool.text("Code"), len(attribute)) + attribute)
+    return class_bytes(pool, SHARE, OBJECT, fields, methods)
 
 
 def _assembled(code: str, pool: Pool) -> bytes:
-    """A method's instructions; a word with a colon names the place of what follows."""
+    """A method's instructions; a word with a colon is a label."""
     steps, places, jumps = bytearray(), {}, []
     for line in code.replace("\n", ";").split(";"):
         words = line.split()

@@ -1,7 +1,7 @@
-"""Where the virtual machine keeps what it does not tell: the table that it exports for debuggers.
+"""The places of the virtual machine's fields, from the table that it exports for debuggers.
 
-`gHotSpotVMStructs` has an entry for each field that is listed in the machine's own source
-(src/hotspot/share/runtime/vmStructs.cpp): the offset of a field, or the address of a static one.
+`gHotSpotVMStructs` has an entry for each field that src/hotspot/share/runtime/vmStructs.cpp lists:
+the offset of a field, or the address of a static one.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ class Structs:
         try:
             self._entries = dict(_entries(library))
         except ValueError as problem:
-            raise BadInputError(f"this library is no HotSpot: {problem}") from problem
+            raise BadInputError(f"this library is not HotSpot: {problem}") from problem
 
     def has(self, type_name: str, field: str) -> bool:
-        """Whether there is such a field."""
         return (type_name, field) in self._entries
 
     def place(self, field: str, *type_names: str) -> int:
         """The offset of a field, or its address if it is static.
 
-        The first of the types counts that has it, since it moves between them from version to
-        version. Raises BadInputError if none has.
+        It is taken from the first type that has it, since versions differ in that. Raises
+        BadInputError if none has it.
         """
         for type_name in type_names:
             if self.has(type_name, field):
@@ -42,7 +41,6 @@ class Structs:
 
 
 def _entries(library: ctypes.CDLL) -> Iterator[tuple[tuple[str, str], int]]:
-    """Each field with its place. Raises ValueError."""
     offsets = [
         c_uint64.in_dll(library, f"{TABLE}Entry{name}Offset").value
         for name in ("TypeName", "FieldName", "IsStatic", "Offset", "Address")
@@ -65,5 +63,5 @@ def word(address: int) -> int:
 
 
 def set_word(address: int, value: int) -> None:
-    """Write 64 bits."""
+    """Write the 64 bits at an address."""
     c_uint64.from_address(address).value = value

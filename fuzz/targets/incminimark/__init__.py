@@ -1,5 +1,22 @@
 """The target `incminimark`: PyPy's own collector, untranslated, under Python 2.7.
 
-Of the harness it imports the problems only, and `driver`, which runs there, nothing at all. A
-newcomer begins with `command`, which finds the interpreter, and reads `driver` from its end.
+`find` looks for the interpreter. `driver` runs there and imports nothing of gcfuzz; start reading
+at its end.
 """
+
+from fuzz.targets.registration import PathOption, Program, lazily
+
+TARGETS = (
+    Program(
+        name="incminimark",
+        description="PyPy's collector, untranslated, under Python 2.7",
+        options=(
+            PathOption(
+                "source",
+                "The folder with incminimark's rpython: a checkout, or made by pip's --target.",
+            ),
+            PathOption("python", "The Python 2.7 of incminimark.  [default: the first found]"),
+        ),
+        command=lazily("fuzz.targets.incminimark.find:driver_command"),
+    ),
+)

@@ -2,24 +2,23 @@
 
     python2.7 driver.py SOURCE_DIR
 
-SOURCE_DIR is a folder that holds the `rpython` package: where pip put `rpython==0.2.1`, or a
-checkout of PyPy or of its allocation-sampling fork. Python 2.7 only; gcfuzz ships this program and
-never imports it.
+SOURCE_DIR is a folder with the `rpython` package: where pip put `rpython==0.2.1`, or a checkout of
+PyPy or of its allocation-sampling fork. Python 2.7 only; gcfuzz never imports this program.
 
-It does what the collector's own direct tests do (rpython/memory/gc/test/test_direct.py): it makes
-an IncrementalMiniMarkGC, keeps the roots by hand, and calls the collector's methods as a translated
-program would, with a write barrier before each store. Where RPython has a function for something,
-as `ll_arraycopy` for copying, the driver takes the same steps.
+It works like the collector's own direct tests (rpython/memory/gc/test/test_direct.py): it makes an
+IncrementalMiniMarkGC, keeps the roots itself, and calls the collector's methods as a translated
+program does, with a write barrier before each store. Where RPython has a function, such as
+`ll_arraycopy`, the driver takes the same steps.
 
-Invariant: one line in, one line out, whatever the collector does. An exception, an assertion, or a
-reference to memory that was freed, is an `error` in that answer, and the heap is not touched again
-before the next header. What is answered depends on the input alone.
+Invariant: one line in, one line out. An exception of the collector, a failed assertion and a
+reference to freed memory are the `error` of that answer, and the heap is not used again before the
+next header. Answers depend on the input alone.
 
-Only the edges are replaced: addresses, which are numbered so that all runs are alike; the profiler
+Three edges are replaced: addresses, which are numbered so that all runs are alike; the profiler
 that the fork calls for each sample; and its random first distance, which is the period here.
 
-With PYPY_GC_DEBUG=1 or 2 in the environment incminimark checks its own consistency before each
-major step, or also after each minor collection, as it does in PyPy.
+With PYPY_GC_DEBUG=1 incminimark checks its own consistency before each major step, as in PyPy; with
+2 also after each minor collection.
 """
 # Python 2.7 has no annotations, f-strings or strict zip, and what is replaced is private.
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, B905, BLE001, E402, RUF005, SLF001
@@ -33,7 +32,7 @@ import re
 import sys
 
 sys.path.insert(0, sys.argv[1])
-# Whatever RPython prints must not get between the answers.
+# RPython prints, and that must not mix with the answers.
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
@@ -58,14 +57,12 @@ PRESSURE_TAKES_ADDRESS = (
 DEBUG = int(os.environ.get("PYPY_GC_DEBUG", "0"))
 
 STACK_CHUNK = 32
-"""The collector's stacks grow by so many addresses. It makes no difference but to the time."""
+"""How many addresses the collector's stacks grow by. It affects only the time."""
 HEADERS_PER_CLEANING = 64
 MINORS_MAX = 250
 MINORS_PER_FIGURE = 4
-"""An action comes to an end after so many minor collections, and so many more for each figure in
-the heap's graph, since a marking step visits one object at least. Otherwise it never does."""
-
-# The types, in the order of their indices.
+"""Limits of an action's minor collections: in all, and per figure of the heap's graph, since a
+marking step visits at least one object. An action beyond them never ends."""
 
 ADDRESSES = lltype.Array(llmemory.Address)
 NODE = lltype.GcStruct(
@@ -79,11 +76,11 @@ TYPE_INDICES = {kind: index for index, kind in enumerate(TYPES, 1)}
 NODE_FIELDS = ("prev", "next")
 NULL = lltype.nullptr(llmemory.GCREF.TO)
 
-# What the harness is told.
+# The contract.
 
 
 def setting(name, default, minimum, maximum, multiple=1, **more):
-    """What a header's `config` may have."""
+    """A setting of a header's `config`."""
     legal = {"minimum": minimum, "maximum": maximum, "multiple": multiple}
     return dict(more, name=name, default=default, range=legal)
 
@@ -108,7 +105,7 @@ KINDS = {
 OBJECT_BYTES_MAX = 2**16
 PERIOD_BYTES_MAX = 2**31 - 8
 SAMPLES_MAX = 2 * OBJECT_BYTES_MAX // 8
-"""No object spans so many periods."""
+"""More than the periods that any object spans."""
 PREBUILT_ARRAY_LENGTH = 4
 ACTIONS = (
     ("allocate_node", "allocate_string", "allocate_array", "allocate_weakref")
@@ -117,33 +114,28 @@ ACTIONS = (
     + ("add_memory_pressure", "collect_minor", "collect_progress", "collect_step", "collect_full")
     + ("check_heap",)
 )
-"""What is carried out, each by the driver's method of that name."""
+"""Each is carried out by the method of that name."""
 SAMPLING_ACTIONS = ("enable_sampling", "disable_sampling", "fork")
-"""What is carried out beside that by a collector that samples."""
+"""The actions that only a collector that samples carries out."""
 SAMPLING_FIELDS = ("reports", "sample_point")
 FIELDS = (
     ("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity")
     + ("graph", "free", "limit", "top", "state", "memory")
     + SAMPLING_FIELDS
 )
-
-
 PROMISES = ["collections", "memory", "progress", "pressure"]
 ARENAS = {"arena_object_bytes_max": 40, "arena_bytes": 512, "arena_pages": 3, "page_room_bytes": 96}
-"""By the defaults of IncrementalMiniMarkGC. One page of each arena is lost, where it begins."""
+"""The defaults of IncrementalMiniMarkGC. Its start costs each arena one page."""
 
 
 def pins_max(nursery_bytes, large_object_bytes):
-    """As many pinned objects leave room between them for the largest that a nursery takes.
-
-    The collector itself allows about as many, but not always so few.
-    """
+    """How many pinned objects leave room for any young object; the collector allows more."""
     largest_bytes = -(-large_object_bytes // 8) * 8
     return max(nursery_bytes // largest_bytes - 1, 0) // 2
 
 
 def contract_of(config):
-    """All that incminimark promises under this configuration."""
+    """The contract under this configuration."""
     contract = {
         "nursery_bytes": config["nursery_bytes"],
         "layout": {
@@ -174,7 +166,7 @@ def contract_of(config):
 
 
 class IllegalError(Exception):
-    """The harness asked for something that makes no sense."""
+    """A line that makes no sense."""
 
 
 def chosen(config):
@@ -191,23 +183,23 @@ def chosen(config):
 
 
 def _number_of_arena(arena):
-    """Arenas are as far apart as in a large memory, in the order in which they were made."""
+    """Arenas are far apart, in the order of their creation."""
     return arena._arena_index << 32
 
 
-def _say_nothing(*_):
-    """Stands in for the collector's log, which would take most of the time."""
+def _log_nothing(*_):
+    """Replaces the collector's log, which takes most of the time."""
 
 
 llarena.Arena._getid = _number_of_arena
-incminimark.debug_print = incminimark.debug_start = incminimark.debug_stop = _say_nothing
+incminimark.debug_print = incminimark.debug_start = incminimark.debug_stop = _log_nothing
 
 
 class BumpPointer(llarena.fakearenaaddress):
-    """An address between objects. What is added to it leads past the object that begins there.
+    """An address between objects: adding a size gives the address after the object there.
 
-    llarena has to guess whether `address + size` is an address in that object or behind it, and
-    guesses wrong where the free space ends at a pinned object.
+    llarena guesses whether `address + size` is in that object or after it, and guesses wrong where
+    the free space ends at a pinned object.
     """
 
     def __add__(self, other):
@@ -215,14 +207,13 @@ class BumpPointer(llarena.fakearenaaddress):
 
 
 class ObservedGC(IncrementalMiniMarkGC):
-    """Incminimark, telling its driver of collections, samples and reports."""
+    """Incminimark, which reports collections and samples to its driver."""
 
     driver = None
     _free = llmemory.NULL
 
     @property
     def nursery_free(self):
-        """Where the next object goes."""
         return self._free
 
     @nursery_free.setter
@@ -238,7 +229,7 @@ class ObservedGC(IncrementalMiniMarkGC):
         IncrementalMiniMarkGC._minor_collection(self)
 
     def rrc_invoke_callback(self):
-        """Where a translated program runs the callbacks and finalizers that are due."""
+        """A translated program runs due callbacks and finalizers here."""
         IncrementalMiniMarkGC.rrc_invoke_callback(self)
         self.driver.run_callback()
 
@@ -261,19 +252,18 @@ if HAS_SAMPLING:
 
 
 class Config:
-    """Of the translation's options, the only one that the collector asks for."""
+    """The only option of a translation that the collector reads."""
 
     taggedpointers = False
 
 
 class RootWalker:
-    """Shows the collector where the roots are, and takes over where it moved the objects to."""
+    """Shows the roots to the collector, and updates those that it moved."""
 
     def __init__(self, driver):
         self._driver = driver
 
     def walk_roots(self, collect_stack_root, collect_in_nongc, collect_in_gc, is_minor=False):
-        """Call back with the address of each reference."""
         driver = self._driver
         if collect_in_gc:
             for address in driver.layout.addresses_of_static_ptrs:
@@ -293,13 +283,13 @@ class RootWalker:
         lltype.free(stack, flavor="raw", track_allocation=False)
 
     def _walk_prebuilt_gc(self, callback):
-        """The consistency checks ask for prebuilt objects; here they are found from the roots."""
+        """The consistency checks call this; the roots lead to the prebuilt objects here."""
 
     def finished_minor_collection(self):
-        """A translated program would wake up its JIT."""
+        """A translated program informs its JIT here."""
 
 
-class Driver:
+class HeapDriver:
     """One heap and its mutator. `roots` are references of type GCREF."""
 
     def __init__(self, config):
@@ -350,10 +340,10 @@ class Driver:
         self.layout.consider_constant(kind, obj._obj, self.gc)
         return lltype.cast_opaque_ptr(llmemory.GCREF, obj)
 
-    # What the collector tells.
+    # Events of the collector.
 
     def happened(self, event):
-        """A sample or a minor collection. Raises RuntimeError if they never end."""
+        """A sample or a minor collection. Raises RuntimeError after too many."""
         self.order += event
         if event == "s" and len(self.order) > SAMPLES_MAX:
             raise RuntimeError("samples without an end in one action")
@@ -363,13 +353,13 @@ class Driver:
                 raise RuntimeError("minor collections without an end in one action")
 
     def reported(self, array):
-        """A minor collection has reported: the entries, then three figures."""
+        """A report of a minor collection: its entries, then three figures."""
         self.order += "R"
         names = ("memory_used_bytes", "arena_bytes", "major_state")
         self.reports.append(dict(zip(names, array[-3:]), entries=array[:-3]))
 
     def run_callback(self):
-        """A collection has ended. The callback is for those that an allocation caused."""
+        """Run the callback at the end of a collection that an allocation caused."""
         if self._allocating and self._callback_length is not None:
             self._allocating = False
             self._malloc(STRING, self._callback_length)
@@ -377,7 +367,6 @@ class Driver:
     # One action.
 
     def perform(self, action):
-        """Carry out an action; returns the observation."""
         self.order, self.reports, self._minors = "", [], 0
         arguments = {str(key): value for key, value in action.items()}
         name = arguments.pop("do")
@@ -412,7 +401,7 @@ class Driver:
     # Objects.
 
     def _object(self, reference):
-        """The object of a GCREF, with its type. Raises if it is not alive."""
+        """The object of a GCREF. Raises if it is not alive."""
         address = llmemory.cast_ptr_to_adr(reference)
         kind = self._kind_of[self.gc.get_type_id(address).index]
         return lltype.cast_opaque_ptr(lltype.Ptr(kind), reference)
@@ -423,7 +412,6 @@ class Driver:
         return self._object(self.roots[slot])
 
     def _references(self, obj):
-        """The references in an object."""
         kind = lltype.typeOf(obj).TO
         if kind is NODE:
             return [obj.prev, obj.next]
@@ -432,7 +420,7 @@ class Driver:
         return []
 
     def _graph(self):
-        """What a walk from the roots finds, breadth first. Raises if a reference is dangling."""
+        """The rows of a walk from the roots, breadth first. Raises at a dangling reference."""
         queue, rows_of = [], {}
         for reference in self.roots + self._prebuilt:
             self._discover(reference, queue, rows_of)
@@ -447,7 +435,7 @@ class Driver:
         return graph
 
     def _discover(self, reference, queue, rows_of):
-        """The row of an object, which is a new one if it is met for the first time."""
+        """The row of an object, which joins the queue if it has none."""
         obj = self._object(reference)
         key = obj._as_obj()
         if key not in rows_of:
@@ -469,7 +457,6 @@ class Driver:
         return llmemory.cast_adr_to_ptr(address, lltype.Ptr(kind))
 
     def _allocate(self, kind, length, nonmovable=False):
-        """A new root: an object without references."""
         self._allocating = True
         obj = self._malloc(kind, length, nonmovable)
         self._allocating = False
@@ -477,7 +464,7 @@ class Driver:
         return self._append(obj)
 
     def _append(self, obj):
-        """Make an object a root; returns it, and what it cost."""
+        """Make an object a root; returns it and the answer."""
         self.roots.append(lltype.cast_opaque_ptr(llmemory.GCREF, obj))
         address = llmemory.cast_ptr_to_adr(obj)
         if self.gc.is_in_nursery(address):
@@ -487,7 +474,7 @@ class Driver:
         return obj, {"size": self._unrounded_bytes(obj), "outside": True}
 
     def _unrounded_bytes(self, obj):
-        """What external_malloc() computes as the size of an object."""
+        """The object's size as external_malloc() computes it."""
         type_id = self.gc.get_type_id(llmemory.cast_ptr_to_adr(obj))
         size = self.gc.size_gc_header() + self.gc.fixed_size(type_id)
         if self.gc.is_varsize(type_id):
@@ -508,7 +495,7 @@ class Driver:
     def allocate_weakref(self, root):
         self._root(root)
         obj, answer = self._allocate(WEAKREF, 0)
-        # Only now is it known where the object is.
+        # The allocation may have moved the object.
         obj.weakptr = llmemory.cast_ptr_to_adr(self.roots[root])
         return answer
 
@@ -562,10 +549,10 @@ class Driver:
         self._root(root).x = number
 
     def copy_array(self, source, dest, source_start, dest_start, length):
-        """As ll_arraycopy() does, which takes single items, and items that overlap, one by one.
+        """Copies as ll_arraycopy() does, but with the barrier also for one item and an overlap.
 
-        So the barrier is asked for more than RPython's programs ask of it, but for no more than it
-        says that it does, and than the collector's own tests ask.
+        There ll_arraycopy() copies one by one. The barrier's documentation and the collector's own
+        tests include both cases.
         """
         source, dest = self._root(source), self._root(dest)
         items = [source[source_start + index] for index in range(length)]
@@ -639,7 +626,6 @@ class Driver:
 
 
 def _number(obj):
-    """A node's number, or a length."""
     kind = lltype.typeOf(obj).TO
     if kind is NODE:
         return obj.x
@@ -649,51 +635,49 @@ def _number(obj):
 
 
 def _is_alive(weakref):
-    """Whether a weak reference has an object. Raises if that is not alive."""
+    """Whether a weak reference has an object. Raises if that was freed."""
     if not weakref.weakptr:
         return False
     return bool(llmemory.cast_adr_to_ptr(weakref.weakptr, llmemory.GCREF)._obj)
 
 
 CARRY_OUT = {
-    name: vars(Driver)[name] for name in ACTIONS + (SAMPLING_ACTIONS if HAS_SAMPLING else ())
+    name: vars(HeapDriver)[name] for name in ACTIONS + (SAMPLING_ACTIONS if HAS_SAMPLING else ())
 }
-"""What carries out each action, by the action's name."""
 
 
 # The conversation.
 
 
 def error_of(problem):
-    """An exception as an observation's error. Addresses differ from run to run."""
+    """The answer for an exception, without addresses, which differ from run to run."""
     text = re.sub(r"0x[0-9a-fA-F]+", "0x...", " ".join(str(problem).split()))
     return {"error": "%s: %s" % (type(problem).__name__, text)}
 
 
 def _forget_heaps():
-    """RPython's own tables would keep every object of every heap."""
+    """Clear RPython's tables, which keep every object of every heap."""
     lltype._subarray._cache.clear()
     lltype._arraylenref._cache.clear()
     gcheader.header2obj.clear()
 
 
 class Answering:
-    """Answers line after line. `_driver` is None while there is no heap that could be used."""
+    """Answers line after line. `_driver` is None while there is no usable heap."""
 
     def __init__(self):
         self._driver = None
         self._headers = 0
 
     def answer(self, line):
-        """The answer to a line, as JSON data."""
         try:
             data = json.loads(line)
             if "gcfuzz" in data:
                 return self._start(data.get("config", {}))
             if self._driver is None:
-                raise IllegalError("the heap is gone since an error; send a header")
+                raise IllegalError("the heap is gone after an error; send a header")
             return self._driver.perform(data)
-        except Exception as problem:  # Whatever a broken collector raises.
+        except Exception as problem:  # A broken collector raises anything.
             self._driver = None
             return error_of(problem)
 
@@ -704,13 +688,13 @@ class Answering:
         self._headers += 1
         if self._headers % HEADERS_PER_CLEANING == 0:
             python_gc.collect()  # A heap is full of cycles.
-        self._driver = Driver(config)
+        self._driver = HeapDriver(config)
         return {"contract": contract_of(config)}
 
 
 def main():
-    """Talk until the end of the input."""
-    # RPython itself is never garbage, so that looking through it is left to every so many headers.
+    """Answer lines until the input ends."""
+    # Full collections look through RPython itself, so that they are left to _start.
     python_gc.set_threshold(20000, 10, 1000)
     answering = Answering()
     for line in iter(sys.stdin.readline, ""):

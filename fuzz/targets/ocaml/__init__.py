@@ -1,6 +1,16 @@
-"""The target `ocaml`: Memprof of a stock OCaml 4.13, each of its samples foretold.
+"""The target `ocaml`: Memprof of a stock OCaml 4.13. gcfuzz predicts each of its samples.
 
-A mutator in OCaml, which is compiled where the target is started, is asked through pipes. The
-modules import the protocol, the problems and `targets.process`, and no formula. A newcomer begins
-with `ocaml_driver`.
+The mutator is a program in OCaml that is compiled when the target starts. The driver sends it
+questions through a pipe. Start reading with `driver`.
 """
+
+from fuzz.targets.registration import PathOption, Program, lazily
+
+TARGETS = (
+    Program(
+        name="ocaml",
+        description="Memprof of a stock OCaml 4.13",
+        options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
+        command=lazily("fuzz.targets.ocaml.find:driver_command"),
+    ),
+)

@@ -1,22 +1,22 @@
-(* The mutator of the target ocaml. A message has eight integers: what is to be done, and with what.
-   An answer begins with the number of its integers; then comes how many say what came of it, or -1
-   if it cannot be done, and they; the minor collections up to now; and for each block of which
-   Memprof told meanwhile its words and how often it was sampled.
+(* The mutator of the target ocaml. A message has eight integers: an operation and its arguments.
+   An answer has the number of its integers; the number of values, or -1 if the operation is
+   impossible; the values; the minor collections up to now; and for each block that was sampled
+   meanwhile its words and how often it was sampled.
 
-   Invariant: while sampling is on nothing is allocated but what is asked for, since that would be
-   sampled too. So all is kept in arrays that were made before, and integers are no references. *)
+   Invariant: while sampling is on, only the requested blocks are allocated, since others would be
+   sampled too. So everything is kept in arrays that exist already, and integers are unboxed. *)
 
 type obj =
   | Null
   | Node of {
       mutable row : int;
-      mutable low : int;  (* Of a number of 64 bits, 32. *)
+      mutable low : int;  (* 32 bits of a number of 64. *)
       mutable high : int;
       mutable left : obj;
       mutable right : obj;
     }
 
-(* Arrays have a row, too, and are told apart by their tag; strings keep it in their first word. *)
+(* Arrays have a row, too, and another tag; strings have the row in their first word. *)
 let array_tag = 1
 
 external tag : obj -> int = "caml_obj_tag" [@@noalloc]
@@ -41,19 +41,19 @@ let roots = Array.make 65536 Null
 let root_count = ref 0
 let queue = Array.make 65536 Null
 let queued = ref 0
-let told = Array.make 65536 0
-let told_count = ref 0
+let sampled_words = Array.make 65536 0
+let sampled_count = ref 0
 
 let number index = Int64.to_int (get asked (8 * index))
 
-let say number =
+let put number =
   set answer (8 * !answered) (Int64.of_int number);
   incr answered
 
 let count (sampled : Gc.Memprof.allocation) =
-  told.(!told_count) <- sampled.size + 1;
-  told.(!told_count + 1) <- sampled.n_samples;
-  told_count := !told_count + 2;
+  sampled_words.(!sampled_count) <- sampled.size + 1;
+  sampled_words.(!sampled_count + 1) <- sampled.n_samples;
+  sampled_count := !sampled_count + 2;
   None
 
 let tracker = { Gc.Memprof.null_tracker with alloc_minor = count; alloc_major = count }
@@ -73,10 +73,10 @@ let keep found =
   roots.(!root_count) <- found;
   incr root_count
 
-(* What was made, and how many words it takes. *)
+(* Keep a new block, and answer its words. *)
 let keep_new made =
   keep made;
-  say (Array.length (items made) + 1)
+  put (Array.length (items made) + 1)
 
 (* The field before the first reference. *)
 let before found =
@@ -91,7 +91,7 @@ let set_row found row =
   if tag found = Obj.string_tag then set (bytes found) 0 (Int64.of_int row)
   else Array.unsafe_set (integers found) 0 row
 
-(* A block that the runtime makes: of how many words. *)
+(* A block that the runtime allocates, of these words with its header. *)
 let make_runtime kind words =
   if words <= young_words_max then make_room words;
   (if kind = array_tag then keep_new (block array_tag (words - 1))
@@ -101,15 +101,15 @@ let make_runtime kind words =
      keep_new made);
   if words > young_words_max then make_room 0
 
-(* What a node was given, or how long an array or a string is: its lower 32 bits, and the others. *)
-let say_number = function
+(* A node's number, or a length: the lower 32 bits, then the others. *)
+let put_number = function
   | Node node as found when tag found = 0 ->
-      say node.low;
-      say node.high
+      put node.low;
+      put node.high
   | found ->
       let is_string = tag found = Obj.string_tag in
-      say ((if is_string then Bytes.length (bytes found) / 8 else Array.length (items found)) - 1);
-      say 0
+      put ((if is_string then Bytes.length (bytes found) / 8 else Array.length (items found)) - 1);
+      put 0
 
 let visit found =
   if row found = 0 then begin
@@ -118,8 +118,8 @@ let visit found =
     set_row found !queued
   end
 
-(* A row an object: how many integers follow, what it is, its number or length, and its references:
-   of each the field, and the row that it leads to. *)
+(* A row for each object: the number of its integers, the kind, the number or length, and the
+   references: the field and the row of each. *)
 let walk () =
   for root = 0 to !root_count - 1 do
     visit roots.(root)
@@ -128,9 +128,9 @@ let walk () =
   while !next < !queued do
     let found = queue.(!next) in
     let at = !answered in
-    say 0;
-    say (if tag found = Obj.string_tag then 2 else if tag found = array_tag then 3 else 1);
-    say_number found;
+    put 0;
+    put (if tag found = Obj.string_tag then 2 else if tag found = array_tag then 3 else 1);
+    put_number found;
     if tag found <> Obj.string_tag then begin
       let first = before found + 1 in
       for field = first to Array.length (items found) - 1 do
@@ -138,8 +138,8 @@ let walk () =
         | Null -> ()
         | reference ->
             visit reference;
-            say (field - first);
-            say (row reference - 1)
+            put (field - first);
+            put (row reference - 1)
       done
     end;
     set answer (8 * at) (Int64.of_int (!answered - at - 1));
@@ -175,15 +175,15 @@ let perform () =
   | 4 -> (
       let found = root (number 1) in
       match (items found).(before found + 1 + number 2) with
-      | Null -> say (-1)
+      | Null -> put (-1)
       | reference ->
           keep reference;
-          say (find reference))
+          put (find reference))
   | 5 ->
       let found = root (number 1) in
       let value = if number 3 < 0 then Null else root (number 3) in
       (items found).(before found + 1 + number 2) <- value
-  | 6 -> say_number (root (number 1))
+  | 6 -> put_number (root (number 1))
   | 7 -> (
       match root (number 1) with
       | Node node ->
@@ -210,7 +210,7 @@ let perform () =
       disable ()
   | _ -> raise Not_found
 
-(* What Memprof has postponed it tells between two turns of a loop. *)
+(* Memprof runs postponed callbacks between two turns of a loop. *)
 let poll () =
   for _ = 1 to 2 do
     ()
@@ -219,16 +219,16 @@ let poll () =
 let () =
   while Unix.read Unix.stdin asked 0 (Bytes.length asked) = Bytes.length asked do
     answered := 2;
-    told_count := 0;
+    sampled_count := 0;
     (match perform () with
     | () -> set answer 8 (Int64.of_int (!answered - 2))
     | exception _ ->
         answered := 2;
         set answer 8 (-1L));
     poll ();
-    say (collections ());
-    for index = 0 to !told_count - 1 do
-      say told.(index)
+    put (collections ());
+    for index = 0 to !sampled_count - 1 do
+      put sampled_words.(index)
     done;
     set answer 0 (Int64.of_int !answered);
     ignore (Unix.write Unix.stdout answer 0 (8 * !answered))

@@ -1,4 +1,4 @@
-/* What the mutator must know of OCaml's minor heap, of which its language says nothing. */
+/* Access to OCaml's minor heap, which the language does not offer. */
 
 #define CAML_INTERNALS
 #define CAML_NAME_SPACE
@@ -12,8 +12,8 @@ value gcfuzz_collections(value unit)
   return Val_long(Caml_state->stat_minor_collections);
 }
 
-/* Room for the callback of a block of so many words. While one runs a collection begins no distance
-   of Memprof's; and a table that is full asks for a collection when the block is there already. */
+/* Make room for a block of these words and its callback. A collection during a callback would not
+   renew Memprof's distance, and a full table would cause a collection after the allocation. */
 value gcfuzz_make_room(value words)
 {
   intnat left = Caml_state->young_ptr - Caml_state->young_trigger - Long_val(words);
@@ -24,7 +24,7 @@ value gcfuzz_make_room(value words)
   return Val_unit;
 }
 
-/* OCaml does not collect an empty minor heap: a word is put there, which no allocation made. */
+/* Put a word into an empty minor heap, which OCaml would not collect. */
 value gcfuzz_fill(value unit)
 {
   if (Caml_state->young_ptr == Caml_state->young_alloc_end)

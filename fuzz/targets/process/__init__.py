@@ -1,7 +1,6 @@
-"""The target `process`: any program that speaks the protocol, and `serve`, its other side.
+"""Programs that speak the protocol: the harness's side (`program`) and theirs (`serve`, `driver`).
 
-It imports the protocol, problems and cancellation, and no other target. A newcomer begins with
-`program`; `conversation` is one process of it. What other targets' drivers have in common stands
-here too: `threads`, `asked_process`, a mutator in a process of its own, and `user_programs`, what
-compiles such a one.
+Start reading with `program`; `conversation` is one process of it. The other modules are what the
+drivers share: `threads`, `asked_process`, a mutator in its own process, and `user_programs`, which
+compiles one.
 """

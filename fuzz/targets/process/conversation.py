@@ -1,13 +1,13 @@
-"""A program and the lines that go to it and come from it.
+"""A program, and the lines that go to it and come from it.
 
-Whatever the program does, this ends: it waits no longer than the time limit for a line, keeps no
-more of one than `LINE_BYTES_MAX`, and writes and reads at once, so that neither side waits for a
-pipe that the other does not empty. Invariant: a program that was ended leaves no process behind,
-since all that it starts is in its process group or inherits a mark in its environment.
+A conversation always ends: it waits for a line until the timeout, keeps `LINE_BYTES_MAX` of a line
+at most, and writes and reads at once, so that neither side waits for a full pipe. Invariant: a
+program that was ended leaves no process behind, since all that it starts is in its process group or
+inherits a mark in its environment.
 
-Out of reach is what leaves the group and clears the mark, or runs as another user or on another
-machine; and a program that hangs while whoever talks to it is killed, but for a session's workers,
-whose programs their parent ends, and theirs the workers.
+This does not reach processes that leave the group and clear the mark, or that run as another user
+or on another machine. If this process is killed, the program stays, except that a session ends the
+programs of its workers, and they end theirs.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 LINE_BYTES_MAX = 2**24
 CHUNK_BYTES = 2**16
 COMPLAINT_BYTES = 2**18
-"""So much is kept of the last that the program wrote on standard error."""
+"""How much of the end of standard error is kept."""
 COMPLAINT_READS_MAX = 16
-"""What it started may have standard error still, and complain for ever."""
+"""Processes that the program started may still write to standard error forever."""
 START_SECONDS = 30.0
-"""A program may take so long for its first answer, if the time limit is less: it has to start."""
+"""The timeout of a program's first answer, if the general one is less: it has to start."""
 POLL_SECONDS_MAX = 0.1
-"""Whoever waits for an answer can be told to stop so soon."""
+"""How soon a cancellation is noticed while an answer is awaited."""
 MARK = "GCFUZZ_PROGRAM"
-"""The environment variable that says who started a program, and which one it is."""
+"""The environment variable that says which process started a program, and which program it is."""
 END_ROUNDS_MAX, END_ROUND_SECONDS = 100, 0.01
-"""What is ended may start others meanwhile, though hardly for ever."""
+"""Processes that are being ended may start others meanwhile."""
 MEMORY_SECONDS = 0.25
-"""While an answer is awaited, the program's memory is looked at so often."""
+"""How often the program's memory is checked while an answer is awaited."""
 END_SECONDS = 1.0
-"""A program that has closed its output may take so long to end."""
+"""How long a program that has closed its output may take to end."""
 
 
 class BrokenConversationError(Exception):
-    """The program cannot be talked to any more. The message is `KIND: what happened`."""
+    """The program does not answer any more. The message is `KIND: what happened`."""
 
 
 class NotStartedError(BrokenConversationError):
@@ -65,13 +65,13 @@ class NotStartedError(BrokenConversationError):
 class Conversation:
     """One process of the program.
 
-    Raises NotStartedError, or BadInputError if there is no room for any other process.
+    Raises NotStartedError, or BadInputError if the system cannot start another process.
     """
 
     def __init__(
         self, command: Sequence[str], timeout_seconds: float, memory_bytes: int | None = None
     ) -> None:
-        """`memory_bytes` bounds the program's resident memory, with that of what it started."""
+        """`memory_bytes` limits the resident memory of the program and of what it started."""
         self._timeout_seconds = timeout_seconds
         self._memory_bytes = memory_bytes
         self._program: psutil.Process | None = None
@@ -92,8 +92,7 @@ class Conversation:
             if isinstance(problem, OSError) and problem.filename is None:
                 raise BadInputError(f"{command[0]}: cannot be started: {reason}") from problem
             raise NotStartedError(f"cannot be started: {reason}") from problem
-        # Also at the end of this process, should nobody have ended it until then; that of a worker
-        # which is a fork is its parent's to see to.
+        # It also runs at the end of this process; for a worker that is a fork, its parent does it.
         self.close = weakref.finalize(self, _end, self._process, mark)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._stdin, self._stdout, self._stderr = (pipe.fileno() for pipe in pipes if pipe)
@@ -108,15 +107,14 @@ class Conversation:
         self._partial = bytearray()
         self._complaint = bytearray()
         self.unread = 0
-        """How many answers nobody waits for any more."""
+        """How many answers are not needed any more."""
         self.history = History()
 
     def send(self, line: str) -> None:
-        """Send a line, as soon as the program takes it."""
+        """Queue a line for the program."""
         self._unsent += line.encode() + b"\n"
 
     def flush(self) -> None:
-        """Send what the program takes at once."""
         if not self._is_blocked:
             self._write()
 
@@ -130,20 +128,20 @@ class Conversation:
 
     @property
     def complaint(self) -> str:
-        """The last that it wrote on standard error, as far as that was read."""
+        """The end of what it wrote to standard error, as far as that was read."""
         return self._complaint.decode(errors="replace")
 
     def check_memory(self, with_children: bool = False) -> None:
-        """Raises BrokenConversationError if the program takes more than it may.
+        """Raises BrokenConversationError if the program uses too much memory.
 
-        To find its children takes milliseconds.
+        Finding its children takes milliseconds.
         """
         if self._memory_bytes is None:
             return
-        import psutil  # noqa: PLC0415 - see _end_marked
+        import psutil  # See _end_marked.
 
         used_bytes = 0
-        with suppress(psutil.Error):  # One that has ended takes none.
+        with suppress(psutil.Error):  # A process that has ended uses none.
             self._program = self._program or psutil.Process(self._process.pid)
             children = self._program.children(recursive=True) if with_children else ()
             for each in (self._program, *children):
@@ -153,7 +151,7 @@ class Conversation:
             raise BrokenConversationError(f"{MEMORY}: more than {limit} of resident")
 
     def hang_up(self) -> bytes | None:
-        """Close its input; returns what it says all the same, or None if it ends in peace.
+        """Close its input. Returns a line that it still writes, or None if it ends with code 0.
 
         Raises BrokenConversationError.
         """
@@ -188,14 +186,14 @@ class Conversation:
                     self._read()
 
     def _write(self) -> None:
-        """Write what the pipe takes, and wait for it to take more if there is more."""
+        """Write what the pipe takes; if there is more, poll until it takes that."""
         if self._unsent:
             try:
                 written = os.write(self._stdin, self._unsent)
             except BlockingIOError:
                 written = 0
             except BrokenPipeError:
-                written = len(self._unsent)  # Its output tells how it ended.
+                written = len(self._unsent)  # The end of its output says how it ended.
             del self._unsent[:written]
         if self._unsent and not self._is_blocked:
             self._poll.register(self._stdin, select.POLLOUT)
@@ -222,7 +220,7 @@ class Conversation:
         del self._complaint[:-COMPLAINT_BYTES]
 
     def _why_there_is_no_answer(self) -> str:
-        # What it started may have its output still, which therefore has no end.
+        # Processes that it started may still have its output, which then has no end.
         if self._process.poll() is not None:
             return self._how_it_ended()
         return f"{HANG}: no answer within {self._seconds_allowed:g} s"
@@ -234,17 +232,15 @@ class Conversation:
             return "crash: it closed its output, and did not end"
         for _ in range(COMPLAINT_READS_MAX):
             try:
-                chunk = os.read(self._stderr, CHUNK_BYTES)
+                self._complaint += os.read(self._stderr, CHUNK_BYTES)
             except BlockingIOError:
                 break
-            self._complaint += chunk
         how = f"crash {_signal_name(-code)}" if code < 0 else f"crash exit code {code}"
-        words = _last_words(self.complaint)
-        return f"{how}: {words}" if words else f"{how}: {SILENT}"
+        return f"{how}: {_last_words(self.complaint) or SILENT}"
 
 
 def in_binary_units(size_bytes: int) -> str:
-    """A size as --memory takes it, as short as it can be written."""
+    """A size as --memory takes it, as short as possible."""
     for unit, exponent in (("G", 30), ("M", 20), ("k", 10)):
         if size_bytes % 2**exponent == 0:
             return f"{size_bytes >> exponent}{unit}"
@@ -259,10 +255,10 @@ def _signal_name(number: int) -> str:
 
 
 def _last_words(complaint: str) -> str:
-    """What a program said at its end, in one line in which nothing differs from run to run."""
+    """The most important line of standard error, without what differs from run to run."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     summaries = [line for line in lines if line.startswith("SUMMARY: ")]  # A sanitizer's.
-    # A Java virtual machine's: where it crashed, or which of its own checks failed.
+    # A Java virtual machine's: the frame of the crash, or which of its own checks failed.
     frames = [
         after.removeprefix("# ")
         for line, after in pairwise(lines)
@@ -274,7 +270,6 @@ def _last_words(complaint: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:
-    """End a process and all that it started, which belong to its group or have its mark."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -290,18 +285,17 @@ def end_programs_of(pid: int) -> None:
 
 
 def _mark_of(pid: int) -> str:
-    """How the marks of a process's programs begin; all are of one length, as are environments."""
+    """The start of the marks of a process's programs. All have one length, so environments do."""
     return f"{pid:010}-"
 
 
 def _end_marked(mark: str) -> None:
-    """End the processes whose mark begins like that."""
-    # It measures the machine when it is imported, and takes memory by what it finds: drivers that
-    # import this module need theirs to be the same in each process.
-    import psutil  # noqa: PLC0415
+    # Importing it measures the machine and takes memory accordingly. Drivers that import this
+    # module need the same memory layout in each process.
+    import psutil
 
     def is_marked(process: psutil.Process) -> bool:
-        # Asked for by `process_iter`, it costs twice as much.
+        # Requested from `process_iter`, it costs twice as much.
         with suppress(psutil.Error):
             return process.environ().get(MARK, "").startswith(mark)
         return False

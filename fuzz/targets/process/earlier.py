@@ -1,7 +1,7 @@
-"""What a process has carried out before the trace at hand.
+"""The traces that a process has carried out before the present one: a failure may need them.
 
-A failure may need it, so a failure keeps it. Invariant: one entry for each header that was sent to
-the process, with all actions that were sent after it, whether or not their answers were read.
+Invariant: there is one entry for each header that was sent to the process, with all actions that
+were sent after it, whether or not their answers were read.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.trace import EarlierTrace
 
 EARLIER_TRACES_MAX, EARLIER_ACTIONS_MAX = 256, 16_384
-"""How much is remembered of what a process has carried out: about 2 MB."""
+"""The limits of what is kept for one process, about 2 MB."""
 
 
 class History:
-    """The traces that a process has carried out, the newest ones up to a limit."""
+    """The newest traces of a process, up to the limits."""
 
     def __init__(self) -> None:
         self._traces: deque[EarlierTrace] = deque()
@@ -36,5 +36,4 @@ class History:
         return tuple(self._traces)
 
     def add(self, action: Action) -> None:
-        """An action is sent."""
         self._actions.append(action)

@@ -1,12 +1,11 @@
 """The target `process`: any program that speaks the protocol of docs/protocol.md.
 
-Whatever the program does wrong is an answer like any other: an observation with an `error`, so that
-it is found, reduced and replayed like every failure. Actions are sent ahead of their answers. A
-program that breaks then may have lost answers on its way, so that nobody knows which action it
-was: a new process gets the same trace once more, in lockstep, and that tells. Where a contract is
-`batch`, what was announced is sent as a whole; an action that was not comes behind the trace so
-far, taken once more, so that lockstep means ever longer traces there. Invariant: the observation
-that `perform` returns is the answer to that action, or says that there is none.
+Each failure of the program is an observation with an `error`, so that it is found, reduced and
+replayed like every other. Actions are sent ahead of their answers. If the program breaks then,
+answers may be lost, and the action that broke it is unknown: a new process gets the same trace in
+lockstep. If the contract has `batch`, announced actions are sent as a whole. An action that was not
+announced is sent behind the trace so far, which is sent again; lockstep then means longer and
+longer traces. Invariant: `perform` returns the answer to its action, or why there is none.
 """
 
 from __future__ import annotations
@@ -29,46 +28,42 @@ from fuzz.protocol.trace import VERSION, EarlierTrace
 from fuzz.targets.process.conversation import BrokenConversationError, Conversation, NotStartedError
 
 ERROR_MAX = 200
-"""So many characters of an error are kept."""
+"""How many characters of an error are kept."""
 SILENT_TRACES_MAX = 32
-"""After so many in a row in which no action was answered, no other is worth its processes."""
-AHEAD_MAX = 256
-"""So many actions are sent ahead at most."""
-AHEAD_STEP = 8
-"""So many at a time: the program carries them out while the next ones are drawn."""
+"""After this many traces in a row without an answer to an action, the target is hopeless."""
+AHEAD_MAX, AHEAD_STEP = 256, 8
+"""How many actions are sent ahead at most, and how many at a time: the program carries them out
+while the next ones are drawn."""
 PROCESSES_MAX = 16
-"""So many are kept, where settings are settled when one begins."""
+"""How many processes are kept if the contract has settings of the process."""
 
 
 class WrongContractError(BrokenConversationError):
-    """The program answered a header with a contract that has a mistake."""
+    """The answer to a header is a contract with a mistake."""
 
     def __init__(self, line: bytes, problem: ValueError) -> None:
-        super().__init__(_garbage_text(line, problem))
+        super().__init__(_garbage(line, problem))
         self.why = f"contract: {str(problem).removeprefix('contract: ')}"
 
 
 class TraceState(Enum):
-    """How a trace stands with its program."""
+    """The states of a trace; ARCHITECTURE.md has their transitions."""
 
     AHEAD = auto()
     LOCKSTEP = auto()
     BROKEN = auto()
-    NOT_BEGUN = auto()
+    NOT_STARTED = auto()
 
 
 class ProcessTarget(FullTarget):
-    """A program, started when it is needed, and again after it broke, or for each trace.
+    """A program, which is started when it is needed, and again after it broke, or for each trace.
 
-    Where the contract has settings that a process settles, there is one for each of their values.
-
-    `start` leads to AHEAD, or to NOT_BEGUN; `finish` and the next `start` end the trace. What has
-    happened in each state, and what leads out of it, stands in ARCHITECTURE.md.
+    If the contract has settings of the process, there is one process for each of their values.
     """
 
     takes_announcements = True
 
-    def __init__(  # noqa: PLR0913 - all that is said of a program
+    def __init__(  # noqa: PLR0913 - the options of a program
         self,
         name: str,
         command: Sequence[str],
@@ -79,10 +74,10 @@ class ProcessTarget(FullTarget):
         fresh_process: bool = False,
         memory_bytes: int | None = None,
     ) -> None:
-        """`contract` is what the program has promised before, if anybody has asked it.
+        """`contract` is the one that the program has stated before, if it was asked.
 
-        With `fresh_process`, or if the contract asks for it, a process serves one trace. One that
-        takes more than `memory_bytes` is ended, and its trace fails.
+        With `fresh_process`, or if the contract requires it, a process serves one trace. A process
+        that uses more than `memory_bytes` is ended, and its trace fails.
         """
         self.name = name
         self._without = without
@@ -90,23 +85,23 @@ class ProcessTarget(FullTarget):
         self._timeout_seconds = timeout_seconds
         self._memory_bytes = memory_bytes
         self._conversations: dict[tuple[int, ...], Conversation] = {}
-        """By what their processes have settled, the oldest first."""
+        """By the settings of their processes, the oldest first."""
         self._default = contract
         self._fresh_process = fresh_process
         self._state = TraceState.AHEAD
         self._problem = ""
         self._silent_traces = 0
-        self._begin_trace({})
+        self._reset({})
         self._contract_line = b""
         self._fields: frozenset[str] = frozenset()
         self._is_batch = False
 
-    def _begin_trace(self, configuration: Mapping[str, int]) -> None:
+    def _reset(self, configuration: Mapping[str, int]) -> None:
         header = {"gcfuzz": VERSION, "target": self.name, "config": dict(configuration)}
         self._header = lines.to_line(header)
         self._configuration = configuration
         settings = self._default.settings if self._default else ()
-        self._settled = tuple(
+        self._process_settings = tuple(
             configuration.get(each.name, each.default) for each in settings if each.of_process
         )
         self._performed: list[Action] = []
@@ -118,12 +113,11 @@ class ProcessTarget(FullTarget):
 
     @property
     def problem_at_start(self) -> str | None:  # type: ignore[override]
-        """The problem of a trace that was not begun."""
-        return self._problem if self._state is TraceState.NOT_BEGUN else None
+        return self._problem if self._state is TraceState.NOT_STARTED else None
 
     @property
     def hopeless(self) -> str | None:  # type: ignore[override]
-        """One that answers headers only would be started twice for each trace."""
+        """A program that answers only headers would be started twice for each trace."""
         if self._silent_traces < SILENT_TRACES_MAX:
             return None
         what = f"has answered no action in {self._silent_traces} traces: {self._problem}"
@@ -131,10 +125,9 @@ class ProcessTarget(FullTarget):
 
     @override
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        """A program that does not even answer a header without settings is bad input.
+        """A program that does not answer its first header is bad input.
 
-        Later, one that breaks at a header has its default contract, and fails in whatever it is to
-        do first.
+        If it breaks at a later header, the first action of that trace fails.
         """
         default = self.default_contract()
         problem = problem_of_configuration(configuration, default.settings)
@@ -142,15 +135,15 @@ class ProcessTarget(FullTarget):
             raise BadInputError(problem)
         if self._conversation is not None:
             self._conversation.unread += len(self._sent)
-        self._begin_trace(configuration)
+        self._reset(configuration)
         self._state = TraceState.AHEAD
         if self.starts_afresh:
             self._break_off()
         self.earlier = ()
         try:
-            contract, self.earlier = self._begin_again()
+            contract, self.earlier = self._start_trace()
         except BrokenConversationError as broken:
-            self._state, self._problem = TraceState.NOT_BEGUN, _at("start", broken)
+            self._state, self._problem = TraceState.NOT_STARTED, _at("start", broken)
             return default
         self._silent_traces += 1
         self.complaint = ""
@@ -158,13 +151,13 @@ class ProcessTarget(FullTarget):
 
     @override
     def default_contract(self) -> Contract:
-        """The process that is asked goes: the first trace meets one that has seen nothing.
+        """The process that states it is ended, so that the first trace has a new one.
 
-        So does the first in a session, which knows the contract, and both find the same.
+        A session that knows the contract already has a new one, too: both find the same.
         """
         if self._default is None:
-            self._begin_trace({})
-            self._default = self._shake_hands()
+            self._reset({})
+            self._default = self._first_contract()
             self._break_off()
         return self._default
 
@@ -172,15 +165,15 @@ class ProcessTarget(FullTarget):
     def starts_afresh(self) -> bool:  # type: ignore[override]
         return self._fresh_process or self.default_contract().fresh_process
 
-    def _shake_hands(self) -> Contract:
+    def _first_contract(self) -> Contract:
         try:
             return self._begin()[0]
         except BrokenConversationError as problem:
             self._break_off()
             if isinstance(problem, NotStartedError):
                 raise BadInputError(f"{self._command[0]}: {problem}") from problem
-            _, is_told, why = str(problem).partition("refused: BadInputError: ")
-            if is_told:
+            _, is_bad_input, why = str(problem).partition("refused: BadInputError: ")
+            if is_bad_input:
                 raise BadInputError(f"the target {self.name}: {why}") from problem
             command = " ".join(self._command)
             if isinstance(problem, WrongContractError):
@@ -192,8 +185,8 @@ class ProcessTarget(FullTarget):
                 f"(`gcfuzz help protocol`): {problem}"
             ) from problem
 
-    def _begin_again(self) -> tuple[Contract, tuple[EarlierTrace, ...]]:
-        """Begin in the process that is there, or in a new one if that one is at fault."""
+    def _start_trace(self) -> tuple[Contract, tuple[EarlierTrace, ...]]:
+        """Begin a trace in the present process, or in a new one if that one breaks."""
         if self._conversation is not None:
             try:
                 return self._begin()
@@ -206,7 +199,7 @@ class ProcessTarget(FullTarget):
             raise
 
     def _begin(self) -> tuple[Contract, tuple[EarlierTrace, ...]]:
-        """Send the header and read the contract, after what answers are unread.
+        """Send the header, skip unread answers, and read the contract.
 
         The other result is the traces that the process has carried out before.
         """
@@ -234,7 +227,7 @@ class ProcessTarget(FullTarget):
     def _receive(self, conversation: Conversation) -> bytes:
         """The next line. Raises BrokenConversationError, and Cancelled.
 
-        Who stops waiting for an answer ends the process: the next one would take it for its own.
+        A cancelled wait ends the process: its late answer would be taken for the next one.
         """
         try:
             return conversation.receive()
@@ -244,23 +237,22 @@ class ProcessTarget(FullTarget):
 
     @property
     def _conversation(self) -> Conversation | None:
-        return self._conversations.get(self._settled)
+        return self._conversations.get(self._process_settings)
 
     def _open(self) -> Conversation:
-        """The process that has settled what the trace wants, a new one if there is none."""
+        """The process with the settings of the trace, a new one if there is none."""
         conversation = self._conversation
         if conversation is None:
             if len(self._conversations) == PROCESSES_MAX:
                 self._conversations.pop(next(iter(self._conversations))).close()
             conversation = Conversation(self._command, self._timeout_seconds, self._memory_bytes)
-            self._conversations[self._settled] = conversation
+            self._conversations[self._process_settings] = conversation
         return conversation
 
     def _break_off(self) -> None:
-        """End the process. What was sent ahead to it is lost."""
         if self._conversation is not None:
             self.complaint = self._conversation.complaint
-            self._conversations.pop(self._settled).close()
+            self._conversations.pop(self._process_settings).close()
 
     @override
     def restart(self) -> None:
@@ -274,7 +266,7 @@ class ProcessTarget(FullTarget):
 
     @override
     def perform(self, action: Action) -> Observation:
-        if self._state in {TraceState.BROKEN, TraceState.NOT_BEGUN}:
+        if self._state in {TraceState.BROKEN, TraceState.NOT_STARTED}:
             return Observation(error=self._problem)
         try:
             observation = self._perform(action)
@@ -302,26 +294,22 @@ class ProcessTarget(FullTarget):
         return self._observation_in(self._receive(conversation))
 
     def _observation_in(self, line: bytes) -> Observation:
-        """The observation in a line. Raises BrokenConversationError."""
         try:
-            observation = self._said_in(line)
+            data = lines.as_object(lines.from_line(line))
+            unknown = sorted(data.keys() - self._fields)
+            if unknown:
+                like = did_you_mean(unknown[0], self._fields)
+                raise ValueError(f"the contract observes no {unknown[0]}{like}")  # noqa: TRY301
+            observation = lines.observation_from_data(data)
         except ValueError as problem:
-            raise _garbage(line, problem) from problem
+            raise BrokenConversationError(_garbage(line, problem)) from problem
         if observation.error is not None:
-            observation.error = _in_one_line(observation.error)
+            observation.error = " ".join(observation.error.split())[:ERROR_MAX]
         self._silent_traces = 0
         return observation
 
-    def _said_in(self, line: bytes) -> Observation:
-        data = lines.as_object(lines.from_line(line))
-        if not data.keys() <= self._fields:
-            unknown = min(data.keys() - self._fields)
-            like = did_you_mean(unknown, self._fields)
-            raise ValueError(f"the contract observes no {unknown}{like}")
-        return lines.observation_from_data(data)
-
     def _send_ahead(self, conversation: Conversation) -> None:
-        """Fill the pipe with what was announced, half a window at a time."""
+        """Send announced actions, if less than half of the window is filled."""
         if len(self._sent) > AHEAD_MAX // 2:
             return
         for action in self._announced:
@@ -333,9 +321,9 @@ class ProcessTarget(FullTarget):
                 return
 
     def _send_batch(self, action: Action) -> None:
-        """Send what was announced, or else all that was performed once more, and this action.
+        """Send the announced actions, or else this action behind all performed ones.
 
-        What is performed once more was answered and judged: these answers are not kept.
+        The performed ones were judged before: their answers are dropped.
         """
         if self._performed:
             if self.starts_afresh:
@@ -351,9 +339,9 @@ class ProcessTarget(FullTarget):
         self._sent.extend(batch)
 
     def _perform_in_lockstep(self, action: Action, seen: BrokenConversationError) -> Observation:
-        """Perform the trace so far in a new process, each action once the last was answered.
+        """Perform the trace so far in a new process, each action after the last answer.
 
-        That the program broke was `seen`: should there be no time left to see where, it broke here.
+        The program broke with `seen`. If this is cancelled, it counts as broken by this action.
         """
         self._state, self._problem = TraceState.LOCKSTEP, str(seen)
         try:
@@ -374,9 +362,9 @@ class ProcessTarget(FullTarget):
 
     @override
     def finish(self) -> str | None:
-        """A header tells whether the last answer was the last line; or else the process's end does.
+        """Check with another header, or at the process's end, that no line follows the last answer.
 
-        A process that broke, although another one got through the whole trace, did break.
+        A process that broke has failed, also if the next one carried out the whole trace.
         """
         if self._state is TraceState.LOCKSTEP:
             return self._problem
@@ -408,7 +396,7 @@ class ProcessTarget(FullTarget):
 
 
 def _at(where: str, problem: Exception) -> str:
-    """An error that a header met with, or the end of all; its kind says so, but for memory."""
+    """The error of a header, or of the process's end, which its kind names."""
     kind, _, what = str(problem).partition(": ")
     if kind == MEMORY:
         return str(problem)
@@ -416,44 +404,24 @@ def _at(where: str, problem: Exception) -> str:
 
 
 def _too_much(line: bytes) -> str:
-    return f"garbage after the last answer: {_excerpt(line)}"
+    return f"garbage after the last answer: {lines.quoted(line.decode(errors='replace'))}"
 
 
 @lru_cache(maxsize=64)
 def _contract_in(line: bytes) -> Contract:
-    """The contract in a line. Raises BrokenConversationError."""
     try:
-        promise = _promise_in(line)
+        data = lines.as_object(lines.from_line(line))
+        if set(data) == {"error"}:
+            raise BrokenConversationError(f"refused: {data['error']}")
+        if set(data) != {"contract"}:
+            raise ValueError('the answer to a header must be {"contract": {…}}')  # noqa: TRY301
     except ValueError as problem:
-        raise _garbage(line, problem) from problem
+        raise BrokenConversationError(_garbage(line, problem)) from problem
     try:
-        return lines.contract_from_data(promise)
+        return lines.contract_from_data(data["contract"])
     except ValueError as problem:
         raise WrongContractError(line, problem) from problem
 
 
-def _promise_in(line: bytes) -> object:
-    """What stands for a contract in a line. Raises ValueError, and BrokenConversationError."""
-    data = lines.as_object(lines.from_line(line))
-    if set(data) == {"error"}:
-        raise BrokenConversationError(f"refused: {data['error']}")
-    if set(data) != {"contract"}:
-        raise ValueError('the answer to a header must be {"contract": {…}}')
-    return data["contract"]
-
-
-def _garbage(line: bytes, problem: ValueError) -> BrokenConversationError:
-    """What a line is that cannot be read."""
-    return BrokenConversationError(_garbage_text(line, problem))
-
-
-def _garbage_text(line: bytes, problem: ValueError) -> str:
-    return f"garbage: {problem}: {_excerpt(line)}"
-
-
-def _in_one_line(text: str) -> str:
-    return " ".join(text.split())[:ERROR_MAX]
-
-
-def _excerpt(line: bytes) -> str:
-    return lines.quoted(line.decode(errors="replace"))
+def _garbage(line: bytes, problem: ValueError) -> str:
+    return f"garbage: {problem}: {lines.quoted(line.decode(errors='replace'))}"

@@ -1,7 +1,7 @@
 """The other side of the protocol, for a target in a Python process.
 
-Whoever has a collector that Python can drive writes a `Target` for it and calls `serve`, which is
-`fuzz.serve` to them. `python -m fuzz.targets NAME` does so with a target of that name.
+If Python can drive your collector, write a `Target` for it and call `serve`, which is also
+`fuzz.serve`. `python -m fuzz.targets NAME` does that with a registered target.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from fuzz.protocol.target import Target
 
 CHUNK_BYTES = 2**16
 ANSWER_SECONDS = 0.001
-"""An answer waits so long at most for the next one to be written with it, and for that one."""
+"""How long an answer waits at most for the next ones to be written with it."""
 MORE_SECONDS = 0.005
-"""So long it is waited for more lines where to settle what was done takes much longer."""
+"""How long `serve_late` waits for more lines, since settling takes much longer."""
 
 
 class LateTarget(Target, Protocol):
     """A target that learns later what an action did."""
 
     def settle(self) -> None:
-        """Complete all observations that `perform` has returned; `start` does that, too."""
+        """Complete all observations that `perform` has returned. `start` does that, too."""
 
 
 def serve(target: Target, lines: Iterable[str], answers: TextIO) -> None:
     """Answer one line after another, until there are no more.
 
-    What is answered while lines are at hand is written at once: each write wakes whoever reads.
+    Answers to lines that are ready are written together: each write wakes the reader.
     """
     written_at = time.monotonic()
-    for line, is_last in _as_they_come(lines):
-        answers.write(wire.to_line(_answer(target, line)) + "\n")
+    for line, is_last in _ready_lines(lines):
+        answers.write(wire.to_line(_data_of(_done(target, line))) + "\n")
         if is_last or time.monotonic() > written_at + ANSWER_SECONDS:
             answers.flush()
             written_at = time.monotonic()
 
 
-def _as_they_come(lines: Iterable[str]) -> Iterator[tuple[str | bytes, bool]]:
-    """Each line, and whether no further one is at hand."""
+def _ready_lines(lines: Iterable[str]) -> Iterator[tuple[str | bytes, bool]]:
+    """Each line, and whether no further one is ready."""
     buffer = getattr(lines, "buffer", None)
     if buffer is None:
         yield from ((line, True) for line in lines)
@@ -59,9 +59,9 @@ def _as_they_come(lines: Iterable[str]) -> Iterator[tuple[str | bytes, bool]]:
 
 
 def serve_late(target: LateTarget, lines: Iterable[str], answers: TextIO) -> None:
-    """Answer all lines that are at hand at once, or will be in a moment."""
+    """Answer all lines together that are ready, or will be in a moment."""
     waiting: list[Observation | dict[str, object]] = []
-    for line, is_last in _as_they_come(lines):
+    for line, is_last in _ready_lines(lines):
         waiting.append(_done(target, line))
         if is_last and not _more_comes(lines):
             _settle(target, waiting, answers)
@@ -70,35 +70,18 @@ def serve_late(target: LateTarget, lines: Iterable[str], answers: TextIO) -> Non
 
 
 def _more_comes(lines: Iterable[str]) -> bool:
-    """Whether another line comes soon, or the end of all."""
+    """Whether another line comes soon, or the end of the input."""
     buffer = getattr(lines, "buffer", None)
     return buffer is not None and bool(select.select([buffer], [], [], MORE_SECONDS)[0])
-
-
-def serve_batches(target: LateTarget, lines: Iterable[str], answers: TextIO) -> None:
-    """Answer the actions of a trace when it is over, as a contract promises that is `batch`."""
-    waiting: list[Observation | dict[str, object]] = []
-    for line in lines:
-        done = None if line.strip() == wire.BATCH_END else _done(target, line)
-        if done is not None:
-            waiting.append(done)
-        if not isinstance(done, Observation):
-            _settle(target, waiting, answers)
 
 
 def _settle(
     target: LateTarget, waiting: list[Observation | dict[str, object]], answers: TextIO
 ) -> None:
-    """Answer all that waits for it."""
     target.settle()
     answers.writelines(wire.to_line(_data_of(each)) + "\n" for each in waiting)
     answers.flush()
     waiting.clear()
-
-
-def _answer(target: Target, line: str | bytes) -> dict[str, object]:
-    """The answer to a line; what is wrong with it is one too."""
-    return _data_of(_done(target, line))
 
 
 def _data_of(done: Observation | dict[str, object]) -> dict[str, object]:
@@ -106,7 +89,7 @@ def _data_of(done: Observation | dict[str, object]) -> dict[str, object]:
 
 
 def _done(target: Target, line: str | bytes) -> Observation | dict[str, object]:
-    """What came of a line."""
+    """The answer to a line, or an `error` if something is wrong with the line."""
     try:
         data = wire.as_object(wire.from_line(line))
         if "gcfuzz" in data:

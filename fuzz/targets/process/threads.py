@@ -1,4 +1,4 @@
-"""Threads of a target's own process, which take turns as the mutator's do, or run at once."""
+"""Threads of a target's own process: they take turns, as the mutator's do, or run at once."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ Result = TypeVar("Result")
 
 
 def stay_on_one_processor() -> None:
-    """For threads that take turns: to wake one on another processor, which sleeps, takes long.
+    """For threads that take turns: waking one that sleeps on another processor takes long.
 
-    What one worker of a session has started shares one, since it asks one at a time.
+    The processes of one worker of a session share a processor, since it asks one at a time.
     """
     processors = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {processors[os.getppid() % len(processors)]})
 
 
 class Threads:
-    """Some threads; the first is the one that makes the others."""
+    """Numbered threads, started when they are needed. Thread 0 is the one that calls."""
 
     def __init__(self) -> None:
         self._others: list[_Other] = []
 
     def run(self, thread: int, work: Callable[[], Result]) -> Result:
-        """What comes of some work in a thread, which is begun if it is new."""
         if thread == 0:
             return work()
         while len(self._others) < thread:
@@ -37,14 +36,14 @@ class Threads:
         return result
 
     def end(self, thread: int) -> None:
-        """End a thread that is not the first; what it is to do next, a new one does."""
+        """End a thread. The next work for its number starts another."""
         self._others[thread - 1].end()
         self._others[thread - 1] = _Other()
 
     def run_at_once(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
-        """What comes of some work in each of the threads, which are begun, all at the same time.
+        """The results of work in the first threads, at the same time where Python's lock is free.
 
-        They do what Python's lock is not held for.
+        The threads must have been started.
         """
         others = self._others[: len(works) - 1]
         for other, work in zip(others, works[1:], strict=True):
@@ -53,7 +52,7 @@ class Threads:
 
 
 class _Other:
-    """A thread that waits for work. (What concurrent.futures has takes several times as long.)"""
+    """A thread that waits for work. (concurrent.futures takes several times as long.)"""
 
     def __init__(self) -> None:
         self._asked, self._done = Lock(), Lock()
@@ -65,12 +64,11 @@ class _Other:
         self._thread.start()
 
     def ask(self, work: Callable[[], Any] | None) -> None:
-        """Begin some work, or end."""
+        """Start some work; None ends the thread."""
         self._work, self._problem = work, None
         self._asked.release()
 
-    def answer(self) -> Any:  # noqa: ANN401 - whatever comes of the work
-        """Wait for what comes of it."""
+    def answer(self) -> Any:  # noqa: ANN401 - the result of the work
         self._done.acquire()
         if self._problem is not None:
             raise self._problem
@@ -84,6 +82,6 @@ class _Other:
         while self._asked.acquire() and self._work is not None:
             try:
                 self._result = self._work()
-            except Exception as problem:  # noqa: BLE001 - it is raised where it was asked for
+            except Exception as problem:  # noqa: BLE001 - `answer` raises it
                 self._problem = problem
             self._done.release()

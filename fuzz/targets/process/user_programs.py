@@ -1,7 +1,6 @@
-"""Programs of the user's that a target asks or compiles with, and those that these make for it.
+"""Runs and builds programs of the user's, such as compilers.
 
-Invariant: whatever such a program does, also nothing at all, this ends, and what went wrong is one
-line of a BadInputError.
+Invariant: the call always ends, and a failure of the program is one line of a BadInputError.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from tempfile import TemporaryDirectory
 from fuzz.problems import BadInputError
 
 SECONDS_MAX = 300
-"""On a busy machine a compiler's first program takes a minute."""
+"""On a busy computer the first run of a compiler takes a minute."""
 
 
-def said_by(
-    words: Sequence[str],
+def output_of(
+    command: Sequence[str],
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS_MAX,
 ) -> str:
-    """What a program prints, without the space around it. Raises BadInputError where it fails."""
-    program = words[0]
+    """The stripped output of a program. Raises BadInputError if it fails."""
+    program = command[0]
     try:
         done = subprocess.run(  # noqa: S603 - the user's program
-            words,
+            command,
             cwd=folder,
             env={**os.environ, **(variables or {})},
             stdin=subprocess.DEVNULL,
@@ -51,23 +50,20 @@ def said_by(
 
 
 def compiled(
-    made: Path,
-    words: Sequence[str],
+    result: Path,
+    command: Sequence[str],
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Path:
-    """That file, which a compiler makes when it is called so. Raises BadInputError."""
-    said_by(words, folder, variables)
-    if not made.is_file():
-        raise BadInputError(f"{words[0]} has not made {made.name}, and says nothing of it")
-    return made
+    """The file that this compiler command writes. Raises BadInputError."""
+    output_of(command, folder, variables)
+    if not result.is_file():
+        raise BadInputError(f"{command[0]} has not written {result.name}, and printed no reason")
+    return result
 
 
 def kept_program(parts: object, make: Callable[[Path], Path]) -> Path:
-    """The program that is made of these parts, once, and kept in the user's cache.
-
-    `make` makes it in a folder, and says where there. Raises what that does.
-    """
+    """The program of these parts, from the user's cache, or built by `make` in a folder."""
     name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gcfuzz")
     program = cache / f"mutator-{name}"

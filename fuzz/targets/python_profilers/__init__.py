@@ -1,5 +1,8 @@
-"""The targets `ddtrace` and `scalene`: Python's own allocation samplers, as pip installs them.
+"""What the targets of Python's profilers share: ddtrace and scalene.
 
-They import the protocol, the problems and `targets.process`, and no formula. A newcomer begins with
-`mutator`, the process that is sampled, then `scalene_driver`.
+Start reading with `mutator`, the process that is sampled, then `profiler_driver`.
 """
+
+HOW_TO_INSTALL = (
+    "pip install 'gcfuzz[python-profilers]', or name a Python that has it with --python"
+)

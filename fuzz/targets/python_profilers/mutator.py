@@ -1,11 +1,11 @@
-"""The process that is sampled: `PYTHON mutator.py PROFILER [OUTPUT]`, by the one that has it.
+"""The process that is sampled: `PYTHON mutator.py PROFILER [OUTPUT]`.
 
-It needs nothing of gcfuzz. A block of n bytes is a `bytes` of n + 1, since of none there is only
-one. Invariant: once a profiler is on, Python allocates and frees blocks here and nothing else. So
-numbers are looked up in tables, commands are read into a buffer, and answers are always the same.
+It needs nothing of gcfuzz. A block of n bytes is a `bytes` of n + 1, since there is only one empty
+`bytes`. Invariant: once a profiler is on, Python allocates and frees only blocks here. So numbers
+are looked up in tables, commands are read into a buffer, and all answers are the same.
 
-A command is what to do, how many bytes, and in which slot, the highest byte first; the first line
-of all answers is the profiler's version.
+A command is an operation, a size and a slot, with the highest byte first. Before all answers comes
+a line with the profiler's version.
 """
 
 import ctypes
@@ -23,14 +23,14 @@ COMMAND_BYTES = 6
 ALLOCATE, FREE, BEGIN, REPORT, PROFILE = range(5)
 ANSWER = b"."
 FILE = "mutator"
-"""What the profilers take for this file: where it is installed it may be none of theirs."""
+"""The profilers take this for the file's name, since they may ignore installed files."""
 
 
 Call = Callable[[int], None]
 
 
 def serve(calls: dict[int, Call], commands: FileIO, answers: FileIO, command: bytearray) -> None:
-    """Carry out what comes, until there is no more. The profiler does the rest of commands."""
+    """Carry out commands until the input ends; `commands` has those of the profiler."""
     numbers = [
         [[*range(high + middle, high + middle + 256)] for middle in range(0, 2**16, 256)]
         for high in (0, 2**16)
@@ -49,7 +49,7 @@ def serve(calls: dict[int, Call], commands: FileIO, answers: FileIO, command: by
 
 
 def module_in(package: ModuleSpec, name: str) -> ModuleType:
-    """A module of a package that need not be loaded itself."""
+    """A module of a package, without loading the package."""
     spec = PathFinder.find_spec(name, package.submodule_search_locations)
     assert spec is not None
     assert spec.loader is not None
@@ -59,7 +59,7 @@ def module_in(package: ModuleSpec, name: str) -> ModuleType:
 
 
 def begin_scalene(package: ModuleSpec) -> dict[int, Call]:
-    """Let the preloaded library sample, which says so by itself."""
+    """Start the preloaded library, which reports its samples itself."""
     pywhere = module_in(package, "pywhere")
     pywhere.register_files_to_profile([FILE], "", False)
     pywhere.set_scalene_done_false()
@@ -67,9 +67,9 @@ def begin_scalene(package: ModuleSpec) -> dict[int, Call]:
 
 
 def begin_ddtrace(package: ModuleSpec, output: str) -> dict[int, Call]:
-    """What begins its sampler anew, and writes a file of the samples since the last one.
+    """The commands that restart its sampler, and that write a file of the latest samples.
 
-    Its own `upload` allocates; the function in C that it calls does not, nor has it arguments.
+    Its own `upload` allocates; the C function that it calls does not, and has no arguments.
     """
     ddup = import_module("ddtrace.internal.datadog.profiling.ddup")
     ddup.config(service=FILE, output_filename=output)

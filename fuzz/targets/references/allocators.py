@@ -1,13 +1,13 @@
 """The targets `reference-jemalloc`, `-tcmalloc` and `-gperftools`: blocks that the mutator frees.
 
-Their contracts are written out here in figures, like that of `reference`. Sampling is on from the
-start, as it is in these allocators.
+Their contracts are written in figures, as in `collector`. Sampling is on from the start, as in
+these allocators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -25,7 +25,7 @@ from fuzz.protocol.contract import (
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from gcmodel import HeapError
-from gcmodel.blocks.block_heap import Block, BlockParts
+from gcmodel.blocks.block_heap import GPERFTOOLS, JEMALLOC, TCMALLOC, Block, BlockParts
 
 BLOCK_BYTES_MAX = 2**20
 ACTIONS = ("malloc", "calloc", "realloc", "free", "set_period", "read_profile")
@@ -38,7 +38,7 @@ JEMALLOC_CLASSES = (
     *range(16, 129, 16),
     *(2**lg + quarters * 2 ** (lg - 2) for lg in range(7, 20) for quarters in range(1, 5)),
 )
-"""Four for each doubling, up to the largest block that is asked for."""
+"""Four for each doubling, up to the largest block."""
 PAGE_BYTES = 8192
 GPERFTOOLS_CLASSES = (
     8,
@@ -46,16 +46,17 @@ GPERFTOOLS_CLASSES = (
     *(2**lg + eighths * 2 ** (lg - 3) for lg in range(7, 17) for eighths in range(1, 9)),
     *range(2**17 + PAGE_BYTES, 2**18 + 1, PAGE_BYTES),
 )
-"""Eight for each doubling, but no further apart than pages, up to 256 KiB."""
+"""Eight for each doubling, but at most a page apart, up to 256 KiB."""
 
 
 class BlocksTarget(FullTarget):
-    """gcmodel's allocator, with `parts` in place of its own where a known bug is planted."""
+    """gcmodel's allocator, made of `parts`."""
 
+    PARTS: ClassVar[BlockParts]
     settings: tuple[Setting, ...]
     layout: Layout
     rule: SamplingRule
-    """What is promised of sampling, but for the first period and the seeds, which settings say."""
+    """The rule of sampling, without the first period and the seeds, which are settings."""
     carries_out: tuple[str, ...] = ACTIONS
     observes: tuple[str, ...] = OBSERVES
 
@@ -75,12 +76,10 @@ class BlocksTarget(FullTarget):
             actions.ResumeSampling: lambda _: self._heap.resume_sampling(),
             actions.ReadProfile: lambda _: [*self._heap.profile()],
         }
-        """What carries each action out, and returns the answer, or how large a new block is."""
         self._heap = parts.heap(parts, 1, (0,))
         self._roots: list[Block] = []
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        """Raises BadInputError for a setting that the contract does not allow."""
         chosen = chosen_settings(configuration, self.settings)
         first = chosen["sampler_seed"]
         seeds = tuple(range(first, first + chosen["threads"]))
@@ -97,7 +96,6 @@ class BlocksTarget(FullTarget):
         ).without(self._without)
 
     def perform(self, action: Action) -> Observation:
-        """A crash of the allocator is an error like any other: it is under test."""
         observation = Observation()
         self._heap.thread = action.thread
         try:
@@ -107,7 +105,7 @@ class BlocksTarget(FullTarget):
                 setattr(observation, answer, result)
         except HeapError as problem:
             observation.error = f"{type(problem).__name__}: {problem}"
-        except Exception as problem:  # noqa: BLE001 - whatever a broken allocator raises
+        except Exception as problem:  # noqa: BLE001 - of the allocator under test
             observation.error = f"crash {type(problem).__name__}: {problem}"
         hits = self._heap.hits
         observation.samples = len(hits)
@@ -126,8 +124,9 @@ class BlocksTarget(FullTarget):
 
 
 class JemallocTarget(BlocksTarget):
-    """By jemalloc 5.3.0: usable sizes count, the wait is reached, pausing goes on counting."""
+    """As jemalloc 5.3.0: it counts usable sizes, even while paused."""
 
+    PARTS = JEMALLOC
     settings = (Setting("period_bytes", 4096, Range(1, 2**20), choices=POWERS_OF_TWO), *THREADS)
     layout = layout_of_blocks(BLOCK_BYTES_MAX, JEMALLOC_CLASSES)
     rule = SamplingRule(
@@ -145,8 +144,9 @@ class JemallocTarget(BlocksTarget):
 
 
 class TcmallocTarget(BlocksTarget):
-    """By google/tcmalloc: what is asked for and one byte more counts, and samples have weights."""
+    """As google/tcmalloc: it counts the requested bytes plus one, and samples have weights."""
 
+    PARTS = TCMALLOC
     settings = (Setting("period_bytes", 4096, PERIODS), *THREADS)
     layout = layout_of_blocks(BLOCK_BYTES_MAX, GPERFTOOLS_CLASSES, PAGE_BYTES)
     rule = SamplingRule(
@@ -163,8 +163,9 @@ class TcmallocTarget(BlocksTarget):
 
 
 class GperftoolsTarget(BlocksTarget):
-    """By gperftools 2.10, as it was meant: size classes count."""
+    """As gperftools 2.10 is documented: it counts the sizes of classes."""
 
+    PARTS = GPERFTOOLS
     settings = TcmallocTarget.settings
     layout = TcmallocTarget.layout
     rule = attrs.evolve(

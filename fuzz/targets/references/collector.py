@@ -1,7 +1,7 @@
 """The target `reference`: gcmodel in this process.
 
-Its contract is written out here in figures, not taken from gcmodel's code, so that a mistake
-there does not become a promise.
+Its contract is written here in figures and not taken from gcmodel's code, so that a mistake there
+does not become a promise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from gcmodel.collector.invariants import check_invariants
 from gcmodel.sampling.sample_point import Sampling
 
 SINGLE_STEP_SHARE = 8
-"""All but one heap in so many marks one object in a step: that is where marking goes wrong."""
+"""One heap in this many marks many objects in a step. The others mark one, since defects of marking
+show between its steps."""
 SETTINGS = (
     Setting("nursery_bytes", 256, Range(64, 65536, 8)),
     Setting("large_object_bytes", 64, Range(17, 65536), at_most="nursery_bytes"),
@@ -63,13 +64,13 @@ PROMISES: tuple[Promise, ...] = ("collections", "memory", "progress", "pressure"
 
 
 def _pins_max(nursery_bytes: int, large_object_bytes: int) -> int:
-    """As many pinned objects leave room between them for the largest that a nursery takes."""
+    """How many pinned objects leave room for the largest young object."""
     largest_bytes = -(-large_object_bytes // 8) * 8
     return max(nursery_bytes // largest_bytes - 1, 0) // 2
 
 
 def _read(heap: Heap, action: actions.Read) -> int | None:
-    """The lowest slot that holds what is found."""
+    """The lowest slot with the object of a field."""
     found = heap.read(action.root, action.field)
     return None if found is None else heap.roots.index(found)
 
@@ -106,11 +107,11 @@ CARRY_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
     actions.Fork: lambda heap, _: heap.after_fork(),
     actions.CheckHeap: lambda heap, _: heap.walk(),
 }
-"""What carries each action out, and returns where an object was placed, or the answer."""
+"""What carries out each action; returns an allocation's size and place, or the answer."""
 
 
 def _checked(carry_out: Callable[[Heap, Any], Any]) -> Callable[[Heap, Any], Any]:
-    """The same, and then all invariants. Raises InvariantError."""
+    """The same, followed by a check of all invariants. Raises InvariantError."""
 
     def carry_out_and_check(heap: Heap, action: Action) -> object:
         done = carry_out(heap, action)
@@ -121,12 +122,13 @@ def _checked(carry_out: Callable[[Heap, Any], Any]) -> Callable[[Heap, Any], Any
 
 
 class ReferenceTarget(FullTarget):
-    """gcmodel's heap, with `parts` in place of its own where a known bug is planted."""
+    """gcmodel's heap, made of `parts`."""
 
+    PARTS = Parts()
     settings: tuple[Setting, ...] = SETTINGS
     carry_out = CARRY_OUT
     make_heap: Callable[[Configuration, Parts], Heap] = Heap
-    """Makes the heap of each trace; its events are told."""
+    """Creates the heap of each trace."""
 
     def __init__(self, name: str, parts: Parts, without: Collection[str] = ()) -> None:
         self.name = name
@@ -135,24 +137,22 @@ class ReferenceTarget(FullTarget):
         self._heap = Heap(Configuration(), parts)
 
     def check_invariants(self) -> None:
-        """From here on an invariant that does not hold after an action is an error of that."""
+        """Check the invariants after each action from now on; a broken one is an error."""
         self.carry_out = {each: _checked(do) for each, do in self.carry_out.items()}
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
-        """Raises BadInputError for a setting that the contract does not allow."""
         chosen = chosen_settings(configuration, self.settings)
-        # Its parts refer to it, and it to them: a search for cycles costs more than to let go here.
+        # The heap and its parts are a cycle, which is cheaper to break than to collect.
         vars(self._heap).clear()
         self._heap = self.make_heap(self.configuration_of(chosen), self._parts)
         return self.contract_of(chosen).without(self._without)
 
     def configuration_of(self, chosen: Mapping[str, Any]) -> Configuration:
-        """The heap's parameters, where all settings were chosen, which are named like these."""
+        """The heap's parameters, which have the names of settings."""
         names = attrs.fields_dict(Configuration).keys() & chosen.keys()
         return Configuration(**{name: chosen[name] for name in names})
 
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:
-        """What is promised, where all settings were chosen."""
         return Contract(
             nursery_bytes=chosen["nursery_bytes"],
             layout=Layout(
@@ -180,11 +180,9 @@ class ReferenceTarget(FullTarget):
         )
 
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:
-        """What is promised of sampling."""
         return RULE_WITH_PINS if chosen["pin_while_sampling"] else RULE
 
     def perform(self, action: Action) -> Observation:
-        """A crash of the heap is an error like any other: it is under test."""
         observation = Observation()
         self._heap.nursery.thread = action.thread
         try:
@@ -195,19 +193,19 @@ class ReferenceTarget(FullTarget):
             elif action.answer:
                 setattr(observation, action.answer, result)
             if self._heap.events.order:
-                self._tell_events(observation)
+                self._add_events(observation)
             if action.collects == "full":
                 arena_bytes = self._heap.arenas.arena_bytes
                 observation.memory = [self._heap.memory_used_bytes(), arena_bytes]
         except HeapError as problem:
             observation.error = f"{type(problem).__name__}: {problem}"
-        except Exception as problem:  # noqa: BLE001 - whatever a broken collector raises
+        except Exception as problem:  # noqa: BLE001 - of the heap under test
             observation.error = f"crash {type(problem).__name__}: {problem}"
         else:
-            self._tell_pointers(observation)
+            self._add_pointers(observation)
         return observation
 
-    def _tell_events(self, observation: Observation) -> None:
+    def _add_events(self, observation: Observation) -> None:
         order, reports = self._heap.events.take()
         observation.order = order
         observation.samples = order.count("s")
@@ -219,7 +217,7 @@ class ReferenceTarget(FullTarget):
         if observation.minors:
             observation.graph = self._heap.walk()
 
-    def _tell_pointers(self, observation: Observation) -> None:
+    def _add_pointers(self, observation: Observation) -> None:
         heap = self._heap
         nursery, sampling = heap.nursery, heap.sampling
         start = nursery.nursery_start

@@ -1,7 +1,7 @@
 """The targets `reference-dotnet` and `-document`: the collector with several threads, as in .NET.
 
-Each thread allocates in contexts of its own and is sampled on its own; an object is sampled once
-at most, and a sample names the byte that was drawn. The one follows what .NET 10 ships, the other
+Each thread has its own allocation contexts and its own sampler. An object is sampled at most once,
+and a sample names the byte that was drawn. `reference-dotnet` follows what .NET 10 ships, the other
 the design document. (Nasarre and Falk, Randomized Allocation Sampling.)
 """
 
@@ -17,7 +17,7 @@ from fuzz.protocol.contract import Contract, Promise, Range, SamplingRule, Setti
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
-from gcmodel import Configuration
+from gcmodel import CONTEXTS, SHIPPED_CONTEXTS, Configuration
 
 DOTNET_SETTINGS = (
     *(setting for setting in SETTINGS if setting.name != "pin_while_sampling"),
@@ -32,18 +32,19 @@ ACTIONS = (
     *("collect_step", "collect_full", "enable_sampling", "disable_sampling", "pause_sampling"),
     *("resume_sampling", "check_heap"),
 )
-"""What pins and what forks, callbacks and memory pressure are PyPy's."""
+"""Pinning, forks, callbacks and memory pressure are PyPy's."""
 OBSERVES = (
     *("samples", "minors", "order", "size", "outside", "value", "alive", "identity"),
     *("reports", "graph", "state", "memory", "offsets"),
 )
-"""There is a nursery's pointer for each thread, and no promise where."""
+"""Each thread has its own pointers in the nursery, and no place is promised."""
 PROMISES: tuple[Promise, ...] = ("collections", "memory", "progress")
 
 
 class DotnetDocumentTarget(ReferenceTarget):
-    """Several threads in contexts of their own. The seeds of the threads follow each other."""
+    """By the design document. The threads have consecutive seeds."""
 
+    PARTS = CONTEXTS
     settings = DOTNET_SETTINGS
 
     @override
@@ -72,16 +73,18 @@ class DotnetDocumentTarget(ReferenceTarget):
         first = chosen["sampler_seed"]
         return tuple(range(first, first + chosen["threads"]))
 
-    def _tell_events(self, observation: Observation) -> None:
-        super()._tell_events(observation)
+    def _add_events(self, observation: Observation) -> None:
+        super()._add_events(observation)
         observation.offsets = [sample.offset for sample in self._heap.events.take_samples()]
 
-    def _tell_pointers(self, observation: Observation) -> None:
+    def _add_pointers(self, observation: Observation) -> None:
         observation.state = self._heap.major.state
 
 
 class DotnetTarget(DotnetDocumentTarget):
-    """What ships. Each thread's generator begins from a state that looks like any other."""
+    """What ships. Each thread's seed is random."""
+
+    PARTS = SHIPPED_CONTEXTS
 
     @override
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:

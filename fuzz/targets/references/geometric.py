@@ -1,9 +1,9 @@
 """The targets `reference-geometric` and `reference-random`: sampling at random distances.
 
-The distances are geometric with the period as their mean and drawn anew at each sample, which the
-authors of PyPy's sampling plan. In the one it is stated where they come from, so that every one
-can be foretold. In the other it is not, as with a generator that nobody can seed, and what is left
-to judge is whether samples are as many as chance allows.
+The distances are geometric with the period as mean, one for each sample, as the authors of PyPy's
+sampling plan. The contract of `reference-geometric` states their generator, so that each is
+predicted. That of `reference-random` does not, as for a generator without a known seed: only the
+number of samples is judged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SAMPLER_SEED = Setting("sampler_seed", 0, Range(0, 2**32))
 
 
 class GeometricTarget(ReferenceTarget):
-    """Its contract states the generator of the distances and its seed."""
+    """With a contract that states the generator of the distances and its seed."""
 
     settings = (*SETTINGS, SAMPLER_SEED)
 
@@ -38,7 +38,7 @@ class GeometricTarget(ReferenceTarget):
 
 
 class RandomTarget(GeometricTarget):
-    """The same, with a contract that does not say how distances are drawn."""
+    """The same, with a contract that does not state how distances are drawn."""
 
     @override
     def rule_of(self, chosen: Mapping[str, int]) -> SamplingRule:

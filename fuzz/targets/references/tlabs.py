@@ -1,9 +1,9 @@
 """The targets `reference-hotspot` and `reference-hotspot-17`: the collector, as HotSpot samples it.
 
-Each thread allocates in a buffer of its own, a TLAB, whose end is its sample point, and all threads
-draw from one generator. The two differ in what counts: what is allocated, as in version 25, or what
-was charged when an end was put, as in 11 to 24. Nothing is larger than eden, which is the nursery.
-(OpenJDK; docs/hotspot.md.)
+Each thread allocates in its own buffer, a TLAB, whose end is its sample point. All threads draw
+from one generator. Version 25 counts what is allocated; versions 11 to 24 count what was charged
+when an end was set. No object is larger than eden, which is the nursery. (OpenJDK;
+docs/hotspot.md.)
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.targets.references.collector import CARRY_OUT, SETTINGS, ReferenceTarget
-from gcmodel import Configuration, Heap, TlabSizes
+from gcmodel import TLABS, TLABS_CHARGED_AHEAD, Configuration, Heap, TlabSizes
 from gcmodel.sampling.tlab import TlabNursery
 
 EDEN_BYTES = Setting("nursery_bytes", 1024, Range(64, 2**20, 8))
-OF_TLABS = (
+TLAB_SETTINGS = (
     Setting("desired_bytes", 128, Range(32, 2**14, 8)),
     Setting("least_bytes", 32, Range(8, 2**11, 8)),
     Setting("reserve_bytes", 16, Range(16, 576, 8)),
     Setting("waste_bytes", 16, Range(8, 512, 8)),
     Setting("waste_increment_bytes", 8, Range(0, 64, 8)),
 )
-OF_SAMPLERS = (
+SAMPLER_SETTINGS = (
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
     Setting("first_bytes", 64, Range(1, 2**20)),
     Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
 )
 UNUSED = ("nursery_bytes", "large_object_bytes", "card_items", "moving_nursery")
-"""Of the settings of `reference`: nothing is large, and eden stays where it is."""
+"""Settings of `reference` without a use: no object is large, and eden does not move."""
 PERIODS = Range(8, 2**31 - 8, 8)
 IN_EDEN: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
     actions.AllocateNode: lambda heap, each: heap.allocate_node(each.number),
     actions.AllocateString: lambda heap, each: heap.allocate_string(each.length),
     actions.AllocateArray: lambda heap, each: heap.allocate_array(each.length),
 }
-"""What is asked to be non-movable is an object like any other."""
-AS_EVER = (
+"""A non-movable object is like any other."""
+UNCHANGED = (
     *(actions.AllocateWeakref, actions.LoadPrebuilt, actions.Free, actions.Read),
     *(actions.ReadNumber, actions.ReadWeakref, actions.Write, actions.WriteNumber),
     *(actions.CopyArray, actions.TakeIdentity, actions.CollectMinor, actions.CollectFull),
@@ -53,7 +53,7 @@ AS_EVER = (
 )
 CARRIED_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
     **IN_EDEN,
-    **{action: CARRY_OUT[action] for action in AS_EVER},
+    **{action: CARRY_OUT[action] for action in UNCHANGED},
 }
 OBSERVES = (
     *("samples", "minors", "size", "outside", "at", "tlab", "value", "alive", "identity"),
@@ -62,10 +62,11 @@ OBSERVES = (
 
 
 class TlabTarget(ReferenceTarget):
-    """As version 25 samples."""
+    """As version 25."""
 
+    PARTS = TLABS
     settings = (
-        *(EDEN_BYTES, *OF_TLABS, *OF_SAMPLERS),
+        *(EDEN_BYTES, *TLAB_SETTINGS, *SAMPLER_SETTINGS),
         *(each for each in SETTINGS if each.name not in (*UNUSED, "pin_while_sampling")),
     )
     carry_out = CARRIED_OUT
@@ -115,7 +116,7 @@ class TlabTarget(ReferenceTarget):
         )
 
     @override
-    def _tell_pointers(self, observation: Observation) -> None:
+    def _add_pointers(self, observation: Observation) -> None:
         nursery = self._heap.nursery
         assert isinstance(nursery, TlabNursery)
         tlab = nursery.tlab
@@ -124,10 +125,11 @@ class TlabTarget(ReferenceTarget):
 
 
 class ChargingTarget(TlabTarget):
-    """As versions 11 to 24 do."""
+    """As versions 11 to 24."""
 
+    PARTS = TLABS_CHARGED_AHEAD
     charges = "ahead"
 
 
 def _sizes(chosen: Mapping[str, int]) -> dict[str, int]:
-    return {setting.name: chosen[setting.name] for setting in OF_TLABS}
+    return {setting.name: chosen[setting.name] for setting in TLAB_SETTINGS}

@@ -1,6 +1,16 @@
-"""The target `v8`: Node's sampling heap profiler, each of its samples foretold.
+"""The target `v8`: Node's sampling heap profiler. gcfuzz predicts each of its samples.
 
-The mutator is a program for Node, which speaks the protocol itself and carries out a trace as a
-batch. Of Python there is only its command line, in `v8_command`, where a newcomer begins; it
-imports the problems alone.
+The mutator is a program for Node that speaks the protocol itself and carries out each trace as a
+batch. The only Python here is its command line, in `find`.
 """
+
+from fuzz.targets.registration import PathOption, Program, lazily
+
+TARGETS = (
+    Program(
+        name="v8",
+        description="V8's sampling heap profiler, in a stock Node 20",
+        options=(PathOption("node", "The Node of v8.  [default: on PATH]"),),
+        command=lazily("fuzz.targets.v8.find:mutator_command"),
+    ),
+)

@@ -1,10 +1,10 @@
-// The target `v8`, on its side of the pipe: a whole trace is carried out with nothing in between.
+// The target `v8`: the program that carries out a trace as a batch.
 //
-// While the sampler is on nothing is allocated but what a trace asks for, so that a trace is read
-// before it begins and answered when it is over. An action is told from all others by the functions
-// that call it, which are the digits of its number: V8 keeps the stack of each sample. Invariant:
-// of what an action did only that profile tells. Where V8's generator stands is looked for once, when
-// the process begins; from then on numbers are counted, and no distance is looked at.
+// While the sampler is on, only the objects of the trace are allocated: the trace is read before its
+// start and answered after its end. V8 keeps the stack of each sample, and an action is called through
+// functions that are the digits of its number. Invariant: only that profile shows what an action did.
+// The place in V8's generator is found once, at the start of the process. After that the program counts
+// numbers and reads no distance.
 "use strict";
 const fs = require("node:fs");
 const inspector = require("node:inspector");
@@ -14,7 +14,7 @@ process.on("uncaughtException", (problem) => {
   process.exit(1);
 });
 
-const GENERATOR_SEED = 1n; // As --random-seed says.
+const GENERATOR_SEED = 1n; // That of --random-seed.
 const PLACE_BITS = 20n;
 const PLACES_MAX = 1 << 11;
 const PASSED_MAX = 1000;
@@ -23,10 +23,10 @@ const DIGITS = 4;
 const ACTIONS_MAX = 1 << (BASE_BITS * DIGITS);
 const ROOTS_MAX = 1 << 16;
 const PERIOD_MAX = 4096;
-// In an object of so many bytes the distance ends that was drawn when sampling was enabled: that it
-// does not, with the longest period, has a probability of exp(-31).
+// The size of an object in which the distance ends that enabling draws. With the longest period the
+// probability that it does not is exp(-31).
 const ANCHOR_BYTES = 130000;
-const STRING_BYTES = 18; // Two characters are there in any case: shorter ones are not allocated.
+const STRING_BYTES = 18; // With two characters, since V8 does not allocate shorter strings.
 const STRING_LENGTH_MAX = 100000;
 const CONTRACT = {
   nursery_bytes: 1 << 8,
@@ -64,7 +64,7 @@ const CONTRACT = {
   version: `Node ${process.version}, V8 ${process.versions.v8}`,
 };
 
-// The mutator. What is called while the sampler is on allocates nothing else.
+// The mutator. While the sampler is on, it allocates only the objects of actions.
 
 const NODE = 0, STRING = 1, ARRAY = 2, FREE = 3, READ = 4, READ_NUMBER = 5, WRITE = 6,
   WRITE_NUMBER = 7, COPY = 8, ENABLE = 9, DISABLE = 10;
@@ -72,7 +72,7 @@ const ARGUMENTS = 5;
 const roots = new Array(ROOTS_MAX).fill(null);
 let rootCount = 0;
 let sink = null;
-// Strings are alike that say the same: by their first two characters each is told from the others.
+// Equal strings are the same object, so that each has other first two characters.
 const STRINGS = 1 << 16;
 const characters = Buffer.alloc(2 * STRINGS + ANCHOR_BYTES);
 for (let i = 0; i < STRINGS; i++) characters.writeUInt16LE(i, 2 * i);
@@ -100,7 +100,7 @@ function slotOf(object) {
   return -1;
 }
 
-// Copying up and copying down, so that source and destination may be one.
+// Copies upwards or downwards, so that source and destination may overlap.
 function copy(source, destination, from, to, length) {
   if (from < to) for (let i = length - 1; i >= 0; i--) destination[to + i] = itemOf(source, from + i);
   else for (let i = 0; i < length; i++) destination[to + i] = itemOf(source, from + i);
@@ -112,7 +112,7 @@ function allocateString(length) {
 }
 
 function allocateArray(length) {
-  return new Array(length + 1); // Of none at all V8 makes one with room for four.
+  return new Array(length + 1); // An empty array would have room for four.
 }
 
 function perform(number) {
@@ -137,7 +137,7 @@ function perform(number) {
       const object = roots[a];
       if (Array.isArray(object)) values[number] = object.length - 1;
       else if (typeof object === "string") values[number] = object.length - 2;
-      else values[number] = -1 - object.number; // Where its number stands.
+      else values[number] = -1 - object.number; // The index of its number.
       break;
     }
     case WRITE: setItem(roots[a], b, c < 0 ? null : roots[c]); break;
@@ -165,16 +165,16 @@ function performAll(count) {
 
 const session = new inspector.Session();
 session.connect();
-let profiles = []; // What each session of the sampler has told.
+let profiles = []; // One for each session of the sampler.
 let isOn = false;
 
 function ask(method, parameters) {
-  let said = null;
+  let answer = null;
   session.post(`HeapProfiler.${method}`, parameters, (problem, result) => {
     if (problem) throw new Error(`${method}: ${problem.message}`);
-    said = result;
+    answer = result;
   });
-  return said;
+  return answer;
 }
 
 function enable(period) {
@@ -199,8 +199,8 @@ function disable() {
   profiles.push(ask("stopSampling").profile);
 }
 
-// What a profile says: the samples in their order, each with its action, and whether it is of that,
-// of the anchor, or of the session that begins or ends.
+// The samples of a profile in their order, each with its action and its kind: of the action, of the
+// anchor, or of the start or end of a session.
 function samplesOf({ head, samples }) {
   const origins = new Map();
   (function walk(node, number, depth, kind) {
@@ -217,7 +217,7 @@ function samplesOf({ head, samples }) {
     .map(({ nodeId, size }) => ({ ...origins.get(nodeId), bytes: size }));
 }
 
-// Where V8's generator stands: xorshift128+, begun with MurmurHash3's end of the seed.
+// The place in V8's generator: xorshift128+, seeded with the last step of MurmurHash3.
 
 const BITS = (1n << 64n) - 1n;
 
@@ -227,7 +227,7 @@ function mixed(hash) {
   return hash ^ (hash >> 33n);
 }
 
-const distances = []; // Of a period of one byte, from the seed on.
+const distances = []; // The seed's distances for a period of one byte.
 {
   let first = mixed(GENERATOR_SEED), second = mixed(~first & BITS);
   for (let i = 0; i < PLACES_MAX; i++) {
@@ -238,7 +238,7 @@ const distances = []; // Of a period of one byte, from the seed on.
   }
 }
 
-// The one number from which on so many bytes each, in order, are sampled as they were.
+// The only place from which blocks of these sizes are sampled as they were.
 function foundPlace(sizes, period, wasSampled) {
   const places = [];
   for (let start = 0; start < PLACES_MAX - sizes.length; start++) {
@@ -252,13 +252,13 @@ function foundPlace(sizes, period, wasSampled) {
     });
     if (isRight) places.push(start);
   }
-  if (places.length !== 1) throw new Error(`V8's generator stands in ${places.length} places`);
+  if (places.length !== 1) throw new Error(`V8's generator has ${places.length} possible places`);
   return places[0];
 }
 
 const TRIAL_PERIOD = 256, TRIAL_STRINGS = 200;
 
-// Sampling on, strings, and off again; where the distance was drawn that began after the anchor.
+// Samples strings; returns the place of the distance that was drawn after the anchor.
 function trial() {
   const sizes = Array.from({ length: TRIAL_STRINGS }, (_, i) => 24 + 8 * ((i * 37) % 40));
   run([[ENABLE, TRIAL_PERIOD], ...sizes.map((bytes) => [STRING, bytes - STRING_BYTES]), [DISABLE]]);
@@ -282,7 +282,7 @@ function run(actions) {
   disable();
 }
 
-// Everything is done several times first: V8 keeps what it learns of a function in its heap.
+// Does everything several times, since V8 keeps feedback about functions in its heap.
 function warmUp() {
   const trace = [
     [NODE, 1], [STRING, 3], [ARRAY, 4], [NODE, 2], [ARRAY, 0], [ARRAY, 40], [STRING, 500],
@@ -313,17 +313,17 @@ const FIELDS = [
 let drawn = later.place - later.before + later.all;
 let numbers = [];
 
-// An action as it is carried out: a node keeps where its number stands, which may be of any size.
+// An action in numbers: a node has the index of its number, which may have any size.
 function translated(line) {
   const action = JSON.parse(line);
   const kind = NAMES.indexOf(action.do);
   if (kind < 0) throw new Error(`${action.do} is not carried out`);
-  const words = FIELDS[kind].map((name) => action[name] ?? (name === "value" ? -1 : 0));
+  const operands = FIELDS[kind].map((name) => action[name] ?? (name === "value" ? -1 : 0));
   if (kind === NODE || kind === WRITE_NUMBER) {
-    words[words.length - 1] = numbers.length;
+    operands[operands.length - 1] = numbers.length;
     numbers.push(/"number": *(-?\d+)/.exec(line)?.[1] ?? "0");
   }
-  return [kind, ...words];
+  return [kind, ...operands];
 }
 
 function answersTo(lines) {
@@ -343,18 +343,18 @@ function answersTo(lines) {
     drawn += spaces + samples.length;
   }
   return actions.map(([kind], number) => {
-    const said = [];
+    const fields = [];
     if (weights[number].length)
-      said.push(`"samples": ${weights[number].length}, "weights": [${weights[number].join(", ")}]`);
-    if (kind === ENABLE) said.push(`"seed": ${seeds[number]}`);
-    if (kind === READ) said.push(`"value": ${values[number] < 0 ? null : values[number]}`);
+      fields.push(`"samples": ${weights[number].length}, "weights": [${weights[number].join(", ")}]`);
+    if (kind === ENABLE) fields.push(`"seed": ${seeds[number]}`);
+    if (kind === READ) fields.push(`"value": ${values[number] < 0 ? null : values[number]}`);
     if (kind === READ_NUMBER)
-      said.push(`"value": ${values[number] < 0 ? numbers[-1 - values[number]] : values[number]}`);
-    return `{${said.join(", ")}}`;
+      fields.push(`"value": ${values[number] < 0 ? numbers[-1 - values[number]] : values[number]}`);
+    return `{${fields.join(", ")}}`;
   });
 }
 
-// V8 draws for the identity of an object.
+// Draws numbers: V8 takes one for the identity of an object.
 function passBy(count) {
   const identities = new WeakSet();
   for (let i = 0; i < count; i++) identities.add({});
@@ -365,9 +365,9 @@ let trace = [];
 
 function answer(line) {
   if (line === "{}") {
-    const said = answersTo(trace);
+    const answers = answersTo(trace);
     trace = [];
-    return said;
+    return answers;
   }
   if (!JSON.parse(line).gcfuzz) {
     trace.push(line);
@@ -383,5 +383,7 @@ for (let bytes; (bytes = fs.readSync(0, chunk)) > 0;) {
   unread += chunk.latin1Slice(0, bytes);
   const lines = unread.split("\n");
   unread = lines.pop();
-  for (const said of lines.map(answer)) if (said.length) fs.writeSync(1, said.join("\n") + "\n");
+  for (const answers of lines.map(answer)) {
+    if (answers.length) fs.writeSync(1, answers.join("\n") + "\n");
+  }
 }

@@ -31,9 +31,10 @@ from fuzz.protocol.lines import action_from_data, action_to_data
 from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
 from fuzz.sessions.reduce import reduce_failure
+from fuzz.targets import make_target
 from fuzz.targets.process.serve import serve
+from fuzz.targets.references import REFERENCES
 from fuzz.targets.references.collector import CARRY_OUT, ReferenceTarget
-from fuzz.targets.references.kin import REFERENCES, make_reference
 from fuzz.terminal.report import describe_action
 from gcmodel import Heap, Parts
 
@@ -177,4 +178,4 @@ def test_it_is_documented(row_of: Callable[[type[Action]], str]) -> None:
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_no_target_promises_it_that_does_not_list_it(name: str) -> None:
-    assert NAME not in make_reference(name).start({}).actions
+    assert NAME not in make_target(name).start({}).actions

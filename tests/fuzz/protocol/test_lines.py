@@ -16,7 +16,7 @@ from fuzz.protocol.lines import (
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import header_from_data
 from fuzz.targets import make_target
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
 
 
 @pytest.mark.parametrize("field", ["samples", "minors"])

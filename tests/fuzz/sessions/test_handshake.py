@@ -18,7 +18,7 @@ from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.sessions.handshake import FAILURES_MAX, Handshake, shake_hands
 from fuzz.targets import make_target
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
 from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.report import print_handshake
 from fuzz.terminal.standard_streams import Screen

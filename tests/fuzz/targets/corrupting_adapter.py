@@ -1,7 +1,7 @@
-"""Answers from a recording, with one in each trace that is another or none.
+"""Answers from a recording, with one corrupted or missing answer in each trace.
 
 The recording and the corruptions are a JSON file, named on the command line. A header's setting
-`corruption` says which to follow, from 1 up.
+`corruption` is the number of the corruption, from 1 up.
 """
 
 import json

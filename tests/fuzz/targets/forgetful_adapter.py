@@ -1,10 +1,10 @@
-"""A target of the protocol whose process keeps more than one trace, as its argument says.
+"""A target of the protocol whose process keeps something between traces. The argument says what:
 
 later     a string is an error from the process's ninth header on
 tenth     a string ends the process from its tenth header on
-stale     from its second on, and after a full collection in any case: that comes back
-asks      from its second on, but the contract asks for a process a trace
-extra, code, hang   at the end of input it says one more line, exits with a code, or stays
+stale     a string is an error from the second header on, and after a full collection
+asks      as stale, but the contract requires a process for each trace
+extra, code, hang   at the end of input it writes one more line, exits with a code, or stays
 """
 
 import json
@@ -13,17 +13,13 @@ import sys
 import time
 from typing import Any
 
+from misbehaving_adapter import CONTRACT as STRINGS
+
 MODE = sys.argv[1]
 CONTRACT = {
-    "nursery_bytes": 64,
-    "layout": {
-        "kinds": {"string": {"type_index": 1, "fixed_bytes": 8, "item_bytes": 1}},
-        "large_object_bytes": 1024,
-        "word_bytes": 1,
-        "object_bytes_max": 4096,
-    },
+    **STRINGS,
+    "settings": [],
     "actions": ["allocate_string", "free", "collect_full"],
-    "observes": ["size", "minors"],
     "fresh_process": MODE == "asks",
 }
 

@@ -1,8 +1,7 @@
-"""A target of the protocol that does one thing wrong, named first on its command line.
+"""A target of the protocol that does one thing wrong: the first argument.
 
-It allocates strings, counts no samples, and does the wrong thing when a full collection is asked
-for, or at a header whose `trouble` is 1. With `batch` as its last word it answers a trace when
-that is over, and until then nothing leaves it.
+It allocates strings and takes no samples. It does the wrong thing at a full collection, or at a
+header whose `trouble` is 1. With the last argument `batch` it answers a trace at its end.
 """
 
 import json
@@ -28,6 +27,7 @@ CONTRACT = {
 }
 RIGHT = {"minors": 1}
 KEPT: list[bytes] = []
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)", *sys.argv[2:]]
 IS_BATCH = sys.argv[-1] == "batch"
 
 
@@ -55,29 +55,26 @@ def hang() -> None:
 
 
 def hang_with_child() -> None:
-    sleep = "import time; time.sleep(600)"
-    subprocess.run([sys.executable, "-c", sleep, *sys.argv[2:]], check=False)
+    subprocess.run(SLEEP, check=False)
 
 
 def take_memory() -> None:
-    """100 MB, of which each page is touched, and kept."""
+    """Keep 100 MB of touched pages."""
     KEPT.append(b"x" * 100_000_000)
     say(json.dumps(RIGHT))
 
 
 def leave_orphan() -> None:
-    sleep = "import time; time.sleep(600)"
-    subprocess.Popen([sys.executable, "-c", sleep, *sys.argv[2:]])
+    subprocess.Popen(SLEEP)
     end_by_signal()
 
 
 def leave_daemon() -> None:
-    """A grandchild that is nobody's child, in a session of its own, with streams of its own."""
-    sleep = "import time; time.sleep(600)"
+    """Leave a grandchild without a parent, in its own session and with its own streams."""
     if os.fork() == 0:
         os.setsid()
         subprocess.Popen(
-            [sys.executable, "-c", sleep, *sys.argv[2:]],
+            SLEEP,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -85,16 +82,6 @@ def leave_daemon() -> None:
         )
         os._exit(0)
     os.wait()
-
-
-def hang_with_daemon() -> None:
-    leave_daemon()
-    hang()
-
-
-def crash_with_daemon() -> None:
-    leave_daemon()
-    end_by_signal()
 
 
 def close_output() -> None:
@@ -127,8 +114,8 @@ MISBEHAVIOURS: dict[str, Any] = {
     "memory": take_memory,
     "child": hang_with_child,
     "orphan": leave_orphan,
-    "daemon": crash_with_daemon,
-    "hanging-daemon": hang_with_daemon,
+    "daemon": lambda: (leave_daemon(), end_by_signal()),
+    "hanging-daemon": lambda: (leave_daemon(), hang()),
     "daemon-beside": lambda: (leave_daemon(), say(json.dumps(RIGHT))),
     "no-answer": lambda: None,
     "closed": close_output,
@@ -178,12 +165,6 @@ def begin(header: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def perform_all(batch: list[dict[str, Any]]) -> None:
-    for action in batch:
-        perform(action)
-    sys.stdout.flush()
-
-
 if __name__ == "__main__":
     batch = []
     for line in sys.stdin:
@@ -195,5 +176,7 @@ if __name__ == "__main__":
         elif message:
             batch.append(message)
         else:
-            perform_all(batch)
+            for action in batch:
+                perform(action)
+            sys.stdout.flush()
             batch.clear()

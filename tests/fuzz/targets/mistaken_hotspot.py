@@ -1,64 +1,97 @@
-"""HotSpot as it is, under a contract with one mistake in it, which the command line names.
-
-With `held`, the mistake is the target's: whatever a weak reference refers to is held.
-"""
+"""HotSpot with one mistake: `python mistaken_hotspot.py MISTAKE LIBJVM`."""
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from ctypes import c_int64
+from typing import Any, ClassVar
 
-import attrs
+from fuzz.protocol.actions import Action, AllocateNode, AllocateWeakref, RunAtOnce
+from fuzz.protocol.contract import Contract
+from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
+from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
+from fuzz.targets.hotspot.java_machine import REF, TEXT, Functions
+from fuzz.targets.hotspot.share_class import CODE, RUN, share_class
 
-from fuzz.protocol.actions import Action, AllocateWeakref
-from fuzz.protocol.contract import Contract, Range
-from fuzz.protocol.counting import Buffers
-from fuzz.protocol.observation import Observation
-from fuzz.targets.hotspot.hotspot_driver import HotspotTarget
-from fuzz.targets.process.serve import serve
+KEEPING = "aload 0; iload 7; aload 6; aastore"
+UNSAFE = "jdk/internal/misc/Unsafe"
+CALLS = {"GetMethodID": (33, REF, REF, TEXT, TEXT), "CallVoidMethodA": (63, None, REF, REF, REF)}
 
-OF_SAMPLING: dict[str, dict[str, Any]] = {
-    "overshoot": {"surplus": "carried"},
-    "beyond": {"crosses": "beyond"},
-    "exact": {"distances": "gperftools", "period_bytes": Range(1, 2**20)},
-    "late": {"first_bytes": (4104,)},
+
+class Holding(HotspotDriver):
+    """The object of a weak reference is held."""
+
+    held: ClassVar[list[int]] = []
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        while self.held:
+            self.attached[0].free(self.held.pop())
+        return super().begin(chosen)
+
+    def carry_out(self, action: Action) -> None:
+        if isinstance(action, AllocateWeakref):
+            self.held.append(self.attached[0].hold(self.roots[action.root]))
+        super().carry_out(action)
+
+
+class Dying(HotspotDriver):
+    """It writes to address 0 when it allocates a node."""
+
+    def carry_out(self, action: Action) -> None:
+        if isinstance(action, AllocateNode):
+            jni, env = self.machine.jni, self.attached[0].env
+            calls = Functions(CALLS, env)
+            unsafe = jni.FindClass(env, UNSAFE.encode())
+            get = jni.GetStaticMethodID(env, unsafe, b"getUnsafe", f"()L{UNSAFE};".encode())
+            itself = jni.CallStaticObjectMethodA(env, unsafe, get, None)
+            put = calls.GetMethodID(env, unsafe, b"putLong", b"(JJ)V")
+            calls.CallVoidMethodA(env, itself, put, (c_int64 * 2)(0, 0))
+        super().carry_out(action)
+
+
+class Losing(AtOnceDriver):
+    """A thread does not put its objects into the table."""
+
+    CODE = share_class({**CODE, RUN: CODE[RUN].replace(KEEPING, "")})
+
+
+class Mixing(AtOnceDriver):
+    """The threads race for one table."""
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().begin(chosen)
+        self._tables[1:] = self._tables[:1] * len(self._tables[1:])
+        return contract
+
+
+class SamplingWhileOff(AtOnceDriver):
+    """The event is on whenever threads run at once."""
+
+    def run_at_once(self, action: RunAtOnce) -> list[list[int]]:
+        self.machine.report_samples(is_on=True)
+        return super().run_at_once(action)
+
+
+class SamplingRarely(AtOnceDriver):
+    """It samples half as often as it must."""
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().begin(chosen)
+        set_interval = type(self.machine).set_interval
+        machine: Any = self.machine
+        machine.set_interval = lambda size: set_interval(machine, 2 * size)
+        return contract
+
+
+MISTAKES = {
+    "holding": Holding,
+    "dying": Dying,
+    "losing": Losing,
+    "mixing": Mixing,
+    "while-off": SamplingWhileOff,
+    "rarely": SamplingRarely,
 }
 
-
-class MistakenTarget(HotspotTarget):
-    def __init__(self, library: str, mistake: str) -> None:
-        super().__init__(library)
-        self._mistake = mistake
-        self._held: list[int] = []
-
-    def perform(self, action: Action) -> Observation:
-        if self._mistake == "held" and isinstance(action, AllocateWeakref):
-            self._held.append(self._attached[0].hold(self._roots[action.root]))
-        return super().perform(action)
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        while self._held:
-            self._attached[0].free(self._held.pop())
-        threads = 2 if self._mistake in ("each", "births") else 1
-        known = {"first_bytes": 4096, "threads": threads}
-        contract = super().start({"sampler_seed": configuration.get("sampler_seed", 1), **known})
-        changes = OF_SAMPLING.get(self._mistake, {})
-        buffers = contract.sampling.counting
-        assert isinstance(buffers, Buffers)
-        wrong = attrs.evolve(buffers, **self.of_buffers(buffers).get(self._mistake, {}))
-        return attrs.evolve(
-            contract,
-            sampling=attrs.evolve(contract.sampling, counting=wrong, **changes),
-            settings=tuple(each for each in contract.settings if not each.of_process),
-        )
-
-    def of_buffers(self, right: Buffers) -> dict[str, dict[str, Any]]:
-        return {
-            "each": {"generators": "each"},
-            "births": {"births": "draws"},
-            "phantoms": {"charges": "ahead" if right.charges == "allocated" else "allocated"},
-            "larger": {"desired_bytes": right.desired_bytes + 8},
-        }
-
-
 if __name__ == "__main__":
-    serve(MistakenTarget(*sys.argv[1:]), sys.stdin, sys.stdout)
+    kind = MISTAKES[sys.argv[1]]
+    sys.argv[1] = "hotspot-at-once" if issubclass(kind, AtOnceDriver) else "hotspot"
+    kind.main(serve_apart)

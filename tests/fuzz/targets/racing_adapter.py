@@ -1,7 +1,7 @@
-"""A target of the protocol with two threads that run at once, and right now and then.
+"""A target of the protocol with two threads at once, which loses a node now and then.
 
-`python racing_adapter.py FILE EVERY` adds a letter to the file, and loses a node if these are two,
-or two more than a multiple of EVERY.
+`python racing_adapter.py FILE EVERY` appends a letter to the file. It is wrong if the file then has
+two letters, or two more than a multiple of EVERY.
 """
 
 import json

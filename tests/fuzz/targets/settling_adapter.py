@@ -1,19 +1,14 @@
-"""A target of the protocol whose process settles a setting, and says in an error which it is."""
+"""A target of the protocol with a setting of the process; each answer is an error with its id."""
 
 import json
 import os
 import sys
 
+from misbehaving_adapter import CONTRACT as STRINGS
+
 CONTRACT = {
-    "nursery_bytes": 64,
-    "layout": {
-        "kinds": {"string": {"type_index": 1, "fixed_bytes": 8, "item_bytes": 1}},
-        "large_object_bytes": 1024,
-        "word_bytes": 1,
-        "object_bytes_max": 4096,
-    },
+    **STRINGS,
     "actions": ["allocate_string", "free"],
-    "observes": ["size", "minors"],
     "settings": [
         {"name": "heap", "default": 0, "range": {"minimum": 0, "maximum": 99}, "of_process": True},
         {"name": "trace", "default": 0, "range": {"minimum": 0, "maximum": 99}},

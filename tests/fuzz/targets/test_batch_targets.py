@@ -1,9 +1,7 @@
-"""A batch target answers a trace when it is over, and is judged action by action all the same."""
+"""A batch target answers a trace at its end, and is still judged action by action."""
 
 import sys
-from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,11 +10,8 @@ from fuzz.engines.engine import Engine
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.actions import AllocateString, CollectFull, Free
-from fuzz.protocol.lines import action_to_data, to_line
-from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.targets.process.serve import serve_batches
 
 ADAPTER = Path(__file__).with_name("misbehaving_adapter.py")
 STRING, FULL = AllocateString(1), CollectFull()
@@ -28,13 +23,13 @@ def batch_target(misbehaviour: str = "nothing", *, fresh_process: bool = False) 
     return ProcessTarget("process", command, 600, fresh_process=fresh_process)
 
 
-def test_a_trace_that_was_announced_is_answered_when_it_is_over() -> None:
+def test_an_announced_trace_is_answered_at_its_end() -> None:
     target = batch_target()
     assert [run_actions(target, {}, TRACE) for _ in range(2)] == [None, None]
 
 
 @pytest.mark.parametrize("fresh_process", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_what_was_not_announced_is_answered_behind_all_before_it(fresh_process: bool) -> None:
+def test_an_unannounced_action_is_sent_after_the_trace_so_far(fresh_process: bool) -> None:
     target = batch_target(fresh_process=fresh_process)
     target.start({})
     assert [target.perform(each).size for each in TRACE] == [9, None, 9, None, 10]
@@ -42,9 +37,7 @@ def test_what_was_not_announced_is_answered_behind_all_before_it(fresh_process: 
 
 
 @pytest.mark.parametrize("misbehaviour", ["signal", "lie"])
-def test_of_a_trace_that_is_answered_as_a_whole_the_right_action_is_blamed(
-    misbehaviour: str,
-) -> None:
+def test_the_first_wrong_action_of_a_batch_is_blamed(misbehaviour: str) -> None:
     failure = run_actions(batch_target(misbehaviour), {}, TRACE)
     assert failure is not None
     assert failure.actions == (STRING, Free(0), STRING, FULL)
@@ -58,24 +51,3 @@ def test_either_engine_drives_a_batch_target(engine: type[RandomEngine | Statefu
     done = driven.run_slice(0, 40, ProbeCounter())
     assert done.actions
     assert done.failures == []
-
-
-def test_a_target_in_python_learns_at_the_end_what_its_actions_did() -> None:
-    seen: list[Observation] = []
-    contract = batch_target().start({})
-
-    def perform(_: object) -> Observation:
-        seen.append(Observation())
-        return seen[-1]
-
-    def settle() -> None:
-        for number, each in enumerate(seen):
-            each.samples = number
-
-    target = SimpleNamespace(start=lambda _: contract, perform=perform, settle=settle)
-    actions = [to_line(action_to_data(each)) for each in TRACE[:3]]
-    out = StringIO()
-    serve_batches(target, ['{"gcfuzz": 2}', *actions], out)
-    assert [line[:11] for line in out.getvalue().splitlines()] == ['{"contract"']
-    serve_batches(target, [*actions, "{}"], out)
-    assert out.getvalue().splitlines()[1:] == [f'{{"samples": {each}}}' for each in (3, 4, 5)]

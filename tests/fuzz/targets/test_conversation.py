@@ -1,4 +1,4 @@
-"""Lines to a program and back: neither side ever waits for the other for ever."""
+"""Lines to a program and back: neither side waits for the other forever."""
 
 import sys
 
@@ -13,13 +13,13 @@ def python(script: str) -> tuple[str, ...]:
     return sys.executable, "-E", "-S", "-c", script
 
 
-def test_a_line_comes_back_as_it_was_sent() -> None:
+def test_a_line_is_returned_unchanged() -> None:
     conversation = Conversation(("cat",), SECONDS)
     conversation.send('{"do": "nothing"}')
     assert conversation.receive() == b'{"do": "nothing"}'
 
 
-def test_more_than_a_pipe_holds_goes_through_both_ways() -> None:
+def test_more_than_a_pipe_holds_is_sent_and_received() -> None:
     conversation = Conversation(("cat",), SECONDS)
     lines = [letter * 300_000 for letter in "abc"]
     for line in lines:
@@ -27,28 +27,28 @@ def test_more_than_a_pipe_holds_goes_through_both_ways() -> None:
     assert [conversation.receive().decode() for _ in lines] == lines
 
 
-def test_a_program_that_reads_late_gets_all_of_it() -> None:
+def test_a_program_that_reads_late_receives_everything() -> None:
     script = "import time, sys; time.sleep(0.3); print(len(sys.stdin.readline()))"
     conversation = Conversation(python(script), SECONDS)
     conversation.send("x" * 300_000)
     assert conversation.receive() == b"300001"
 
 
-def test_a_program_that_reads_nothing_and_ends_has_ended() -> None:
+def test_the_end_of_a_program_that_reads_nothing_is_noticed() -> None:
     conversation = Conversation(python("raise SystemExit(7)"), SECONDS)
     conversation.send("x" * 300_000)
     with pytest.raises(BrokenConversationError, match="crash exit code 7"):
         conversation.receive()
 
 
-def test_what_was_answered_before_the_end_is_received_first() -> None:
+def test_answers_before_the_end_are_received_first() -> None:
     conversation = Conversation(python("print('one\\ntwo'); raise SystemExit(7)"), SECONDS)
     assert [conversation.receive(), conversation.receive()] == [b"one", b"two"]
     with pytest.raises(BrokenConversationError, match="crash exit code 7"):
         conversation.receive()
 
 
-def test_the_last_words_are_the_last_line_of_many() -> None:
+def test_an_error_has_the_last_line_of_standard_error() -> None:
     script = "import sys; sys.stderr.write('x' * 300_000 + '\\nthe end\\n'); raise SystemExit(7)"
     with pytest.raises(BrokenConversationError, match="crash exit code 7: the end"):
         Conversation(python(script), SECONDS).receive()
@@ -75,7 +75,7 @@ FRAME = "# Problematic frame:\n# V  [libjvm.so+0x4b1]  Heap::mark()+0x2"
         ("Out of Memory Error (os.cpp:3)", "#", "#", "#  Out of Memory Error (os.cpp:3)……"),
     ],
 )
-def test_the_last_words_of_a_java_machine_are_what_it_died_of(
+def test_an_error_of_a_java_machine_has_the_cause_of_its_crash(
     what: str, more: str, frame: str, words: str
 ) -> None:
     report = JAVAS_REPORT.format(what=what, more=more, frame=frame)

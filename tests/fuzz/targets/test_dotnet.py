@@ -1,18 +1,14 @@
-"""The target dotnet: the stock runtime of .NET 10, each of its samples foretold.
+"""The target dotnet: the stock runtime of .NET 10, with each of its samples predicted.
 
-Without it everything is skipped that needs it: `pip install msmcp-azure`, and `apt install
-mono-mcs`.
+Tests that need it are skipped without it: `pip install msmcp-azure`, and `apt install mono-mcs`.
 """
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -20,15 +16,11 @@ from random import Random
 import attrs
 import psutil
 import pytest
+from target_helpers import CLEAN, Changed, carried_out, first_failure
 
-import fuzz
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.oracles.counting.distances import Dotnet
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
-from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -42,42 +34,23 @@ from fuzz.protocol.actions import (
     Free,
     Read,
     ReadNumber,
-    SetPeriod,
     TakeIdentity,
     Write,
     WriteNumber,
 )
-from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import Bytes
-from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
-from fuzz.replay import replay
 from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.dotnet import AS_DOCUMENTED, bundle, diagnostics, dotnet_command
+from fuzz.targets.dotnet import bundle, diagnostics, find
 from fuzz.targets.dotnet.bundle import CarriedRuntime
-from fuzz.targets.dotnet.dotnet_command import (
-    COMPILER,
-    HOW_TO_INSTALL,
-    WHEEL,
-    find_carrier,
-    made_program,
-)
-from fuzz.targets.dotnet.dotnet_driver import (
-    COLLECTORS,
-    RuntimeTarget,
-    contract_as_documented,
-    contract_under,
-)
+from fuzz.targets.dotnet.contract import COLLECTORS, as_documented, contract
+from fuzz.targets.dotnet.driver import DotnetDriver
+from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
 from fuzz.terminal.cli import run_command_line
 
-CLEAN, MISMATCH, BAD_INPUT = range(3)
-MISTAKEN = Path(__file__).with_name("mistaken_dotnet.py")
-DRIVER = "fuzz.targets.dotnet.dotnet_driver"
-ROOT = Path(str(fuzz.__file__)).parents[1]
-FINDS = sorted((Path(__file__).parents[3] / "corpus" / "dotnet").glob("*.jsonl"))
-MISTAKES = ("formula", "outside", "enabling", "large objects")
+AS_DOCUMENTED = "dotnet-as-documented"
 PERIOD = 102_400
 ON, OFF = EnableSampling(PERIOD), DisableSampling()
 
@@ -97,17 +70,7 @@ def target(program: str) -> FullTarget:
 # The program.
 
 
-def test_where_there_is_no_runtime_a_run_ends_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(dotnet_command, "WHEEL", "no_such_wheel")
-    assert run_command_line(["run", "--target", "dotnet"]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert "needs a runtime of .NET 10" in line
-    assert HOW_TO_INSTALL in line
-
-
-def test_where_there_is_no_compiler_a_run_ends_with_what_to_install(
+def test_without_a_compiler_the_error_has_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -121,36 +84,40 @@ def test_where_there_is_no_compiler_a_run_ends_with_what_to_install(
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"text", "no single-file program of .NET"),
+        (b"text", "not a single-file program of .NET"),
         (bytes(8) + bundle.SIGNATURE, "a bundle of version 0; it must be 6"),
         (
             (40).to_bytes(8, "little") + bundle.SIGNATURE + b"\6" + bytes(60),
             "it carries no runtime",
         ),
-        (b"", "no whole program of .NET"),
-        ((2**40).to_bytes(8, "little") + bundle.SIGNATURE, "no whole program of .NET"),
+        (b"", "not a complete program of .NET"),
+        ((2**40).to_bytes(8, "little") + bundle.SIGNATURE, "not a complete program of .NET"),
+        (None, "--dotnet names a program"),
     ],
-    ids=["no bundle", "another version", "an empty bundle", "nothing", "a bundle's beginning"],
+    ids=[
+        "no bundle",
+        "another version",
+        "an empty bundle",
+        "an empty file",
+        "a cut bundle",
+        "no file",
+    ],
 )
-def test_a_program_that_carries_no_runtime_is_bad_input(
-    content: bytes, what: str, tmp_path: Path
+def test_a_program_without_a_runtime_is_bad_input(
+    content: bytes | None, what: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "carrier"
-    path.write_bytes(content)
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(BadInputError, match=what):
-        bundle.runtime_of([path])
-
-
-def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="--dotnet names a program"):
-        made_program(tmp_path / "carrier")
+        bundle.runtime_of(find_carrier(path))
 
 
 # An SDK.
 
 
-def laid_out(folder: Path, version: str, host_version: str, runtime: CarriedRuntime) -> None:
-    """The files of an SDK that are needed, as it has them."""
+def write_sdk(folder: Path, version: str, host_version: str, runtime: CarriedRuntime) -> None:
+    """Write the files of an SDK that are needed."""
     host = folder / f"packs/Microsoft.NETCore.App.Host.linux-x64/{host_version}"
     host = host / "runtimes/linux-x64/native/singlefilehost"
     library = folder / f"shared/Microsoft.NETCore.App/{version}/{bundle.CORE_LIBRARY}"
@@ -159,34 +126,34 @@ def laid_out(folder: Path, version: str, host_version: str, runtime: CarriedRunt
         path.write_bytes(content)
 
 
-def test_of_an_sdk_the_newest_host_with_its_own_library_is_taken(tmp_path: Path) -> None:
+def test_the_newest_host_of_an_sdk_with_its_library_is_used(tmp_path: Path) -> None:
     nothing = CarriedRuntime(b"", b"")
     for version, host_version in (("10.0.9", "10.0.9"), ("10.0.12", "10.0.12"), ("10.0.13", "9.0")):
-        laid_out(tmp_path, version, host_version, nothing)
+        write_sdk(tmp_path, version, host_version, nothing)
     assert ["10.0.12" in str(path) for path in find_carrier(tmp_path)] == [True, True]
 
 
-def test_without_the_wheel_the_sdk_on_path_is_taken(
+def test_without_the_wheel_the_sdk_on_path_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dotnet_command, "WHEEL", "no_such_wheel")
+    monkeypatch.setattr(find, "WHEEL", "no_such_wheel")
     monkeypatch.setenv("DOTNET_ROOT", str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    laid_out(tmp_path, "10.0.1", "10.0.1", CarriedRuntime(b"", b""))
+    write_sdk(tmp_path, "10.0.1", "10.0.1", CarriedRuntime(b"", b""))
     (tmp_path / "dotnet").touch(0o755)
     host, library = find_carrier(None)
     assert (host.name, library.name) == ("singlefilehost", bundle.CORE_LIBRARY)
 
 
-def test_a_folder_that_is_no_sdk_is_bad_input(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_sdk_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"no SDK of \.NET 10 with its host pack"):
         find_carrier(tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("program")
-def test_an_sdks_runtime_is_found_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wheel's host and library, as an SDK has them: the host is nobody's yet."""
+def test_the_runtime_of_an_sdk_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel's host and library as files of an SDK, whose host has no program yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     runtime = bundle.runtime_of(find_carrier(None))
     host = bytearray(runtime.host)
@@ -194,19 +161,15 @@ def test_an_sdks_runtime_is_found_right(tmp_path: Path, monkeypatch: pytest.Monk
     host[signature - 8 : signature] = bytes(8)
     name = signature + bundle.NAME_OFFSET
     host[name : name + bundle.NAME_BYTES] = bundle.NO_NAME
-    laid_out(tmp_path, "10.0.12", "10.0.12", CarriedRuntime(bytes(host), runtime.core_library))
-    target = full(make_target("dotnet", TargetOptions(dotnet=tmp_path)))
+    write_sdk(tmp_path, "10.0.12", "10.0.12", CarriedRuntime(bytes(host), runtime.core_library))
+    target = full(make_target("dotnet", TargetOptions(paths={"dotnet": tmp_path})))
     assert run_actions(target, {"threads": 2}, EACH_ACTION) is None
-
-
-def test_a_replay_is_told_which_runtime_it_was() -> None:
-    assert TargetOptions(dotnet=Path("/azmcp")).words == ["--dotnet", "/azmcp"]
 
 
 # Events.
 
 
-def test_an_event_may_be_earlier_than_the_one_before() -> None:
+def test_an_event_may_be_earlier_than_its_predecessor() -> None:
     flags = diagnostics.KIND | diagnostics.THREAD | diagnostics.PAYLOAD_SIZE
     first = bytes([flags, 5, 1, 9, 0]) + b"\x64" + b"\1A"
     earlier = bytes([0]) + b"\xf6" + b"\xff" * 8 + b"\1" + b"B"
@@ -219,37 +182,30 @@ def test_an_event_may_be_earlier_than_the_one_before() -> None:
 # One trace.
 
 
-def said_of(target: FullTarget, actions: list[Action]) -> list[Observation]:
-    said = [target.perform(action) for action in actions]
-    assert [each.error for each in said] == [None] * len(said)
-    return said
-
-
-def test_a_sample_is_taken_where_the_distance_ends(target: FullTarget) -> None:
-    contract = target.start({"sampler_seed": 3})
-    [seed] = contract.sampling.seeds
+def test_a_sample_is_taken_at_the_end_of_the_distance(target: FullTarget) -> None:
+    [seed] = target.start({"sampler_seed": 3}).sampling.seeds
     offset = Dotnet(seed).draw(PERIOD)
     items = offset // 2**15 + 1
-    *_, sampled = said_of(target, [ON, AllocateString(items)])
+    *_, sampled = carried_out(target, [ON, AllocateString(items)])
     assert (sampled.samples, sampled.offsets) == (1, [offset])
 
 
-def test_a_trace_is_sampled_alike_wherever_it_stands(target: FullTarget) -> None:
-    """Where contexts begin and end makes a difference to small objects, but not to these."""
+def test_a_trace_has_the_same_samples_after_any_other(target: FullTarget) -> None:
+    """The bounds of contexts change the samples of small objects, but not of these."""
     actions: list[Action] = [ON, *[AllocateString(7), Free(0)] * 6]
 
     def play() -> list[list[int]]:
         target.start({"sampler_seed": 5})
-        return [each.offsets for each in said_of(target, actions)]
+        return [each.offsets for each in carried_out(target, actions)]
 
     first = play()
     target.start({"threads": 3})
-    said_of(target, [ON, AllocateString(3, thread=2), OFF])
+    carried_out(target, [ON, AllocateString(3, thread=2), OFF])
     assert play() == first
     assert len([each for each in first if each]) >= 3
 
 
-def test_a_context_goes_on_until_an_object_does_not_fit(target: FullTarget) -> None:
+def test_a_context_lasts_until_an_object_does_not_fit(target: FullTarget) -> None:
     run = Run(target, {})
     for _ in range(10):
         run.step(AllocateNode(1))
@@ -266,18 +222,14 @@ def test_an_object_of_85000_bytes_lies_outside(
     length: int, outside: bool, target: FullTarget
 ) -> None:
     target.start({})
-    [said] = said_of(target, [AllocateArray(length)])
-    assert (said.size, said.outside) == (24 + 8 * length, outside)
+    [observation] = carried_out(target, [AllocateArray(length)])
+    assert (observation.size, observation.outside) == (24 + 8 * length, outside)
 
 
-def test_whatever_is_asked_is_answered(target: FullTarget) -> None:
+def test_an_impossible_action_is_an_error(target: FullTarget) -> None:
     target.start({"threads": 2})
-    actions = [AllocateString(2**20), SetPeriod(PERIOD), AllocateNode(0, thread=2), Free(7)]
-    errors = [str(target.perform(action).error) for action in actions]
-    assert "the runtime cannot do that" in errors[0]
-    assert "carries out no set_period" in errors[1]
-    assert "there is no thread 2" in errors[2]
-    assert "the runtime cannot do that" in errors[3]
+    errors = [target.perform(action).error for action in (AllocateString(2**20), Free(7))]
+    assert errors == ["ValueError: the runtime cannot do that"] * 2
     assert target.perform(AllocateNode(0)).error is None
 
 
@@ -289,38 +241,25 @@ EACH_ACTION: list[Action] = [
 ]
 
 
-def test_each_action_is_found_right(target: FullTarget) -> None:
+def test_each_action_passes(target: FullTarget) -> None:
     assert run_actions(target, {"threads": 2}, EACH_ACTION) is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "what"), [({"threads": 4}, "threads is 4"), ({"collector": 4}, "collector is 4")]
-)
-def test_an_illegal_configuration_is_bad_input(
-    target: FullTarget, settings: Mapping[str, int], what: str
-) -> None:
-    with pytest.raises(BadInputError, match=what):
-        target.start(settings)
-
-
-def test_a_runtime_that_ends_at_once_ends_the_program() -> None:
+def test_the_end_of_the_runtime_ends_the_program() -> None:
     with pytest.raises(SystemExit, match=r"^1$"):
-        RuntimeTarget("true").start({})
+        DotnetDriver("dotnet", "true").start({})
 
 
 @pytest.mark.usefixtures("program")
-def test_what_the_users_environment_says_of_a_runtime_is_nothing_to_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_users_environment_does_not_change_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOTNET_EnableDiagnostics", "0")
     assert full(make_target("dotnet")).start({}).version.startswith(".NET 10")
 
 
-def test_the_program_ends_as_the_runtime_does(program: str) -> None:
-    words = [sys.executable, "-m", DRIVER, program]
+def test_the_program_ends_with_the_signal_of_the_runtime(program: str) -> None:
+    command = [sys.executable, "-m", "fuzz.targets.dotnet.driver", "dotnet", program]
     pipe = subprocess.PIPE
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=environment) as driver:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as driver:
         assert driver.stdin is not None
         assert driver.stdout is not None
         driver.stdin.write(b'{"gcfuzz": 2, "target": "dotnet"}\n')
@@ -333,10 +272,10 @@ def test_the_program_ends_as_the_runtime_does(program: str) -> None:
         assert driver.wait() == -signal.SIGKILL
 
 
-def test_a_sample_that_lies_elsewhere_is_an_error(
+def test_a_sample_at_another_place_is_an_error(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = RuntimeTarget(program)
+    target = DotnetDriver("dotnet", program)
     target.start({"sampler_seed": 3})
     disable = target.runtime.disable
     monkeypatch.setattr(
@@ -344,43 +283,44 @@ def test_a_sample_that_lies_elsewhere_is_an_error(
         "disable",
         lambda: [attrs.evolve(sample, address=sample.address + 8) for sample in disable()],
     )
-    said = [target.perform(action) for action in (ON, AllocateString(7), AllocateString(7), OFF)]
+    actions = (ON, AllocateString(7), AllocateString(7), OFF)
+    observations = [target.perform(action) for action in actions]
     target.close()
-    assert "nobody has allocated what was sampled" in str(said[2].error)
+    assert "a sample of no allocation" in str(observations[2].error)
 
 
-def test_a_context_that_ended_in_the_background_is_told(program: str) -> None:
-    """It is taken from its thread, which then has one anew."""
-    target = RuntimeTarget(program)
+def test_a_context_that_ended_in_the_background_is_observed(program: str) -> None:
+    """The runtime takes it from its thread, which then gets a new one."""
+    target = DotnetDriver("dotnet", program)
     target.start({})
     first = [target.perform(AllocateNode(0)) for _ in range(2)]
     [thread] = target.runtime.threads[:1]
-    # The combined limit, where the thread allocates next, and the end.
+    # The combined limit, the next place of an object, and the end.
     for word in (-8, 0, 8):
         thread.ask(Ask.POKE, thread.storage_end - target.runtime.context + word, 0)
     later = [target.perform(AllocateNode(0)) for _ in range(2)]
     target.close()
-    assert [said.ended for said in (*first, *later)] == [None, None, True, None]
-    assert [said.at for said in (*first, *later)] == [0, 40, 0, 40]
-    assert [said.buffer is None for said in (*first, *later)] == [False, True, False, True]
+    nodes = (*first, *later)
+    assert [each.ended for each in nodes] == [None, None, True, None]
+    assert [each.at for each in nodes] == [0, 40, 0, 40]
+    assert [each.buffer is None for each in nodes] == [False, True, False, True]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("program")
-def test_a_change_that_is_none_makes_nothing_observable(tmp_path: Path) -> None:
+def test_two_equal_runtimes_do_not_differ(tmp_path: Path) -> None:
     """A context may have another size each time, and so other bytes are sampled."""
     runtime = str(find_carrier(None)[0])
-    words = ["--before", runtime, "--after", runtime, "--actions", "200", "--seed", "1"]
-    assert (
-        run_command_line(["run", "--target", "dotnet", *words, "--corpus", str(tmp_path)]) == CLEAN
-    )
+    arguments = ["--target", "dotnet", "--before", runtime, "--after", runtime]
+    arguments += ["--actions", "200", "--seed", "1", "--corpus", str(tmp_path)]
+    assert run_command_line(["run", *arguments]) == CLEAN
     assert [*tmp_path.rglob("*.jsonl")] == []
 
 
-# What is not told.
+# What is not observed.
 
 
-def test_after_a_traces_start_nothing_is_read_but_the_bounds_of_contexts(
+def test_after_a_traces_start_only_the_bounds_of_contexts_are_read(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[Ask, tuple[int, ...]]] = []
@@ -391,35 +331,33 @@ def test_after_a_traces_start_nothing_is_read_but_the_bounds_of_contexts(
         return ask(thread, what, *numbers)
 
     monkeypatch.setattr(MutatorThread, "ask", recorded)
-    target = RuntimeTarget(program)
+    target = DotnetDriver("dotnet", program)
     target.start({"threads": 2})
     bounds = [numbers for what, numbers in asked if what is Ask.BOUNDS]
     context, generator = (
         target.runtime.threads[0].storage_end - place
         for place in (target.runtime.context, target.runtime.generator)
     )
-    # The combined limit stands in front of them, and the generator elsewhere.
+    # The combined limit is before them, and the generator elsewhere.
     assert bounds[0] == (context,)
     assert not context - 8 < generator < context + 16
     asked.clear()
     actions = [*EACH_ACTION, *[ON, AllocateString(5), CollectFull(), OFF] * 9]
-    said = [target.perform(action) for action in actions]
-    assert [each.error for each in said] == [None] * len(said)
-    assert sum(each.samples for each in said) >= 3
+    assert sum(each.samples for each in carried_out(target, actions)) >= 3
     target.close()
     assert not {what for what, _ in asked} & {Ask.PEEK, Ask.POKE, Ask.BOUNDS, Ask.THREAD}
 
 
-def test_nothing_is_observed_of_samplers(target: FullTarget) -> None:
-    told = {"samples", "offsets", "minors", "size", "outside", "at", "buffer", "ended"}
-    assert {*target.start({}).observes} == told | {"value", "identity", "graph"}
+def test_samplers_are_not_observed(target: FullTarget) -> None:
+    observed = {"samples", "offsets", "minors", "size", "outside", "at", "buffer", "ended"}
+    assert {*target.start({}).observes} == observed | {"value", "identity", "graph"}
 
 
 # Sessions.
 
 
 def dense(seed: int, count: int) -> list[Action]:
-    """Allocations of three threads, hardly anything else; so many of them are sampled."""
+    """Mostly allocations of three threads, so that many are sampled."""
     random = Random(seed)
     actions: list[Action] = [ON]
     roots = 0
@@ -444,43 +382,18 @@ def dense(seed: int, count: int) -> list[Action]:
     return actions
 
 
-class Counted(FullTarget):
-    """The target with one setting of its collector, whose samples and collections are counted."""
-
-    name = "dotnet"
-    takes_announcements = True
-
-    def __init__(self, target: FullTarget, collector: int) -> None:
-        self._target = target
-        self._collector = collector
-        self.samples = self.collections = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return self._target.start({**configuration, "collector": self._collector})
-
-    def perform(self, action: Action) -> Observation:
-        said = self._target.perform(action)
-        self.samples += said.samples
-        self.collections += said.minors
-        return said
-
-    announce = property(lambda self: self._target.announce)
-    finish = property(lambda self: self._target.finish)
-
-
-def test_a_short_session_finds_nothing(target: FullTarget) -> None:
-    counted = Counted(target, 0)
+def test_a_short_session_has_no_failure(target: FullTarget) -> None:
+    counted = Changed(target, collector=0)
     assert run_actions(counted, {"threads": 3}, dense(1, 400)) is None
     assert counted.samples >= 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collector", range(len(COLLECTORS)), ids=COLLECTORS)
-def test_a_long_session_foretells_every_sample(collector: int, target: FullTarget) -> None:
-    counted = Counted(target, collector)
+def test_a_long_session_predicts_every_sample(collector: int, target: FullTarget) -> None:
+    counted = Changed(target, collector=collector)
     assert run_actions(counted, {"threads": 3}, dense(collector, 11_000)) is None
-    for done in slices_of(RandomEngine(counted, "1"), 1500, ProbeCounter()):
-        assert done.failures == []
+    assert first_failure(counted, 1500) is None
     assert counted.samples >= 500
     assert counted.collections >= 100
 
@@ -488,62 +401,28 @@ def test_a_long_session_foretells_every_sample(collector: int, target: FullTarge
 # What is documented.
 
 
-def test_of_contexts_nothing_is_documented() -> None:
-    as_built = contract_under("", (7, 8))
-    promised = contract_as_documented(as_built)
+def test_contexts_are_not_documented() -> None:
+    implemented = contract("", (), (7, 8))
+    promised = as_documented(implemented)
     assert (promised.sampling.counting, promised.sampling.distances) == (Bytes(), "random")
-    assert promised.threads == as_built.threads
+    assert promised.threads == implemented.threads
     assert not {*promised.observes} & {"outside", "at", "buffer", "offsets"}
 
 
 @pytest.mark.slow
-def test_each_action_is_right_by_what_is_documented(program: str) -> None:
-    target = RuntimeTarget(program, AS_DOCUMENTED)
-    contract = target.start({"threads": 16})
-    said = [target.perform(action) for action in EACH_ACTION]
+def test_each_answer_has_only_documented_fields(program: str) -> None:
+    target = DotnetDriver(AS_DOCUMENTED, program)
+    observes = {*target.start({"threads": 16}).observes}
+    observations = carried_out(target, EACH_ACTION)
     target.close()
-    assert {name for each in said for name in dict(wire.unstructured(each))} <= {*contract.observes}
+    assert {name for each in observations for name in dict(wire.unstructured(each))} <= observes
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("program")
-def test_a_session_finds_nothing_wrong_by_what_is_documented() -> None:
+def test_a_session_finds_only_what_is_not_sampled_as_documented() -> None:
     target = full(make_target(AS_DOCUMENTED))
     assert run_actions(target, {"threads": 3}, dense(1, 4000)) is None
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("program")
-def test_a_session_finds_what_is_not_sampled_as_documented() -> None:
-    target = full(make_target(AS_DOCUMENTED))
-    done = slices_of(RandomEngine(target, "1"), 20_000, ProbeCounter())
-    [failure] = next(each.failures for each in done if each.failures)
-    assert failure.identity == ("estimate", "samples", "allocate_array", "less")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("program")
-@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
-def test_a_find_is_one_by_what_is_documented(path: Path) -> None:
-    trace = traces.read(path)
-    failure = replay(full(make_target(AS_DOCUMENTED)), trace, path.name)
+    failure = first_failure(target, 20_000)
     assert failure is not None
-    assert (failure.oracle, failure.action) == ("estimate", "allocate_array")
-
-
-@pytest.mark.parametrize("path", FINDS, ids=lambda path: path.name)
-def test_a_finds_name_ends_in_the_digest_of_its_content(path: Path) -> None:
-    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
-
-
-# A mistake in the contract.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_the_contract_ends_a_run_as_a_find(
-    mistake: str, program: str, tmp_path: Path
-) -> None:
-    command = shlex.join([sys.executable, str(MISTAKEN), program, mistake])
-    words = ["--command", command, "--seed", "2", "--corpus", str(tmp_path), "--actions", "3000"]
-    assert run_command_line(["run", "-x", *words]) == MISMATCH
+    assert failure.identity == ("estimate", "samples", "allocate_array", "less")

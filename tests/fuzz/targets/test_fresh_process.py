@@ -1,25 +1,24 @@
-"""A program that keeps something between traces: each trace may have a process of its own."""
+"""A program that keeps something between traces: each trace may have its own process."""
 
 import shlex
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from target_helpers import BAD_INPUT, CLEAN, MISMATCH
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateString, CollectFull
-from fuzz.protocol.target import full
+from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import EarlierTrace
-from fuzz.run import Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import earlier
 from fuzz.terminal.cli import run_command_line
 
 ADAPTER = Path(__file__).with_name("forgetful_adapter.py")
-CLEAN, MISMATCH, BAD_INPUT = range(3)
 STRING, FULL = AllocateString(0), CollectFull()
 
 
@@ -27,23 +26,21 @@ def command_of(mode: str) -> tuple[str, ...]:
     return sys.executable, "-E", "-S", str(ADAPTER), mode
 
 
-def failure_of_the_second_trace(mode: str, *, fresh_process: bool) -> Failure | None:
+def target_of(mode: str, *, fresh_process: bool = False) -> FullTarget:
     options = TargetOptions(command_of(mode), timeout_seconds=600, fresh_process=fresh_process)
-    target = make_target("process", options)
+    return full(make_target("process", options))
+
+
+@pytest.mark.parametrize(
+    ("mode", "fresh_process", "fails"),
+    [("stale", False, True), ("stale", True, False), ("asks", False, False)],
+)
+def test_the_second_trace_fails_unless_it_has_its_own_process(
+    mode: str, fresh_process: bool, fails: bool
+) -> None:
+    target = target_of(mode, fresh_process=fresh_process)
     assert run_actions(target, {}, [STRING]) is None
-    return run_actions(target, {}, [STRING])
-
-
-def test_without_a_process_of_its_own_a_trace_inherits() -> None:
-    assert failure_of_the_second_trace("stale", fresh_process=False) is not None
-
-
-def test_each_trace_may_have_a_process_of_its_own() -> None:
-    assert failure_of_the_second_trace("stale", fresh_process=True) is None
-
-
-def test_a_contract_may_ask_for_it() -> None:
-    assert failure_of_the_second_trace("asks", fresh_process=False) is None
+    assert (run_actions(target, {}, [STRING]) is not None) == fails
 
 
 @pytest.mark.parametrize(
@@ -56,20 +53,15 @@ def test_a_contract_may_ask_for_it() -> None:
         ),
     ],
 )
-def test_a_process_that_ends_otherwise_than_in_peace_is_a_failure(mode: str, problem: str) -> None:
-    options = TargetOptions(command_of(mode), timeout_seconds=600, fresh_process=True)
-    failure = run_actions(make_target("process", options), {}, [STRING, FULL])
+def test_a_wrong_end_of_a_process_is_a_failure(mode: str, problem: str) -> None:
+    failure = run_actions(target_of(mode, fresh_process=True), {}, [STRING, FULL])
     assert failure is not None
     assert (failure.actions, failure.got) == ((STRING, FULL), problem)
 
 
-def test_what_is_no_program_has_no_process() -> None:
-    with pytest.raises(BadInputError, match="--fresh-process: reference is no program"):
+def test_only_a_program_can_have_a_fresh_process() -> None:
+    with pytest.raises(BadInputError, match="--fresh-process: reference is not a program"):
         make_target("reference", TargetOptions(fresh_process=True))
-
-
-def test_the_option_is_part_of_what_is_to_be_typed() -> None:
-    assert TargetOptions(fresh_process=True).words == ["--fresh-process"]
 
 
 # In sessions.
@@ -78,68 +70,56 @@ def test_the_option_is_part_of_what_is_to_be_typed() -> None:
 Session = Callable[..., int]
 
 
+def run_command(name: str, mode: str, *arguments: str) -> int:
+    return run_command_line([name, "--command", shlex.join(command_of(mode)), *arguments])
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
     def run(mode: str, *options: str) -> int:
-        plan = ["--actions", "400", "--seed", "1", "--corpus", str(tmp_path / "finds")]
-        return run_command_line(["run", "--command", shlex.join(command_of(mode)), *plan, *options])
+        plan = ["--actions", "400", "--seed", "1", "--corpus", str(tmp_path / "failures")]
+        return run_command("run", mode, *plan, *options)
 
     return run
 
 
-@pytest.fixture
-def found(tmp_path: Path) -> Iterator[Path]:
-    """The one find that came back."""
-    return (
-        path
-        for path in (tmp_path / "finds").glob("*.jsonl")
-        if traces.read(path).header.found.reduced_from  # type: ignore[union-attr]
-    )
-
-
 @pytest.mark.slow
-def test_what_does_not_come_back_is_tried_and_reduced_with_a_process_for_each_trace(
-    session: Session, found: Iterator[Path], capsys: pytest.CaptureFixture[str]
+def test_a_failure_that_needs_a_fresh_process_is_reduced_and_replayed_with_one(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert session("stale") == MISMATCH
     assert ", in a process of its own\n" in capsys.readouterr().out
-    (path,) = found
-    trace = traces.read(path)
+    found = {path: traces.read(path) for path in (tmp_path / "failures").glob("*.jsonl")}
+    [(path, trace)] = [
+        (path, trace)
+        for path, trace in found.items()
+        if trace.header.found and trace.header.found.reduced_from
+    ]
     assert trace.header.fresh_process
     assert trace.actions == (FULL, STRING)
 
-
-@pytest.mark.slow
-def test_a_replay_gives_it_a_process_of_its_own_wherever_it_stands(
-    session: Session, found: Iterator[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    session("stale")
-    (path,) = found
     harmless = "".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:2])
-    places = [tmp_path / "traces" / name for name in ("1.jsonl", "2.jsonl", "3.jsonl")]
-    places[0].parent.mkdir()
-    places[0].write_text(harmless, encoding="utf-8")
-    places[1].write_text(harmless + '{"do": "allocate_string", "length": 0}\n', encoding="utf-8")
-    shutil.copy(places[0], places[2])
-    capsys.readouterr()
-    command = ["--command", shlex.join(command_of("stale"))]
-    assert run_command_line(["replay", str(places[0].parent), *command]) == MISMATCH
+    string = '{"do": "allocate_string", "length": 0}\n'
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for name, text in (("1", harmless), ("2", harmless + string), ("3", harmless)):
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    assert run_command("replay", "stale", str(folder)) == MISMATCH
     assert "2 passed, 1 failed" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "needed"), [("later", 8), ("tenth", 9)])
-def test_what_needs_earlier_traces_is_saved_with_these(
+def test_a_failure_that_needs_earlier_traces_is_saved_with_them(
     mode: str, needed: int, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert session(mode) == MISMATCH
     assert f", after {needed} earlier traces of the same process\n" in capsys.readouterr().out
-    paths = [*(tmp_path / "finds").glob("*.jsonl")]
+    paths = [*(tmp_path / "failures").glob("*.jsonl")]
     assert paths
     for path in paths:
         assert traces.read(path).header.earlier == (EarlierTrace(),) * needed
-    command = ["--command", shlex.join(command_of(mode))]
-    assert run_command_line(["replay", *map(str, paths), *command]) == MISMATCH
+    assert run_command("replay", mode, *map(str, paths)) == MISMATCH
     assert f"0 passed, {len(paths)} failed" in capsys.readouterr().out
 
 
@@ -151,30 +131,26 @@ TENTH = """\
 
 @pytest.fixture
 def tenth(tmp_path: Path) -> Path:
-    """A trace that fails in the tenth place of a process, after more than it needs."""
+    """A trace that fails as the tenth one of a process, with 15 traces before it."""
     path = tmp_path / "tenth.jsonl"
     earlier = '{"actions": [{"do": "collect_full"}]}'
     path.write_text(TENTH % ", ".join([earlier] * 15), encoding="utf-8")
     return path
 
 
-def test_an_explanation_says_how_many_traces_came_before(
+def test_an_explanation_counts_the_earlier_traces(
     tenth: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["--command", shlex.join(command_of("tenth"))]
-    assert run_command_line(["explain", str(tenth), *command]) == MISMATCH
+    assert run_command("explain", "tenth", str(tenth)) == MISMATCH
     printed = capsys.readouterr().out
     assert "on process, after 15 earlier traces of the same process\n" in printed
     assert "crash exit code 7" in printed
 
 
 @pytest.mark.slow
-def test_earlier_traces_that_a_failure_does_not_need_are_removed(
-    tenth: Path, tmp_path: Path
-) -> None:
+def test_reducing_removes_unnecessary_earlier_traces(tenth: Path, tmp_path: Path) -> None:
     folder = tmp_path / "reduced"
-    command = ["--command", shlex.join(command_of("tenth")), "--corpus", str(folder)]
-    assert run_command_line(["reduce", str(tenth), *command]) == MISMATCH
+    assert run_command("reduce", "tenth", str(tenth), "--corpus", str(folder)) == MISMATCH
     (path,) = folder.iterdir()
     reduced = traces.read(path)
     assert (reduced.header.earlier, reduced.actions) == ((EarlierTrace(),) * 9, (STRING,))
@@ -184,25 +160,23 @@ def test_an_illegal_action_in_an_earlier_trace_is_bad_input(
     tenth: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tenth.write_text(TENTH % '{}, {"actions": [{"do": "free", "root": 0}]}', encoding="utf-8")
-    command = ["--command", shlex.join(command_of("tenth"))]
-    assert run_command_line(["replay", str(tenth), *command]) == BAD_INPUT
+    assert run_command("replay", "tenth", str(tenth)) == BAD_INPUT
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{tenth}:1: earlier[1].actions[0]: free: " in line
 
 
-def test_a_failure_of_an_earlier_trace_is_one_of_the_replay(
+def test_a_failure_of_an_earlier_trace_fails_the_replay(
     tenth: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crashing = '{"actions": [{"do": "allocate_string", "length": 0}]}'
     tenth.write_text(TENTH % ", ".join(["{}"] * 9 + [crashing]), encoding="utf-8")
-    command = ["--command", shlex.join(command_of("tenth"))]
-    assert run_command_line(["replay", str(tenth), *command]) == MISMATCH
+    assert run_command("replay", "tenth", str(tenth)) == MISMATCH
     assert "; in trace 10 of the 10 earlier ones" in capsys.readouterr().out
 
 
-def test_a_process_is_remembered_with_its_newest_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_traces_of_a_process_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(earlier, "EARLIER_TRACES_MAX", 3)
-    target = full(make_target("process", TargetOptions(command_of("stale"), timeout_seconds=600)))
+    target = target_of("stale")
     for actions in ([], [FULL], [FULL, FULL], [FULL, FULL, FULL]):
         target.start({})
         for action in actions:
@@ -213,5 +187,7 @@ def test_a_process_is_remembered_with_its_newest_traces(monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["random", "stateful"])
-def test_with_the_option_there_are_no_earlier_traces(session: Session, engine: str) -> None:
+def test_with_fresh_processes_no_failure_needs_earlier_traces(
+    session: Session, engine: str
+) -> None:
     assert session("later", "--fresh-process", "--engine", engine) == CLEAN

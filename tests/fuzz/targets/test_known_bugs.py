@@ -12,29 +12,29 @@ from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH = 0, 1
 SEEDS = {"zero-draw-stops-sampling": "4"}
-"""Its shortest find needs a seed of the sampler that draws 0 at once, which few do."""
+"""Its shortest failure needs a sampler whose seed draws 0 first, and few seeds do."""
 MORE_THAN_SHORTEST = {"reference-random": 26}
-"""So many more actions may a find have.
+"""How many more actions a reduced failure may have.
 
-Where only chance decides, allocations must agree until it is excluded: with the shortest period of
-the story, 1024 bytes, 17 nodes of 32 bytes, each after its string, after sampling was enabled. No
-reduction can do with fewer, which draws no period anew.
+Here allocations must differ until chance is excluded: with the shortest period of the scenario,
+1024 bytes, that takes 17 nodes of 32 bytes, each after its string. Fewer would need another period,
+which a reduction does not draw.
 """
 
-ONE_AN_ORACLE = (
+ONE_PER_ORACLE = (
     *("one-sample-per-object", "stale-limit-after-large", "nonyoung-reported-dead"),
     *("forgotten-remembered-entry", "sampled-bytes-count-twice"),
 )
-"""Of those that the machine finds in a session; each of all is hunted by it in test_hunt."""
+"""The stateful engine finds these in a session. test_hunt covers all bugs with it."""
 
 
-def test_each_bug_says_where_it_happened() -> None:
+def test_each_bug_has_a_description_and_a_source() -> None:
     assert [name for name, bug in KNOWN_BUGS.items() if not (bug.seen_in and bug.what)] == []
 
 
 RUNS = [
     *[(bug, "random", "20000") for bug in KNOWN_BUGS],
-    *[(bug, "stateful", "20000") for bug in ONE_AN_ORACLE],
+    *[(bug, "stateful", "20000") for bug in ONE_PER_ORACLE],
 ]
 
 
@@ -49,9 +49,9 @@ def test_a_bug_is_found_reduced_saved_and_replayed(
 
     assert run_command_line(["run", *plan, "--corpus", str(corpus)]) == MISMATCH
 
-    finds = [traces.read(path) for path in corpus.glob("*.jsonl")]
+    failures = [traces.read(path) for path in corpus.glob("*.jsonl")]
     more = MORE_THAN_SHORTEST.get(KNOWN_BUGS[bug].host, 2)
-    assert min(len(find.actions) for find in finds) <= KNOWN_BUGS[bug].shortest + more
-    assert {find.header.kills for find in finds} == {(bug,)}
+    assert min(len(each.actions) for each in failures) <= KNOWN_BUGS[bug].shortest + more
+    assert {each.header.kills for each in failures} == {(bug,)}
     assert run_command_line(["replay", str(corpus)]) == MISMATCH
     assert run_command_line(["replay", str(corpus), "--target", KNOWN_BUGS[bug].host]) == CLEAN

@@ -1,4 +1,4 @@
-"""A program under test: whatever it does wrong is a failure of the right action, and ends."""
+"""A program under test: each wrong behaviour is a failure of the right action, and ends."""
 
 import os
 import re
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from target_helpers import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
@@ -26,13 +27,12 @@ from fuzz.targets.process.program import AHEAD_STEP, ProcessTarget
 from fuzz.terminal.cli import run_command_line
 
 ADAPTER = Path(__file__).with_name("misbehaving_adapter.py")
-CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 SECONDS = 1.0
-"""How long to wait for what never answers; for the others as long as a busy machine may need."""
+"""The timeout of programs that never answer; the others may need long on a busy computer."""
 PATIENT_SECONDS = 600.0
 SILENT = ("hang", "child", "no-answer", "closed", "complaints", "orphan")
 MARK = f"of-{os.getpid()}"
-"""What tells this process's adapters from others'."""
+"""The argument of the adapters of this process."""
 TROUBLE = {"trouble": 1}
 STRING, FULL = AllocateString(1), CollectFull()
 ERRORS = {
@@ -66,35 +66,30 @@ def command_of(misbehaviour: str) -> tuple[str, ...]:
 
 
 def adapters() -> list[psutil.Process]:
-    """The processes of the adapter that are there, however they were started."""
-    found = []
-    for each in psutil.process_iter(["cmdline", "status"]):
-        command = each.info["cmdline"] or []
-        if MARK in command and each.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(each)
-    return found
+    """All living processes of the adapter."""
+    return [
+        each
+        for each in psutil.process_iter(["cmdline", "status"])
+        if MARK in (each.info["cmdline"] or []) and each.info["status"] != psutil.STATUS_ZOMBIE
+    ]
 
 
 @pytest.fixture(autouse=True)
 def _no_process_is_left() -> Iterator[None]:
-    """Whatever a test does, its programs are gone at its end."""
     yield
     psutil.wait_procs(adapters())
     assert adapters() == []
 
 
-MakeTarget = Callable[[str], ProcessTarget]
+def target_that(misbehaviour: str) -> ProcessTarget:
+    seconds = SECONDS if misbehaviour in SILENT else PATIENT_SECONDS
+    return ProcessTarget("process", command_of(misbehaviour), seconds)
 
 
-@pytest.fixture
-def target_that() -> MakeTarget:
-    """Makes a target of that misbehaviour."""
-
-    def make(misbehaviour: str) -> ProcessTarget:
-        seconds = SECONDS if misbehaviour in SILENT else PATIENT_SECONDS
-        return ProcessTarget("process", command_of(misbehaviour), seconds)
-
-    return make
+def run_session(corpus: Path, misbehaviour: str, *options: str) -> int:
+    command = shlex.join(command_of(misbehaviour))
+    plan = ["--command", command, "--seed", "1", "--corpus", str(corpus)]
+    return run_command_line(["run", *plan, *options])
 
 
 def failure_of(target: Target, *actions: Action) -> Failure:
@@ -104,7 +99,7 @@ def failure_of(target: Target, *actions: Action) -> Failure:
 
 
 WAITING = ("child", "no-answer", "closed", "complaints")
-"""What takes a second or more, like a hang."""
+"""These take a second or more."""
 
 
 @pytest.mark.parametrize(
@@ -114,9 +109,7 @@ WAITING = ("child", "no-answer", "closed", "complaints")
         for each in ERRORS.items()
     ],
 )
-def test_what_a_program_does_wrong_is_an_error_of_the_action(
-    target_that: MakeTarget, misbehaviour: str, error: str
-) -> None:
+def test_a_wrong_answer_is_an_error_of_its_action(misbehaviour: str, error: str) -> None:
     failure = failure_of(target_that(misbehaviour), STRING, FULL)
     assert failure.actions == (STRING, FULL)
     assert failure.got.startswith(error), failure.got
@@ -125,38 +118,36 @@ def test_what_a_program_does_wrong_is_an_error_of_the_action(
 @pytest.mark.parametrize(
     "misbehaviour", ["exit", pytest.param("hang", marks=pytest.mark.slow), "words"]
 )
-def test_what_was_sent_ahead_is_not_blamed(target_that: MakeTarget, misbehaviour: str) -> None:
+def test_actions_sent_ahead_are_not_blamed(misbehaviour: str) -> None:
     actions = [STRING, Free(0)] * 50
     failure = failure_of(target_that(misbehaviour), *actions, FULL, *actions)
     assert failure.actions == (*actions, FULL)
 
 
-def test_a_program_that_lies_is_judged_by_its_contract(target_that: MakeTarget) -> None:
+def test_a_false_value_is_judged_by_the_contract() -> None:
     failure = failure_of(target_that("lie"), STRING, FULL)
     assert (failure.field, failure.expected, failure.got) == ("minors", "1", "0")
 
 
 @pytest.mark.parametrize("misbehaviour", ["extra", "flood"])
-def test_an_answer_too_many_is_found_when_the_trace_is_over(
-    target_that: MakeTarget, misbehaviour: str
-) -> None:
+def test_an_extra_answer_is_found_at_the_end_of_the_trace(misbehaviour: str) -> None:
     failure = failure_of(target_that(misbehaviour), STRING, FULL)
     assert failure.got == 'garbage after the last answer: "{\\"minors\\": 1}"'
 
 
-def test_a_program_is_started_again_after_it_broke(target_that: MakeTarget) -> None:
+def test_a_program_is_restarted_after_it_broke() -> None:
     target = target_that("exit")
     failure_of(target, FULL)
     assert run_actions(target, {}, [STRING]) is None
 
 
-def test_a_trace_that_ended_early_leaves_no_answers_to_the_next(target_that: MakeTarget) -> None:
+def test_a_trace_that_ended_early_leaves_no_answers() -> None:
     target = target_that("lie")
     failure_of(target, FULL, *[STRING, Free(0)] * 100)
     assert run_actions(target, {}, [STRING]) is None
 
 
-def test_a_crash_that_no_second_process_repeats_is_a_failure_all_the_same(tmp_path: Path) -> None:
+def test_a_crash_that_a_second_process_does_not_repeat_is_a_failure(tmp_path: Path) -> None:
     boots = str(tmp_path / "boots")
     crash = f"import os; os.path.exists({boots!r}) or (open({boots!r}, 'w'), end_by_signal())"
     script = tmp_path / "adapter.py"
@@ -170,16 +161,14 @@ def test_a_crash_that_no_second_process_repeats_is_a_failure_all_the_same(tmp_pa
     assert run_actions(target, {}, [STRING, FULL, STRING]) is None
 
 
-def test_one_process_serves_many_traces(target_that: MakeTarget) -> None:
+def test_one_process_serves_many_traces() -> None:
     target = target_that("nothing")
     for _ in range(3):
         assert run_actions(target, {}, [STRING, FULL]) is None
     assert len(adapters()) == 1
 
 
-def test_a_program_that_breaks_at_a_header_fails_in_its_first_action(
-    target_that: MakeTarget,
-) -> None:
+def test_a_crash_at_a_header_fails_the_first_action() -> None:
     failure = run_actions(target_that("at-start"), TROUBLE, [STRING, FULL])
     assert failure is not None
     assert failure.actions == (STRING,)
@@ -187,8 +176,8 @@ def test_a_program_that_breaks_at_a_header_fails_in_its_first_action(
 
 
 @pytest.fixture
-def adapter_that_breaks_from_its_start(tmp_path: Path) -> Callable[[int], tuple[str, ...]]:
-    """Makes a program that does everything right, but for the n-th time that it is started on."""
+def adapter_that_breaks_from_start(tmp_path: Path) -> Callable[[int], tuple[str, ...]]:
+    """Creates a program that is correct until it is started for the n-th time."""
 
     def make(start: int) -> tuple[str, ...]:
         starts = str(tmp_path / "starts")
@@ -206,16 +195,16 @@ def adapter_that_breaks_from_its_start(tmp_path: Path) -> Callable[[int], tuple[
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["random", "stateful"])
 @pytest.mark.parametrize("start", [2, 3])
-def test_a_program_that_breaks_at_a_later_start_is_a_find(
-    adapter_that_breaks_from_its_start: Callable[[int], tuple[str, ...]],
+def test_a_program_that_breaks_at_a_later_start_is_a_failure(
+    adapter_that_breaks_from_start: Callable[[int], tuple[str, ...]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     engine: str,
     start: int,
 ) -> None:
-    """The first is that of the session itself, and each worker has one, and a chunk."""
-    command = shlex.join(adapter_that_breaks_from_its_start(start))
-    options = ["--actions", "65", "--seed", "1", "--corpus", str(tmp_path / "finds")]
+    """The session itself has the first start, each worker and its first chunk another."""
+    command = shlex.join(adapter_that_breaks_from_start(start))
+    options = ["--actions", "65", "--seed", "1", "--corpus", str(tmp_path / "failures")]
     workers = ["--workers", str(start - 1), "--engine", engine]
     assert run_command_line(["run", "--command", command, *options, *workers]) == MISMATCH
     assert "got       the target ended with exit code 5 while answering the header" in (
@@ -224,19 +213,19 @@ def test_a_program_that_breaks_at_a_later_start_is_a_find(
 
 
 @pytest.mark.slow
-def test_a_program_that_breaks_while_its_find_is_reduced_does_not_hide_it(
-    adapter_that_breaks_from_its_start: Callable[[int], tuple[str, ...]],
+def test_a_crash_while_a_failure_is_reduced_does_not_hide_the_failure(
+    adapter_that_breaks_from_start: Callable[[int], tuple[str, ...]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = adapter_that_breaks_from_its_start(3)
+    command = adapter_that_breaks_from_start(3)
     lies = shlex.join([*command[:-2], "lie", MARK])
-    options = ["--actions", "300", "--seed", "1", "--corpus", str(tmp_path / "finds")]
+    options = ["--actions", "300", "--seed", "1", "--corpus", str(tmp_path / "failures")]
     assert run_command_line(["run", "--command", lies, *options]) == INCONCLUSIVE
     assert "FAILURE 1: heap / minors / collect_full / less" in capsys.readouterr().out
 
 
-def test_a_program_that_is_gone_since_it_was_asked_is_a_failure(target_that: MakeTarget) -> None:
+def test_a_program_that_was_deleted_after_its_contract_is_a_failure() -> None:
     contract = target_that("nothing").default_contract()
     gone = make_target("process", TargetOptions(("./gone",), contract=contract))
     failure = failure_of(gone, STRING, FULL)
@@ -244,26 +233,24 @@ def test_a_program_that_is_gone_since_it_was_asked_is_a_failure(target_that: Mak
     assert failure.got == "cannot be started at start: No such file or directory"
 
 
-def test_the_contract_is_asked_for_once(target_that: MakeTarget) -> None:
+def test_the_contract_is_requested_once() -> None:
     target = target_that("nothing")
     assert contract_of(target) is contract_of(target)
-    assert adapters() == []  # The first trace meets a process that has seen nothing.
+    assert adapters() == []  # The first trace gets a new process.
 
 
-def test_a_configuration_that_is_refused_though_promised_is_a_failure(
-    target_that: MakeTarget,
-) -> None:
+def test_refusing_a_legal_configuration_is_a_failure() -> None:
     failure = run_actions(target_that("refuses-start"), TROUBLE, [STRING])
     assert failure is not None
     assert failure.got == "refused at start: NotImplementedError: no trouble yet"
 
 
-def test_a_configuration_that_is_not_promised_is_bad_input(target_that: MakeTarget) -> None:
+def test_an_illegal_configuration_is_bad_input() -> None:
     with pytest.raises(BadInputError, match="config has no setting 'nursery_bytes'"):
         target_that("nothing").start({"nursery_bytes": 64})
 
 
-def test_a_period_that_is_not_promised_is_never_sent(target_that: MakeTarget) -> None:
+def test_an_illegal_period_is_never_sent() -> None:
     assert run_actions(target_that("nothing"), {}, [EnableSampling(12), FULL]) is None
 
 
@@ -277,91 +264,80 @@ def test_a_period_that_is_not_promised_is_never_sent(target_that: MakeTarget) ->
         (("cat",), 'the answer to a header must be {"contract": {…}}'),
     ],
 )
-def test_what_does_not_speak_the_protocol_at_all_is_bad_input(
+def test_a_program_that_does_not_speak_the_protocol_is_bad_input(
     command: Sequence[str], problem: str
 ) -> None:
     with pytest.raises(BadInputError, match=problem):
         ProcessTarget("process", command, PATIENT_SECONDS).start({})
 
 
-def test_what_a_driver_of_this_package_lacks_is_told_in_its_own_words() -> None:
-    options = TargetOptions(library=Path("/nonexistent/libjemalloc.so.2"))
-    with pytest.raises(BadInputError, match=r"^the target jemalloc: .*; apt install libjemalloc2$"):
-        make_target("jemalloc", options).start({})
-
-
 @pytest.mark.slow
-def test_what_never_answers_its_first_header_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_never_answers_its_first_header_is_bad_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("fuzz.targets.process.conversation.START_SECONDS", SECONDS)
     with pytest.raises(BadInputError, match=r"does not answer .* contract .*: hang: no answer"):
         ProcessTarget("process", ("sleep", "600"), SECONDS).start({})
 
 
 @pytest.mark.slow
-def test_what_answers_headers_only_ends_a_session_as_bad_input(
+def test_a_program_that_answers_only_headers_ends_a_session_as_bad_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = shlex.join(command_of("always-words"))
-    options = ["--actions", "20000", "--seed", "1", "--corpus", str(tmp_path)]
-    assert run_command_line(["run", "--command", command, *options]) == BAD_INPUT
-    said = capsys.readouterr()
-    assert re.search(r"FAILURE 1: heap / error / \w+ / garbage", said.out)
-    [line] = [each for each in said.err.splitlines() if "has answered no action" in each]
+    assert run_session(tmp_path, "always-words", "--actions", "20000") == BAD_INPUT
+    printed = capsys.readouterr()
+    assert re.search(r"FAILURE 1: heap / error / \w+ / garbage", printed.out)
+    assert "seen once" not in printed.out
+    [line] = [each for each in printed.err.splitlines() if "has answered no action" in each]
     assert "in 32 traces: garbage: not a line of JSON" in line
-
-
-@pytest.mark.slow
-def test_failures_of_a_program_that_answers_garbage_to_every_action_reproduce(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = ["--command", shlex.join(command_of("always-words"))]
-    run_command_line(
-        ["run", *target, "--actions", "20000", "--seed", "1", "--corpus", f"{tmp_path}"]
-    )
-    assert "seen once" not in capsys.readouterr().out
-    assert run_command_line(["replay", str(tmp_path / "beyond"), *target]) == MISMATCH
+    command = ["--command", shlex.join(command_of("always-words"))]
+    assert run_command_line(["replay", str(tmp_path / "beyond"), *command]) == MISMATCH
     assert capsys.readouterr().out.splitlines()[-1].startswith("0 passed, ")
 
 
-def test_a_program_that_was_not_named_is_bad_input() -> None:
-    with pytest.raises(BadInputError, match='name it with --command "PROGRAM"'):
-        make_target("process")
-
-
-def test_a_program_beside_the_reference_is_bad_input() -> None:
-    with pytest.raises(BadInputError, match="--command is the program of process"):
-        make_target("reference", TargetOptions(command=("true",)))
-
-
-def test_a_time_limit_beyond_that_of_a_worker_is_bad_input(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("name", "command", "problem"),
+    [
+        ("process", (), 'name it with --command "PROGRAM"'),
+        ("reference", ("true",), "--command is the program of process"),
+        ("process+stale-limit-after-large", ("true",), "can be planted in reference targets only"),
+    ],
+)
+def test_a_wrong_command_or_name_is_bad_input(
+    name: str, command: tuple[str, ...], problem: str
 ) -> None:
-    assert run_command_line(["run", "--command", "true", "--timeout", "3m"]) == BAD_INPUT
-    assert "--timeout is 180 s; it must be at most 2m" in capsys.readouterr().err
+    with pytest.raises(BadInputError, match=problem):
+        make_target(name, TargetOptions(command))
 
 
-@pytest.mark.parametrize("command", ["", "'"])
-def test_a_command_that_is_none_is_bad_input(command: str) -> None:
-    assert run_command_line(["run", "--command", command]) == BAD_INPUT
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["true", "--timeout", "3m"], "--timeout is 180 s; it must be at most 2m"),
+        ([""], "--command is empty; name a program"),
+        (["'"], '--command "\'": No closing quotation'),
+        (["cat", "--memory", "5x"], "'5x' is no size; write 64, 4k, 1M or 2G"),
+    ],
+)
+def test_a_wrong_option_of_a_program_is_bad_input(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["run", "--command", *arguments]) == BAD_INPUT
+    assert problem in capsys.readouterr().err
 
 
-def test_a_long_error_of_many_lines_becomes_one_short_line(target_that: MakeTarget) -> None:
+def test_a_long_error_of_many_lines_is_cut_to_one_line() -> None:
     failure = failure_of(target_that("long-error"), FULL)
     assert failure.got == ("Error: a line " + "and another line " * 99)[:200]
 
 
-def test_a_bug_cannot_be_planted_in_a_program() -> None:
-    with pytest.raises(BadInputError, match="bugs can be planted in reference and its kin only"):
-        make_target("process+stale-limit-after-large", TargetOptions(command=("true",)))
-
-
-def test_an_action_that_is_left_out_is_not_in_the_contract() -> None:
+def test_an_excluded_action_is_not_in_the_contract() -> None:
     options = TargetOptions(command_of("nothing"), without=("collect_full",))
     contract = make_target("process", options).start({})
     assert contract.actions == ("allocate_string", "free", "enable_sampling")
 
 
-def test_an_announced_action_is_answered_in_its_turn(target_that: MakeTarget) -> None:
+def test_an_announced_action_is_answered_in_its_turn() -> None:
     target = target_that("nothing")
     target.start({})
     target.announce([AllocateString(0), AllocateString(8)])
@@ -369,18 +345,18 @@ def test_an_announced_action_is_answered_in_its_turn(target_that: MakeTarget) ->
     assert sizes == [8, 16]
 
 
-def test_a_program_works_while_more_is_drawn(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    heard.touch()
-    program = f"tee {heard} | {shlex.join(command_of('none'))}"
+def test_a_program_runs_while_actions_are_drawn(tmp_path: Path) -> None:
+    received = tmp_path / "received"
+    received.touch()
+    program = f"tee {received} | {shlex.join(command_of('none'))}"
     target = ProcessTarget("process", ("sh", "-c", program), PATIENT_SECONDS)
     target.start({})
     until = time.monotonic() + PATIENT_SECONDS
 
     def drawn() -> Iterator[Action]:
-        """The last one when the first was heard of."""
+        """The last one after the program has received the first."""
         yield from [STRING] * AHEAD_STEP
-        while "allocate_string" not in heard.read_text() and time.monotonic() < until:
+        while "allocate_string" not in received.read_text() and time.monotonic() < until:
             time.sleep(0.01)
         yield STRING
 
@@ -389,7 +365,7 @@ def test_a_program_works_while_more_is_drawn(tmp_path: Path) -> None:
     assert time.monotonic() < until
 
 
-def test_what_the_random_engine_draws_ahead_is_the_same_every_time(target_that: MakeTarget) -> None:
+def test_the_random_engine_draws_ahead_the_same_actions() -> None:
     slices = []
     for _ in range(2):
         engine = RandomEngine(target_that("nothing"), "7")
@@ -399,9 +375,7 @@ def test_what_the_random_engine_draws_ahead_is_the_same_every_time(target_that: 
     assert sum(each.minor_collections for each in slices[0]) > 50
 
 
-def test_an_action_that_was_not_announced_is_performed_all_the_same(
-    target_that: MakeTarget,
-) -> None:
+def test_an_action_that_was_not_announced_is_performed() -> None:
     target = target_that("nothing")
     target.start({})
     assert target.perform(FULL) == Observation(minors=1)
@@ -415,47 +389,36 @@ def test_an_action_that_was_not_announced_is_performed_all_the_same(
         *[("stateful", each) for each in ("exit", "lie")],
     ],
 )
-def test_a_session_reduces_what_a_program_does_wrong_to_one_action(
+def test_a_session_reduces_a_wrong_answer_to_one_action(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str, misbehaviour: str
 ) -> None:
-    command = shlex.join(command_of(misbehaviour))
-    code = run_command_line(
-        [
-            *("run", "--command", command, "--engine", engine),
-            *("--actions", "300", "--seed", "1", "--corpus", str(tmp_path)),
-        ]
-    )
+    code = run_session(tmp_path, misbehaviour, "--engine", engine, "--actions", "300")
     printed = capsys.readouterr()
-    assert code == 1, printed
+    assert code == MISMATCH, printed
     assert "→   1  collect_full   ← first wrong answer" in printed.out
     assert "Traceback" not in printed.err + printed.out
 
 
 @pytest.mark.slow
-def test_a_command_with_brackets_is_printed_as_it_is(
+def test_a_command_with_brackets_is_printed_unchanged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = shlex.join([*command_of("nothing"), "[/x]"])
     options = ["--actions", "50", "--seed", "1", "--corpus", str(tmp_path)]
-    assert run_command_line(["run", "--command", command, *options]) == 0
+    assert run_command_line(["run", "--command", command, *options]) == CLEAN
     assert "[/x]" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_session_finds_an_answer_too_many(tmp_path: Path) -> None:
-    """If only as the wrong answer to what comes next."""
-    options = ["--actions", "300", "--seed", "1", "--corpus", str(tmp_path)]
-    command = shlex.join(command_of("extra"))
-    assert run_command_line(["run", "--command", command, *options]) == MISMATCH
+def test_a_session_finds_an_extra_answer(tmp_path: Path) -> None:
+    assert run_session(tmp_path, "extra", "--actions", "300") == MISMATCH
 
 
 @pytest.mark.slow
-def test_a_session_ends_though_the_program_hangs(
+def test_a_session_ends_if_the_program_hangs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--timeout", "2s", "--actions", "60", "--seed", "1", "--corpus", str(tmp_path)]
-    code = run_command_line(["run", "--command", shlex.join(command_of("hang")), *options])
-    assert code == 1
+    assert run_session(tmp_path, "hang", "--timeout", "2s", "--actions", "60") == MISMATCH
     assert "got       the target did not answer this action within 2 s" in capsys.readouterr().out
 
 
@@ -471,8 +434,8 @@ def start_hanging_session(
     while True:
         assert session.poll() is None
         time.sleep(0.05)
-        with suppress(psutil.NoSuchProcess):  # One ends while it is looked at.
-            # The first one only shakes hands with the session itself.
+        with suppress(psutil.NoSuchProcess):  # A process may end meanwhile.
+            # The session itself starts the first one, which states only the contract.
             running = [each for each in adapters() if each.ppid() != session.pid]
             programs = [each for each in running if str(ADAPTER) in each.cmdline()]
             has_daemon = len(programs) < len(running)
@@ -482,20 +445,22 @@ def start_hanging_session(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("misbehaviour", ["hang", "hanging-daemon"])
-def test_a_program_goes_with_a_session_that_is_killed(
-    tmp_path: Path, unmeasured: dict[str, str], misbehaviour: str
+@pytest.mark.parametrize("signal_sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_program_ends_with_its_session(
+    tmp_path: Path, unmeasured: dict[str, str], misbehaviour: str, signal_sent: signal.Signals
 ) -> None:
     session, _ = start_hanging_session(tmp_path, unmeasured, misbehaviour)
-    session.kill()
-    assert session.wait() == -signal.SIGKILL
+    session.send_signal(signal_sent)
+    code = session.wait()
+    assert (code == -signal.SIGKILL) == (signal_sent == signal.SIGKILL)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("misbehaviour", ["hang", "hanging-daemon"])
-def test_a_program_goes_with_a_worker_that_is_killed(
+def test_a_program_ends_with_its_killed_worker(
     tmp_path: Path, unmeasured: dict[str, str], misbehaviour: str
 ) -> None:
-    """Another does the same again, until the time is up."""
+    """Another worker does the same, until the time is up."""
     session, adapter = start_hanging_session(tmp_path, unmeasured, misbehaviour)
     parent = adapter.parent()
     assert parent is not None
@@ -503,33 +468,15 @@ def test_a_program_goes_with_a_worker_that_is_killed(
     assert session.wait() == CLEAN
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("misbehaviour", ["hang", "hanging-daemon"])
-def test_a_program_goes_with_a_session_that_is_interrupted(
-    tmp_path: Path, unmeasured: dict[str, str], misbehaviour: str
-) -> None:
-    session, _ = start_hanging_session(tmp_path, unmeasured, misbehaviour)
-    session.send_signal(signal.SIGINT)
-    session.wait()
-
-
-@pytest.mark.slow
-def test_what_a_program_started_ends_with_it(target_that: MakeTarget) -> None:
-    """Also if the program itself has ended before."""
-    target = target_that("orphan")
-    failure = failure_of(target, FULL)
+@pytest.mark.parametrize("child", ["daemon", pytest.param("orphan", marks=pytest.mark.slow)])
+def test_the_children_of_a_program_end_with_it(child: str) -> None:
+    failure = failure_of(target_that(child), FULL)
     assert failure.got.startswith("crash SIGSEGV")
-    del target
-
-
-def test_a_daemon_ends_with_the_program_that_started_it(target_that: MakeTarget) -> None:
-    target = target_that("daemon")
-    failure = failure_of(target, FULL)
-    assert failure.got.startswith("crash SIGSEGV")
+    psutil.wait_procs(adapters(), timeout=PATIENT_SECONDS)
     assert adapters() == []
 
 
-def test_another_program_s_daemon_is_left_alone(target_that: MakeTarget) -> None:
+def test_another_programs_daemon_does_not_end() -> None:
     other = target_that("daemon-beside")
     assert run_actions(other, {}, [FULL]) is None
     first = adapters()
@@ -538,7 +485,7 @@ def test_another_program_s_daemon_is_left_alone(target_that: MakeTarget) -> None
 
 
 @pytest.mark.slow
-def test_a_program_goes_with_a_replay_that_is_terminated(
+def test_a_program_ends_with_its_terminated_replay(
     tmp_path: Path, unmeasured: dict[str, str]
 ) -> None:
     trace = tmp_path / "trace.jsonl"
@@ -557,7 +504,7 @@ def test_a_program_goes_with_a_replay_that_is_terminated(
 
 
 @pytest.mark.slow
-def test_a_program_beyond_its_memory_is_a_failure_that_keeps_the_limit(
+def test_a_program_that_exceeds_the_memory_is_a_failure_with_the_limit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = ["--command", shlex.join([sys.executable, str(ADAPTER), "memory"])]
@@ -571,8 +518,3 @@ def test_a_program_beyond_its_memory_is_a_failure_that_keeps_the_limit(
     assert run_command_line(["replay", str(path), *program]) == MISMATCH
     assert "the target took more than 80M of resident memory" in capsys.readouterr().out
     assert run_command_line(["replay", str(path), *program, "--memory", "2G"]) == CLEAN
-
-
-def test_a_size_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["run", "--command", "cat", "--memory", "5x"]) == BAD_INPUT
-    assert "'5x' is no size; write 64, 4k, 1M or 2G" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What a program of the user's does wrong when it is asked is one line of bad input."""
+"""A failure of a user's program, such as a compiler, is one line of bad input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.problems import BadInputError
-from fuzz.targets.process.user_programs import compiled, kept_program, said_by
+from fuzz.targets.process.user_programs import compiled, kept_program, output_of
 
 
 def program(folder: Path, script: str) -> str:
@@ -29,23 +29,23 @@ def program(folder: Path, script: str) -> str:
     ],
     ids=["fails", "fails silently", "crashes", "no text", "hangs"],
 )
-def test_a_program_that_does_wrong_is_bad_input(script: str, what: str, tmp_path: Path) -> None:
+def test_a_program_that_fails_is_bad_input(script: str, what: str, tmp_path: Path) -> None:
     words = [program(tmp_path, script)]
     with pytest.raises(BadInputError, match=f"{re.escape(what)}$"):
-        said_by(words, seconds=0.05 if "sleep" in script else 60)
+        output_of(words, seconds=0.05 if "sleep" in script else 60)
 
 
-def test_one_that_cannot_be_started_is_bad_input(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_started_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="nothing: No such file"):
-        said_by([str(tmp_path / "nothing")])
+        output_of([str(tmp_path / "nothing")])
 
 
-def test_a_compiler_that_makes_nothing_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="has not made mutator"):
+def test_a_compiler_without_output_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="has not written mutator"):
         compiled(tmp_path / "mutator", [program(tmp_path, "exit 0")])
 
 
-def test_a_program_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = []
 

@@ -1,6 +1,6 @@
-"""The target v8: Node's sampling heap profiler, each sample foretold, and what it stands for.
+"""The target v8: Node's sampling heap profiler, with each sample and its weight predicted.
 
-Without Node everything is skipped that needs it: `apt install nodejs`.
+Tests that need Node are skipped without it: `apt install nodejs`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from target_helpers import BAD_INPUT, ROOT
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines import random as random_engine
@@ -34,10 +35,9 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.targets.v8.v8_command import HOW_TO_INSTALL, MUTATOR, OPTIONS, SEED
+from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, OPTIONS, SEED
 from fuzz.terminal.cli import run_command_line
 
-BAD_INPUT = 2
 MISTAKES = {
     "crosses": ('crosses: "at"', 'crosses: "beyond"'),
     "enabling": ('enabling: "reseeds"', 'enabling: "draws"'),
@@ -45,17 +45,15 @@ MISTAKES = {
     "memento": ("fixed_bytes: 64", "fixed_bytes: 48"),
     "seed": ("GENERATOR_SEED << PLACE_BITS", "(GENERATOR_SEED + 1n) << PLACE_BITS"),
 }
-"""What is said in the contract, or to it, and what is not so."""
-SAMPLED_BY_NOBODY = (
-    *("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),
-)
-BEGUN = "// The protocol.\n"
-"""There the mutator has found where the generator stands, and reads its first header."""
+"""A part of the mutator, and a wrong one."""
+NOT_SAMPLED = (*("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),)
+STARTED = "// The protocol.\n"
+"""Here the mutator has found the generator's place, and reads its first header."""
 NO_DISTANCE = """
 distances.length = 0;
-Math.log = () => { throw new Error("a distance is looked at"); };
+Math.log = () => { throw new Error("a distance is read"); };
 """
-REPRODUCERS = Path(__file__).parents[3] / "docs" / "findings" / "reproducers" / "v8"
+REPRODUCERS = ROOT / "docs" / "findings" / "reproducers" / "v8"
 ON, OFF, STRING = EnableSampling(256), DisableSampling(), AllocateString(100)
 
 
@@ -69,27 +67,26 @@ def node() -> str:
 
 @pytest.fixture(scope="module")
 def target(node: str) -> FullTarget:
-    return full(make_target("v8", TargetOptions(node=Path(node))))
+    return full(make_target("v8", TargetOptions(paths={"node": Path(node)})))
 
 
-def told(target: FullTarget, *actions: Action) -> list[Observation]:
-    """What is said to a trace."""
+def observed(target: FullTarget, *actions: Action) -> list[Observation]:
     target.start({})
     target.announce(actions)
-    said = [target.perform(action) for action in actions]
+    observations = [target.perform(action) for action in actions]
     assert target.finish() is None
-    return said
+    return observations
 
 
 def slices(target: FullTarget, actions: int) -> Iterator[Slice]:
-    """Long traces: a process begins as quickly as it carries out a thousand actions."""
+    """Long traces, since the start of a process takes as long as a thousand actions."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(random_engine, "draw_length", lambda *_: 500)
         yield from slices_of(random_engine.RandomEngine(target, "1"), actions, ProbeCounter())
 
 
 def changed_target(folder: Path, node: str, before: str, after: str) -> FullTarget:
-    """The target with a mutator that is not as it should be."""
+    """The target with a changed mutator."""
     source = MUTATOR.read_text("utf-8")
     assert source.count(before) == 1
     program = folder / "changed.js"
@@ -98,8 +95,8 @@ def changed_target(folder: Path, node: str, before: str, after: str) -> FullTarg
 
 
 @pytest.mark.slow
-def test_ten_thousand_actions_are_foretold(node: str) -> None:
-    options = TargetOptions(node=Path(node), without=SAMPLED_BY_NOBODY)
+def test_ten_thousand_actions_are_predicted(node: str) -> None:
+    options = TargetOptions(paths={"node": Path(node)}, without=NOT_SAMPLED)
     done = list(slices(full(make_target("v8", options)), 10_000))
     assert [each.failures for each in done] == [[]] * len(done)
     assert sum(each.actions for each in done) == 10_000
@@ -107,7 +104,7 @@ def test_ten_thousand_actions_are_foretold(node: str) -> None:
 
 
 @pytest.mark.slow
-def test_between_them_objects_are_read_and_written(target: FullTarget) -> None:
+def test_objects_are_read_and_written(target: FullTarget) -> None:
     assert [each.failures for each in slices(target, 2000)] == [[]] * 4
 
 
@@ -119,24 +116,24 @@ def test_a_contract_with_one_mistake_is_found(mistake: str, node: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_once_it_has_begun_the_mutator_looks_at_no_distance(node: str, tmp_path: Path) -> None:
-    target = changed_target(tmp_path, node, BEGUN, BEGUN + NO_DISTANCE)
+def test_after_its_start_the_mutator_reads_no_distance(node: str, tmp_path: Path) -> None:
+    target = changed_target(tmp_path, node, STARTED, STARTED + NO_DISTANCE)
     [done] = slices(target, 500)
     assert done.samples > 20
     assert done.failures == []
 
 
 @pytest.mark.slow
-def test_where_the_generator_stands_is_told_whatever_is_sampled_after(target: FullTarget) -> None:
+def test_the_seed_of_enabling_does_not_depend_on_later_samples(target: FullTarget) -> None:
     def seeds(*actions: Action) -> list[int | None]:
-        return [each.seed for each in told(target, *actions)]
+        return [each.seed for each in observed(target, *actions)]
 
     assert seeds(ON, *[STRING] * 8)[0] == seeds(ON, OFF)[0]
 
 
 @pytest.mark.slow
-def test_samples_are_where_the_distances_end(target: FullTarget) -> None:
-    enabled, *strings = told(target, ON, *[STRING] * 50)
+def test_samples_are_at_the_ends_of_distances(target: FullTarget) -> None:
+    enabled, *strings = observed(target, ON, *[STRING] * 50)
     assert enabled.seed is not None
     drawn, sampled = distances.V8(enabled.seed), []
     left_bytes = drawn.draw(256)
@@ -149,15 +146,16 @@ def test_samples_are_where_the_distances_end(target: FullTarget) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_read_is_what_was_written(target: FullTarget) -> None:
+def test_reads_return_what_was_written(target: FullTarget) -> None:
     node, number = AllocateNode(2**62 + 1), ReadNumber(0)
-    said = told(target, node, number, AllocateArray(3), STRING, STRING, Write(1, 2, 3), Read(1, 2))
-    assert (said[1].value, said[-1].value) == (2**62 + 1, 3)
-    assert told(target, STRING, Free(0), AllocateArray(7), ReadNumber(0))[-1].value == 7
+    actions = (node, number, AllocateArray(3), STRING, STRING, Write(1, 2, 3), Read(1, 2))
+    observations = observed(target, *actions)
+    assert (observations[1].value, observations[-1].value) == (2**62 + 1, 3)
+    assert observed(target, STRING, Free(0), AllocateArray(7), ReadNumber(0))[-1].value == 7
 
 
 @pytest.mark.slow
-def test_a_profile_s_bytes_are_off_as_the_finding_says(node: str) -> None:
+def test_the_reproducer_shows_the_finding(node: str) -> None:
     script = REPRODUCERS / "whole_objects.js"
     assert "fuzz" not in script.read_text("utf-8")
     done = subprocess.run([node, str(script)], capture_output=True, text=True, check=False)
@@ -165,23 +163,14 @@ def test_a_profile_s_bytes_are_off_as_the_finding_says(node: str) -> None:
     assert len(re.findall(r"\d % of that reported", done.stdout)) == 2
 
 
-def test_another_generator_is_bad_input_that_says_so(node: str) -> None:
+def test_another_generator_is_bad_input(node: str) -> None:
     options = ["--random-seed=2" if each == SEED else each for each in OPTIONS]
     command = (node, *options, str(MUTATOR))
-    with pytest.raises(BadInputError, match=r"V8's generator stands in 0 places \(Node v"):
+    with pytest.raises(BadInputError, match=r"V8's generator has 0 possible places \(Node v"):
         ProcessTarget("process", command, 60).start({})
 
 
-def test_without_node_a_run_ends_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert run_command_line(["run", "--target", "v8"]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
-    assert HOW_TO_INSTALL in line
-
-
-def test_a_program_that_is_no_node_ends_a_run_with_one_line(
+def test_a_program_that_is_not_node_ends_a_run_with_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "node"
@@ -190,7 +179,3 @@ def test_a_program_that_is_no_node_ends_a_run_with_one_line(
     assert run_command_line(["run", "--target", "v8", "--node", str(program)]) == BAD_INPUT
     [line] = capsys.readouterr().err.splitlines()
     assert "does not answer a header with a contract" in line
-
-
-def test_a_replay_is_told_which_node_it_was() -> None:
-    assert TargetOptions(node=Path("/node")).words == ["--node", "/node"]

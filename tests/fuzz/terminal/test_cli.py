@@ -19,8 +19,8 @@ from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import REFERENCE, make_target
 from fuzz.targets.bugs.known_bug import KnownBug
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS, planted_parts
-from fuzz.targets.references.collector import SETTINGS
-from fuzz.targets.references.kin import REFERENCES
+from fuzz.targets.references import REFERENCES
+from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
 from fuzz.terminal.cli import run_command_line
 from gcmodel.sampling.sample_point import Sampling
 
@@ -334,9 +334,8 @@ def test_a_session_whose_self_check_fails_does_not_start(
 def test_a_self_check_distinguishes_a_broken_reference_from_a_broken_oracle(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reference = REFERENCES[REFERENCE]
-    broken = attrs.evolve(reference.parts, **planted_parts([BUG]))
-    monkeypatch.setitem(REFERENCES, REFERENCE, attrs.evolve(reference, parts=broken))
+    broken = attrs.evolve(ReferenceTarget.PARTS, **planted_parts([BUG]))
+    monkeypatch.setattr(ReferenceTarget, "PARTS", broken)
     assert run_command_line(["run", "--actions", "10"]) == HARNESS_BUG
     printed = capsys.readouterr().err
     assert printed.startswith("gcfuzz: the reference collector is broken: it fails its own trace ")

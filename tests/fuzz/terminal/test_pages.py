@@ -70,5 +70,5 @@ def test_each_page_that_a_message_names_exists() -> None:
         for text in _messages(path)
         if "gcfuzz help " in text
     }
-    assert {"protocol", "hotspot"} <= named
+    assert {"protocol", "test-suites"} <= named
     assert {name for name in named if name and not name.endswith("/")} <= {*page_names()}

@@ -1,0 +1,234 @@
+"""The driver of `dotnet`: `python -m fuzz.targets.dotnet.driver NAME PROGRAM`.
+
+It starts a process of the mutator's program for each setting of the collector that traces ask for,
+and its threads carry out the actions. Invariant: a header empties the heap and sets the generators,
+so the answers to a trace do not depend on the traces before it. After that the driver reads only
+where a thread's allocation context starts and ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, ClassVar, NamedTuple
+
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract, Setting
+from fuzz.protocol.observation import Observation
+from fuzz.targets.dotnet.contract import (
+    COLLECTORS,
+    SETTINGS,
+    SETTINGS_AS_DOCUMENTED,
+    as_documented,
+    contract,
+)
+from fuzz.targets.dotnet.runtime import ENDED, Ask, MutatorAnswer, MutatorThread, Runtime, end_like
+from fuzz.targets.process.driver import CarryOut, Driver
+from fuzz.targets.process.serve import serve_late
+
+
+class ThreadContext(NamedTuple):
+    """A thread's allocation context: its start, where the thread allocates next, and its end."""
+
+    start: int = 0
+    top: int = 0
+    end: int = 0
+
+
+class Unsettled(NamedTuple):
+    """An allocation whose samples are not known yet."""
+
+    thread: MutatorThread
+    answer: MutatorAnswer
+    observation: Observation
+
+
+class DotnetDriver(Driver):
+    """See LateTarget."""
+
+    FATAL = ENDED
+
+    def __init__(self, name: str, program: str) -> None:
+        super().__init__(name)
+        self._program = program
+        self._runtimes: dict[int, Runtime] = {}
+        self._unsettled: list[Unsettled] = []
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        return SETTINGS_AS_DOCUMENTED if self.is_as_documented else SETTINGS
+
+    def close(self) -> None:
+        for runtime in self._runtimes.values():
+            runtime.close()
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
+        seeds = tuple(random.getrandbits(64) for _ in range(self.thread_count))
+        collector = chosen["collector"]
+        try:
+            if self._runtimes:
+                self.disable()
+            if collector not in self._runtimes:
+                flags = [*COLLECTORS.values()][collector]
+                threads = self.settings[-1].range.maximum
+                self._runtimes[collector] = Runtime(self._program, flags, threads)
+            self.runtime = self._runtimes[collector]
+            self.runtime.begin(seeds)
+        except ENDED:
+            end_like(self.runtime.exit_code)
+        self._threads = self.runtime.threads[: len(seeds)]
+        self.thread = self._threads[0]
+        self.collections = self.thread.ask(Ask.THREAD).collections
+        self._contexts: dict[MutatorThread, ThreadContext] = {}
+        self.identities: dict[int, int] = {}
+        stated = contract(f".NET {self.runtime.version}", self.actions, seeds)
+        return as_documented(stated) if self.is_as_documented else stated
+
+    def perform(self, action: Action) -> Observation:
+        try:
+            return super().perform(action)
+        except ENDED:
+            end_like(self.runtime.exit_code)
+
+    def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
+        self.thread = self._threads[action.thread]
+        return entry(self, action)
+
+    def allocate(self, what: Ask, number: int) -> int:
+        """The object's size."""
+        answer = self.thread.ask(what, number)
+        has_collected = answer.collections != self.collections
+        context = self._collected(answer)
+        if not self.is_as_documented:
+            self._place(answer, context, has_collected)
+        if self.runtime.is_sampling:
+            self._unsettled.append(Unsettled(self.thread, answer, self.observation))
+        return answer.size_bytes
+
+    def collect(self) -> None:
+        self._collected(self.thread.ask(Ask.COLLECT))
+
+    def _collected(self, answer: MutatorAnswer) -> ThreadContext:
+        """Count the collections, which end all contexts; returns the thread's before them."""
+        context = self._contexts.pop(self.thread, ThreadContext())
+        if answer.collections != self.collections:
+            self._contexts.clear()
+        self.collections = answer.collections
+        return context
+
+    def _place(self, answer: MutatorAnswer, context: ThreadContext, has_collected: bool) -> None:
+        """Observe where in its thread's context the object is, and the size of a new context.
+
+        The last pause of a background collection ends all contexts once more, and is not counted.
+        """
+        observation = self.observation
+        has_ended = context.end != answer.value
+        if has_ended and context.top < context.end:
+            observation.ended = True
+        if has_ended or has_collected:
+            context = ThreadContext()
+        observation.outside = answer.top != answer.address + answer.size_bytes
+        if not observation.outside:
+            start = context.start
+            if context.end != answer.end:
+                start = answer.address
+                observation.buffer = answer.end - start
+            observation.at = answer.address - start
+            context = ThreadContext(start, answer.top, answer.end)
+        self._contexts[self.thread] = context
+
+    def settle(self) -> None:
+        """Find out which allocations were sampled, in a pause without allocations."""
+        if self._unsettled and self.runtime.is_sampling:
+            self.disable()
+            self.runtime.enable()
+
+    def disable(self) -> None:
+        """Give each allocation its samples: by thread and time, since addresses are reused."""
+        unsettled, self._unsettled = self._unsettled, []
+        of_threads = {thread.number: thread for thread in self._threads}
+        for sample in self.runtime.disable():
+            if sample.thread not in of_threads or not unsettled:
+                continue  # A thread of the runtime's own, or one that answers to misuse.
+            after = bisect_right(unsettled, sample.time, key=lambda each: each.answer.before)
+            found = unsettled[after - 1] if after else None
+            if (
+                found is None
+                or found.thread is not of_threads[sample.thread]
+                or sample.time > found.answer.after
+                or (sample.address, sample.size_bytes) != found.answer[1:3]
+            ):
+                unsettled[-1].observation.error = f"a sample of no allocation: {sample}"
+                return
+            found.observation.samples += 1
+            if not self.is_as_documented:
+                found.observation.offsets.append(sample.offset)
+
+    def read(self, root: int, field: int) -> int | None:
+        found = self.thread.ask(Ask.READ, root, field).value
+        return None if found < 0 else found
+
+    def write(self, root: int, field: int, value: int | None) -> None:
+        self.thread.ask(Ask.WRITE, root, field, -1 if value is None else value)
+
+    def identity(self, root: int) -> int:
+        code = self.thread.ask(Ask.HASH, root).value
+        return self.identities.setdefault(code, len(self.identities) + 1)
+
+    def roots(self) -> tuple[int, ...]:
+        self.thread.ask(Ask.ROOTS)
+        return self.thread.more
+
+    def look(self, address: int) -> tuple[int, ...]:
+        """An object's kind, its number or length, and its references: the field, and the object."""
+        self.thread.ask(Ask.LOOK, address)
+        return self.thread.more
+
+    def after_collection(self) -> None:
+        self.observation.graph = self.graph()
+
+    def graph(self) -> list[list[int]]:
+        """What a walk from the roots finds. Nothing allocates meanwhile, so nothing moves."""
+        rows: dict[int, int] = {}
+        for root in self.roots():
+            rows.setdefault(root, len(rows))
+        graph: list[list[int]] = []
+        queue = list(rows)
+        for address in queue:  # It grows meanwhile.
+            kind, number, *references = self.look(address)
+            row = [kind, number]
+            for field, found in zip(references[::2], references[1::2], strict=True):
+                if found not in rows:
+                    rows[found] = len(rows)
+                    queue.append(found)
+                row += field, rows[found]
+            graph.append(row)
+        return graph
+
+    CARRY_OUT: ClassVar[CarryOut] = {
+        actions.AllocateNode: lambda driver, each: driver.allocate(Ask.NODE, each.number),
+        actions.AllocateString: lambda driver, each: driver.allocate(Ask.STRING, each.length),
+        actions.AllocateArray: lambda driver, each: driver.allocate(Ask.ARRAY, each.length),
+        actions.Free: lambda driver, each: driver.thread.ask(Ask.FREE, each.root),
+        actions.Read: lambda driver, each: driver.read(each.root, each.field),
+        actions.ReadNumber: lambda driver, each: driver.look(driver.roots()[each.root])[1],
+        actions.Write: lambda driver, each: driver.write(each.root, each.field, each.value),
+        actions.WriteNumber: lambda driver, each: driver.thread.ask(
+            Ask.SET_NUMBER, each.root, each.number
+        ),
+        actions.CopyArray: lambda driver, each: driver.thread.ask(
+            *(Ask.COPY, each.source, each.dest, each.source_start, each.dest_start, each.length)
+        ),
+        actions.TakeIdentity: lambda driver, each: driver.identity(each.root),
+        actions.CollectFull: lambda driver, _: driver.collect(),
+        actions.CheckHeap: lambda driver, _: driver.graph(),
+        actions.EnableSampling: lambda driver, _: driver.runtime.enable(),
+        actions.DisableSampling: lambda driver, _: driver.disable(),
+    }
+
+
+if __name__ == "__main__":
+    DotnetDriver.main(serve_late)

@@ -1,0 +1,156 @@
+"""The driver of `go`: `python -m fuzz.targets.go.driver NAME PROGRAM`.
+
+It starts a process of the mutator, and sends it the actions. Invariant: a header frees all blocks
+and sets the generator, so the answers to a trace do not depend on the traces before it. After that
+the driver reads nothing of the sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from random import Random
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from fuzz.problems import BadInputError
+from fuzz.protocol import actions
+from fuzz.protocol.contract import Contract
+from fuzz.targets.go.contract import (
+    BY_ITSELF,
+    ONLY_EMPTY,
+    SETTINGS,
+    SHARED_BYTES,
+    WHEN_ASKED,
+    GoSampler,
+    by_chance,
+    contract,
+)
+from fuzz.targets.process.asked_process import AskedProcess
+from fuzz.targets.process.driver import CarryOut, Driver
+
+QUESTION, ANSWER, GREETING = Struct("<2q"), Struct("<4q"), Struct("32s16s16s")
+ENVIRONMENT = {"GODEBUG": "asyncpreemptoff=1", "GOGC": "", "GOMAXPROCS": "1", "GOMEMLIMIT": ""}
+"""A signal in a stack walk would find the cache for these in use more often than is legal."""
+STEPS = {True: 0xA0761D6478BD642F, False: 0x53C5CA59}
+"""What a generator of 64 bits, and one of 32, adds for each number."""
+PROBE_BYTES = 16
+PERCENT = {WHEN_ASKED: -1, BY_ITSELF: 100}
+"""How much the heap grows until the collector runs."""
+
+
+class GoAsk(IntEnum):
+    """The questions to the mutator. (See mutator.go.)"""
+
+    BEGIN, SEED, LOOK, ALLOCATE, FREE, SET_RATE, PROFILE, COLLECT, SET_COLLECTOR = range(9)
+
+
+class GoAnswer(NamedTuple):
+    """An answer: `value` is the samples of an allocation, or the first figure of a profile."""
+
+    value: int
+    more: int
+    damage: int
+    collections: int
+
+
+class GoMutator(AskedProcess):
+    """The mutator's process. Raises BadInputError if the sampler of its Go is unknown."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__([program], ENVIRONMENT)
+        try:
+            greeting = self.receive(GREETING.size)
+        except EOFError as problem:
+            self.close()
+            raise BadInputError(f"the sampler of this Go is unknown: {problem}") from problem
+        version, wide, rate = (part.decode().strip() for part in GREETING.unpack(greeting))
+        self._is_wide = wide == "true"
+        spent_numbers = self._numbers_of_sample() - 1
+        self.sampler = GoSampler(
+            f"Go {version.removeprefix('go')}", self._is_wide, rate == "true", spent_numbers
+        )
+
+    def ask(self, what: GoAsk, number: int = 0) -> GoAnswer:
+        """Raises EOFError if the process has ended, and ValueError if it cannot do that."""
+        self.send(QUESTION.pack(what, number))
+        answer = GoAnswer(*ANSWER.unpack(self.receive(ANSWER.size)))
+        if answer.damage < 0:
+            raise ValueError("the mutator cannot do that")
+        if answer.damage > 0:
+            raise ValueError("a block is damaged")
+        return answer
+
+    def begin(self, period_bytes: int, state: int) -> GoAnswer:
+        self.ask(GoAsk.BEGIN, period_bytes)
+        self.ask(GoAsk.SEED, state - (state >> 63 << 64))
+        if self.ask(GoAsk.ALLOCATE, PROBE_BYTES).value != 1:
+            raise BadInputError("the runtime has drawn a distance for something else")
+        return self.ask(GoAsk.FREE)
+
+    def _numbers_of_sample(self) -> int:
+        """How many numbers of the generator a sample takes."""
+        self.begin(2, 0)
+        bits, step = 64 if self._is_wide else 32, STEPS[self._is_wide]
+        numbers: int = self.ask(GoAsk.LOOK).value * pow(step, -1, 2**bits) % 2**bits
+        return numbers
+
+
+class GoDriver(Driver):
+    """Go's heap profile."""
+
+    settings = SETTINGS
+
+    def __init__(self, name: str, program: str) -> None:
+        super().__init__(name)
+        self._program = program
+        self.mutator = GoMutator(program)
+        self.rate = 0
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        if self.mutator.has_ended:
+            self.mutator.close()
+            self.mutator = GoMutator(self._program)
+        sampler = self.mutator.sampler
+        state = Random(chosen["sampler_seed"]).getrandbits(64 if sampler.is_wide else 32)  # noqa: S311 - no secret
+        self.mutator.ask(GoAsk.SET_COLLECTOR, PERCENT[chosen["collector"]])
+        self.rate = chosen["period_bytes"]
+        self.collections = self.mutator.begin(self.rate, state).collections
+        stated = contract(sampler, self.actions, self.rate, state)
+        if self.is_as_documented:
+            return by_chance(stated, ONLY_EMPTY)
+        return by_chance(stated, SHARED_BYTES) if chosen["collector"] == BY_ITSELF else stated
+
+    def close(self) -> None:
+        self.mutator.close()
+
+    def ask(self, what: GoAsk, number: int = 0) -> GoAnswer:
+        answer = self.mutator.ask(what, number)
+        self.collections = answer.collections
+        return answer
+
+    def allocate(self, size_bytes: int) -> None:
+        self.observation.samples = self.ask(GoAsk.ALLOCATE, size_bytes).value
+
+    def set_rate(self, rate: int) -> None:
+        self.rate = rate
+        self.ask(GoAsk.SET_RATE, rate)
+
+    def profile(self) -> list[int]:
+        answer = self.ask(GoAsk.PROFILE)
+        return [answer.value, answer.more]
+
+    CARRY_OUT: ClassVar[CarryOut] = {
+        actions.Malloc: lambda driver, each: driver.allocate(each.size_bytes),
+        actions.Free: lambda driver, each: driver.ask(GoAsk.FREE, each.root),
+        actions.CollectFull: lambda driver, _: driver.ask(GoAsk.COLLECT),
+        actions.EnableSampling: lambda driver, each: driver.set_rate(each.period_bytes),
+        actions.DisableSampling: lambda driver, _: driver.set_rate(0),
+        # The period of a sampler that is off is that of the next EnableSampling.
+        actions.SetPeriod: lambda driver, each: driver.set_rate(driver.rate and each.period_bytes),
+        actions.ReadProfile: lambda driver, _: driver.profile(),
+    }
+
+
+if __name__ == "__main__":
+    GoDriver.main()

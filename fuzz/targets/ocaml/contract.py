@@ -1,0 +1,49 @@
+"""What Memprof of OCaml 4.13 does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule, Setting
+from fuzz.protocol.counting import Streams
+
+WORD_BYTES = 8
+LAYOUT = Layout(
+    kinds={
+        "node": KindLayout(type_index=1, fixed_bytes=6 * WORD_BYTES),
+        "string": KindLayout(2, fixed_bytes=3 * WORD_BYTES, item_bytes=WORD_BYTES),
+        "array": KindLayout(3, fixed_bytes=2 * WORD_BYTES, item_bytes=WORD_BYTES),
+    },
+    large_object_bytes=258 * WORD_BYTES,
+    word_bytes=WORD_BYTES,
+    object_bytes_max=2**16,
+    nonmovable="ignored",
+)
+"""With their headers. A node is allocated by compiled code, the others by the runtime."""
+SETTINGS = (
+    Setting("minor_heap_words", 4096, Range(4096, 2**18), choices=(4096, 4096, 2**15, 2**18)),
+    Setting("sampler_seed", 0, Range(0, 64)),
+)
+"""Memprof's generator has one fixed seed: `sampler_seed` batches of its numbers are skipped."""
+
+
+def contract(version: str, actions: tuple[str, ...], chosen: Mapping[str, int]) -> Contract:
+    """The contract under these settings."""
+    return Contract(
+        nursery_bytes=chosen["minor_heap_words"] * WORD_BYTES,
+        layout=LAYOUT,
+        actions=actions,
+        observes=("samples", "minors", "size", "value", "graph"),
+        sampling=SamplingRule(
+            period_bytes=Range(WORD_BYTES, 2**20, WORD_BYTES),
+            crosses="at",
+            counting=Streams(
+                postponed=("string", "array"), renewed_by=("collections", "callbacks")
+            ),
+            disabling=("drop",),
+            distances="ocaml",
+            seeds=(chosen["sampler_seed"],),
+        ),
+        settings=SETTINGS,
+        version=f"OCaml {version}",
+    )

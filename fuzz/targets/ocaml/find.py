@@ -1,0 +1,52 @@
+"""Finds OCaml's compiler, and compiles the mutator: the program is kept in the user's cache."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+from fuzz.targets.options import TargetOptions
+from fuzz.targets.process.user_programs import compiled, kept_program, output_of
+from fuzz.targets.registration import python_driver
+
+COMPILER = "ocamlopt"
+VERSION = "4.13"
+"""The version whose sampler is known."""
+VERSION_CHARACTERS = 20
+"""The length at which a message cuts the output of another program."""
+SOURCES = (Path(__file__).with_name("nursery.c"), Path(__file__).with_name("mutator.ml"))
+HOW_TO_INSTALL = f"apt install ocaml, where that is {VERSION}, or name its ocamlopt with --ocaml"
+
+
+def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of the driver of that target. Raises BadInputError."""
+    program = made_program(options.paths.get("ocaml"))
+    return python_driver(__package__, name, *program)
+
+
+def find_compiler(compiler: Path | None) -> tuple[str, str]:
+    """The compiler that is named or on PATH, and its version. Raises BadInputError."""
+    found = shutil.which(compiler or COMPILER)
+    if found is None:
+        named = f"{compiler} is not a program" if compiler else f"there is no {COMPILER}"
+        raise BadInputError(f"the target ocaml needs OCaml, and {named}: {HOW_TO_INSTALL}")
+    found = str(Path(found).resolve())
+    version = output_of([found, "-version"])[:VERSION_CHARACTERS]
+    if not version.startswith(f"{VERSION}."):
+        raise BadInputError(f"{found} is OCaml {version}: {HOW_TO_INSTALL}")
+    return found, version
+
+
+def made_program(compiler: Path | None) -> tuple[str, str]:
+    """The mutator's program, from the cache or a new one, and OCaml's version."""
+    found, version = find_compiler(compiler)
+
+    def make(folder: Path) -> Path:
+        # The compiler writes beside a source and into the current folder.
+        sources = [Path(shutil.copy(source, folder)).name for source in SOURCES]
+        made = folder / "mutator"
+        return compiled(made, [found, "unix.cmxa", *sources, "-o", made.name], folder)
+
+    parts = (found, version, *(source.read_bytes() for source in SOURCES))
+    return str(kept_program(parts, make)), version

@@ -1,0 +1,149 @@
+"""The registration of a target: the value `TARGETS` that a target's package exports.
+
+A package names its registrations in its pyproject.toml:
+
+    [project.entry-points."gcfuzz.targets"]
+    mine = "my_package:TARGETS"
+
+Every command that takes a target loads all registrations. Invariant: a registration imports no
+driver and no runtime; it names them with `lazily("my_package.find:driver_command")`.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import attrs
+
+from fuzz.problems import BadInputError, noted, summary_of, traceback_of
+from fuzz.protocol.target import AS_DOCUMENTED, GuardedTarget, Target
+from fuzz.targets.options import TargetOptions
+
+
+def lazily(place: str) -> Callable[..., Any]:
+    """A function that imports MODULE:NAME when it is called, and calls that."""
+
+    def call(*arguments: Any, **options: Any) -> object:  # noqa: ANN401 - those of the function
+        return resolve_name(place)(*arguments, **options)
+
+    return call
+
+
+def python_driver(
+    package: str | None,
+    name: str,
+    *arguments: str | Path,
+    module: str = "driver",
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[str, ...]:
+    """The command line of a driver: a module of a package, with the target's name first."""
+    command = (sys.executable, "-m", f"{package}.{module}", name, *map(str, arguments))
+    assignments = (f"{variable}={value}" for variable, value in environment.items())
+    return ("env", *assignments, *command) if environment else command
+
+
+@attrs.frozen
+class PathOption:
+    """An option `--name PATH` for the place of a runtime. Several targets may share one."""
+
+    name: str
+    help: str
+
+
+@attrs.frozen(kw_only=True)
+class Registration(ABC):
+    """A registered target. Its class creates the target."""
+
+    is_program: ClassVar = False
+    """Whether it runs in its own process."""
+    hosts_bugs: ClassVar = False
+    """Whether known bugs can be planted in it."""
+
+    name: str
+    description: str
+    """A phrase for `gcfuzz targets`."""
+    options: tuple[PathOption, ...] = ()
+    variant_of: str | None = None
+    """The target with the same runtime and another contract, or None."""
+
+    distinguished_by: str | None = attrs.field()
+    """The option that distinguishes two targets of this name: by default the first one."""
+
+    @distinguished_by.default
+    def _first_option(self) -> str | None:
+        return self.options[0].name if self.options else None
+
+    @abstractmethod
+    def make(self, options: TargetOptions, bugs: Sequence[str]) -> Target:
+        """Create the target, with these known bugs planted. Raises BadInputError."""
+
+
+@attrs.frozen(kw_only=True)
+class InProcess(Registration):
+    """A target in Python, in this process."""
+
+    create: Callable[[], Target]
+
+    def make(self, options: TargetOptions, bugs: Sequence[str] = ()) -> Target:
+        try:
+            target = self.create()
+        except BadInputError:
+            raise
+        except Exception as raised:
+            error = BadInputError(
+                f"the target {self.name}: creating it raised {summary_of(raised)}"
+            )
+            raise noted(error, traceback_of(raised)) from raised
+        return GuardedTarget(target, self.name, options.without)
+
+
+@attrs.frozen(kw_only=True)
+class Program(Registration):
+    """A target that is a program and speaks the protocol."""
+
+    is_program = True
+
+    command: Callable[[str, TargetOptions], Sequence[str]]
+    """Returns the command line of a target. Raises BadInputError if something is missing."""
+
+    def make(self, options: TargetOptions, bugs: Sequence[str] = ()) -> Target:
+        from fuzz.targets.process.program import ProcessTarget
+
+        return ProcessTarget(
+            self.name,
+            self.command(self.name, options),
+            options.timeout_seconds,
+            options.without,
+            options.contract,
+            fresh_process=options.fresh_process,
+            memory_bytes=options.memory_bytes,
+        )
+
+    def as_documented(self) -> Program:
+        """The same program under the contract that its documentation promises."""
+        name = self.name + AS_DOCUMENTED
+        description = f"{self.name}, under the contract that its documentation promises"
+        return attrs.evolve(self, name=name, description=description, variant_of=self.name)
+
+
+def _given_command(name: str, options: TargetOptions) -> Sequence[str]:
+    if not options.command:
+        raise BadInputError(f'the target {name} needs a program; name it with --command "PROGRAM"')
+    return options.command
+
+
+PROCESS = "process"
+TARGETS = (
+    Program(
+        name=PROCESS,
+        description="any program that speaks the protocol (`gcfuzz help protocol`)",
+        distinguished_by="command",
+        command=_given_command,
+    ),
+)

@@ -1,0 +1,14 @@
+"""The target `scalene`: its memory profiler for Python. gcfuzz predicts each of its samples.
+
+Start reading with `python_profilers`.
+"""
+
+from fuzz.targets.registration import PathOption, Program, lazily
+
+SCALENE = Program(
+    name="scalene",
+    description="Scalene's memory profiler for Python",
+    options=(PathOption("python", "The Python that has scalene.  [default: this one]"),),
+    command=lazily("fuzz.targets.scalene.find:driver_command"),
+)
+TARGETS = (SCALENE, SCALENE.as_documented())

@@ -1,0 +1,17 @@
+"""The target `tcmalloc`: Google's TCMalloc, in a program. gcfuzz predicts each of its samples.
+
+Start reading with `driver`, after `allocators.block_driver`.
+"""
+
+from fuzz.targets.registration import PathOption, Program, lazily
+
+TARGETS = (
+    Program(
+        name="tcmalloc",
+        description="Google's TCMalloc, in a program that has it",
+        options=(
+            PathOption("library", "The program that has tcmalloc in it.  [default: npm's workerd]"),
+        ),
+        command=lazily("fuzz.targets.tcmalloc.find:driver_command"),
+    ),
+)

@@ -1,0 +1,90 @@
+"""The driver of `tcmalloc`: `python -m fuzz.targets.tcmalloc.driver NAME [PROGRAM]`.
+
+A header frees the blocks of the last trace, and sets the generator of each thread's sampler to the
+state that TCMalloc gives it for a seed. TCMalloc draws the first distance itself. After that the
+driver reads no sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from typing_extensions import override
+
+from fuzz.protocol import actions
+from fuzz.protocol.contract import Contract
+from fuzz.targets.allocators.block_driver import BlockDriver
+from fuzz.targets.process.driver import CarryOut
+from fuzz.targets.process.threads import Threads
+from fuzz.targets.tcmalloc.contract import BLOCK_BYTES_MAX, SETTINGS, contract
+from fuzz.targets.tcmalloc.tcmalloc_program import TcmallocProgram
+
+Result = TypeVar("Result")
+STEPS_OF_A_SEED = 20
+"""The steps of a generator before its first draw: `Sampler::Init` in tcmalloc/sampler.cc."""
+
+
+class ProgramThreads(Threads):
+    """The program's threads, which take turns."""
+
+    def __init__(self, program: Callable[[], TcmallocProgram]) -> None:
+        super().__init__()
+        self._program = program
+
+    @override
+    def run(self, thread: int, work: Callable[[], Result]) -> Result:
+        self._program().thread = thread
+        return work()
+
+
+class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
+    """TCMalloc. Sampling is always on."""
+
+    settings = SETTINGS
+    block_bytes_max = BLOCK_BYTES_MAX
+    CARRY_OUT: ClassVar[CarryOut] = {
+        action: entry
+        for action, entry in BlockDriver.CARRY_OUT.items()
+        if action not in (actions.PauseSampling, actions.ResumeSampling)
+    }
+
+    def __init__(self, name: str, library_name: str = "") -> None:
+        super().__init__(name, library_name)
+        self.threads = ProgramThreads(lambda: self.library)
+
+    def load(self) -> TcmallocProgram:
+        return TcmallocProgram(Path(self.library_name) if self.library_name else None)
+
+    def find_sampler(self) -> int:
+        return self.library.find_sampler()
+
+    def begin_samplers(self, chosen: Mapping[str, int]) -> Contract:
+        first = chosen["sampler_seed"]
+        seeds = tuple(range(first, first + chosen["threads"]))
+        self.set_period(chosen["period_bytes"])
+        for thread, seed in enumerate(seeds):
+            self.library.thread = thread
+            self.library.begin(self.samplers[thread], state_after(seed))
+        return contract(self.actions, chosen["period_bytes"], seeds)
+
+    def allocated(self, thread: int, call: Callable[[], int]) -> int:
+        address = call()
+        samples, weight_bytes = self.library.samples, self.library.weight_bytes
+        self.observation.samples, self.observation.weights = samples, [weight_bytes] * samples
+        return address
+
+    def set_period(self, period_bytes: int) -> None:
+        self.library.set_period(period_bytes)
+
+
+def state_after(seed: int) -> int:
+    """The state of a generator that has started from a seed."""
+    for _ in range(STEPS_OF_A_SEED):
+        seed = (0x5DEECE66D * seed + 0xB) % 2**48
+    return seed
+
+
+if __name__ == "__main__":
+    TcmallocDriver.main()

@@ -1,0 +1,129 @@
+"""What the tests of targets share: installed targets, changed contracts, and sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget, Target, full
+from fuzz.run import Failure
+from fuzz.targets import TargetOptions, make_target, registry
+from fuzz.targets.hotspot.find import DEBIANS, HOW_TO_INSTALL, LIBRARY, WHEEL
+
+DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
+ROOT = Path(__file__).parents[3]
+VARIABLES = {
+    "incminimark": {"source": "GCFUZZ_RPYTHON", "python": "GCFUZZ_PYTHON27"},
+    "ddtrace": {"python": "GCFUZZ_PROFILERS"},
+    "scalene": {"python": "GCFUZZ_PROFILERS"},
+}
+"""The environment variables that say where runtimes are that no search finds."""
+
+
+def options_for(name: str) -> TargetOptions:
+    """The options of a target, with the paths that environment variables have."""
+    variables = VARIABLES.get(registry().targets[name].variant_of or name, {})
+    paths = {
+        option: Path(os.environ[variable])
+        for option, variable in variables.items()
+        if variable in os.environ
+    }
+    return TargetOptions(timeout_seconds=60.0, paths=paths)
+
+
+def installed(name: str) -> FullTarget:
+    """The target; the test is skipped if its runtime is missing."""
+    try:
+        target = full(make_target(name, options_for(name)))
+        target.default_contract()
+    except BadInputError as problem:
+        pytest.skip(str(problem))
+    return target
+
+
+def java_folder(version: str) -> Path:
+    """The folder of Java 17 or 25; the test is skipped without it."""
+    wheel = find_spec(WHEEL)
+    if version == "17" and (DEBIAN_17 / LIBRARY).is_file():
+        return DEBIAN_17
+    if version == "25" and wheel is not None:
+        return Path(str(wheel.origin)).with_name("java-runtime")
+    pytest.skip(f"{HOW_TO_INSTALL} (version {version})")
+
+
+def carried_out(target: Target, actions: Iterable[Action]) -> list[Observation]:
+    """The observations of actions that all succeed."""
+    observations = [target.perform(action) for action in actions]
+    assert [each.error for each in observations] == [None] * len(observations)
+    return observations
+
+
+def changed(contract: Contract, **changes: Any) -> Contract:
+    """The contract with other values for keys of its own, its layout, its rule, its way to count.
+
+    A value may be a function of the right one.
+    """
+
+    def evolved(part: Any) -> Any:
+        new = {key: value for key, value in changes.items() if hasattr(part, key)}
+        left.difference_update(new)
+        right = {key: getattr(part, key) for key in new}
+        return attrs.evolve(
+            part, **{key: each(right[key]) if callable(each) else each for key, each in new.items()}
+        )
+
+    left = {*changes}
+    counting = evolved(contract.sampling.counting)
+    rule = evolved(attrs.evolve(contract.sampling, counting=counting))
+    wrong = evolved(attrs.evolve(contract, layout=evolved(contract.layout), sampling=rule))
+    assert not left
+    made: Contract = wrong
+    return made
+
+
+class Changed(FullTarget):
+    """A target with some settings fixed, under another contract; its samples are counted."""
+
+    def __init__(
+        self,
+        target: Target,
+        change: Callable[[Contract], Contract] = lambda right: right,
+        **settings: int,
+    ) -> None:
+        self._target = full(target)
+        self._change = change
+        self._settings = settings
+        self.name = target.name
+        self.takes_announcements = self._target.takes_announcements
+        self.announce = self._target.announce  # type: ignore[method-assign]
+        self.finish = self._target.finish  # type: ignore[method-assign]
+        self.samples = self.collections = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return self._change(self._target.start({**configuration, **self._settings}))
+
+    def perform(self, action: Action) -> Observation:
+        observation = self._target.perform(action)
+        self.samples += observation.samples
+        self.collections += observation.minors
+        return observation
+
+
+def first_failure(target: Target, actions: int, seed: str = "1") -> Failure | None:
+    """The first failure of a session with the random engine; it is not reduced."""
+    slices = slices_of(RandomEngine(target, seed), actions, ProbeCounter())
+    return next((failure for done in slices for failure in done.failures), None)
