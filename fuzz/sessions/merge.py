@@ -115,11 +115,12 @@ def _largest(pieces: list[Piece]) -> list[Piece]:
 def _joined(pieces: list[Piece]) -> list[Piece]:
     """As few pieces as possible: those whose chunks together are one range become one."""
     pieces = sorted(pieces, key=lambda each: (each.indices.start, each.indices.step))
-    for group in chain(combinations(pieces, 2), [pieces]):
+    groups = [*combinations(pieces, 2), pieces] if len(pieces) > 1 else []
+    for group in groups:
         indices = sorted(chain.from_iterable(each.indices for each in group))
         step = indices[1] - indices[0] if len(indices) > 1 else 1
         chunks = range(indices[0], indices[-1] + 1, step) if indices else range(0)
-        if len(group) > 1 and indices == [*chunks]:
+        if indices == [*chunks]:
             totals = SessionTotals()
             for each in group:
                 totals.add_all(each.totals)

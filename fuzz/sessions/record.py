@@ -30,6 +30,8 @@ from fuzz.version import __version__
 VERSION = 1
 SECONDS_MAX = 10**9
 """No session takes longer, so that the date of its end can be represented."""
+CHUNKS_MAX = 10**7
+"""No session has more whole chunks: they would have 40 thousand million actions."""
 FOLDER = "sessions"
 Reason: TypeAlias = Literal["time", "actions", "failures", "interrupted", "workers died"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
@@ -225,9 +227,11 @@ def _check(record: SessionRecord) -> None:
     """Raise ValueError if a range, a date or a duration is illegal."""
     for piece in record.pieces:
         try:
-            range(*piece.chunks)
+            indices = range(*piece.chunks)
         except (TypeError, ValueError) as problem:
             raise ValueError(f"chunks are {piece.chunks}, not start, stop and step") from problem
+        if indices[CHUNKS_MAX:]:
+            raise ValueError(f"chunks are {piece.chunks}; there must be at most {CHUNKS_MAX:,}")
     for timing in record.timing:
         try:
             datetime.fromisoformat(timing.started) + timedelta(seconds=SECONDS_MAX)

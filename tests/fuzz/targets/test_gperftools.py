@@ -361,11 +361,18 @@ def test_a_session_fails_under_the_documented_contract(tmp_path: Path) -> None:
 
 
 SHORT = """
+import attrs
+from fuzz.protocol.contract import Range, Setting
 from fuzz.targets.gperftools.driver import GperftoolsDriver, serve_in_fixed_memory
 class Short(GperftoolsDriver):
+    settings = (
+        Setting("sampler_seed", 1, Range(1, 2**32 - 1)),
+        Setting("period_bytes", 4096, Range(1024, 2**40)),
+    )
     def begin_samplers(self, chosen):
-        contract = super().begin_samplers({**chosen, "period_bytes": 4096, "fresh_threads": 0})
+        contract = super().begin_samplers({**chosen, "threads": 1, "fresh_threads": 0})
         self.samplers[0].bytes_until -= 1
+        contract = attrs.evolve(contract, settings=self.settings)
         return contract.without(("calloc", "pause_sampling"))
 Short.main(serve_in_fixed_memory)
 """

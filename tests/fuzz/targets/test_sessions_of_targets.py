@@ -48,7 +48,7 @@ def test_a_session_predicts_each_sample(
     places = ["--corpus", str(tmp_path), "--summary", str(summary)]
     target = ["--target", name, *options_for(name).arguments]
     assert run_command_line(["run", *target, *plan, *places]) == CLEAN
-    assert json.loads(summary.read_text("utf-8"))["samples"] >= least
+    assert json.loads(summary.read_text("utf-8"))["totals"]["samples"] >= least
 
 
 @pytest.mark.parametrize("name", SAME_EVERYWHERE)
