@@ -55,7 +55,7 @@ class Observation:
     """The offset of the allocated object from the start of the nursery. If threads have buffers
     that lie anywhere: from the start of its buffer, if it lies in one."""
     buffer: int | None = None
-    """The size of the buffer that the object's thread has begun for it."""
+    """The size of the buffer that the object's thread has started for it."""
     ended: bool | None = None
     """True if the context of the object's thread ended before, with something left of it."""
     seed: int | None = None
@@ -75,8 +75,8 @@ class Observation:
     reports: list[Report] = attrs.Factory(list)
     graph: list[list[int]] | None = None
     """One row for each object, in the order of discovery from the roots and then the prebuilt
-    objects, breadth first: type index, number or length, and for each reference that is not null
-    its field and the row of its object."""
+    objects, breadth first. A row has the type's index, the number or length, and for each reference
+    that is not null its field and the row of its object."""
     free: int | None = None
     limit: int | None = None
     top: int | None = None
