@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -36,7 +36,7 @@ NAMES: dict[tuple[type, str], Json] = {
     (Header, "excluded"): {"items": {"enum": [*FIELDS]}},
     (Layout, "kinds"): {"propertyNames": {"enum": [*KINDS]}},
 }
-"""What fields may be that list names, beside what their types say."""
+"""Fields that hold names: what their types do not say."""
 
 
 def schema() -> Json:
@@ -81,7 +81,7 @@ class _Definitions:
             return {"type": "array", "items": self.schema_of(arguments[0])}
         if origin in (dict, Mapping):
             return {"type": "object", "additionalProperties": self.schema_of(arguments[1])}
-        assert origin is UnionType, kind
+        assert origin in (UnionType, Union), kind
         [other] = (self.schema_of(each) for each in arguments if each is not NoneType)
         return _or_null(other)
 
