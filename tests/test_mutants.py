@@ -24,7 +24,7 @@ NOT_MUTATED = {
     *("collector.dangling", "collector.invariants", "blocks.history"),
     *("memory.configuration", "memory.errors", "memory.events"),
 }
-"""Messages of errors, another mode, what no session fuzzes, and the inputs and outputs of gcmodel."""
+"""Messages of errors, another mode, inputs and outputs of gcmodel, and what no session fuzzes."""
 MODULE = "sampling.sample_point"
 IS_FOUND = "Sampling.is_due: return self.sample_point [< -> <=] end"
 SURVIVES = "Sampling.__init__: self.sample_point = [0 -> 1]"

@@ -3,8 +3,8 @@
 Both engines draw by these rules, through `Choices`, which makes one kind of choice: a number below
 another. Sizes and periods are often at an edge, and the edges come from the state of the oracles.
 For example, a size just fits in the nursery or just does not; it just reaches the sample point or
-passes it; it is twice the period, or several nurseries. A drawn action is concrete, so a replay needs no
-state.
+passes it; it is twice the period, or several nurseries. A drawn action is concrete, so a replay
+needs no state.
 """
 
 from __future__ import annotations

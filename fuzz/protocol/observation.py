@@ -12,6 +12,8 @@ from typing import Any
 
 import attrs
 
+from fuzz.protocol.counting.limits import Count
+
 HANG = "hang"
 """The beginning of an error if a program did not answer in time."""
 MEMORY = "memory"
@@ -44,8 +46,8 @@ class Report:
 class Observation:
     """The answer to one action."""
 
-    samples: int = 0
-    minors: int = 0
+    samples: Count = 0
+    minors: Count = 0
     order: str = ""
     """One letter for each event, in order: s sample, M minor collection, R report."""
     size: int | None = None

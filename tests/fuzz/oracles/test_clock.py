@@ -442,9 +442,9 @@ def test_of_a_context_that_had_ended_before_an_allocation_nothing_was_left() -> 
 def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]]:
     """The offsets of the samples, looking at each byte of each context.
 
-    A distance is the trials that fail. A new one begins behind a sampled object, and at the
-    first byte of each context. That byte may lie in the middle of an object for which the context was
-    too small. Then none begins at the object's end, but one begins in the rest of the context.
+    A distance is the trials that fail. A new one begins behind a sampled object, and at the first
+    byte of each context. That byte may lie in the middle of an object for which the context was too
+    small. Then none begins at the object's end, but one begins in the rest of the context.
     """
     drawn = generator_of("dotnet_document", 0)
     left, room, answers = drawn.draw(PERIOD), 0, []
