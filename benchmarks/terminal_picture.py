@@ -8,7 +8,7 @@ docs/pictures/explain.png is a screenshot of the failure in README.md, saved by 
 
     gcfuzz explain failures/heap-error-DanglingReferenceError-*.jsonl --html explain.html
     chromium --headless --hide-scrollbars --force-device-scale-factor=1.1 \
-        --window-size=1100,780 --screenshot=docs/pictures/explain.png explain.html
+        --window-size=1200,920 --screenshot=docs/pictures/explain.png explain.html
     pngquant --force --ext .png docs/pictures/explain.png
 """
 

@@ -94,5 +94,5 @@ class PointersOracle(Oracle):
         elif sample_point is not None:
             raise self.mismatch("sample_point", None, sample_point, "sampling is off")
         if limit != expected:
-            why = f"sample_point {sample_point}, top {top}"
+            why = f"the limit is the lower of sample_point {sample_point} and top {top}"
             raise self.mismatch("limit", expected, limit, why)

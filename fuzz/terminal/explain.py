@@ -88,7 +88,7 @@ def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
     yield from _figures(seen)
     for report in seen.reports:
         yield describe_entries(report, contract.layout.kinds)
-    if seen.graph is not None:
+    if seen.graph is not None and seen.error is None:
         yield f"{counted(len(seen.graph), 'object')} reachable"
     if seen.state:
         yield f"major collection {describe_state(seen.state)}"

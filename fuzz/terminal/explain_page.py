@@ -237,7 +237,7 @@ def _found(
 def _label_of_row(row: Sequence[int], names: Mapping[int, str]) -> str:
     """Kind and number of an object, as far as the row has them."""
     if not row:
-        return "an empty row"
+        return "no object"
     kind, *number = row[:2]
     return " ".join([names.get(kind, f"type {kind}"), *map(str, number)])
 

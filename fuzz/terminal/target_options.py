@@ -232,7 +232,7 @@ _OPTIONS = (
         "--target",
         "name",
         help="A name that `gcfuzz targets` lists, reference+BUG, or MODULE:CLASS.  [default: "
-        "reference]",
+        "the one that a trace names, or reference]",
     ),
     click.option(
         "--command",

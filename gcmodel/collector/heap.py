@@ -20,7 +20,7 @@ from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
 from gcmodel.memory.configuration import PREBUILT_ARRAY_LENGTH, SMALL_OBJECT_BYTES, Configuration
-from gcmodel.memory.errors import PinningError
+from gcmodel.memory.errors import DanglingReferenceError, PinningError
 from gcmodel.memory.events import Events
 from gcmodel.memory.layout import (
     NODE_BYTES,
@@ -172,8 +172,11 @@ class Heap:
 
     def _alive(self, obj: Object) -> Object:
         if obj.place not in (OUTSIDE, self.nursery.filling):
-            raise dangling_reference(self, obj, "a reference leads to")
+            raise self._dangling(obj)
         return obj
+
+    def _dangling(self, gone: Object) -> DanglingReferenceError:
+        return dangling_reference(self, gone, "a reference leads to")
 
     def read(self, root: int, field: int) -> Object | None:
         """Read a field of a node (0 or 1) or an item of an array; append it unless it is null."""
@@ -318,14 +321,19 @@ class Heap:
         It has one row for each object, in the order of discovery: roots, prebuilt objects, then
         breadth first. A row has the object's kind, its number, and for each reference that is not
         null the field and the row of the object found there.
+
+        Raises DanglingReferenceError for the first object that is gone. The error has the graph.
         """
         found = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers = {obj: number for number, obj in enumerate(found)}
         places = OUTSIDE, self.nursery.filling
         graph: list[list[int]] = []
+        gone: list[Object] = []
         for obj in found:
             if obj.place not in places:
-                self._alive(obj)  # It raises the error.
+                gone.append(obj)
+                graph.append([])
+                continue
             row: list[int] = [obj.kind, obj.number]
             graph.append(row)
             refs = obj.refs
@@ -336,4 +344,8 @@ class Heap:
                         numbers[ref] = len(found)
                         found.append(ref)
                     row += field, numbers[ref]
+        if gone:
+            error = self._dangling(gone[0])
+            error.graph = graph
+            raise error
         return graph

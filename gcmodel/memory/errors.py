@@ -4,6 +4,9 @@
 class HeapError(Exception):
     """The heap cannot carry out what the mutator or the collector did."""
 
+    graph: list[list[int]] | None = None
+    """What a walk found of the heap, if it found the error. Of a gone object the row is empty."""
+
 
 class DanglingReferenceError(HeapError):
     """A reference leads to an object that was freed, or that was moved without updating it."""

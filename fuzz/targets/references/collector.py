@@ -199,6 +199,7 @@ class ReferenceTarget(FullTarget):
                 observation.memory = [self._heap.memory_used_bytes(), arena_bytes]
         except HeapError as problem:
             observation.error = f"{type(problem).__name__}: {problem}"
+            observation.graph = problem.graph
         except Exception as problem:  # noqa: BLE001 - of the heap under test
             observation.error = f"crash {type(problem).__name__}: {problem}"
         else:

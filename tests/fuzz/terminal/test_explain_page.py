@@ -188,7 +188,7 @@ def test_a_wrong_pointer_has_the_right_value_and_the_mismatch() -> None:
         ("oracle", "pointers"),
         ("expected", "limit 256"),
         ("got", "limit 31"),
-        ("because", "sample_point 263, top 256"),
+        ("because", "the limit is the lower of sample_point 263 and top 256"),
     ]
 
 
@@ -220,7 +220,7 @@ def test_a_heap_that_differs_is_there_beside_the_mutator_s() -> None:
     [
         (None, None, None),
         ([[1, 0, 0, 2], [3, 4], [9, 5]], ["node 0", "array 4", "type 9 5"], [[(0, 2)], [], []]),
-        ([[], [1], [1, 2, 3]], ["an empty row", "node", "node 2"], [[], [], []]),
+        ([[], [1], [1, 2, 3]], ["no object", "node", "node 2"], [[], [], []]),
     ],
 )
 def test_any_heap_of_a_target_can_be_drawn(
