@@ -161,7 +161,8 @@ class SamplingOracle(Oracle):
         """The new object costs what the layout states."""
         obj = self._shadow.placed_by(action)
         if observation.size != obj.size_bytes and "size" in self._observes:
-            why = f"by the layout, a {obj.kind} of {obj.number}"
+            place = " outside the nursery" if obj.outside else ""
+            why = f"by the layout, a {obj.kind} of {obj.number}{place}"
             raise self.mismatch("size", obj.size_bytes, observation.size, why)
         if observation.outside is not obj.outside and "outside" in self._observes:
             why = f"by the layout, {obj.size_bytes} bytes"

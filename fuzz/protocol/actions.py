@@ -213,9 +213,10 @@ class Free(Action):
 
 @attrs.frozen
 class Read(Action, answer="value"):
-    """Read a node's reference (0 or 1) or an array's item, and append the object to the roots.
+    """Read a node's reference (0 or 1) or an array's item.
 
-    The value is the lowest slot that holds the object, or null if there is none.
+    If it is not null, append the object to the roots. The value is the lowest slot that then holds
+    the object, or null.
     """
 
     root: WithReferences
