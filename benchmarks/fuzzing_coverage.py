@@ -2,9 +2,9 @@
 
     python benchmarks/fuzzing_coverage.py [ACTIONS]
 
-Left out is what no action of a session calls: the estimators, the history of blocks, profiles and
-their programs, the invariants (another mode), and the search for a dangling reference (a correct
-heap has none).
+What no action of a session calls is left out: the estimators, the history of blocks, profiles and
+their programs. So are the invariants (another mode), and the search for a dangling reference (a
+correct heap has none).
 
 A session starts with planted bugs. They reach branches that a correct heap must not reach, so this
 program runs the engine without a session, in a process of its own.

@@ -1,7 +1,7 @@
 """Reads and writes the files that the user names.
 
 Invariants: reading ends, and keeps no more than FILE_BYTES_MAX. A regular file is replaced as a
-whole, so that no reader sees half of one; a device or a pipe is written to; a symlink stays, and
+whole, so that no reader sees half of one. A device or a pipe is written to. A symlink stays, and
 the file that it leads to is written.
 """
 

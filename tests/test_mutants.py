@@ -1,4 +1,4 @@
-"""Mutants of the reference: how they are made and named, and that some are found for ever."""
+"""Mutants of the reference: how they are made and named, and that some are always found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_MUTATED = {
     *("collector.dangling", "collector.invariants", "blocks.history"),
     *("memory.configuration", "memory.errors", "memory.events"),
 }
-"""What is said of an error, another mode, what nobody fuzzes; what gcmodel is told, and tells."""
+"""Messages of errors, another mode, inputs and outputs of gcmodel, and what no session fuzzes."""
 MODULE = "sampling.sample_point"
 IS_FOUND = "Sampling.is_due: return self.sample_point [< -> <=] end"
 SURVIVES = "Sampling.__init__: self.sample_point = [0 -> 1]"
@@ -95,7 +95,7 @@ def test_a_mutant_that_was_found_is_found(name: str) -> None:
 
 @pytest.fixture
 def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """What the program says and does if there is one mutant, and so many are listed."""
+    """What the program prints and does if there is one mutant, for each number of listed ones."""
 
     def judge(name: str, *equivalent: str) -> Result:
         listed = tmp_path / "equivalent.toml"

@@ -2,9 +2,7 @@
 
 The script checks a copy of each file. In the copy of a Python file, every line that is not prose is
 empty. In each copy a paragraph is one line, since textlint ends sentences at line ends. A problem
-is therefore reported at the first line of its paragraph. To install textlint, run
-`npm install --prefix DIR textlint textlint-rule-en-max-word-count textlint-rule-prh`, and put
-DIR/node_modules/.bin on PATH.
+is therefore reported at the first line of its paragraph. `tox -e prose` installs textlint.
 """
 
 from __future__ import annotations
@@ -35,11 +33,14 @@ def prose_of(source: str) -> str:
 
 
 def _docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Docstrings, also those of attributes, and help texts, with the lines where they start."""
+    """Docstrings, also those of attributes, and help texts, with the lines where they start.
+
+    Lines of a docstring that are indented are a table or code, and become empty.
+    """
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(ast.Constant(str(text))):
-                yield node.lineno, text
+                yield node.lineno, re.sub(rf"(?m)^ {{{node.col_offset + 4},}}.*", "", text)
             case ast.keyword(arg=name, value=ast.Constant(str(text))) if name in HELP:
                 yield node.value.lineno, text.replace("\n", " ")
 

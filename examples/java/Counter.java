@@ -15,7 +15,8 @@ import java.util.Map;
  *
  * <p>A counter in any language has three parts: a contract, which says what is promised; actions,
  * which the counter carries out, and your sampler will in its place; lines, each of which gets one
- * answer.
+ * answer. {@code gcfuzz schema} prints a JSON Schema of the lines, which is also in
+ * fuzz/protocol/schema.json.
  */
 class Counter {
   private static final int FIXED_BYTES = 16; // As the layout says.

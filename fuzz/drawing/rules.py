@@ -1,10 +1,10 @@
 """Rules: when each kind of action is legal, and how its arguments are drawn.
 
 Both engines draw by these rules, through `Choices`, which makes one kind of choice: a number below
-another. Sizes and periods are often at an edge, and the edges come from the state of the oracles:
-what just fits in the nursery and what just does not, what just reaches the sample point and what
-passes it, twice the period, several nurseries. A drawn action is concrete, so a replay needs no
-state.
+another. Sizes and periods are often at an edge, and the edges come from the state of the oracles.
+For example, a size just fits in the nursery or just does not; it just reaches the sample point or
+passes it; it is twice the period, or several nurseries. A drawn action is concrete, so a replay
+needs no state.
 """
 
 from __future__ import annotations

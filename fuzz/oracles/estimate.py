@@ -6,7 +6,7 @@ samples predict it, except that each may be rounded to whole objects and bytes.
 If distances are random, only the number of samples can be judged, for each kind of object and for
 each size. Each byte is sampled independently of all others, so s samples where m are expected have
 a probability of at most exp(-(s ln(s/m) - s + m)), to either side (Chernoff). If each of n
-allocations is sampled at most once, it is exp(-(s ln(s/m) + f ln(f/(n - m)))), where f = n - s of
+allocations is sampled at most once, it is exp(-(s ln(s/m) + f ln(f/(n - m)))). Here f = n - s of
 them are not: a large object without a sample counts as much as many small ones. The oracle reports
 what is less probable than exp(-40). With 10^12 comparisons, it would blame one correct target in a
 hundred thousand.

@@ -6,7 +6,7 @@
 
 The target does not report what is dead but not freed. So after a full collection the oracle knows
 a lower bound of the used bytes, since nothing old is freed before a major collection begins, and an
-upper bound of the threshold. When another major collection has begun, it knows neither until the
+upper bound of the threshold. When another major collection has started, it knows neither until the
 next full one. Figures in reports have the same bounds.
 
 A pinned object whose identity was taken has a reserved place in the old space. The place may
@@ -174,7 +174,7 @@ class MemoryOracle(Oracle):
     def _check_begun(
         self, action: Action, observation: Observation, outside: ShadowObject | None
     ) -> None:
-        """After minor collections, a major one may have begun."""
+        """After minor collections, a major one may have started."""
         if observation.state != SCANNING or observation.minors >= STATES:
             self._threshold_bytes = UNKNOWN
         elif "progress" in self._promises and action.collects != "minor":

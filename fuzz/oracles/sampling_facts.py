@@ -34,7 +34,7 @@ class SamplingFacts(NamedTuple):
     beside: ShadowObject | None
     """The block that shares its memory with the action's block and is freed together with it."""
     callback_samples: int | None
-    """The samples of the callback; None if they cannot be told apart from those of the object."""
+    """The samples of the callback; None if they look like those of the object."""
     callback_was_reported: bool
     """Whether another collection followed the callback."""
     place: Place | None

@@ -36,7 +36,7 @@ class SurvivalOracle(Oracle):
         self._kinds = contract.layout.kinds
         # Each with its number of samples, which may be more than fit in a list.
         self.pending: dict[ShadowObject, int] = {}
-        # False if an object's samples cannot be told apart from those of a callback.
+        # False if an object's samples cannot be distinguished from those of a callback.
         self._knows_pending = True
 
     @classmethod

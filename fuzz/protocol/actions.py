@@ -94,6 +94,7 @@ class Action:
     """The base class of all actions."""
 
     thread: int = attrs.field(default=0, kw_only=True)
+    """The thread that carries it out."""
 
     kind: ClassVar[str | None] = None
     """The kind of object that it uses. The layout must have this kind."""

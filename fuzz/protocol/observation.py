@@ -12,6 +12,8 @@ from typing import Any
 
 import attrs
 
+from fuzz.protocol.counting.limits import Count
+
 HANG = "hang"
 """The beginning of an error if a program did not answer in time."""
 MEMORY = "memory"
@@ -44,8 +46,8 @@ class Report:
 class Observation:
     """The answer to one action."""
 
-    samples: int = 0
-    minors: int = 0
+    samples: Count = 0
+    minors: Count = 0
     order: str = ""
     """One letter for each event, in order: s sample, M minor collection, R report."""
     size: int | None = None
@@ -55,7 +57,7 @@ class Observation:
     """The offset of the allocated object from the start of the nursery. If threads have buffers
     that lie anywhere: from the start of its buffer, if it lies in one."""
     buffer: int | None = None
-    """The size of the buffer that the object's thread has begun for it."""
+    """The size of the buffer that the object's thread has started for it."""
     ended: bool | None = None
     """True if the context of the object's thread ended before, with something left of it."""
     seed: int | None = None
@@ -75,8 +77,8 @@ class Observation:
     reports: list[Report] = attrs.Factory(list)
     graph: list[list[int]] | None = None
     """One row for each object, in the order of discovery from the roots and then the prebuilt
-    objects, breadth first: type index, number or length, and for each reference that is not null
-    its field and the row of its object."""
+    objects, breadth first. A row has the type's index, the number or length, and for each reference
+    that is not null its field and the row of its object."""
     free: int | None = None
     limit: int | None = None
     top: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import attrs
 
@@ -18,6 +18,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting.limits import Limits
 from fuzz.protocol.observation import FIELDS, Observation
 
 T = TypeVar("T")
@@ -57,9 +58,11 @@ class EarlierTrace:
 class Header:
     """The first line: start again, with this target and configuration."""
 
-    gcfuzz: int
+    gcfuzz: Annotated[int, Limits(VERSION, VERSION)]
+    """The version of the format."""
     target: str
     config: dict[str, int] = attrs.Factory(dict)
+    """The values of the contract's settings, by name."""
     seed: int | None = None
     found: Found | None = None
     kills: tuple[str, ...] = ()

@@ -156,7 +156,7 @@ class Origin:
 def open_folder(folder: Path) -> None:
     """Create the corpus folder if it is missing. Raises BadInputError.
 
-    Git ignores the default folder, so that nobody commits it by accident.
+    Git ignores the default folder, so that it is not committed by accident.
     """
     import tempfile
 

@@ -1,8 +1,8 @@
 """Merges what several sessions left into one corpus with one record for each plan.
 
 Parts of one plan add up to what one session would have left, byte for byte. Invariants: the order
-of the folders does not matter, and neither does a folder that is given twice or was merged before;
-each identity in one of them, in whole chunks or beyond, is in the result.
+of the folders does not matter, and neither does a folder that is given twice or was merged before.
+Each identity in one of them, in whole chunks or beyond, is in the result.
 """
 
 from __future__ import annotations

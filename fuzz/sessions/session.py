@@ -2,7 +2,7 @@
 
 The session gives chunks and reductions to its pool of workers, passes their results to its cases,
 and reports events to listeners. Invariants: a failure is on disk before it is reported, if it can
-be saved; the record has no chunk before all its failures are in the corpus; Ctrl-C and SIGTERM end
+be saved. The record has no chunk before all its failures are in the corpus. Ctrl-C and SIGTERM end
 a session within twice STOP_SECONDS.
 """
 

@@ -260,6 +260,17 @@ def _die_with_parent() -> None:
     # Other forks of the parent keep the pipe open that its end would close.
     while os.getppid() == parent.pid:
         parent.join(PARENT_SECONDS)
+    die()
+
+
+def die() -> None:
+    """End this process, and its programs if it is a worker.
+
+    Another thread that sees the end of its program would start the next one meanwhile.
+    """
+    from fuzz.targets.process.conversation import stop_starting
+
+    stop_starting()
     if os.getsid(0) == os.getpid():
         end_session(os.getpid())
     os._exit(1)

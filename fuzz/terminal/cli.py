@@ -706,6 +706,15 @@ def targets_command(available: bool, paths: TargetOptions) -> int:
     return CLEAN
 
 
+@cli.command("schema")
+def schema_command() -> int:
+    """Print a JSON Schema of the lines of programs and trace files."""
+    from fuzz.protocol.schema import schema
+
+    click.echo(json.dumps(schema(), indent=1))
+    return CLEAN
+
+
 @cli.command("help")
 @click.argument("page", required=False)
 def help_command(page: str | None) -> int:

@@ -1,10 +1,12 @@
 """The write barrier, which records old objects that may refer to a young one.
 
 Invariant, between any two actions: an old object that refers to a young one is in `remembered`, or
-is an array in `dirty_arrays` whose card for that item is dirty, or is a parent of a pinned object
-(see pinning). While the major collection marks, the barrier also makes black objects gray again:
-each object written since it was visited is in one of the two lists, and the next minor collection
-queues it for rescanning.
+is a parent of a pinned object (see pinning), or is an array in `dirty_arrays`. In the array the
+card for that item is dirty.
+
+While the major collection marks, the barrier also makes black objects gray again. Each object
+written since it was visited is in one of the two lists, and the next minor collection queues it for
+rescanning.
 
     flags of an old object                 a write into it
     TRACK_YOUNG                            -> remembered, flag cleared

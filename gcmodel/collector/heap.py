@@ -315,9 +315,9 @@ class Heap:
     def walk(self) -> list[list[int]]:
         """Check and return the graph of all reachable objects.
 
-        It has one row for each object, in the order of discovery (roots, prebuilt objects, then
-        breadth first): its kind, its number, and for each reference that is not null the field and
-        the row of the object found there.
+        It has one row for each object, in the order of discovery: roots, prebuilt objects, then
+        breadth first. A row has the object's kind, its number, and for each reference that is not
+        null the field and the row of the object found there.
         """
         found = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers = {obj: number for number, obj in enumerate(found)}

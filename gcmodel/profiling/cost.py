@@ -27,9 +27,9 @@ STACK_BYTES = 1024
 """The most that the first sample at a site writes, with all frames of its stack."""
 STACKS_BYTES = 2**16
 """About the most that a bounded number of stacks takes."""
-# In most recordings, the most that each of these takes: the line of a sample with its number when
-# it is freed, the entry of a hit, the lines of a minor collection with a major step, and the line
-# of a sample by time.
+# The most that each of these takes in most recordings. A sample has a line, and its number again
+# when it is freed. A hit has an entry. A minor collection has its line and that of a major step. A
+# sample by time has a line.
 SAMPLE_BYTES, ENTRY_BYTES, COLLECTION_BYTES, TIME_BYTES = 48, 3, 96, 24
 PERIODS_BYTES = range(PERIOD_BYTES_MIN, PERIOD_BYTES_MAX + WORD_BYTES, WORD_BYTES)
 

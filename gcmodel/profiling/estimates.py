@@ -1,10 +1,11 @@
 """Estimates of bytes from a profile's samples, with confidence bounds.
 
-With random distances every byte is hit with the same chance, so the size of a sample determines
+With random distances every byte is hit with the same chance. So the size of a sample determines
 what it adds to the variance of a sum: nothing for an object that was certain to be sampled. The
-bounds are those of Fay and Feuer (Confidence intervals for directly standardized rates, Statistics
-in Medicine 16, 1997) for weighted sums of rare events. They are quantiles of the gamma distribution
-with the sum's mean and variance; the upper one includes one more event of the largest variance.
+bounds are those of Fay and Feuer for weighted sums of rare events (*Confidence intervals for
+directly standardized rates*, Statistics in Medicine 16, 1997). They are quantiles of the gamma
+distribution with the sum's mean and variance. The upper one includes one more event of the largest
+variance.
 
 Invariant: for small objects, which all weigh a period, the bounds are Garwood's, which hold at
 least as often as promised. Quantiles are Wilson and Hilferty's, so this does not need scipy.

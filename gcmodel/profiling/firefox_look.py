@@ -73,7 +73,7 @@ def _schema(name: str, description: str, fields: dict[str, tuple[str, str]], **l
     shown: list[Json] = [
         {"key": key, "label": label, "format": kind} for key, (label, kind) in fields.items()
     ]
-    # The marker chart takes the colour from a field that nobody needs to read.
+    # The marker chart takes the colour from a field that no user needs to read.
     colour: Json = {"key": "colour", "label": "Colour", "format": "string", "hidden": True}
     return {
         "name": name,

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+import fuzz
 from fuzz.terminal.cli import run_command_line
 
 NATIVE = Path(__file__).parents[2] / "examples" / "native"
@@ -51,6 +53,26 @@ def build(native: Path) -> Build:
         return native / "build" / name
 
     return make
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[[str], list[str]]:
+    """Run a session on a program; returns the lines of it that the JSON Schema refuses."""
+    schema = Path(fuzz.__file__).parent / "protocol" / "schema.json"
+    validator = Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
+
+    def run(command: str) -> list[str]:
+        listener = tmp_path / "listener.sh"
+        # One file for each process: one that is killed may leave half a line at the end.
+        listener.write_text(f'tee "$0.$$.sent" | {command} | tee "$0.$$.answers"\n')
+        plan = ["--actions", "500", "--seed", "1", "--corpus", str(tmp_path / "corpus")]
+        assert run_command_line(["run", "--command", f"sh {listener}", *plan]) == 0
+        files = tmp_path.glob("listener.sh.*")
+        lines = [line for each in files for line in each.read_text().split("\n")[:-1]]
+        assert len(lines) > 2 * 500
+        return [line for line in lines if not validator.is_valid(json.loads(line))]
+
+    return run
 
 
 Session = Callable[..., tuple[int, list[dict[str, Any]]]]

@@ -45,6 +45,12 @@ def test_a_session_is_clean(build: Callable[..., Path], session: Session, seed: 
     assert session(build(), "--seed", seed) == (CLEAN, [])
 
 
+def test_the_schema_takes_each_line_of_the_collector(
+    build: Callable[..., Path], refused: Callable[[str], list[str]]
+) -> None:
+    assert refused(str(build())) == []
+
+
 def test_an_array_that_is_not_scanned_is_found_and_reproduced_and_reduced(
     build: Callable[..., Path], session: Session, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,13 @@ def test_a_counter_is_as_it_promises(counter: str, capsys: pytest.CaptureFixture
     assert run_command_line(["check", "--command", counter]) == CLEAN
     assert "promised, but" not in capsys.readouterr().out
     assert fuzz(counter) == CLEAN
+
+
+@pytest.mark.slow
+def test_the_schema_takes_each_line_of_a_counter(
+    counter: str, refused: Callable[[str], list[str]]
+) -> None:
+    assert refused(counter) == []
 
 
 @pytest.mark.slow

@@ -34,6 +34,12 @@ def test_a_session_on_the_collector_is_clean(build: Build, session: Session) -> 
     assert session(build()) == (CLEAN, [])
 
 
+def test_the_schema_takes_each_line_of_the_collector(
+    build: Build, refused: Callable[[str], list[str]]
+) -> None:
+    assert refused(str(build())) == []
+
+
 @pytest.mark.parametrize("engine", ["random", "stateful"])
 @pytest.mark.parametrize("seed", ["2", "3"])
 def test_a_session_on_the_sanitized_collector_is_clean(

@@ -1,4 +1,4 @@
-"""PyPy's sampling fork: its finds fail on it as they are told. Run by hand, `tox -e fork`.
+"""PyPy's sampling fork: its findings fail on it as their traces say. Run by hand, `tox -e fork`.
 
 GCFUZZ_RPYTHON_FORK names a checkout of it, GCFUZZ_PYTHON27 the interpreter if it is not the first
 that is there.

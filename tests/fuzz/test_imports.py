@@ -274,7 +274,7 @@ NEEDLESS = {
     "driver": ("import fuzz.targets.jemalloc.driver", NEVER),
     "program": (PROGRAM, {"click", "gcmodel"}),
 }
-"""What is begun often, and what it has no use for beside what none of these has."""
+"""What is started often, and which modules it does not need beside those that none needs."""
 
 
 @pytest.mark.parametrize("begun", NEEDLESS)
@@ -297,6 +297,6 @@ def test_a_worker_of_a_session_imports_nothing_that_its_parent_has(
     session = subprocess.run(
         command, env=unmeasured, cwd=tmp_path, check=True, capture_output=True, text=True
     )
-    # Every process tells of its imports there, also one that is started anew.
+    # Every process writes its imports there, also a new one.
     imported = [line.rpartition("|")[2].strip() for line in session.stderr.splitlines()]
     assert [imported.count(each) for each in ("site", "attr", "fuzz.sessions.worker")] == [1, 1, 1]

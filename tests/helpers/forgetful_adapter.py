@@ -1,10 +1,10 @@
 """A target of the protocol whose process keeps something between traces. The argument says what:
 
-later     a string is an error from the process's ninth header on
-tenth     a string ends the process from its tenth header on
-stale     a string is an error from the second header on, and after a full collection
-asks      as stale, but the contract requires a process for each trace
-extra, code, hang   at the end of input it writes one more line, exits with a code, or stays
+- later: a string is an error from the process's ninth header on
+- tenth: a string ends the process from its tenth header on
+- stale: a string is an error from the second header on, and after a full collection
+- asks: as stale, but the contract requires a process for each trace
+- extra, code, hang: at the end of input it writes one more line, exits with a code, or stays
 """
 
 import json

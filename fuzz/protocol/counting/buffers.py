@@ -41,7 +41,7 @@ class Buffers(Way):
     waste_increment_bytes: Count
     charges: Literal["ahead", "allocated"]
     """`ahead`: what does not fit before the end counts, and what was left up to the end, even if it
-    is never allocated (HotSpot 11 to 24); `allocated`: what is allocated counts, also while
+    is never allocated (HotSpot 11 to 24). `allocated`: what is allocated counts, also while
     sampling is off (25)."""
     birth_bytes: Count = 0
     """What a new thread allocates by itself, while nothing is sampled."""

@@ -69,8 +69,9 @@ def as_documented(contract: Contract) -> Contract:
     """The contract that the design document promises instead.
 
     While the event is enabled, each byte of each object that a thread allocates is sampled with the
-    probability p = 1/102,400, independently of all others, and no object is sampled twice (Nasarre
-    and Falk, Randomized Allocation Sampling: The sampling model). It does not mention contexts.
+    probability p = 1/102,400, independently of all others. No object is sampled twice. The source
+    is Nasarre and Falk, Randomized Allocation Sampling, "The sampling model", which does not
+    mention contexts.
     """
     promised = SamplingRule(
         period_bytes=contract.sampling.period_bytes,

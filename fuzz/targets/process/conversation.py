@@ -17,6 +17,7 @@ import re
 import select
 import signal
 import subprocess
+import threading
 import time
 import weakref
 from collections import deque
@@ -54,6 +55,10 @@ END_SECONDS = 1.0
 """How long a program that has closed its output may take to end."""
 
 
+_starting = threading.Lock()
+"""Held while a program is started, and for good before this process ends its programs."""
+
+
 class BrokenConversationError(Exception):
     """The program does not answer any more. The message is `KIND: what happened`."""
 
@@ -78,15 +83,16 @@ class Conversation:
         self._seconds_allowed = max(timeout_seconds, START_SECONDS)
         mark = f"{_mark_of(os.getpid())}{os.urandom(16).hex()}"
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - what the user names is run
-                command,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, MARK: mark},
-                process_group=0,
-            )
+            with _starting:
+                self._process = subprocess.Popen(  # noqa: S603 - what the user names is run
+                    command,
+                    bufsize=0,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env={**os.environ, MARK: mark},
+                    process_group=0,
+                )
         except (OSError, ValueError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) else problem
             if isinstance(problem, OSError) and problem.filename is None:
@@ -277,6 +283,11 @@ def _end(process: subprocess.Popen[bytes], mark: str) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe:
             pipe.close()
+
+
+def stop_starting() -> None:
+    """Start no more programs: each thread that would start one waits until this process ends."""
+    _starting.acquire()
 
 
 def end_programs_of(pid: int) -> None:

@@ -258,8 +258,8 @@ def test_a_weight_is_of_the_period_for_which_the_distance_was_drawn() -> None:
 def byte_by_byte(rule: SamplingRule, sizes: list[int]) -> list[list[int]]:
     """The offsets at which objects of these sizes are sampled, looking at one byte after another.
 
-    A sample point is so many bytes behind the last one as was drawn; the byte that is sampled is
-    the one that reaches it, or the next.
+    The distance between two sample points is the number that was drawn. The byte that is sampled is
+    the one that reaches the point, or the next.
     """
     drawn = generator_of(rule.distances, 0)
     distance, counted, answers = drawn.draw(PERIOD), 0, []
@@ -442,9 +442,9 @@ def test_of_a_context_that_had_ended_before_an_allocation_nothing_was_left() -> 
 def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]]:
     """The offsets of the samples, looking at each byte of each context.
 
-    A distance is the trials that fail. A new one begins behind a sampled object, and in each
-    context: at its first byte, which may lie in the middle of an object for which the context was
-    too small; then the object's end is no place where one begins, but the rest of the context is.
+    A distance is the trials that fail. A new one begins behind a sampled object, and at the first
+    byte of each context. That byte may lie in the middle of an object for which the context was too
+    small. Then none begins at the object's end, but one begins in the rest of the context.
     """
     drawn = generator_of("dotnet_document", 0)
     left, room, answers = drawn.draw(PERIOD), 0, []

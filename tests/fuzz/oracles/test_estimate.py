@@ -316,7 +316,7 @@ def chance(contract: Contract) -> Judge:
 
 
 def alternate(judge: Judge, samples: tuple[int, int], rounds: int) -> None:
-    """A node and a string, so often, each of which takes so many samples."""
+    """A node and a string in each round, with these numbers of samples."""
     for _ in range(rounds):
         for action, count in zip((NODE, STRING), samples, strict=True):
             judge.follow(action, samples=count)

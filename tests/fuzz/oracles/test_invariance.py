@@ -140,7 +140,7 @@ class DrawnDistances(Sampling):
 
 
 class RedrawnByCollections(DrawnDistances):
-    """A minor collection draws the distance to the next sample anew."""
+    """A minor collection draws a new distance to the next sample."""
 
     def after_minor_collection(self) -> None:
         if self.period_bytes:
@@ -160,7 +160,7 @@ class UnstatedTarget(ReferenceTarget):
 
 
 def oracles_that_fail(target: Target, actions: int) -> set[str]:
-    """The oracles of all failures in so many actions of a fuzz run."""
+    """The oracles of all failures in a fuzz run of this number of actions."""
     engine, probes = RandomEngine(target, "invariance"), ProbeCounter()
     number = done = 0
     failing = set()

@@ -70,7 +70,7 @@ def judge(bench: Bench, action: Action, **said: Any) -> None:
 
 
 def allocated(bench: Bench, *sizes: int) -> list[tuple[str, int | None]]:
-    """Where objects of so many bytes lie, one after another, if nothing is wrong."""
+    """Where objects of these sizes lie, one after another, if nothing is wrong."""
     places: list[tuple[str, int | None]] = []
     for size_bytes in sizes:
         bench.predict(AllocateString(size_bytes), minors=0)

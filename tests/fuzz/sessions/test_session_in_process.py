@@ -62,7 +62,7 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Callable[[float], TargetOptions]:
-    """A correct program that takes so many seconds for each answer."""
+    """A correct program that takes this number of seconds for each answer."""
 
     def make(seconds: float) -> TargetOptions:
         program = tmp_path / "slow.py"

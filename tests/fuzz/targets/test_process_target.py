@@ -468,6 +468,27 @@ def test_a_program_ends_with_its_killed_worker(
     assert session.wait() == CLEAN
 
 
+STARTS_ALL_THE_TIME = f"""
+import os, threading
+from fuzz.sessions import worker
+from fuzz.targets.process.conversation import Conversation
+
+os.setsid()
+programs = [Conversation({command_of("hang")}, 600.0)]
+print("started", flush=True)
+threading.Thread(target=worker.die).start()
+while True:
+    programs.append(Conversation({command_of("hang")}, 600.0))
+"""
+
+
+def test_a_worker_that_dies_starts_no_more_programs(unmeasured: dict[str, str]) -> None:
+    command = [sys.executable, "-c", STARTS_ALL_THE_TIME]
+    ended = subprocess.run(command, env=unmeasured, stdout=subprocess.PIPE, check=False)
+    assert ended.stdout == b"started\n"
+    assert adapters() == []
+
+
 @pytest.mark.parametrize("child", ["daemon", pytest.param("orphan", marks=pytest.mark.slow)])
 def test_the_children_of_a_program_end_with_it(child: str) -> None:
     failure = failure_of(target_that(child), FULL)

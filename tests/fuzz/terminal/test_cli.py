@@ -460,7 +460,7 @@ def test_probes_counts_what_was_reached_and_shows_how(capsys: pytest.CaptureFixt
     assert re.fullmatch(r"\d+ of \d+ probes reached in 40 actions", last)
 
 
-COMMANDS = ("run", "replay", "reduce", "targets", "profile", "bugs", "probes")
+COMMANDS = ("run", "replay", "reduce", "targets", "profile", "bugs", "probes", "schema")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
