@@ -187,7 +187,7 @@ def class_of(factory: TargetFactory) -> str | None:
     return name if isinstance(factory, type) and name != UNKNOWN and not folder else None
 
 
-def place_of(factory: TargetFactory) -> tuple[str, ...]:
+def place_of(factory: Callable[..., object]) -> tuple[str, ...]:
     """MODULE:NAME and the folder to import it from, or UNKNOWN for the user to fill in."""
     module = sys.modules.get(getattr(factory, "__module__", ""))
     name = getattr(factory, "__qualname__", "<")

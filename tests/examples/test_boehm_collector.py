@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ CLEAN, MISMATCH = 0, 1
 ACTIONS_MAX = 10
 """Of the reduced trace."""
 
-Session = Callable[..., tuple[int, list[dict[str, object]]]]
+Session = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +32,7 @@ def build(native: Path) -> Callable[..., Path]:
     folder = native.with_name("boehm")
     shutil.copytree(BOEHM, folder, ignore=shutil.ignore_patterns("build"))
 
-    def make(bug: str = "") -> str:
+    def make(bug: str = "") -> Path:
         planted = [f"BUG={bug}"] if bug else []
         subprocess.run(["make", *planted], cwd=folder, check=True)
         return folder / "build" / "-".join(["adapter", *[bug] * bool(bug)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ FOUND_BY = {
 ONLY_SANITIZED = "looks-past-the-end"
 
 Build = Callable[..., Path]
-Session = Callable[..., tuple[int, list[dict[str, str]]]]
+Session = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 
 def test_a_session_on_the_collector_is_clean(build: Build, session: Session) -> None:

@@ -256,7 +256,10 @@ OTHER_CONTRACTS: list[tuple[type[Action], Callable[[Contract], Contract]]] = [
         (action, partial(with_layout, object_bytes_max=32))
         for action in (do.SetCallback, do.AllocateString, do.AllocateArray, do.AllocateOldString)
     ),
-    (do.SetCallback, lambda contract: with_layout(contract, kinds=contract.layout.kinds | WIDE)),
+    (
+        do.SetCallback,
+        lambda contract: with_layout(contract, kinds={**contract.layout.kinds, **WIDE}),
+    ),
     (do.AddMemoryPressure, lambda contract: attrs.evolve(contract, nursery_bytes=2**45)),
 ]
 

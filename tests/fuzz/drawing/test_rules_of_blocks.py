@@ -210,7 +210,12 @@ def test_sizes_hit_each_size_class_and_boundary_with_the_header(
     kinds = {"block": KindLayout(1, header_bytes, 1)}
     classes = {"class": (100, 1000, 2000), "size_classes": (500, 1000, 2000)}.get(boundary, ())
     counting = NetBytes(unsampled_bytes=1000)
-    net = {"distances": "period", "crosses": "at", "first_bytes": (), "counting": counting}
+    net: dict[str, Any] = {
+        "distances": "period",
+        "crosses": "at",
+        "first_bytes": (),
+        "counting": counting,
+    }
     contract = attrs.evolve(
         blocks,
         layout=attrs.evolve(blocks.layout, kinds=kinds, size_classes=classes),

@@ -68,7 +68,7 @@ def drawn(changed_reference: Changed) -> Callable[..., list[object]]:
 
     def run(make_engine: MakeEngine, seed: str, *numbers: int) -> list[object]:
         target = changed_reference()
-        engine, traces = make_engine(target, seed), []
+        engine, traces = make_engine(target, seed), list[object]()
         for number in numbers:
             target.configurations, target.traces = [], []
             engine.run_slice(number, 60, ProbeCounter())

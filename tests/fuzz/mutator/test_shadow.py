@@ -257,12 +257,13 @@ def test_after_a_full_collection_only_reachable_pinned_objects_are_counted(shado
 
 
 def test_an_obstacle_stands_from_one_minor_collection_to_the_next(shadow: Shadow) -> None:
-    follow(shadow, *PINNED)
-    assert not shadow.has_obstacles
-    follow(shadow, MINOR, Unpin(0))
-    assert shadow.has_obstacles
-    follow(shadow, MINOR)
-    assert not shadow.has_obstacles
+    def has_obstacles_after(*actions: Action) -> bool:
+        follow(shadow, *actions)
+        return shadow.has_obstacles
+
+    assert not has_obstacles_after(*PINNED)
+    assert has_obstacles_after(MINOR, Unpin(0))
+    assert not has_obstacles_after(MINOR)
 
 
 # Sampling, callbacks and memory pressure, as the mutator asked for them.

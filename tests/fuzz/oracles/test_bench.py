@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def test_an_action_that_concerns_few_oracles_may_not_have_other_effects(
 
 def test_facts_cannot_be_changed(contract: Contract) -> None:
     with pytest.raises(AttributeError):
-        Bench(contract).sampling.period_bytes = 8  # type: ignore[misc]
+        Bench(contract).sampling.period_bytes = 8  # type: ignore[misc]  # It is frozen.
 
 
 def test_facts_stay_what_they_were(contract: Contract) -> None:
@@ -158,6 +158,11 @@ def test_a_trace_is_run_again_by_the_share_of_each_oracle(
     run.step(EnableSampling(8))
     starts: list[Any] = []
     start = target.start
-    monkeypatch.setattr(target, "start", lambda config: [starts.append(config), start(config)][1])
+
+    def counted(configuration: Mapping[str, int]) -> Contract:
+        starts.append(configuration)
+        return start(configuration)
+
+    monkeypatch.setattr(target, "start", counted)
     rerun_some(target, run, number)
     assert len(starts) == reruns

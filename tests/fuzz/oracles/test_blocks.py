@@ -48,7 +48,7 @@ class Judge:
     def follow(self, action: Action, samples: int = 0, **fields: Any) -> None:
         observation = Observation(samples, **fields)
         self.shadow.follow(action, 0)
-        self.oracle.check(action, observation, None)
+        self.oracle.check(action, observation, self.oracle.facts)
 
     def malloc(self, size_bytes: int, size: int, samples: int = 0, thread: int = 0) -> None:
         self.follow(Malloc(size_bytes, thread=thread), samples, size=size)

@@ -27,12 +27,12 @@ def rule_of(**fields: Any) -> SamplingRule:
     return SamplingRule(Range(1, 2**40), **fields)
 
 
-def clocks_by(rule: SamplingRule) -> Sequence[Clock]:
+def clocks_by(rule: SamplingRule) -> Sequence[Clock[Any]]:
     layout = Layout({"node": KindLayout(1, 32)}, 2**20, 1, 2**20)
     return clocks_of(Contract(2**20, layout, (), (), rule))
 
 
-def clock_of(period_bytes: int = PERIOD, **fields: Any) -> Clock:
+def clock_of(period_bytes: int = PERIOD, **fields: Any) -> Clock[Any]:
     clock = clocks_by(rule_of(**fields))[0]
     clock.start(period_bytes)
     return clock
@@ -43,7 +43,7 @@ def offsets(hits: Sequence[ExpectedSample]) -> list[int]:
 
 
 def allocate(
-    clock: Clock,
+    clock: Clock[Any],
     size_bytes: int,
     outside: bool,
     period_bytes: int | None,
@@ -307,7 +307,7 @@ def test_a_clock_agrees_with_looking_at_each_byte(rule: SamplingRule, sizes: lis
 # Allocation contexts.
 
 
-def with_room(clock: Clock, room_bytes: int, until_bytes: int) -> Clock:
+def with_room(clock: Clock[Any], room_bytes: int, until_bytes: int) -> Clock[Any]:
     """The clock when an object has left that much of a context, this far from a sample."""
     size_bytes = max(64 - room_bytes, 1)
     allocate(clock, size_bytes, False, None, Observation(buffer=size_bytes + room_bytes))
@@ -315,12 +315,12 @@ def with_room(clock: Clock, room_bytes: int, until_bytes: int) -> Clock:
     return clock
 
 
-def context_of(room_bytes: int, until_bytes: int) -> Clock:
+def context_of(room_bytes: int, until_bytes: int) -> Clock[Any]:
     """With that much room, so far from a sample; what is drawn next are DRAWS."""
     return with_room(clock_of(first_bytes=(0,), **CONTEXT), room_bytes, until_bytes)
 
 
-def judged(clock: Clock, size_bytes: int) -> tuple[list[int], int, int]:
+def judged(clock: Clock[Any], size_bytes: int) -> tuple[list[int], int, int]:
     """The offsets of an object's samples, the room, and the bytes until the next sample."""
     hits = allocate(clock, size_bytes, False, PERIOD)
     return offsets(hits), clock.room_bytes, clock.until_bytes
@@ -381,7 +381,7 @@ SHIPPED = {**CONTEXT, "counting": Contexts(64, outside="in_turn"), "enabling": "
 REPORTED = Contexts(64, sizes="reported", outside="in_turn")
 
 
-def shipped_of(room_bytes: int, until_bytes: int, **fields: Any) -> Clock:
+def shipped_of(room_bytes: int, until_bytes: int, **fields: Any) -> Clock[Any]:
     clock = clocks_by(rule_of(**{**SHIPPED, **fields}))[0]
     return with_room(clock, room_bytes, until_bytes)
 
@@ -512,12 +512,12 @@ WORDS = (106, 87, 459, 264, 41, 5)
 """What OCaml draws first for a period of 100 words."""
 
 
-def streamed(**fields: Any) -> Clock:
+def streamed(**fields: Any) -> Clock[Any]:
     return clock_of(8 * PERIOD, **{**STREAMED, **fields})
 
 
 def samples(
-    clock: Clock, words: int, kind: str = "node", minors: int = 0, outside: bool = False
+    clock: Clock[Any], words: int, kind: str = "node", minors: int = 0, outside: bool = False
 ) -> tuple[int, float]:
     """How many an object takes, and the words until the next in the nursery."""
     request = Request(8 * words, outside, kind, 8 * PERIOD)

@@ -9,22 +9,18 @@ from itertools import pairwise
 
 import pytest
 
-from fuzz.oracles.counting.distances import (
-    GENERATORS,
-    V8,
-    Ddtrace,
-    Dotnet,
-    DotnetDocument,
-    Geometric,
-    Gperftools,
-    Hotspot,
-    Jemalloc,
-    Ocaml,
-    Tcmalloc,
-    generator_of,
-)
+from fuzz.oracles.counting.distances import GENERATORS, generator_of
+from fuzz.oracles.counting.distances.ddtrace import Ddtrace
+from fuzz.oracles.counting.distances.dotnet import Dotnet
+from fuzz.oracles.counting.distances.dotnet_document import DotnetDocument
 from fuzz.oracles.counting.distances.generator import Generator
-from fuzz.oracles.counting.distances.v8 import PLACE_BITS
+from fuzz.oracles.counting.distances.geometric import Geometric
+from fuzz.oracles.counting.distances.gperftools import Gperftools
+from fuzz.oracles.counting.distances.hotspot import Hotspot
+from fuzz.oracles.counting.distances.jemalloc import Jemalloc
+from fuzz.oracles.counting.distances.ocaml import Ocaml
+from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc
+from fuzz.oracles.counting.distances.v8 import PLACE_BITS, V8
 from fuzz.protocol.contract import DRAWN
 
 MIB = 2**20

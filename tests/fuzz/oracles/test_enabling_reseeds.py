@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from fuzz.oracles import Bench, Mismatch
-from fuzz.oracles.counting.distances import V8
+from fuzz.oracles.counting.distances.v8 import V8
 from fuzz.protocol.actions import AllocateString, EnableSampling
 from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of

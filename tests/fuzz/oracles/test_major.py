@@ -8,6 +8,7 @@ import pytest
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.major import MajorOracle
 from fuzz.oracles.oracle import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
     Action,
     AllocateNode,
@@ -29,13 +30,14 @@ class Judge:
     def __init__(self, contract: Contract, *observes: str) -> None:
         contract = attrs.evolve(contract, observes=("minors", *observes))
         self._oracle = MajorOracle(contract, Shadow(contract))
+        self._sampling = SamplingOracle(contract, Shadow(contract)).facts
 
     def follow(
         self, action: Action, state: int | None, minors: int = 0, *reported: int, order: str = ""
     ) -> None:
         reports = [Report([], 0, 0, major_state) for major_state in reported]
         seen = Observation(minors=minors, order=order, state=state, reports=reports)
-        self._oracle.check(action, seen, None)
+        self._oracle.check(action, seen, self._sampling)
 
     def mismatch(
         self, action: Action, state: int | None, minors: int = 0, *reported: int, order: str = ""

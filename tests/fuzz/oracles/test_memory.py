@@ -11,6 +11,7 @@ import pytest
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.memory import MemoryOracle
 from fuzz.oracles.oracle import Mismatch
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -60,13 +61,14 @@ class Judge:
         )
         self.shadow = Shadow(contract)
         self.oracle = MemoryOracle(contract, self.shadow)
+        self.sampling = SamplingOracle(contract, self.shadow).facts
 
     def __call__(self, *steps: Step) -> None:
         for each in steps:
             action, fields = each if isinstance(each, tuple) else (each, {})
             observation = Observation(**{"state": SCANNING, **fields})
             self.shadow.follow(action, observation.minors)
-            self.oracle.check(action, observation, None)
+            self.oracle.check(action, observation, self.sampling)
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ def full(*memory: int) -> Step:
 
 def minor(*figures: int, major_state: int = SCANNING) -> Step:
     """A minor collection, with these figures in its report."""
-    reports = [Report([5], *figures, major_state)] if figures else []
+    reports = [Report([5], figures[0], figures[1], major_state)] if figures else []
     return CollectMinor(), {"minors": 1, "reports": reports}
 
 

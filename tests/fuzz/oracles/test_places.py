@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.oracles import Bench
 from fuzz.oracles.counting import clocks_of
-from fuzz.oracles.counting.distances import Hotspot
+from fuzz.oracles.counting.distances.hotspot import Hotspot
 from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import (
     Action,

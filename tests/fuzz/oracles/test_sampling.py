@@ -48,7 +48,7 @@ class Judge:
 
     def follow(self, action: Action, observation: Observation) -> None:
         self.shadow.follow(action, observation.minors)
-        self.oracle.check(action, observation, None)
+        self.oracle.check(action, observation, self.oracle.facts)
 
     def enable(self, period_bytes: int) -> None:
         self.follow(EnableSampling(period_bytes), Observation())
@@ -578,4 +578,5 @@ def test_what_the_contract_does_not_observe_is_not_judged(
     contract = attrs.evolve(contract, observes=())
     shadow = Shadow(contract)
     shadow.follow(AllocateNode(0), 0)
-    SamplingOracle(contract, shadow).check(AllocateNode(0), seen, None)
+    oracle = SamplingOracle(contract, shadow)
+    oracle.check(AllocateNode(0), seen, oracle.facts)

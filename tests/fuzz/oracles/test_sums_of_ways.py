@@ -70,7 +70,7 @@ class Counting:
         return describe_sum(self.rule, self.clock.explained(its))
 
 
-def left_of(clock: Clock) -> str:
+def left_of(clock: Clock[Any]) -> str:
     return f"{clock.until_bytes} bytes were left until the next sample"
 
 
@@ -163,4 +163,4 @@ def test_a_sample_that_an_action_takes_without_allocating_is_a_mismatch(contract
         oracle.follow(action, Observation())
     shadow.follow(Free(0), 0)
     with pytest.raises(Mismatch, match=r"^sampling: .*this action allocates nothing"):
-        oracle.check(Free(0), Observation(samples=1), None)
+        oracle.check(Free(0), Observation(samples=1), oracle.facts)

@@ -1,6 +1,7 @@
 """The survival oracle: each sampled object is reported once, at the next minor collection."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -240,7 +241,12 @@ def tight(contract: Contract) -> Bench:
 def node(order: str, *reported: int) -> Step:
     """A node whose allocation causes these events."""
     action, observation = step(A_NODE, *reported, samples=order.count("s"))
-    others = {"minors": order.count("M"), "order": order, "size": 32, "outside": False}
+    others: dict[str, Any] = {
+        "minors": order.count("M"),
+        "order": order,
+        "size": 32,
+        "outside": False,
+    }
     return action, attrs.evolve(observation, **others)
 
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -75,7 +75,7 @@ def profiled(capsys: pytest.CaptureFixture[str]) -> Profiled:
     return run
 
 
-def write_trace(*actions: dict[str, object], header: str = HEADER) -> None:
+def write_trace(*actions: Mapping[str, object], header: str = HEADER) -> None:
     Path("trace.jsonl").write_text(header + "".join(json.dumps(each) + "\n" for each in actions))
 
 

@@ -83,7 +83,7 @@ def test_an_action_of_another_module_is_not_in_the_format() -> None:
 
 def test_an_action_cannot_be_changed() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        Free(1).root = 2  # type: ignore[misc]
+        Free(1).root = 2  # type: ignore[misc]  # It is frozen.
 
 
 def test_actions_with_the_same_arguments_are_the_same() -> None:

@@ -85,9 +85,10 @@ def default_named(field: Any) -> str | None:
     default = field.default
     if default is attrs.NOTHING:
         return "required"
-    if attrs.has(type(default)) and not isinstance(default, attrs.Factory):
+    is_made = type(default) is attrs.Factory
+    if attrs.has(type(default)) and not is_made:
         return None
-    if isinstance(default, attrs.Factory):
+    if is_made:
         default = default.factory()
     text = json.dumps(default)
     return text if isinstance(default, int | None) else f"`{text}`"

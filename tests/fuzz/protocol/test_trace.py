@@ -75,8 +75,8 @@ def problem_of(text: str) -> str:
 
 
 @given(actions)
-def test_an_action_reads_back_the_same(action: object) -> None:
-    assert action_from_data(json.loads(to_line(action_to_data(action)))) == action  # type: ignore[arg-type]
+def test_an_action_reads_back_the_same(action: Action) -> None:
+    assert action_from_data(json.loads(to_line(action_to_data(action)))) == action
 
 
 @given(traces)

@@ -97,7 +97,9 @@ def test_an_action_is_tried_with_all_its_arguments() -> None:
     promises = {"actions": ("allocate_string", "enable_sampling"), "observes": ("minors", "size")}
     (failure,) = shake_hands(NothingStays(promises)).failures.values()
     assert failure.field == "size"
-    assert failure.actions[-1].nonmovable
+    action = failure.actions[-1]
+    assert isinstance(action, AllocateString)
+    assert action.nonmovable
 
 
 def test_not_all_is_tried_if_all_is_broken(capsys: pytest.CaptureFixture[str]) -> None:

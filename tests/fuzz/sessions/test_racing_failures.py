@@ -16,7 +16,7 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 
 INCONCLUSIVE = 3
-ADAPTER = Path(__file__).parents[1] / "targets" / "racing_adapter.py"
+ADAPTER = Path(__file__).parents[2] / "helpers" / "racing_adapter.py"
 NEVER = 10**6
 FIRST = 2
 """One process is asked for its contract, and the next is seen to be wrong."""

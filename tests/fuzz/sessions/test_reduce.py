@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -68,12 +69,13 @@ class Planted(FullTarget):
         return observation
 
     @property
-    def last(self) -> Action:
+    def last(self) -> Any:
         return self.done[-1]
 
     def named(self) -> ShadowObject:
         """The object in the slot that the last action names."""
-        return self.shadow.roots[self.last.root]  # type: ignore[attr-defined]
+        root: int = self.last.root
+        return self.shadow.roots[root]
 
 
 def failure_of(target: Target, *actions: Action, **configuration: int) -> Failure:
@@ -305,7 +307,7 @@ def test_two_integers_that_depend_on_each_other_are_lowered_together() -> None:
 
 def test_a_setting_is_lowered_together_with_what_depends_on_it() -> None:
     target = Planted(
-        lambda heap: period_equals_length(heap) and heap.last.length == heap.nursery_bytes  # type: ignore[attr-defined]
+        lambda heap: period_equals_length(heap) and heap.last.length == heap.nursery_bytes
     )
     failure = reduced(target, EnableSampling(4096), AllocateString(4096), nursery_bytes=4096)
     assert failure.configuration == {"nursery_bytes": 64}

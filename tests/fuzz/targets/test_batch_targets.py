@@ -13,7 +13,7 @@ from fuzz.protocol.actions import AllocateString, CollectFull, Free
 from fuzz.run import run_actions
 from fuzz.targets.process.program import ProcessTarget
 
-ADAPTER = Path(__file__).with_name("misbehaving_adapter.py")
+ADAPTER = Path(__file__).parents[2] / "helpers" / "misbehaving_adapter.py"
 STRING, FULL = AllocateString(1), CollectFull()
 TRACE = [STRING, Free(0), STRING, FULL, AllocateString(2)]
 

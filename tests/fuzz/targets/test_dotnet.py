@@ -18,7 +18,7 @@ import psutil
 import pytest
 from target_helpers import CLEAN, Changed, carried_out, first_failure
 
-from fuzz.oracles.counting.distances import Dotnet
+from fuzz.oracles.counting.distances.dotnet import Dotnet
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import (

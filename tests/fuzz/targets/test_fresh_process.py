@@ -18,7 +18,7 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import earlier
 from fuzz.terminal.cli import run_command_line
 
-ADAPTER = Path(__file__).with_name("forgetful_adapter.py")
+ADAPTER = Path(__file__).parents[2] / "helpers" / "forgetful_adapter.py"
 STRING, FULL = AllocateString(0), CollectFull()
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from target_helpers import Changed, carried_out, changed, first_failure
 
-from fuzz.oracles.counting.distances import Go, GoWide
+from fuzz.oracles.counting.distances.go import Go
+from fuzz.oracles.counting.distances.go_1_19 import GoWide
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,

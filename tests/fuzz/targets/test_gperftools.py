@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from target_helpers import MISMATCH, ROOT, first_failure
 
-from fuzz.oracles.counting.distances import Gperftools
+from fuzz.oracles.counting.distances.gperftools import Gperftools
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (

@@ -33,7 +33,7 @@ from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
-from fuzz.oracles.counting.distances import Hotspot
+from fuzz.oracles.counting.distances.hotspot import Hotspot
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     NAMES,
@@ -74,7 +74,7 @@ from fuzz.targets.hotspot.collectors import COLLECTORS, EPSILON, G1, PARALLEL, S
 from fuzz.targets.hotspot.find import LIBRARY, find_library
 from fuzz.terminal.cli import run_command_line
 
-MISTAKEN = Path(__file__).with_name("mistaken_hotspot.py")
+MISTAKEN = Path(__file__).parents[2] / "helpers" / "mistaken_hotspot.py"
 AHEAD, ALLOCATED = "17", "25"
 """The virtual machines under test, named after what they charge."""
 EACH_COLLECTOR = [

@@ -25,7 +25,7 @@ from fuzz.targets.hotspot.collectors import COLLECTORS
 from fuzz.targets.hotspot.find import LIBRARY
 
 AT_ONCE = "hotspot-at-once"
-MISTAKEN = Path(__file__).with_name("mistaken_hotspot.py")
+MISTAKEN = Path(__file__).parents[2] / "helpers" / "mistaken_hotspot.py"
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=COLLECTORS[number])
     for number in CHOSEN

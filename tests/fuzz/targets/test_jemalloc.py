@@ -18,7 +18,7 @@ import heap_v2_reading
 import pytest
 from target_helpers import BAD_INPUT, CLEAN
 
-from fuzz.oracles.counting.distances import Jemalloc as Distances
+from fuzz.oracles.counting.distances.jemalloc import Jemalloc as Distances
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Free, Malloc, PauseSampling, Realloc, ResumeSampling, SetPeriod
 from fuzz.protocol.target import Target

@@ -15,7 +15,7 @@ from fuzz.sessions.worker import run_chunk
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import program
 
-ADAPTER = Path(__file__).with_name("settling_adapter.py")
+ADAPTER = Path(__file__).parents[2] / "helpers" / "settling_adapter.py"
 
 
 @pytest.fixture

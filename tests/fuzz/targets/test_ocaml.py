@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from target_helpers import Changed, carried_out, first_failure, installed
 
-from fuzz.oracles.counting.distances import Ocaml
+from fuzz.oracles.counting.distances.ocaml import Ocaml
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,

@@ -26,7 +26,7 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import AHEAD_STEP, ProcessTarget
 from fuzz.terminal.cli import run_command_line
 
-ADAPTER = Path(__file__).with_name("misbehaving_adapter.py")
+ADAPTER = Path(__file__).parents[2] / "helpers" / "misbehaving_adapter.py"
 SECONDS = 1.0
 """The timeout of programs that never answer; the others may need long on a busy computer."""
 PATIENT_SECONDS = 600.0

@@ -19,7 +19,7 @@ from target_helpers import carried_out, installed
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.oracles.counting.distances import Ddtrace
+from fuzz.oracles.counting.distances.ddtrace import Ddtrace
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action, Free, Malloc, ReadProfile
 from fuzz.run import run_actions

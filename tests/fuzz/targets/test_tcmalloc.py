@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.oracles.counting.distances import Tcmalloc as Distances
+from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc as Distances
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action, Calloc, Free, Malloc, Realloc, SetPeriod
 from fuzz.targets import TargetOptions, make_target

@@ -17,7 +17,7 @@ from target_helpers import BAD_INPUT, ROOT
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines import random as random_engine
 from fuzz.engines.engine import Slice, slices_of
-from fuzz.oracles.counting import distances
+from fuzz.oracles.counting.distances.v8 import V8
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     Action,
@@ -135,7 +135,7 @@ def test_the_seed_of_enabling_does_not_depend_on_later_samples(target: FullTarge
 def test_samples_are_at_the_ends_of_distances(target: FullTarget) -> None:
     enabled, *strings = observed(target, ON, *[STRING] * 50)
     assert enabled.seed is not None
-    drawn, sampled = distances.V8(enabled.seed), []
+    drawn, sampled = V8(enabled.seed), []
     left_bytes = drawn.draw(256)
     for _ in strings:
         is_sampled = left_bytes <= 120

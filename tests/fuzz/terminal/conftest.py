@@ -102,7 +102,8 @@ class Viewer:
         """Undo `look_through`. The page must not have reported an error."""
         self._chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         self._chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
-        assert [entry["message"] for entry in self._chrome.get_log("browser")] == []  # type: ignore[no-untyped-call]
+        log = self._chrome.get_log("browser")  # type: ignore[no-untyped-call]  # Of selenium.
+        assert [entry["message"] for entry in log] == []
 
 
 @pytest.fixture

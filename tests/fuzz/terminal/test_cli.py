@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -60,10 +61,13 @@ def failing() -> str:
     return "failing.jsonl"
 
 
-def run_process(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     command = [sys.executable, "-m", "fuzz", *arguments]
-    return subprocess.run(command, env=environment, check=False, text=True, **options)  # type: ignore[call-overload,no-any-return]
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, env=environment, check=False, text=True, **options
+    )
+    return done
 
 
 # Mistakes.

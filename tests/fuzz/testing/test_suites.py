@@ -161,7 +161,7 @@ def test_an_exception_of_the_target_has_its_line_and_its_trace(suite: Suite) -> 
 
 
 def test_a_subclass_of_the_state_machine_has_its_own_test_case() -> None:
-    class Mine(state_machine_for(planted)):  # type: ignore[misc]
+    class Mine(state_machine_for(planted)):  # type: ignore[misc]  # A base made at run time.
         make_target = staticmethod(lambda: make_target("reference"))
 
     assert Mine.TestCase.machine is Mine
@@ -178,8 +178,8 @@ def test_a_target_that_no_program_can_import_is_left_to_the_user(
 
 def test_a_target_that_a_program_can_import_has_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(str(traces.__file__)).parents[2]
-    assert place_of(traces.Trace)[0] == "fuzz.protocol.trace:Trace"  # type: ignore[arg-type]
+    assert place_of(traces.Trace)[0] == "fuzz.protocol.trace:Trace"
     monkeypatch.chdir(root.parent)
-    assert place_of(make_target) == ("fuzz.targets:make_target", root.name)  # type: ignore[arg-type]
+    assert place_of(make_target) == ("fuzz.targets:make_target", root.name)
     monkeypatch.chdir(root)
-    assert place_of(make_target) == ("fuzz.targets:make_target",)  # type: ignore[arg-type]
+    assert place_of(make_target) == ("fuzz.targets:make_target",)

@@ -1,5 +1,7 @@
 """Which blocks each allocator's sampler samples."""
 
+from typing import Any
+
 import pytest
 
 from gcmodel.blocks.block_sampler import (
@@ -31,7 +33,9 @@ def test_tcmallocs_first_samples_and_weights_with_seed_1() -> None:
 
 def test_tcmallocs_mean_weight_is_what_a_block_stands_for() -> None:
     sampler = TcmallocSampler(1, 256)
-    weights = [hit.weight_bytes for _ in range(20_000) if (hit := sampler.count(100)) is not None]
+    weights: list[Any] = [
+        hit.weight_bytes for _ in range(20_000) if (hit := sampler.count(100)) is not None
+    ]
     # 100 / (1 - exp(-100/256)), of which a draw of a whole number takes a half.
     assert sum(weights) / len(weights) == pytest.approx(309.2, abs=1.5)
 

@@ -38,7 +38,9 @@ def test_a_field_of_a_field(heap: Heap) -> None:
     heap.free(1)
     heap.collect_minor()
     heap.allocate_string(0)
-    heap.roots[0].refs[2].refs[1] = heap.roots.pop()
+    node = heap.roots[0].refs[2]
+    assert node is not None
+    node.refs[1] = heap.roots.pop()
     heap.roots.insert(0, heap.prebuilt[0])
     # As if the write had gone past the barrier.
     heap.collect_minor()

@@ -96,7 +96,7 @@ def test_an_identity_taken_in_the_middle_of_a_cycle_lasts(heap: Heap, state: Sta
     "before", ["pinning", "a collection", "unpinning", "the collection that moves it"]
 )
 def test_a_pinned_object_keeps_its_identity_when_it_finally_moves(heap: Heap, before: str) -> None:
-    identities = []
+    identities: list[int] = []
 
     def take(moment: str) -> None:
         if identities or moment == before:

@@ -6,7 +6,7 @@ The threshold of an empty heap is 640 bytes, and each call counts 16 bytes more 
 from collections.abc import Callable
 
 import pytest
-from heap_steps import allocate_dead_nodes, allocate_pinned, letters, samples
+from heap_steps import allocate_dead_nodes, allocate_pinned, letters, sample_point_of, samples
 
 from gcmodel import Heap
 from gcmodel.collector.major import State
@@ -85,10 +85,10 @@ def test_pressure_is_not_a_sample_and_counts_no_bytes(heap: Heap) -> None:
     heap.enable_sampling(1000)
     allocate_dead_nodes(heap, 3)
     heap.add_memory_pressure(JUST_ENOUGH)
-    assert (letters(heap), heap.sampling.sample_point) == ("", 1000)
+    assert (letters(heap), sample_point_of(heap)) == ("", 1000)
     allocate_dead_nodes(heap, 1)
     assert letters(heap) == "M"
-    assert heap.sampling.sample_point - heap.nursery.nursery_free == 1000 - 4 * 32
+    assert sample_point_of(heap) - heap.nursery.nursery_free == 1000 - 4 * 32
 
 
 @pytest.mark.parametrize(("period_bytes", "nodes_before"), [(24, 0), (32, 1)])

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 
 import pytest
-from heap_steps import SURVIVED, allocate_dead_nodes, allocate_pinned, letters, reported, samples
+from heap_steps import (
+    SURVIVED,
+    allocate_dead_nodes,
+    allocate_pinned,
+    letters,
+    reported,
+    sample_point_of,
+    samples,
+)
 
 from gcmodel import Configuration, Heap, Kind
 
@@ -80,11 +88,11 @@ def test_the_sample_point_moves_with_the_nursery(moving: Heap) -> None:
     moving.enable_sampling(512)
     allocate_dead_nodes(moving, 3)
     moving.collect_minor()
-    assert moving.sampling.sample_point == 256 + 512 - 96
+    assert sample_point_of(moving) == 256 + 512 - 96
     moving.allocate_string(301 - 25)
-    assert moving.nursery.nursery_limit == moving.sampling.sample_point == 256 + 512 - 96 - 301
+    assert moving.nursery.nursery_limit == sample_point_of(moving) == 256 + 512 - 96 - 301
     moving.collect_minor()
-    assert moving.nursery.nursery_limit == moving.sampling.sample_point == 512 - 96 - 301
+    assert moving.nursery.nursery_limit == sample_point_of(moving) == 512 - 96 - 301
 
 
 @pytest.mark.parametrize("period_bytes", [8, 40, 104, 256, 264, 1000])

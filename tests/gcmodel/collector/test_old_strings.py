@@ -1,7 +1,15 @@
 """Strings that are old from the start: only a major collection frees them."""
 
 import pytest
-from heap_steps import OUTSIDE_NURSERY, SURVIVED, finish_cycle, letters, reported, step_until
+from heap_steps import (
+    OUTSIDE_NURSERY,
+    SURVIVED,
+    finish_cycle,
+    letters,
+    reported,
+    sample_point_of,
+    step_until,
+)
 
 from gcmodel import Configuration, Heap, Kind
 from gcmodel.collector.major import State
@@ -98,7 +106,7 @@ def test_an_old_string_is_sampled_by_its_unrounded_size(
     heap.enable_sampling(period_bytes)
     heap.allocate_old_string(104 - 25)
     assert (letters(heap), heap.sampling.pending) == ("s" * count, heap.roots * count)
-    assert heap.sampling.sample_point == sample_point
+    assert sample_point_of(heap) == sample_point
 
 
 @pytest.mark.parametrize("kept", [False, True])

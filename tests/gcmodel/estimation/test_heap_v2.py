@@ -44,7 +44,7 @@ def test_a_dump_is_written_as_jemalloc_does(make_sample: MakeSample) -> None:
 
 
 def test_the_head_is_computed_from_the_sums_of_all_stacks(make_sample: MakeSample) -> None:
-    stacks = {
+    stacks: dict[Site, DumpedStack] = {
         site: DumpedStack(live=jemalloc.estimate(make_sample(size, period_bytes=2**19)))
         for site, size in (((0x1,), 16), ((0x2,), 33554432))
     }

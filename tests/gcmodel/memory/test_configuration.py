@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 import pytest
+from heap_steps import sample_point_of
 
 from gcmodel import Configuration, ConfigurationError, Heap, HeapError, TlabSizes
 from gcmodel.memory.configuration import SEED_MAX, check_period
@@ -19,12 +20,13 @@ from gcmodel.memory.configuration import SEED_MAX, check_period
         *[("prebuilt_nodes", value) for value in (-1, 9)],
         *[("prebuilt_arrays", value) for value in (-1, 9)],
         *[("sampler_seeds", value) for value in ((), (-1,), (SEED_MAX + 1,), (0,) * 65)],
-        ("tlab", {"waste_bytes": 12}),
+        ("waste_bytes", 12),
     ],
 )
 def test_a_value_outside_its_range_is_refused(name: str, value: Any) -> None:
-    with pytest.raises(ConfigurationError, match="waste_bytes" if name == "tlab" else name):
-        Configuration(**{name: TlabSizes(**value) if name == "tlab" else value})
+    make: type[Any] = TlabSizes if name == "waste_bytes" else Configuration
+    with pytest.raises(ConfigurationError, match=name):
+        make(**{name: value})
 
 
 @pytest.mark.parametrize("nursery_bytes", [64, 2**20])
@@ -48,7 +50,7 @@ def test_with_the_largest_large_object_an_object_may_fill_the_nursery() -> None:
 
 def test_a_configuration_does_not_change() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        Configuration().nursery_bytes = 512  # type: ignore[misc]
+        Configuration().nursery_bytes = 512  # type: ignore[misc]  # It is frozen.
 
 
 @pytest.mark.parametrize("period_bytes", [12, 7, 0, -8, 2**40 + 8, 2**64])
@@ -63,7 +65,7 @@ def test_a_period_that_is_not_a_whole_number_of_words_in_range_is_refused(
 def test_the_shortest_and_the_longest_period_take_effect(period_bytes: int) -> None:
     heap = Heap(Configuration())
     heap.enable_sampling(period_bytes)
-    assert heap.sampling.sample_point == period_bytes
+    assert sample_point_of(heap) == period_bytes
 
 
 @pytest.mark.parametrize("base", [HeapError, ValueError])

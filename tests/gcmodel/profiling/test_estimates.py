@@ -62,7 +62,7 @@ def test_samples_of_a_type_are_summed_and_the_largest_comes_first() -> None:
 def test_a_type_without_samples_may_have_had_some_bytes() -> None:
     estimate = by_type(profile_of([]), keys=["array"])["array"]
     # With a chance of 0.025, no byte of that many is hit.
-    assert bounds_of(estimate) == (0, pytest.approx(-math.log(0.025) * 1000, rel=0.01))
+    assert bounds_of(estimate) == pytest.approx((0, -math.log(0.025) * 1000), rel=0.01)
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])

@@ -79,7 +79,8 @@ def frames_of(data: Json, stack: int) -> list[tuple[str, str, int | None, str]]:
 def test_a_profile_without_some_of_its_parts_is_valid(
     empty: tuple[str, ...], profile: Profile, read: Read
 ) -> None:
-    read(attrs.evolve(profile, **{name: [] for name in empty}))
+    without: dict[str, Any] = {name: [] for name in empty}
+    read(attrs.evolve(profile, **without))
 
 
 def test_the_file_is_the_processed_profile(profile: Profile, data: Json) -> None:
@@ -268,7 +269,7 @@ def test_collections_are_marks_in_the_order_of_time(data: Json) -> None:
     assert names == ["minor collection", "major collection"] * 2
     minor, marking, _, sweeping = markers
     assert (minor["startTime"], minor["endTime"], minor["phase"]) == (0.9, 1.1, 1)
-    figures = {"memoryUsed": 1000, "arenas": 4096, "resident": 50_000}
+    figures: Json = {"memoryUsed": 1000, "arenas": 4096, "resident": 50_000}
     assert minor["data"] == {"type": "MinorCollection", "colour": "grey", **figures}
     assert (marking["startTime"], marking["endTime"]) == (1.2, 2.3)
     figures = {"phase": "marking", "steps": 2, "collecting": 0.15}

@@ -47,7 +47,12 @@ def old_bytes(heap: Heap) -> int:
 
 def test_live_samples_at_the_end_are_what_the_heap_holds(recorded: Recorded) -> None:
     heaps: list[Heap] = []
-    profile = recorded(lambda heap: (heaps.append(heap), come_and_go(heap)), WORD_BYTES)
+
+    def program(heap: Heap) -> None:
+        heaps.append(heap)
+        come_and_go(heap)
+
+    profile = recorded(program, WORD_BYTES)
     (heap,) = heaps
     live = profile.live(profile.ended_us)
     assert len(live) == len(heap.roots) == 36

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, count, pairwise, repeat
 from pathlib import Path
@@ -161,7 +161,7 @@ def test_a_program_that_fails_leaves_a_recording_without_an_end(
 def test_nothing_is_written_after_the_recorder_runs_out_of_memory(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stacks = chain([MemoryError], repeat(0))
+    stacks: Iterator[type[Exception] | int] = chain([MemoryError], repeat(0))
 
     def fail_once(_stacks: PythonStacks) -> int:
         stack = next(stacks)

@@ -195,7 +195,12 @@ def test_a_full_recording_ends_at_a_line(header: ProfileHeader, tmp_path: Path) 
 
 def test_a_recording_that_stops_does_not_stop_the_program(recorded: Recorded) -> None:
     done = []
-    profile = recorded(lambda heap: done.append(allocate(heap)), 8, max_bytes=5000)
+
+    def program(heap: Heap) -> None:
+        allocate(heap)
+        done.append(heap)
+
+    profile = recorded(program, 8, max_bytes=5000)
     assert done
     assert not profile.is_complete
 

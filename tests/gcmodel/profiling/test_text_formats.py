@@ -6,6 +6,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -150,5 +151,6 @@ def test_the_dump_and_the_firefox_file_have_the_same_live_bytes(
     real: Profile, path: Path, counted: dict[str, int]
 ) -> None:
     dump = read(path.read_text().partition("--- heap\n")[2])
-    retained = processed(real)["threads"][0]["nativeAllocations"]["weight"]  # type: ignore[index]
+    threads: Any = processed(real)["threads"]
+    retained = threads[0]["nativeAllocations"]["weight"]
     assert dump.head.live.bytes == sum(retained) == counted["live"] > 0

@@ -1,6 +1,7 @@
 """Sampling at random distances in the collector: the same rule, with random sample points."""
 
 import pytest
+from heap_steps import sample_point_of
 
 from gcmodel import Configuration, Heap
 from gcmodel.sampling.distances import Geometric
@@ -60,11 +61,11 @@ def test_an_object_outside_brings_the_drawn_point_nearer(random_heap: Heap) -> N
 def test_enabling_again_draws_the_next_distance(random_heap: Heap) -> None:
     random_heap.enable_sampling(PERIOD_BYTES)
     random_heap.enable_sampling(PERIOD_BYTES)
-    assert random_heap.sampling.sample_point == distances(2)[1]
+    assert sample_point_of(random_heap) == distances(2)[1]
 
 
 def test_nothing_is_drawn_while_sampling_is_off(random_heap: Heap) -> None:
     sampled_nodes(random_heap, 100)
     random_heap.enable_sampling(PERIOD_BYTES)
     expected = random_heap.nursery.nursery_free + distances(1)[0]
-    assert random_heap.sampling.sample_point == expected
+    assert sample_point_of(random_heap) == expected

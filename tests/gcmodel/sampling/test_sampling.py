@@ -3,7 +3,15 @@
 from collections.abc import Callable
 
 import pytest
-from heap_steps import OUTSIDE_NURSERY, SURVIVED, allocate_dead_nodes, letters, reported, samples
+from heap_steps import (
+    OUTSIDE_NURSERY,
+    SURVIVED,
+    allocate_dead_nodes,
+    letters,
+    reported,
+    sample_point_of,
+    samples,
+)
 
 from gcmodel import Configuration, ConfigurationError, Heap, Kind
 
@@ -23,15 +31,15 @@ def test_the_first_sample_is_one_period_after_enabling(heap: Heap) -> None:
     heap.allocate_string(1000)
     assert samples(heap) == 0
     heap.enable_sampling(64)
-    assert heap.sampling.sample_point - heap.nursery.nursery_free == 64
+    assert sample_point_of(heap) - heap.nursery.nursery_free == 64
 
 
 def test_an_object_must_pass_the_sample_point_and_not_just_reach_it(heap: Heap) -> None:
     heap.enable_sampling(64)
     allocate_dead_nodes(heap, 2)
-    assert (samples(heap), heap.sampling.sample_point) == (0, heap.nursery.nursery_free)
+    assert (samples(heap), sample_point_of(heap)) == (0, heap.nursery.nursery_free)
     heap.allocate_array(0)
-    assert (samples(heap), heap.sampling.sample_point) == (1, 128)
+    assert (samples(heap), sample_point_of(heap)) == (1, 128)
 
 
 def test_a_period_larger_than_the_nursery_is_counted_over_collections(heap: Heap) -> None:
@@ -72,15 +80,15 @@ def test_an_object_outside_is_sampled_by_its_unrounded_size(
     heap.enable_sampling(period_bytes)
     heap.allocate_string(size_bytes - 25, nonmovable=True)
     assert (samples(heap), heap.sampling.pending) == (count, heap.roots * count)
-    assert heap.sampling.sample_point == sample_point
+    assert sample_point_of(heap) == sample_point
 
 
 def test_objects_outside_move_the_sample_point_into_the_nursery_and_out_again(heap: Heap) -> None:
     heap.enable_sampling(1024)
     heap.allocate_string(1000 - 25)
-    assert heap.nursery.nursery_limit == heap.sampling.sample_point == 24
+    assert heap.nursery.nursery_limit == sample_point_of(heap) == 24
     heap.allocate_string(93 - 25)
-    assert (heap.sampling.sample_point, heap.nursery.nursery_limit) == (1024 - 69, 256)
+    assert (sample_point_of(heap), heap.nursery.nursery_limit) == (1024 - 69, 256)
     heap.events.take()
     heap.allocate_node(1)
     assert letters(heap) == ""
@@ -130,7 +138,7 @@ def test_a_minor_collection_leaves_the_distance_to_the_next_sample(
     allocate_dead_nodes(heap, nodes)
     assert heap.nursery.nursery_limit == 256
     heap.collect_minor()
-    assert (heap.sampling.sample_point, heap.nursery.nursery_limit) == (sample_point, limit)
+    assert (sample_point_of(heap), heap.nursery.nursery_limit) == (sample_point, limit)
 
 
 # Enabling, and the ways of switching it off.
@@ -149,7 +157,7 @@ def test_enabling_again_restarts_the_count_and_keeps_the_pending_samples(heap: H
     heap.enable_sampling(24)
     heap.allocate_node(1)
     heap.enable_sampling(128)
-    assert heap.sampling.sample_point == heap.nursery.nursery_limit == 32 + 128
+    assert sample_point_of(heap) == heap.nursery.nursery_limit == 32 + 128
     heap.collect_minor()
     assert reported(heap) == [Kind.NODE << 2 | SURVIVED]
 
@@ -187,7 +195,7 @@ def test_enabling_after_a_stop_restarts_the_count(heap: Heap, stop: Stop) -> Non
     allocate_dead_nodes(heap, 1)
     stop(heap)
     heap.enable_sampling(128)
-    assert heap.sampling.sample_point - heap.nursery.nursery_free == 128
+    assert sample_point_of(heap) - heap.nursery.nursery_free == 128
     # And resuming does nothing then.
     heap.resume_sampling()
     assert (heap.sampling.period_bytes, heap.sampling.paused_period_bytes) == (128, 0)
@@ -230,7 +238,7 @@ def test_resuming_restarts_the_count_with_the_paused_period(heap: Heap) -> None:
     heap.pause_sampling()
     allocate_dead_nodes(heap, 1)
     heap.resume_sampling()
-    assert (heap.sampling.period_bytes, heap.sampling.sample_point) == (64, 64 + 64)
+    assert (heap.sampling.period_bytes, sample_point_of(heap)) == (64, 64 + 64)
     assert heap.nursery.nursery_limit == 128
 
 
@@ -258,7 +266,7 @@ def test_resuming_what_is_on_keeps_the_count(heap: Heap, pauses: int) -> None:
         heap.resume_sampling()
     allocate_dead_nodes(heap, 1)
     heap.resume_sampling()
-    assert heap.sampling.sample_point == 64
+    assert sample_point_of(heap) == 64
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -397,7 +405,7 @@ def test_the_distance_to_the_sample_point_is_the_bytes_until_the_next_sample(
         while counted_bytes > period_bytes:
             counted_bytes -= period_bytes
             taken -= 1
-        distance = heap.sampling.sample_point - heap.nursery.nursery_free
+        distance = sample_point_of(heap) - heap.nursery.nursery_free
         assert (taken, distance) == (0, period_bytes - counted_bytes)
 
 
@@ -409,7 +417,7 @@ def test_the_limit_is_the_nearer_of_sample_point_and_nursery_top(
     nursery = heap.nursery
     for step in range(150):
         script(heap, step)
-        assert nursery.nursery_limit == min(heap.sampling.sample_point, nursery.nursery_top)
+        assert nursery.nursery_limit == min(sample_point_of(heap), nursery.nursery_top)
         assert 0 <= nursery.nursery_free <= nursery.nursery_limit
 
 

@@ -21,7 +21,8 @@ from gcmodel.workloads.expressions import (
 def python_value(formula: str, number: int) -> int:
     """Python's value of the formula in round `number`."""
     variables = {letter: number - index for index, letter in enumerate(ascii_lowercase)}
-    return eval(formula, {"__builtins__": {}}, variables)
+    value: int = eval(formula, {"__builtins__": {}}, variables)
+    return value
 
 
 def random_formula(generator: random.Random, depth: int) -> str:

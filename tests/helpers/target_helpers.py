@@ -25,7 +25,7 @@ from fuzz.targets.hotspot.find import DEBIANS, HOW_TO_INSTALL, LIBRARY, WHEEL
 
 DEBIAN_17 = DEBIANS / "java-17-openjdk-amd64"
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 VARIABLES = {
     "incminimark": {"source": "GCFUZZ_RPYTHON", "python": "GCFUZZ_PYTHON27"},
     "ddtrace": {"python": "GCFUZZ_PROFILERS"},
@@ -109,8 +109,6 @@ class Changed(FullTarget):
         self._settings = settings
         self.name = target.name
         self.takes_announcements = self._target.takes_announcements
-        self.announce = self._target.announce  # type: ignore[method-assign]
-        self.finish = self._target.finish  # type: ignore[method-assign]
         self.samples = self.collections = 0
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
@@ -121,6 +119,12 @@ class Changed(FullTarget):
         self.samples += observation.samples
         self.collections += observation.minors
         return observation
+
+    def announce(self, actions: Iterable[Action]) -> None:
+        self._target.announce(actions)
+
+    def finish(self) -> str | None:
+        return self._target.finish()
 
 
 def first_failure(target: Target, actions: int, seed: str = "1") -> Failure | None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 CONTRACT = {
@@ -69,7 +70,7 @@ def leave_orphan() -> None:
     end_by_signal()
 
 
-def leave_daemon() -> None:
+def leave_daemon(then: Callable[[], None]) -> None:
     """Leave a grandchild without a parent, in its own session and with its own streams."""
     if os.fork() == 0:
         os.setsid()
@@ -82,6 +83,7 @@ def leave_daemon() -> None:
         )
         os._exit(0)
     os.wait()
+    then()
 
 
 def close_output() -> None:
@@ -92,6 +94,11 @@ def close_output() -> None:
 def say_endlessly(text: str) -> None:
     while True:
         sys.stdout.write(text)
+
+
+def complain_endlessly() -> None:
+    while True:
+        complain("x" * 10**5)
 
 
 def say_long_line() -> None:
@@ -114,9 +121,9 @@ MISBEHAVIOURS: dict[str, Any] = {
     "memory": take_memory,
     "child": hang_with_child,
     "orphan": leave_orphan,
-    "daemon": lambda: (leave_daemon(), end_by_signal()),
-    "hanging-daemon": lambda: (leave_daemon(), hang()),
-    "daemon-beside": lambda: (leave_daemon(), say(json.dumps(RIGHT))),
+    "daemon": lambda: leave_daemon(end_by_signal),
+    "hanging-daemon": lambda: leave_daemon(hang),
+    "daemon-beside": lambda: leave_daemon(lambda: say(json.dumps(RIGHT))),
     "no-answer": lambda: None,
     "closed": close_output,
     "words": lambda: say("collecting..."),
@@ -133,7 +140,7 @@ MISBEHAVIOURS: dict[str, Any] = {
     "long": say_long_line,
     "flood": lambda: say_endlessly(json.dumps(RIGHT) + "\n"),
     "endless": lambda: say_endlessly("x" * 10**6),
-    "complaints": lambda: [complain("x" * 10**5) for _ in range(10**9)],
+    "complaints": complain_endlessly,
     "refusal": lambda: say('{"error": "NotImplementedError: no full collections yet"}'),
     "long-error": lambda: say(json.dumps({"error": "Error: a line" + "\n and another line" * 99})),
     "lie": lambda: say('{"minors": 0}'),

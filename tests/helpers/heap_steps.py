@@ -2,6 +2,7 @@
 
 from gcmodel import Heap
 from gcmodel.collector.major import State
+from gcmodel.sampling.sample_point import Sampling
 
 SURVIVED, OUTSIDE_NURSERY = 1, 2
 """The flags of a report's entries."""
@@ -34,6 +35,11 @@ def reported(heap: Heap) -> list[int]:
     """The entries of the one report since the last call."""
     [report] = heap.events.take()[1]
     return report.entries
+
+
+def sample_point_of(heap: Heap) -> int:
+    assert isinstance(heap.sampling, Sampling)
+    return heap.sampling.sample_point
 
 
 def step_until(heap: Heap, state: State) -> None:

@@ -11,8 +11,8 @@ Data = dict[str, Any]
 
 def failure(oracle: str = "heap", path: str | None = None, **changed: object) -> Data:
     kind = {"oracle": oracle, "field": "graph", "action": "collect_full", "direction": "different"}
-    reported = kind | dict.fromkeys(("expected", "got", "why"), "made up")
-    saved = {"path": path, "length": 3, "reduced_from": 9, "reproduced": True, "chunk": 0}
+    reported: Data = kind | dict.fromkeys(("expected", "got", "why"), "made up")
+    saved: Data = {"path": path, "length": 3, "reduced_from": 9, "reproduced": True, "chunk": 0}
     for name, value in changed.items():
         (saved if name in {*saved, "tries"} else reported)[name] = value
     return {"failure": reported, **saved}
