@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import fuzz
+from fuzz.terminal.cli import run_command_line
 
 ROOT = Path(__file__).parents[1]
-MISMATCH, BAD_INPUT = 1, 2
+CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 TOOLS = ("bash", "dirname", "id", "mktemp", "rm", "timeout")
 
 
@@ -51,25 +52,54 @@ def test_tox_passes_on_the_variables_that_ci_exports_for_tests() -> None:
     assert set(exported) <= set(passed_on)
 
 
-@pytest.mark.slow
-def test_the_script_for_the_users_ci_keeps_failures_and_makes_pages(tmp_path: Path) -> None:
-    script = re.search(r"```sh gcfuzz.sh\n(.*?)```", (ROOT / "docs/ci.md").read_text(), re.DOTALL)
+def ran_script(folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of the page on CI."""
+    page = (ROOT / "docs/ci.md").read_text()
+    script = re.search(rf"```sh {name}\n(.*?)```", page, re.DOTALL)
     assert script
-    (tmp_path / "gcfuzz.sh").write_text(script[1])
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
     }
+    return subprocess.run(
+        ["sh", "-c", script[1], name, *arguments],
+        cwd=folder,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_the_script_for_the_users_ci_keeps_failures_and_makes_pages(tmp_path: Path) -> None:
     (tmp_path / "corpus").mkdir()
     trace = '{"gcfuzz": 2, "target": "mine"}\n{"do": "disable_sampling"}\n'
     (tmp_path / "corpus" / "saved.jsonl").write_text(trace)
     for target, pages in (("reference+disable-before-enable", ["saved.html"]), ("reference", [])):
-        command = ["sh", "gcfuzz.sh", f"python -m fuzz.targets {target}", "1s"]
-        ran = subprocess.run(
-            command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
-        )
+        ran = ran_script(tmp_path, "gcfuzz.sh", f"python -m fuzz.targets {target}", "1s")
         assert f"passed, {len(pages)} failed" in ran.stdout, ran.stderr
         assert (ran.returncode == MISMATCH) == bool(pages)
         assert [each.name for each in (tmp_path / "report").glob("saved.html")] == pages
         assert (tmp_path / "report" / "summary.json").is_file()
+
+
+@pytest.mark.slow
+def test_the_script_for_the_users_ci_is_clean_again_and_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        ran = ran_script(tmp_path, "gcfuzz.sh", "python -m fuzz.targets reference", "1s")
+        assert ran.returncode == CLEAN, ran.stderr
+
+
+@pytest.mark.slow
+def test_the_script_for_the_night_compares_it_with_the_one_before(tmp_path: Path) -> None:
+    program = f"{sys.executable} -m fuzz.targets reference+one-sample-per-object"
+    for part in (1, 2):
+        options = ["--command", program, "--actions", "600", "--seed", "1", "-x"]
+        where = ["--part", f"{part}/2", "--corpus", str(tmp_path / "parts" / str(part))]
+        assert run_command_line(["run", *options, *where]) == MISMATCH
+    for result in ("2 new, 0 known", "0 new, 2 known"):
+        shutil.rmtree(tmp_path / "whole", ignore_errors=True)
+        assert result in ran_script(tmp_path, "night.sh", program).stdout
+    assert len([*(tmp_path / "corpus").glob("*.jsonl")]) == 2

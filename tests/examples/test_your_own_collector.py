@@ -1,8 +1,8 @@
 """The commands of the page "Your own collector in an afternoon" work, from the first one on.
 
 Its `sh` blocks are run in order, in a copy of the repository's examples. A line may say how it ends
-(`# exit 1`). A `c` block with a file's name is that file, and a `diff` block with one is a change
-to it, applied where its lines are.
+(`# exit 1`). A `c` block with a file's name is a part of it. A `diff` block with one is a change to
+it, applied where its lines are.
 """
 
 from __future__ import annotations
@@ -46,16 +46,10 @@ class Reader:
             expected = int(exit_code[1]) if exit_code else 0
             assert ran.returncode == expected, f"{command}\n{ran.stdout}{ran.stderr}"
 
-    def write(self, name: str, code: str) -> None:
-        (self.folder / name).write_text(code)
-
-    def change(self, name: str, diff: str) -> None:
-        lines = diff.splitlines(keepends=True)
-        before = "".join(line[1:] for line in lines if line[0] in " -")
-        after = "".join(line[1:] for line in lines if line[0] in " +")
+    def change(self, name: str, before: str, after: str) -> None:
         code = (self.folder / name).read_text()
         assert code.count(before) == 1, f"these lines are not once in {name}:\n{before}"
-        self.write(name, code.replace(before, after))
+        (self.folder / name).write_text(code.replace(before, after))
 
 
 @pytest.fixture
@@ -85,9 +79,13 @@ def test_the_page_does_what_it_says(reader: Reader) -> None:
         if language == "sh":
             reader.run(block)
         elif language == "c":
-            reader.write(name, block)
+            reader.change(name, block, block)
         else:
-            reader.change(name, block)
+            lines = block.splitlines(keepends=True)
+            before, after = (
+                "".join(line[1:] for line in lines if line[0] in sides) for sides in (" -", " +")
+            )
+            reader.change(name, before, after)
 
 
 def test_the_page_s_links_lead_somewhere() -> None:
