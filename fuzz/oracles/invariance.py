@@ -27,8 +27,8 @@ class InvarianceOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # Pins, callbacks and the ends of threads' parts of the nursery depend on collections.
-        if contract.sampling.counting.has_local_buffers:
+        # Pins and callbacks depend on collections too.
+        if contract.sampling.counting.depends_on_collections:
             return None
         if any(isinstance(action, Pin) or _has_callback(action) for action in actions):
             return None

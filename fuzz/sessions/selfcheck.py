@@ -16,8 +16,11 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.targets.references import REFERENCES
 
 
-def check_harness() -> int:
-    """Replay every known bug's trace; returns how many bugs were caught. Raises HarnessError."""
+def check_harness(target: str) -> int:
+    """Replay every known bug's trace; returns how many bugs were caught. Raises HarnessError.
+
+    The bugs that are planted in `target` need no trace yet: a session on it finds the first one.
+    """
     caught = set()
     for name, trace in shipped_traces().items():
         if trace.header.target not in REFERENCES:
@@ -34,7 +37,7 @@ def check_harness() -> int:
                 by = f"by {failure.oracle}" if failure else "by no oracle"
                 raise HarnessError(f"the planted bug {bug} was caught {by} in {name}")
             caught.add(bug)
-    missing = sorted(set(KNOWN_BUGS) - caught)
+    missing = sorted(set(KNOWN_BUGS) - caught - set(target.split("+")))
     if missing:
         raise HarnessError(f"no trace for the planted bugs {', '.join(missing)}")
     return len(caught)

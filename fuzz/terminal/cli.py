@@ -243,13 +243,13 @@ def _run_session(plan: Plan, address: str | None, earlier: SessionRecord | None)
     reporter = SessionReporter(Screen())
     listeners: list[Listener] = [reporter, *local_copies_at(plan.corpus)]
     if address is None:
-        reporter(Started(plan, check_harness()))
+        reporter(Started(plan, check_harness(plan.target)))
         return Session(plan, listeners, earlier).run()
     from fuzz.sessions.cluster import connected
 
     with connected(address, plan) as cluster:
         plan = attrs.evolve(plan, workers=cluster.threads)
-        reporter(Started(plan, check_harness()))
+        reporter(Started(plan, check_harness(plan.target)))
         for worker, why in cluster.unable.items():
             if why is not None:
                 Screen().print(f"{worker} gets no chunk: {why}", "yellow")

@@ -42,6 +42,10 @@ class Streams(Way):
     """The nursery's distance is drawn again after each of the `collections`, which come before an
     object in the nursery and after one outside, or after the `callbacks` of sampled objects."""
 
+    @property
+    def depends_on_collections(self) -> bool:
+        return "collections" in self.renewed_by
+
     def problems(self, contract: StatedContract) -> Iterator[str]:
         kinds = contract.layout.kinds
         for kind in self.postponed:

@@ -54,6 +54,11 @@ class Way:
     """The actions, and the fields of observations, that a contract must not list."""
 
     @property
+    def depends_on_collections(self) -> bool:
+        """Whether a collection changes what is counted, so a larger nursery changes samples."""
+        return self.has_local_buffers
+
+    @property
     def edge_bytes(self) -> tuple[int, ...]:
         """The counted bytes of allocations at which it behaves differently."""
         return ()

@@ -335,6 +335,15 @@ def test_a_session_whose_self_check_fails_does_not_start(
     assert capsys.readouterr().err == f"gcfuzz: the harness is broken: {message}\n"
 
 
+def test_a_session_finds_the_first_trace_of_a_planted_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = traces_without_bug()
+    monkeypatch.setattr("fuzz.sessions.selfcheck.shipped_traces", lambda: made)
+    options = ["--actions", "2000", "--seed", "1", "-x", "--corpus", str(tmp_path)]
+    assert run_command_line(["run", "--target", f"reference+{BUG}", *options]) == MISMATCH
+
+
 def test_a_self_check_distinguishes_a_broken_reference_from_a_broken_oracle(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,7 +198,7 @@ def test_a_message_has_at_most_a_thousand_characters(shown: Shown) -> None:
 def test_a_bug_of_gcfuzz_is_reported_in_plain_lines(
     monkeypatch: pytest.MonkeyPatch, shown: Shown
 ) -> None:
-    def fail() -> int:
+    def fail(_target: str) -> int:
         raise RuntimeError(HOSTILE)
 
     monkeypatch.setattr("fuzz.sessions.selfcheck.check_harness", fail)
