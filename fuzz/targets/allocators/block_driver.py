@@ -178,5 +178,5 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
 
 
 def _check(library: Allocator, address: int, expected: bytes, problem: str) -> None:
-    if library.read(address, len(expected)) != expected:
+    if not library.holds(address, expected):
         raise DamageError(problem)

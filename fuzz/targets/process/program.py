@@ -288,7 +288,9 @@ class ProcessTarget(FullTarget):
         self._send_ahead(conversation)
         if self._sent:
             expected = self._sent.popleft()
-            assert expected == action, f"{expected} was announced, and not {action}"
+            # Comparing two actions takes a tenth of the harness's time.
+            if expected is not action:
+                assert expected == action, f"{expected} was announced, and not {action}"
         else:
             self._send_action(conversation, action)
         return self._observation_in(self._receive(conversation))

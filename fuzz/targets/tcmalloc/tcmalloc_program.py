@@ -97,9 +97,12 @@ class TcmallocProgram(Allocator):
         self.write(sampler, SAMPLER.pack(period_bytes, state, has_started, 0))
         self.free(self.malloc(1))
 
-    @override
     def read(self, address: int, length: int) -> bytes:
         return os.pread(self._memory, length, address)
+
+    @override
+    def holds(self, address: int, expected: bytes) -> bool:
+        return self.read(address, len(expected)) == expected
 
     @override
     def write(self, address: int, data: bytes) -> None:
