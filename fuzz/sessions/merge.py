@@ -2,20 +2,24 @@
 
 Parts of one plan add up to what one session would have left, byte for byte. Invariants: the order
 of the folders does not matter, and neither does a folder that is given twice or was merged before.
-Each identity in one of them, in whole chunks or beyond, is in the result.
+Each identity in one of them, in whole chunks or beyond, is in the result. Folders may come from
+anywhere: only regular files that are traces or records are copied, and the logs of these traces.
 """
 
 from __future__ import annotations
 
+import math
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 
 import attrs
 
-from fuzz.files import writing
+from fuzz.files import read_bytes, writing
 from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
 from fuzz.sessions import record
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.sessions.plan import PlanKey, SessionTotals
@@ -25,8 +29,11 @@ Named = set[tuple[Path, str]]
 """Files, by their folder, and by their name in it."""
 
 
-def merge(folders: Sequence[Path], out: Path) -> list[SessionRecord]:
-    """Merge corpora into a new one; returns its records. Raises BadInputError."""
+def merge(folders: Sequence[Path], out: Path) -> tuple[list[SessionRecord], list[str]]:
+    """Merge corpora into a new one. Raises BadInputError.
+
+    Returns the records of the new corpus, and a line for each file that was left out.
+    """
     for folder in folders:
         if not folder.is_dir():
             raise BadInputError(f"{folder}: there is no such folder to merge")
@@ -34,43 +41,80 @@ def merge(folders: Sequence[Path], out: Path) -> list[SessionRecord]:
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):
             raise BadInputError(f"{out}: is not empty; merge into a new folder")
-    found: dict[PlanKey, list[tuple[Path, SessionRecord]]] = defaultdict(list)
-    for folder in folders:
-        for _, each in record.records_in(folder):
-            found[each.plan].append((folder, each))
+    left_out: list[str] = []
+    found = _records_in(folders, left_out)
     merged = {plan: merged_record([each for _, each in found[plan]]) for plan in found}
     known: Named = set()
     kept: Named = set()
     for plan, records in found.items():
         for folder, each in records:
-            known |= _files(folder, (*each.failures, *each.beyond))
-            kept |= _files(folder, (it for it in each.failures if it in merged[plan].failures))
-            kept |= _files(folder, (it for it in each.beyond if it in merged[plan].beyond))
+            known |= _names(folder, (*each.failures, *each.beyond))
+            chosen = {id(saved) for saved in (*merged[plan].failures, *merged[plan].beyond)}
+            kept |= _names(folder, (it for it in each.failures if id(it) in chosen))
+            kept |= _names(folder, (it for it in each.beyond if id(it) in chosen))
     with writing(out):
-        _copy(folders, known - kept, kept, out)
+        _copy(folders, known - kept, kept, out, left_out)
         (out / record.FOLDER).mkdir()
     for plan, each in merged.items():
         record.write(each, out / record.FOLDER / f"{record.name_of(plan)}.json")
-    return [merged[plan] for plan in sorted(merged, key=record.name_of)]
+    return [merged[plan] for plan in sorted(merged, key=record.name_of)], left_out
 
 
-def _files(folder: Path, failures: Iterable[SavedFailure]) -> Named:
+def _records_in(
+    folders: Iterable[Path], left_out: list[str]
+) -> dict[PlanKey, list[tuple[Path, SessionRecord]]]:
+    """The records of each plan, with their folders."""
+    found: dict[PlanKey, list[tuple[Path, SessionRecord]]] = defaultdict(list)
+    for folder in folders:
+        for path in _files_in(folder / record.FOLDER, ".json", left_out):
+            try:
+                each = record.read(path)
+            except BadInputError as problem:
+                left_out.append(str(problem))
+            else:
+                found[each.plan].append((folder, each))
+    return found
+
+
+def _files_in(folder: Path, suffix: str, left_out: list[str]) -> Iterator[Path]:
+    """The regular files with this suffix, also in folders of the folder, in a fixed order."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(each for each in names if each.endswith(suffix)):
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+            else:
+                left_out.append(f"{path}: is not a regular file")
+
+
+def _names(folder: Path, failures: Iterable[SavedFailure]) -> Named:
     return {(folder, each.path.as_posix()) for each in failures if each.path is not None}
 
 
-def _copy(folders: Sequence[Path], dropped: Named, kept: Named, out: Path) -> None:
+def _copy(
+    folders: Sequence[Path], dropped: Named, kept: Named, out: Path, left_out: list[str]
+) -> None:
     """Copy all traces but those dropped, each with its complaint.
 
     Of files with the same name, those kept come first.
     """
     contents: dict[str, list[tuple[bool, bytes]]] = defaultdict(list)
     for folder in folders:
-        for path in folder.rglob("*"):
-            trace = folder, path.with_suffix(SUFFIX).relative_to(folder).as_posix()
-            is_saved = path.suffix in {SUFFIX, COMPLAINT_SUFFIX} and PARTIAL not in path.suffixes
-            if is_saved and trace not in dropped:
-                name = path.relative_to(folder).as_posix()
-                contents[name].append((trace not in kept, path.read_bytes()))
+        complaints = {*_files_in(folder, COMPLAINT_SUFFIX, left_out)}
+        for path in _files_in(folder, SUFFIX, left_out):
+            trace = folder, path.relative_to(folder).as_posix()
+            if trace in dropped or PARTIAL in path.suffixes:
+                continue
+            try:
+                traces.read(path)
+            except BadInputError as problem:
+                left_out.append(str(problem))
+                continue
+            complaint = path.with_suffix(COMPLAINT_SUFFIX)
+            for each in (path, *({complaint} & complaints)):
+                name = each.relative_to(folder).as_posix()
+                contents[name].append((trace not in kept, read_bytes(each)))
     for name, candidates in contents.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(min(candidates)[1])
@@ -100,7 +144,7 @@ def _largest(pieces: list[Piece]) -> list[Piece]:
     """The pieces that are not part of another. Raises BadInputError if two overlap."""
     kept: list[Piece] = []
     for piece in sorted(pieces, key=lambda each: (-len(each.indices), len(each.lost))):
-        shared = [sum(index in other.indices for index in piece.indices) for other in kept]
+        shared = [_shared(piece.indices, other.indices) for other in kept]
         if len(piece.indices) not in shared and piece.indices:
             if any(shared):
                 start, _, step = piece.chunks
@@ -112,19 +156,51 @@ def _largest(pieces: list[Piece]) -> list[Piece]:
     return kept or pieces[:1]
 
 
+def _shared(one: range, other: range) -> int:
+    """How many numbers two ranges share."""
+    common = math.gcd(one.step, other.step)
+    if not one or not other or (other.start - one.start) % common:
+        return 0
+    # The numbers of both are those of a range, by the Chinese remainder theorem.
+    step, modulus = one.step * other.step // common, other.step // common
+    times = (other.start - one.start) // common * pow(one.step // common, -1, modulus) % modulus
+    first = one.start + one.step * times
+    first += -((first - max(one.start, other.start)) // step) * step
+    return len(range(first, min(one[-1], other[-1]) + 1, step))
+
+
 def _joined(pieces: list[Piece]) -> list[Piece]:
     """As few pieces as possible: those whose chunks together are one range become one."""
-    pieces = sorted(pieces, key=lambda each: (each.indices.start, each.indices.step))
-    groups = [*combinations(pieces, 2), pieces] if len(pieces) > 1 else []
-    for group in groups:
-        indices = sorted(chain.from_iterable(each.indices for each in group))
-        step = indices[1] - indices[0] if len(indices) > 1 else 1
-        chunks = range(indices[0], indices[-1] + 1, step) if indices else range(0)
-        if indices == [*chunks]:
-            totals = SessionTotals()
-            for each in group:
-                totals.add_all(each.totals)
-            lost = tuple(sorted(chain.from_iterable(each.lost for each in group)))
-            rest = [each for each in pieces if each not in group]
-            return _joined([*rest, piece_of(chunks, lost, totals)])
-    return pieces
+    while True:
+        pieces = sorted(pieces, key=lambda each: (each.indices.start, each.indices.step))
+        groups = chain([pieces], combinations(pieces, 2)) if len(pieces) > 1 else iter(())
+        group = next((each for each in groups if _range_of(each) is not None), None)
+        if group is None:
+            return pieces
+        joined = {id(each) for each in group}
+        pieces = [each for each in pieces if id(each) not in joined] + [_joined_piece(group)]
+
+
+def _range_of(pieces: Sequence[Piece]) -> range | None:
+    """The range of all chunks of pieces that share none; None if it has others too."""
+    filled = [each.indices for each in pieces if each.indices]
+    if not filled:
+        return range(0)
+    first, last = min(each[0] for each in filled), max(each[-1] for each in filled)
+    step = (last - first) // max(sum(map(len, filled)) - 1, 1) or 1
+    chunks = range(first, last + 1, step)
+    is_one = len(chunks) == sum(map(len, filled)) and all(
+        each[0] in chunks and each[-1] in chunks and (len(each) == 1 or each.step % step == 0)
+        for each in filled
+    )
+    return chunks if is_one else None
+
+
+def _joined_piece(pieces: Sequence[Piece]) -> Piece:
+    totals = SessionTotals()
+    for each in pieces:
+        totals.add_all(each.totals)
+    lost = tuple(sorted(chain.from_iterable(each.lost for each in pieces)))
+    chunks = _range_of(pieces)
+    assert chunks is not None
+    return piece_of(chunks, lost, totals)

@@ -264,9 +264,12 @@ def merge_command(folders: tuple[Path, ...], output: Path) -> int:
     from fuzz.sessions.merge import merge
     from fuzz.terminal.session_report import print_record
 
-    for each in merge(folders, output):
+    records, left_out = merge(folders, output)
+    for each in records:
         print_record(Screen(), each)
-    return CLEAN
+    for problem in left_out:
+        Screen().print(f"left out: {problem}", "red")
+    return BAD_INPUT if left_out else CLEAN
 
 
 @cli.command("replay")

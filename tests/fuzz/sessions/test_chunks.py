@@ -13,12 +13,14 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_records import timing
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions import record
-from fuzz.sessions.merge import merge, merged_record
+from fuzz.sessions.merge import _shared, merge, merged_record
 from fuzz.sessions.plan import CHUNK_ACTIONS, Plan, SessionTotals, actions_before
 from fuzz.sessions.record import ACTIONS, SessionRecord, Timing, piece_of
 from fuzz.sessions.session import Session
@@ -29,6 +31,7 @@ from fuzz.terminal.cli import run_command_line
 CLEAN, MISMATCH, BAD_INPUT = range(3)
 PLANTED = "reference+one-sample-per-object+sample-on-equality"
 BUDGET = 6000
+MINE = '{"gcfuzz": 2, "target": "mine"}\n{"do": "collect_full"}\n'
 PLAN = Plan("reference", "random", 1, 1, Path("corpus"))
 
 Left = dict[str, Any]
@@ -254,13 +257,69 @@ def saved(folder: Path, *records: SessionRecord) -> Path:
 def test_plans_stay_apart(tmp_path: Path) -> None:
     one = saved(tmp_path / "one", record_of(range(3)))
     two = saved(tmp_path / "two", record_of(range(3, 5)), record_of(range(4), seed=2))
-    assert [each.plan.seed for each in merge([one, two], tmp_path / "out")] == [1, 2]
+    merged, _ = merge([one, two], tmp_path / "out")
+    assert [each.plan.seed for each in merged] == [1, 2]
 
 
 def test_a_trace_that_is_in_no_record_is_kept(tmp_path: Path) -> None:
-    (saved(tmp_path / "one") / "mine.jsonl").write_text("mine")
-    merge([tmp_path / "one"], tmp_path / "out")
-    assert (tmp_path / "out" / "mine.jsonl").read_text() == "mine"
+    (saved(tmp_path / "one") / "mine.jsonl").write_text(MINE)
+    (tmp_path / "one" / "mine.log").write_text("why")
+    assert merge([tmp_path / "one"], tmp_path / "out") == ([], [])
+    left = sorted(path.name for path in (tmp_path / "out").glob("*.*"))
+    assert left == ["mine.jsonl", "mine.log"]
+
+
+def plant_link(place: Path) -> None:
+    secret = place.with_name("secret.txt")
+    secret.write_text(MINE)
+    place.symlink_to(secret)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.log", "sessions/x.json"])
+@pytest.mark.parametrize("plant", [plant_link, os.mkfifo, Path.mkdir])
+def test_merging_copies_only_regular_files(
+    plant: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    one = saved(tmp_path / "one", record_of(range(3)))
+    plant(one / name)
+    merge([one], tmp_path / "out")
+    assert [*(tmp_path / "out").glob("*.*")] == []
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "sessions/x.json"])
+def test_merging_copies_only_what_it_has_parsed(name: str, tmp_path: Path) -> None:
+    one = saved(tmp_path / "one", record_of(range(3)))
+    (one / name).write_text("secret\n")
+    (one / "secret.txt").write_text("secret\n")
+    merged, left_out = merge([one], tmp_path / "out")
+    assert len(merged) == 1
+    assert [each.split(":")[0] for each in left_out] == [str(one / name)]
+    assert [*(tmp_path / "out").glob("*.*")] == []
+
+
+def test_a_file_that_is_left_out_is_bad_input_after_all_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = saved(tmp_path / "one", record_of(range(3)))
+    (one / "x.jsonl").write_text("secret\n")
+    assert run_command_line(["merge", str(one), "-o", str(tmp_path / "out")]) == BAD_INPUT
+    printed = capsys.readouterr().out
+    assert "whole: chunks 0:3" in printed
+    assert "x.jsonl:1: not a line of JSON" in printed.replace("\n", " ")
+    assert len([*(tmp_path / "out" / "sessions").iterdir()]) == 1
+
+
+ranges = st.builds(
+    lambda start, count, step: range(start, start + count * step, step),
+    st.integers(0, 40),
+    st.integers(0, 20),
+    st.integers(1, 12),
+)
+
+
+@given(ranges, ranges)
+def test_two_ranges_share_the_numbers_in_both(one: range, other: range) -> None:
+    assert _shared(one, other) == len({*one} & {*other})
 
 
 # Mistakes.
