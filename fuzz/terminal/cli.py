@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from fuzz.sessions.session_events import Finished, Listener
     from fuzz.targets import TargetOptions
 
-CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG, UNFINISHED_MISMATCH = range(6)
 WORKERS_MAX = 256
 SEED_BYTES = 4
 """The size of a seed that is drawn because none is given."""
@@ -174,7 +174,7 @@ def run(
     if finished.problem is not None:
         raise finished.problem
     if any(saved.is_certain for saved in finished.failures):
-        return MISMATCH
+        return UNFINISHED_MISMATCH if finished.stop_reason == record.INTERRUPTED else MISMATCH
     is_clean = not any(saved.failure.change == BROKE for saved in finished.failures)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
 

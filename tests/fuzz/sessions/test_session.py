@@ -24,7 +24,7 @@ import pytest
 from fuzz.protocol import trace as traces
 from fuzz.terminal.cli import run_command_line
 
-CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, _, UNFINISHED_MISMATCH = range(6)
 BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
 PLANTED = f"reference+{BUG}"
 ORDERS = (f"reference+{BUG}+{OTHER_BUG}", f"reference+{OTHER_BUG}+{BUG}")
@@ -340,7 +340,7 @@ def test_failures_survive_an_interrupt_and_killed_workers(start: Start) -> None:
         worker.kill()
     wait_until(lambda: session.printed.count("(exit code -9)") == 2)
     session.process.send_signal(signal.SIGINT)
-    assert session.end() == MISMATCH
+    assert session.end() == UNFINISHED_MISMATCH
     assert session.summary["failures"]
 
 
