@@ -11,7 +11,7 @@ import pytest
 import fuzz
 
 ROOT = Path(__file__).parents[1]
-MISMATCH = 1
+CLEAN, MISMATCH = 0, 1
 README = (ROOT / "README.md").read_text()
 
 
@@ -35,19 +35,36 @@ def test_the_workflow_runs_the_readme_s_tests_on_every_python() -> None:
     assert re.findall(r'"3\.(\d+)"', workflow) == minors[1].split(",")
 
 
+def ran(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fuzz", *arguments],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
+    )
+
+
+@pytest.mark.parametrize(
+    ("mistake", "code"), [("counted_bytes > self", CLEAN), ("counted_bytes >= self", MISMATCH)]
+)
+def test_the_readme_s_collector_is_judged(mistake: str, code: int, tmp_path: Path) -> None:
+    target = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert target
+    source = target[1].replace("counted_bytes > self", mistake)
+    (tmp_path / "my_collector.py").write_text(source)
+    for command in re.findall(r"^gcfuzz (.*my_collector:MyCollector)", README, re.MULTILINE):
+        budget = ["--actions", "500", "--seed", "1"] if command.startswith("run") else []
+        assert ran(tmp_path, *command.split(), *budget).returncode == code
+
+
 @pytest.mark.slow
 def test_the_readme_s_failure_report_is_what_its_command_prints(tmp_path: Path) -> None:
     command = re.search(r"^gcfuzz (run .*forgotten-remembered-entry)$", README, re.MULTILINE)
     report = re.search(r"```text\n(FAILURE 1.*?)```", README, re.DOTALL)
     assert command
     assert report
-    ran = subprocess.run(
-        [sys.executable, "-m", "fuzz", *command[1].split()],
-        cwd=tmp_path,
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
-    )
-    assert ran.returncode == MISMATCH
-    assert report[1] in ran.stdout
+    session = ran(tmp_path, *command[1].split())
+    assert session.returncode == MISMATCH
+    assert report[1] in session.stdout
