@@ -269,6 +269,18 @@ def _with_status(
     return attrs.evolve(failure, status=status, pages=tuple(pages))
 
 
+def has_new_cause(night: Night, material: Material) -> bool:
+    """Whether a new failure has no likely cause in common with a known one.
+
+    Raises BadInputError if a trace is not readable.
+    """
+    current = [attrs.evolve(each, status="new") for each in night.failures if each.is_current]
+    known = {each.key for each in night.failures if each.status == "known"}
+    current.sort(key=lambda each: each.key)
+    groups = by_likely_cause(current, material)
+    return any(known.isdisjoint(each.key for each in group) for group in groups)
+
+
 def by_likely_cause(
     failures: Iterable[NightFailure], material: Material
 ) -> Iterator[Sequence[NightFailure]]:

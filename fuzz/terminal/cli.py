@@ -656,8 +656,17 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
     type=FILE,
     help="The JSON beside an earlier page, to show what is new and what has vanished since.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(["new"]),
+    help="Exit with 1 if a failure is new, and has no likely cause in common with a known one.",
+)
 def report_command(
-    places: tuple[Path, ...], choice: TargetChoice, output: Path, before: Path | None
+    places: tuple[Path, ...],
+    choice: TargetChoice,
+    output: Path,
+    before: Path | None,
+    fail_on: str | None,
 ) -> int:
     """Make one page of many sessions: what they found, reached and did.
 
@@ -685,7 +694,7 @@ def report_command(
     counts = current.counts()
     found = ", ".join(f"{counts[each]} {each}" for each in ("new", "known", "vanished"))
     Screen().print(f"{output}: {found}; open it in a browser")
-    return CLEAN
+    return MISMATCH if fail_on and night.has_new_cause(current, material) else CLEAN
 
 
 @cli.command("targets")

@@ -5,7 +5,7 @@ class HeapError(Exception):
     """The heap cannot carry out what the mutator or the collector did."""
 
     graph: list[list[int]] | None = None
-    """What a walk found of the heap, if it found the error. Of a gone object the row is empty."""
+    """What the walk that found the error saw. An object that is gone has an empty row."""
 
 
 class DanglingReferenceError(HeapError):

@@ -92,6 +92,32 @@ def article(page: str, oracle: str) -> str:
     return found.partition("</article>")[0]
 
 
+def test_a_new_cause_may_fail_and_a_known_one_does_not(tmp_path: Path) -> None:
+    corpus = written(tmp_path / "corpus", record(failure("heap", path="heap.jsonl")))
+    traces.write_to(Trace(Header(VERSION, "reference"), ACTIONS), corpus / "heap.jsonl")
+    first, second = str(tmp_path / "first.html"), str(tmp_path / "second.html")
+    command = ["report", str(corpus), "--fail-on", "new", "-o"]
+    assert run_command_line([*command, first]) == MISMATCH
+    before = ["--before", str(tmp_path / "first.json")]
+    assert run_command_line([*command, second, *before]) == CLEAN
+
+
+def test_a_new_failure_of_a_known_cause_does_not_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alike = failure("heap", path="heap.jsonl"), failure("heap", action="read", path="graph.jsonl")
+    first = written(tmp_path / "first", record(alike[0]))
+    second = written(tmp_path / "second", record(*alike))
+    for corpus, names in ((first, ["heap"]), (second, ["heap", "graph"])):
+        for name in names:
+            trace = Trace(Header(VERSION, "reference"), ACTIONS)
+            traces.write_to(trace, corpus / f"{name}.jsonl")
+        report(corpus)
+    options = ["--fail-on", "new", "--before", str(first / "night.json")]
+    report(second, *options)
+    assert "1 new, 1 known" in capsys.readouterr().out
+
+
 def test_figures_traces_and_explanations_are_beside_the_page(folder: Path) -> None:
     beside = sorted(path.name for path in (folder / "night").iterdir())
     explained = ["clock.html", "clock.jsonl", "heap.html", "heap.jsonl"]
