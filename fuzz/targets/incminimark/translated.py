@@ -51,15 +51,15 @@ ROTATING_NURSERIES = 6
 """As many as with PYPY_GC_NURSERY_DEBUG."""
 
 
-class Do(object):
+class ActionCode(object):
     """The codes of the actions."""
 
 
-class Field(object):
+class FieldCode(object):
     """The codes of their fields."""
 
 
-class Setting(object):
+class SettingCode(object):
     """The codes of the settings."""
 
 
@@ -68,8 +68,8 @@ def number_names(codes, names):
         setattr(codes, name, code)
 
 
-number_names(Do, ACTIONS)
-number_names(Field, FIELDS)
+number_names(ActionCode, ACTIONS)
+number_names(FieldCode, FIELDS)
 
 # The settings and the contract.
 
@@ -100,7 +100,7 @@ OLD_SPACE = {
 SETTINGS = contract.SETTINGS + [
     contract.setting("shipped_constants", 0, 0, 1, choices=[0, 0, 0, 1], of_process=True)
 ]
-number_names(Setting, [each["name"] for each in SETTINGS])
+number_names(SettingCode, [each["name"] for each in SETTINGS])
 
 
 def contract_template():
@@ -263,11 +263,11 @@ def configure(gc, nursery_bytes, large_object_bytes):
     gc.max_number_of_pinned_objects = nursery_bytes / (large_object_bytes * 2)
     gc.size_objects_made_old = r_uint(0)
     gc.threshold_objects_made_old = r_uint(0)
-    gc.TEST_VISIT_SINGLE_STEP = setting(Setting.single_step_marking) == 1
+    gc.TEST_VISIT_SINGLE_STEP = setting(SettingCode.single_step_marking) == 1
     gc.allocate_nursery()
     # It fills what a minor collection leaves free, so that no reference into it looks right.
     gc.gc_nursery_debug = True
-    if setting(Setting.moving_nursery) == 1:
+    if setting(SettingCode.moving_nursery) == 1:
         size = ROTATING_NURSERIES
         nurseries = lltype.malloc(incminimark.NURSARRAY, size, flavor="raw", track_allocation=False)
         for index in range(size):
@@ -451,55 +451,55 @@ def copy_array(source, dest, source_start, dest_start, length):
 
 
 def carry_out(action):
-    if action == Do.allocate_node:
-        allocate_node(field(Field.number), field(Field.nonmovable) == 1)
-    elif action == Do.allocate_string:
-        allocate_string(field(Field.length), field(Field.nonmovable) == 1)
-    elif action == Do.allocate_array:
-        allocate_array(field(Field.length), field(Field.nonmovable) == 1)
-    elif action == Do.allocate_weakref:
-        allocate_weakref(field(Field.root))
-    elif action == Do.allocate_old_string:
-        llop.gc_gcfuzz(Void, OLD_STRING, type_id(STRING), field(Field.length))
-    elif action == Do.write:
-        write(field(Field.root), field(Field.field), field(Field.value))
-    elif action == Do.write_number:
-        node_in(field(Field.root)).x = field(Field.number)
-    elif action == Do.copy_array:
+    if action == ActionCode.allocate_node:
+        allocate_node(field(FieldCode.number), field(FieldCode.nonmovable) == 1)
+    elif action == ActionCode.allocate_string:
+        allocate_string(field(FieldCode.length), field(FieldCode.nonmovable) == 1)
+    elif action == ActionCode.allocate_array:
+        allocate_array(field(FieldCode.length), field(FieldCode.nonmovable) == 1)
+    elif action == ActionCode.allocate_weakref:
+        allocate_weakref(field(FieldCode.root))
+    elif action == ActionCode.allocate_old_string:
+        llop.gc_gcfuzz(Void, OLD_STRING, type_id(STRING), field(FieldCode.length))
+    elif action == ActionCode.write:
+        write(field(FieldCode.root), field(FieldCode.field), field(FieldCode.value))
+    elif action == ActionCode.write_number:
+        node_in(field(FieldCode.root)).x = field(FieldCode.number)
+    elif action == ActionCode.copy_array:
         copy_array(
-            array_in(field(Field.source)),
-            array_in(field(Field.dest)),
-            field(Field.source_start),
-            field(Field.dest_start),
-            field(Field.length),
+            array_in(field(FieldCode.source)),
+            array_in(field(FieldCode.dest)),
+            field(FieldCode.source_start),
+            field(FieldCode.dest_start),
+            field(FieldCode.length),
         )
-    elif action == Do.take_identity:
-        tell_identity(llop.gc_id(Signed, object_in(field(Field.root))))
-    elif action == Do.pin:
-        if not llop.gc_pin(lltype.Bool, object_in(field(Field.root))):
+    elif action == ActionCode.take_identity:
+        tell_identity(llop.gc_id(Signed, object_in(field(FieldCode.root))))
+    elif action == ActionCode.pin:
+        if not llop.gc_pin(lltype.Bool, object_in(field(FieldCode.root))):
             refuse()
-    elif action == Do.unpin:
-        llop.gc_unpin(Void, object_in(field(Field.root)))
-    elif action == Do.add_memory_pressure:
-        llop.gc_gcfuzz(Void, PRESSURE, field(Field.extra_bytes), 0)
-    elif action == Do.collect_minor:
+    elif action == ActionCode.unpin:
+        llop.gc_unpin(Void, object_in(field(FieldCode.root)))
+    elif action == ActionCode.add_memory_pressure:
+        llop.gc_gcfuzz(Void, PRESSURE, field(FieldCode.extra_bytes), 0)
+    elif action == ActionCode.collect_minor:
         llop.gc__collect(Void, -1)
-    elif action == Do.collect_progress:
+    elif action == ActionCode.collect_progress:
         llop.gc__collect(Void, 0)
-    elif action == Do.collect_step:
+    elif action == ActionCode.collect_step:
         llop.gc_gcfuzz(Void, STEP, 0, 0)
-    elif action == Do.collect_full:
+    elif action == ActionCode.collect_full:
         llop.gc__collect(Void, 2)
     elif HAS_SAMPLING:
         carry_out_sampling(action)
 
 
 def carry_out_sampling(action):
-    if action == Do.enable_sampling:
-        llop.gc_gcfuzz(Void, ENABLE, field(Field.period_bytes), 0)
-    elif action == Do.disable_sampling:
-        llop.gc_gcfuzz(Void, ENABLE, -1 if field(Field.report) == 1 else 0, 0)
-    elif action == Do.fork:
+    if action == ActionCode.enable_sampling:
+        llop.gc_gcfuzz(Void, ENABLE, field(FieldCode.period_bytes), 0)
+    elif action == ActionCode.disable_sampling:
+        llop.gc_gcfuzz(Void, ENABLE, -1 if field(FieldCode.report) == 1 else 0, 0)
+    elif action == ActionCode.fork:
         llop.gc_gcfuzz(Void, FORKED, 0, 0)
 
 
@@ -536,8 +536,8 @@ def entry_point(_):
         if action == END:
             return 0
         if action == BEGIN_TRACE:
-            nursery_bytes = setting(Setting.nursery_bytes)
-            llop.gc_gcfuzz(Void, CONFIGURE, nursery_bytes, setting(Setting.large_object_bytes))
+            nursery_bytes = setting(SettingCode.nursery_bytes)
+            llop.gc_gcfuzz(Void, CONFIGURE, nursery_bytes, setting(SettingCode.large_object_bytes))
             llop.gc_gcfuzz(Void, FIGURES, 0, 0)
             answer_contract()
         else:

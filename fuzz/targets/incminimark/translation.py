@@ -45,8 +45,10 @@ def launcher_command(_: str, options: TargetOptions) -> tuple[str, ...]:
 
 
 @cache
-def translated(python: Path, source: Path) -> list[Path]:
-    """The programs, from the cache or new ones. Raises BadInputError."""
+def translated(
+    python: Path, source: Path, constants: tuple[str, ...] = CONSTANTS
+) -> tuple[Path, ...]:
+    """The programs with these constants, from the cache or new ones. Raises BadInputError."""
     for tool in TOOLS:
         if shutil.which(tool) is None:
             raise BadInputError(
@@ -55,7 +57,7 @@ def translated(python: Path, source: Path) -> list[Path]:
             )
     parts = (content_of(source), output_of([TOOLS[0], "--version"]), str(python), TRANSLATION)
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda each: _program(python, source, parts, each), CONSTANTS))
+        return tuple(pool.map(lambda each: _program(python, source, parts, each), constants))
 
 
 def content_of(source: Path) -> str:
