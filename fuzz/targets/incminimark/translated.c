@@ -192,6 +192,7 @@ static word *roots_end;
 static long roots_count;
 static word prebuilt[PREBUILT_NODES_MAX + PREBUILT_ARRAYS_MAX];
 static uint32_t type_ids[KINDS_END];
+static long numbers_in_reports[KINDS_END];
 
 #define SLOT(slot) (roots_end[-1 - (slot)])
 
@@ -289,8 +290,9 @@ void gcfuzz_prebuilt(long index, void *object)
     prebuilt[index] = (word)object;
 }
 
-void gcfuzz_type(long kind, void *object)
+void gcfuzz_type(long kind, void *object, long number)
 {
+    numbers_in_reports[kind] = number;
     type_ids[kind] = *(uint32_t *)object;
 }
 
@@ -347,8 +349,11 @@ void gcfuzz_reported(void *array, long count)
     size_t before = output_length;
     put(reports_length ? ", {\"entries\": [" : "{\"entries\": [");
     for (long index = 0; index < count - 3; index++) {
+        long kind = NODE;
+        while (kind < KINDS_END && numbers_in_reports[kind] != figures[index] >> 2)
+            kind++;
         put(index ? ", " : "");
-        put_number(figures[index]);
+        put_number(kind << 2 | (figures[index] & 3));
     }
     put("], \"memory_used_bytes\": ");
     put_number(figures[count - 3]);

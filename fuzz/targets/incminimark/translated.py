@@ -171,7 +171,7 @@ Signed, Void, Address = lltype.Signed, lltype.Void, llmemory.Address
 FUNCTIONS = {
     "begin": ([Address, CALLBACK], Void),
     "roots_bytes": ([], Signed),
-    "type": ([Signed, Address], Void),
+    "type": ([Signed, Address, Signed], Void),
     "prebuilt": ([Signed, Address], Void),
     "next": ([], Signed),
     "field": ([Signed], Signed),
@@ -254,8 +254,36 @@ def rrc_invoke_callback(gc):
     collected()
 
 
+class NoProfiler(object):
+    """Replaces the profiler that the sampling fork calls."""
+
+    cintf = None
+
+
+NO_PROFILER = NoProfiler()
+
+
+def _get_vmprof():
+    return NO_PROFILER
+
+
+def _vmprof_allocation_sample_now(gc, _):
+    happened(ord("s"))
+
+
+def _cintf_vmprof_report_minor_gc(gc, array, length):
+    reported(llmemory.cast_ptr_to_adr(array), length)
+
+
+def _get_first_sample_offset(gc):
+    return gc.sample_allocated_bytes
+
+
 def configure(gc, nursery_bytes, large_object_bytes):
     """Replace the nursery of a heap that is empty."""
+    # RPython needs to know.
+    assert nursery_bytes >= 0
+    assert large_object_bytes >= 0
     gc.nursery_size = nursery_bytes
     gc.nonlarge_max = large_object_bytes - 1
     gc.min_heap_size = 0.0
@@ -332,7 +360,12 @@ def gcfuzz(gc, what, first, second):
 
 _minor_collection._dont_inline_ = True
 gcfuzz._dont_inline_ = True
-for function in (_minor_collection, rrc_invoke_callback, gcfuzz):
+REPLACED = [_minor_collection, rrc_invoke_callback, gcfuzz]
+if HAS_SAMPLING:
+    REPLACED += [_vmprof_allocation_sample_now, _cintf_vmprof_report_minor_gc]
+    REPLACED += [_get_first_sample_offset]
+    incminimark._get_vmprof = _get_vmprof
+for function in REPLACED:
     setattr(IncrementalMiniMarkGC, function.__name__, function)
 
 declare_functions = BaseFrameworkGCTransformer._declare_functions.im_func
@@ -510,14 +543,21 @@ def prepare():
     """Show the types and the prebuilt objects to C, and leave an empty heap."""
     node, string = lltype.malloc(NODES), lltype.malloc(STRINGS, 0)
     weakref = llop.weakref_create(llmemory.WeakRefPtr, node)
-    weak = llmemory.cast_weakrefptr_to_ptr(lltype.Ptr(WEAKREF), weakref)
-    set_type(NODE, llmemory.cast_ptr_to_adr(node))
-    set_type(STRING, llmemory.cast_ptr_to_adr(string))
-    set_type(WEAK, llmemory.cast_ptr_to_adr(weak))
-    set_type(ARRAY, llmemory.cast_ptr_to_adr(PREBUILT_ARRAYS[0]))
+    show_type(NODE, node)
+    show_type(STRING, string)
+    show_type(WEAK, llmemory.cast_weakrefptr_to_ptr(lltype.Ptr(WEAKREF), weakref))
+    show_type(ARRAY, PREBUILT_ARRAYS[0])
     for index in range(PREBUILT_MAX):
         set_prebuilt(index, llmemory.cast_ptr_to_adr(PREBUILT_NODES[index]))
         set_prebuilt(PREBUILT_MAX + index, llmemory.cast_ptr_to_adr(PREBUILT_ARRAYS[index]))
+
+
+@specialize.ll()
+def show_type(kind, obj):
+    """Show an object's type, and the number that reports have for it."""
+    reference = lltype.cast_opaque_ptr(GCREF, obj)
+    number = llop.gc_get_rpy_type_index(Signed, reference)
+    set_type(kind, llmemory.cast_ptr_to_adr(obj), number)
 
 
 def reserve_roots():
