@@ -211,7 +211,7 @@ def pages_like(target: str, failure: Failure) -> list[str]:
     like = [
         name
         for name, known in shipped_traces(registered.variant_of or target).items()
-        if known.header.target == target
+        if known.header.target in (target, registered.variant_of)
         and known.header.found is not None
         and known.header.found.oracle == failure.oracle
         and {*map(type, known.actions)} == {*map(type, failure.actions)}

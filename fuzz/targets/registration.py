@@ -71,6 +71,8 @@ class Registration(ABC):
     options: tuple[PathOption, ...] = ()
     variant_of: str | None = None
     """The target with the same runtime and another contract, or None."""
+    needs_more: bool = False
+    """Whether it needs more than the target that it is a variant of."""
 
     distinguished_by: str | None = attrs.field()
     """The option that distinguishes two targets of this name: by default the first one."""

@@ -177,7 +177,7 @@ def print_available(console: Console, paths: TargetOptions) -> None:
     for name in ("target", "version", "what to install"):
         table.add_column(name, overflow="fold")
     for each in _others():
-        if each.name == PROCESS or each.variant_of is not None:
+        if each.name == PROCESS or (each.variant_of is not None and not each.needs_more):
             continue
         try:
             table.add_row(each.name, _version_of(each, paths))
@@ -191,7 +191,7 @@ def _version_of(target: Registration, options: TargetOptions) -> str:
         option.name
         for other in registry().targets.values()
         for option in other.options
-        if (other.variant_of or other.name) != target.name
+        if (other.variant_of or other.name) != (target.variant_of or target.name)
     }
     own = {name: path for name, path in options.paths.items() if name not in shared}
     try:

@@ -56,7 +56,7 @@ HARNESS = {
     "fuzz.targets.gperftools": "problems protocol protocol.counting "
     "targets targets.allocators targets.process",
     "fuzz.targets.hotspot": "problems protocol protocol.counting targets targets.process",
-    "fuzz.targets.incminimark": "problems targets",
+    "fuzz.targets.incminimark": "problems targets targets.process",
     "fuzz.targets.jemalloc": "problems protocol targets targets.allocators",
     "fuzz.targets.ocaml": "problems protocol protocol.counting targets targets.process",
     "fuzz.targets.python_profilers": "problems protocol targets.process",

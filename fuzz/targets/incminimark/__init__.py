@@ -1,22 +1,30 @@
-"""The target `incminimark`: PyPy's own collector, untranslated, under Python 2.7.
+"""The targets `incminimark` and `incminimark-c`: PyPy's own collector, untranslated and as C.
 
-`find` looks for the interpreter. `driver` runs there and imports nothing of gcfuzz; start reading
-at its end.
+`find` looks for Python 2.7. Untranslated: `driver` runs there and imports nothing of gcfuzz; start
+reading at its end. As C: `translation` translates `translated.py`, whose part in C is
+`translated.c`, and `launch` starts the program. Both state the contract of `contract`.
 """
 
 from fuzz.targets.registration import PathOption, Program, lazily
 
-TARGETS = (
-    Program(
-        name="incminimark",
-        description="PyPy's collector, untranslated, under Python 2.7",
-        options=(
-            PathOption(
-                "source",
-                "The folder with incminimark's rpython: a checkout, or made by pip's --target.",
-            ),
-            PathOption("python", "The Python 2.7 of incminimark.  [default: the first found]"),
+INCMINIMARK = Program(
+    name="incminimark",
+    description="PyPy's collector, untranslated, under Python 2.7",
+    options=(
+        PathOption(
+            "source",
+            "The folder with incminimark's rpython: a checkout, or made by pip's --target.",
         ),
-        command=lazily("fuzz.targets.incminimark.find:driver_command"),
+        PathOption("python", "The Python 2.7 of incminimark.  [default: the first found]"),
     ),
+    command=lazily("fuzz.targets.incminimark.find:driver_command"),
 )
+TRANSLATED = Program(
+    name="incminimark-c",
+    description="PyPy's collector, translated to C",
+    options=INCMINIMARK.options,
+    command=lazily("fuzz.targets.incminimark.translation:launcher_command"),
+    variant_of=INCMINIMARK.name,
+    needs_more=True,
+)
+TARGETS = (INCMINIMARK, TRANSLATED)

@@ -21,7 +21,7 @@ With PYPY_GC_DEBUG=1 incminimark checks its own consistency before each major st
 2 also after each minor collection.
 """
 # Python 2.7 has no annotations, f-strings or strict zip, and what is replaced is private.
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, B905, BLE001, E402, RUF005, SLF001
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204, B905, BLE001, E402, RUF005, SLF001
 # ruff: noqa: TRY301, UP031
 # mypy: ignore-errors
 
@@ -31,6 +31,10 @@ import os
 import re
 import sys
 
+sys.dont_write_bytecode = True
+import contract
+
+sys.dont_write_bytecode = False
 sys.path.insert(0, sys.argv[1])
 # RPython prints, and that must not mix with the answers.
 ANSWERS = os.fdopen(os.dup(1), "w")
@@ -49,7 +53,6 @@ from rpython.memory.gctypelayout import (
 from rpython.rtyper.lltypesystem import llarena, llmemory, lltype
 
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
-VERSION = "which samples" if HAS_SAMPLING else "which does not sample"
 HAS_COLLECT_STEP = "collect_step" in vars(IncrementalMiniMarkGC)
 PRESSURE_TAKES_ADDRESS = (
     "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
@@ -59,10 +62,14 @@ DEBUG = int(os.environ.get("PYPY_GC_DEBUG", "0"))
 STACK_CHUNK = 32
 """How many addresses the collector's stacks grow by. It affects only the time."""
 HEADERS_PER_CLEANING = 64
-MINORS_MAX = 250
-MINORS_PER_FIGURE = 4
-"""Limits of an action's minor collections: in all, and per figure of the heap's graph, since a
-marking step visits at least one object. An action beyond them never ends."""
+SETTINGS = (
+    contract.SETTINGS[:2]
+    + [
+        contract.setting("card_items", 4, 0, 32, choices=[0, 4, 32]),
+        contract.setting("paged_arenas", 1, 0, 1),
+    ]
+    + contract.SETTINGS[2:]
+)
 
 ADDRESSES = lltype.Array(llmemory.Address)
 NODE = lltype.GcStruct(
@@ -75,94 +82,6 @@ TYPES = (NODE, WEAKREF, ARRAY, STRING)
 TYPE_INDICES = {kind: index for index, kind in enumerate(TYPES, 1)}
 NODE_FIELDS = ("prev", "next")
 NULL = lltype.nullptr(llmemory.GCREF.TO)
-
-# The contract.
-
-
-def setting(name, default, minimum, maximum, multiple=1, **more):
-    """A setting of a header's `config`."""
-    legal = {"minimum": minimum, "maximum": maximum, "multiple": multiple}
-    return dict(more, name=name, default=default, range=legal)
-
-
-SETTINGS = [
-    setting("nursery_bytes", 256, 64, 8192, 8),
-    setting("large_object_bytes", 64, 24, 8192, 8, at_most="nursery_bytes"),
-    setting("card_items", 4, 0, 32, choices=[0, 4, 32]),
-    setting("paged_arenas", 1, 0, 1),
-    # Marking goes wrong between its steps.
-    setting("single_step_marking", 0, 0, 1, choices=[0] + [1] * 7),
-    setting("moving_nursery", 0, 0, 1),
-    setting("prebuilt_nodes", 1, 0, 8),
-    setting("prebuilt_arrays", 1, 0, 8),
-]
-KINDS = {
-    "node": {"type_index": 1, "fixed_bytes": 32},
-    "weakref": {"type_index": 2, "fixed_bytes": 16},
-    "array": {"type_index": 3, "fixed_bytes": 16, "item_bytes": 8},
-    "string": {"type_index": 4, "fixed_bytes": 25, "item_bytes": 1},
-}
-OBJECT_BYTES_MAX = 2**16
-PERIOD_BYTES_MAX = 2**31 - 8
-SAMPLES_MAX = 2 * OBJECT_BYTES_MAX // 8
-"""More than the periods that any object spans."""
-PREBUILT_ARRAY_LENGTH = 4
-ACTIONS = (
-    ("allocate_node", "allocate_string", "allocate_array", "allocate_weakref")
-    + ("allocate_old_string", "load_prebuilt", "free", "read", "read_number", "read_weakref")
-    + ("write", "write_number", "copy_array", "take_identity", "pin", "unpin", "set_callback")
-    + ("add_memory_pressure", "collect_minor", "collect_progress", "collect_step", "collect_full")
-    + ("check_heap",)
-)
-"""Each is carried out by the method of that name."""
-SAMPLING_ACTIONS = ("enable_sampling", "disable_sampling", "fork")
-"""The actions that only a collector that samples carries out."""
-SAMPLING_FIELDS = ("reports", "sample_point")
-FIELDS = (
-    ("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity")
-    + ("graph", "free", "limit", "top", "state", "memory")
-    + SAMPLING_FIELDS
-)
-PROMISES = ["collections", "memory", "progress", "pressure"]
-ARENAS = {"arena_object_bytes_max": 40, "arena_bytes": 512, "arena_pages": 3, "page_room_bytes": 96}
-"""The defaults of IncrementalMiniMarkGC. Its start costs each arena one page."""
-
-
-def pins_max(nursery_bytes, large_object_bytes):
-    """How many pinned objects leave room for any young object; the collector allows more."""
-    largest_bytes = -(-large_object_bytes // 8) * 8
-    return max(nursery_bytes // largest_bytes - 1, 0) // 2
-
-
-def contract_of(config):
-    """The contract under this configuration."""
-    contract = {
-        "nursery_bytes": config["nursery_bytes"],
-        "layout": {
-            "kinds": KINDS,
-            "large_object_bytes": config["large_object_bytes"],
-            "word_bytes": 8,
-            "object_bytes_max": OBJECT_BYTES_MAX,
-        },
-        "settings": SETTINGS,
-        "actions": sorted(CARRY_OUT),
-        "observes": [name for name in FIELDS if HAS_SAMPLING or name not in SAMPLING_FIELDS],
-        "prebuilt": [{"kind": "node"}] * config["prebuilt_nodes"]
-        + [{"kind": "array", "length": PREBUILT_ARRAY_LENGTH}] * config["prebuilt_arrays"],
-        "pins_max": pins_max(config["nursery_bytes"], config["large_object_bytes"]),
-        "promises": PROMISES,
-        "version": VERSION,
-        "old_space": dict(
-            ARENAS if config["paged_arenas"] else {},
-            card_items=config["card_items"],
-            threshold_bytes=config["nursery_bytes"] * 5 // 2,
-            threshold_percent=250,
-        ),
-    }
-    if HAS_SAMPLING:
-        periods = {"minimum": 8, "maximum": PERIOD_BYTES_MAX, "multiple": 8}
-        contract["sampling"] = {"period_bytes": periods}
-    return contract
 
 
 class IllegalError(Exception):
@@ -177,6 +96,13 @@ def chosen(config):
             raise IllegalError("config has no setting %s = %r" % (name, value))
         result[name] = value
     return result
+
+
+def stated(config):
+    """The contract under this configuration."""
+    arenas = contract.ARENAS if config["paged_arenas"] else {}
+    old_space = dict(arenas, card_items=config["card_items"])
+    return contract.contract_of(config, HAS_SAMPLING, SETTINGS, old_space)
 
 
 # The collector, with its edges replaced.
@@ -304,7 +230,7 @@ class HeapDriver:
         self._make_gc(config)
         self._prebuilt = [self._make_prebuilt(NODE) for _ in range(config["prebuilt_nodes"])]
         for _ in range(config["prebuilt_arrays"]):
-            self._prebuilt.append(self._make_prebuilt(ARRAY, PREBUILT_ARRAY_LENGTH))
+            self._prebuilt.append(self._make_prebuilt(ARRAY, contract.PREBUILT_ARRAY_LENGTH))
 
     def _make_gc(self, config):
         self._has_arenas = bool(config["paged_arenas"])
@@ -345,11 +271,12 @@ class HeapDriver:
     def happened(self, event):
         """A sample or a minor collection. Raises RuntimeError after too many."""
         self.order += event
-        if event == "s" and len(self.order) > SAMPLES_MAX:
+        if event == "s" and len(self.order) > contract.SAMPLES_MAX:
             raise RuntimeError("samples without an end in one action")
         if event == "M":
             self._minors += 1
-            if self._minors > MINORS_MAX + MINORS_PER_FIGURE * self._graph_figures:
+            most = contract.MINORS_MAX + contract.MINORS_PER_FIGURE * self._graph_figures
+            if self._minors > most:
                 raise RuntimeError("minor collections without an end in one action")
 
     def reported(self, array):
@@ -641,9 +568,7 @@ def _is_alive(weakref):
     return bool(llmemory.cast_adr_to_ptr(weakref.weakptr, llmemory.GCREF)._obj)
 
 
-CARRY_OUT = {
-    name: vars(HeapDriver)[name] for name in ACTIONS + (SAMPLING_ACTIONS if HAS_SAMPLING else ())
-}
+CARRY_OUT = {name: vars(HeapDriver)[name] for name in contract.actions_of(HAS_SAMPLING)}
 
 
 # The conversation.
@@ -689,7 +614,7 @@ class Answering:
         if self._headers % HEADERS_PER_CLEANING == 0:
             python_gc.collect()  # A heap is full of cycles.
         self._driver = HeapDriver(config)
-        return {"contract": contract_of(config)}
+        return {"contract": stated(config)}
 
 
 def main():

@@ -20,7 +20,7 @@ ASKING_SECONDS = 10
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The driver's command line. Raises BadInputError."""
     python = find_python(options.paths.get("python"))
-    return str(python), str(DRIVER), str(_checked_source(options.paths.get("source")))
+    return str(python), str(DRIVER), str(checked_source(options.paths.get("source")))
 
 
 def find_python(python: Path | None) -> Path:
@@ -33,7 +33,7 @@ def find_python(python: Path | None) -> Path:
         if _is_python27(candidate):
             return candidate
     raise BadInputError(
-        f"the target incminimark needs a Python 2.7, and there is no {PYTHON} on PATH or among "
+        f"PyPy's collector needs a Python 2.7, and there is no {PYTHON} on PATH or among "
         "pyenv's versions; install one (`pyenv install 2.7.18`) or name it with --python"
     )
 
@@ -58,10 +58,11 @@ def _is_python27(python: Path) -> bool:
     return answer.stdout == b"2.7"
 
 
-def _checked_source(source: Path | None) -> Path:
+def checked_source(source: Path | None) -> Path:
+    """The folder, if it has the collector. Raises BadInputError."""
     if source is None:
         raise BadInputError(
-            f"the target incminimark needs RPython: `{HOW_TO_INSTALL}`, then --source DIR"
+            f"PyPy's collector needs RPython: `{HOW_TO_INSTALL}`, then --source DIR"
         )
     if not (source / COLLECTOR).is_file():
         raise BadInputError(

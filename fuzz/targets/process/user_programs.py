@@ -5,6 +5,7 @@ Invariant: the call always ends, and a failure of the program is one line of a B
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -62,13 +63,29 @@ def compiled(
     return result
 
 
+def cache_folder() -> Path:
+    """The folder for what was built, in the user's cache."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gcfuzz")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def kept_program(parts: object, make: Callable[[Path], Path]) -> Path:
-    """The program of these parts, from the user's cache, or built by `make` in a folder."""
+    """The program of these parts, from the user's cache, or built by `make` in a folder.
+
+    Two processes that need the same program build it once: the second one waits.
+    """
     name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gcfuzz")
+    cache = cache_folder()
     program = cache / f"mutator-{name}"
-    if not program.is_file():
-        cache.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=cache) as folder:
-            make(Path(folder)).rename(program)
+    if program.is_file():
+        return program
+    lock = cache / f"{program.name}.lock"
+    with lock.open("w") as file, TemporaryDirectory(dir=cache) as folder:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            if not program.is_file():
+                make(Path(folder)).rename(program)
+        finally:
+            lock.unlink(missing_ok=True)
     return program

@@ -1,0 +1,103 @@
+"""The contract of PyPy's collector. Python 2.7 reads this module, too.
+
+Two targets state it: the untranslated collector, and the one translated to C. All sizes are in
+bytes, for words of 8 bytes.
+"""
+# Python 2.7 has no annotations.
+# ruff: noqa: ANN001, ANN003, ANN201, RUF005
+# mypy: ignore-errors
+
+
+def setting(name, default, minimum, maximum, multiple=1, **more):
+    """A setting of a header's `config`."""
+    legal = {"minimum": minimum, "maximum": maximum, "multiple": multiple}
+    return dict(more, name=name, default=default, range=legal)
+
+
+SETTINGS = [
+    setting("nursery_bytes", 256, 64, 8192, 8),
+    setting("large_object_bytes", 64, 24, 8192, 8, at_most="nursery_bytes"),
+    # Marking goes wrong between its steps.
+    setting("single_step_marking", 0, 0, 1, choices=[0] + [1] * 7),
+    setting("moving_nursery", 0, 0, 1),
+    setting("prebuilt_nodes", 1, 0, 8),
+    setting("prebuilt_arrays", 1, 0, 8),
+]
+"""What each build of the collector can set."""
+KINDS = {
+    "node": {"type_index": 1, "fixed_bytes": 32},
+    "weakref": {"type_index": 2, "fixed_bytes": 16},
+    "array": {"type_index": 3, "fixed_bytes": 16, "item_bytes": 8},
+    "string": {"type_index": 4, "fixed_bytes": 25, "item_bytes": 1},
+}
+OBJECT_BYTES_MAX = 2**16
+PERIOD_BYTES_MAX = 2**31 - 8
+SAMPLES_MAX = 2 * OBJECT_BYTES_MAX // 8
+"""More than the periods that any object spans."""
+MINORS_MAX = 250
+MINORS_PER_FIGURE = 4
+"""Limits of an action's minor collections: in all, and per figure of the heap's graph, since a
+marking step visits at least one object. An action beyond them never ends."""
+PREBUILT_ARRAY_LENGTH = 4
+ACTIONS = (
+    ("allocate_node", "allocate_string", "allocate_array", "allocate_weakref")
+    + ("allocate_old_string", "load_prebuilt", "free", "read", "read_number", "read_weakref")
+    + ("write", "write_number", "copy_array", "take_identity", "pin", "unpin", "set_callback")
+    + ("add_memory_pressure", "collect_minor", "collect_progress", "collect_step", "collect_full")
+    + ("check_heap",)
+)
+SAMPLING_ACTIONS = ("enable_sampling", "disable_sampling", "fork")
+"""The actions that only a collector that samples carries out."""
+SAMPLING_FIELDS = ("reports", "sample_point")
+FIELDS = (
+    ("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity")
+    + ("graph", "free", "limit", "top", "state", "memory")
+    + SAMPLING_FIELDS
+)
+PROMISES = ["collections", "memory", "progress", "pressure"]
+ARENAS = {"arena_object_bytes_max": 40, "arena_bytes": 512, "arena_pages": 3, "page_room_bytes": 96}
+"""The defaults of IncrementalMiniMarkGC. Its start costs each arena one page."""
+THRESHOLD_PERCENT = 250
+"""The default growth of the heap between two major collections."""
+
+
+def actions_of(has_sampling):
+    """The names of the actions that a collector carries out."""
+    return ACTIONS + (SAMPLING_ACTIONS if has_sampling else ())
+
+
+def pins_max(nursery_bytes, large_object_bytes):
+    """How many pinned objects leave room for any young object; the collector allows more."""
+    largest_bytes = -(-large_object_bytes // 8) * 8
+    return max(nursery_bytes // largest_bytes - 1, 0) // 2
+
+
+def contract_of(config, has_sampling, settings, old_space, threshold_percent=THRESHOLD_PERCENT):
+    """The contract under this configuration. `old_space` has the figures of arenas and cards."""
+    nursery_bytes, large_object_bytes = config["nursery_bytes"], config["large_object_bytes"]
+    contract = {
+        "nursery_bytes": nursery_bytes,
+        "layout": {
+            "kinds": KINDS,
+            "large_object_bytes": large_object_bytes,
+            "word_bytes": 8,
+            "object_bytes_max": OBJECT_BYTES_MAX,
+        },
+        "settings": settings,
+        "actions": sorted(actions_of(has_sampling)),
+        "observes": [name for name in FIELDS if has_sampling or name not in SAMPLING_FIELDS],
+        "prebuilt": [{"kind": "node"}] * config["prebuilt_nodes"]
+        + [{"kind": "array", "length": PREBUILT_ARRAY_LENGTH}] * config["prebuilt_arrays"],
+        "pins_max": pins_max(nursery_bytes, large_object_bytes),
+        "promises": PROMISES,
+        "version": "which samples" if has_sampling else "which does not sample",
+        "old_space": dict(
+            old_space,
+            threshold_bytes=nursery_bytes * threshold_percent // 100,
+            threshold_percent=threshold_percent,
+        ),
+    }
+    if has_sampling:
+        periods = {"minimum": 8, "maximum": PERIOD_BYTES_MAX, "multiple": 8}
+        contract["sampling"] = {"period_bytes": periods}
+    return contract

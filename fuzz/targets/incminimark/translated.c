@@ -1,0 +1,781 @@
+/* The side of the mutator that the collector must not see: the protocol, the roots, the graph.
+
+   Nothing here allocates on the heap under test. `translated.py` calls `gcfuzz_next` for an action,
+   carries it out with what the GC transformer makes of RPython, and calls `gcfuzz_answer`.
+
+   Invariants. Each trace runs in a fork of a process whose heap is as new, so no trace depends on
+   earlier ones. The input's buffer is shared memory: the child reads up to the next header, and its
+   parent goes on there. If the child dies, the parent dies in the same way. */
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* translated.py puts before this: ACTION_NAMES, FIELD_NAMES, SETTING_NAMES, their enums, CONTRACT,
+   the limits of an action, and the numbers of objects. */
+
+#define INPUT_BYTES (1 << 20)
+#define ROOTS_MAX 4096
+#define COUNT_OF(array) ((long)(sizeof(array) / sizeof(*(array))))
+#define UNSET LONG_MIN
+
+typedef uintptr_t word;
+enum { END = -1 };
+enum { NODE = 1, WEAKREF, ARRAY, STRING, KINDS_END };
+
+/* The input and the output. */
+
+struct input {
+    size_t start, end;
+    char data[INPUT_BYTES];
+};
+static struct input *input;
+static char *output;
+static size_t output_length, output_room;
+static int in_child;
+
+static void flush_output(void)
+{
+    size_t written = 0;
+    while (written < output_length) {
+        ssize_t count = write(1, output + written, output_length - written);
+        if (count < 0 && errno != EINTR)
+            _exit(1);
+        written += count > 0 ? (size_t)count : 0;
+    }
+    output_length = 0;
+}
+
+static char *room_for(size_t bytes)
+{
+    if (output_length + bytes > output_room) {
+        output_room = 2 * (output_length + bytes);
+        output = realloc(output, output_room);
+    }
+    return output + output_length;
+}
+
+static void put(const char *text)
+{
+    size_t length = strlen(text);
+    memcpy(room_for(length), text, length);
+    output_length += length;
+}
+
+static void put_number(long number)
+{
+    output_length += (size_t)snprintf(room_for(24), 24, "%ld", number);
+}
+
+static int put_field(const char *name, int is_first)
+{
+    put(is_first ? "\"" : ", \"");
+    put(name);
+    put("\": ");
+    return 0;
+}
+
+/* The next line without its end, which stays in the input; NULL at the end. */
+static char *peek_line(void)
+{
+    for (;;) {
+        char *line = input->data + input->start;
+        char *end = memchr(line, '\n', input->end - input->start);
+        if (end != NULL) {
+            *end = '\0';
+            return line;
+        }
+        memmove(input->data, line, input->end - input->start);
+        input->end -= input->start;
+        input->start = 0;
+        flush_output();
+        if (input->end == INPUT_BYTES)
+            _exit(1);
+        ssize_t count = read(0, input->data + input->end, INPUT_BYTES - input->end);
+        if (count < 0 && errno != EINTR)
+            _exit(1);
+        if (count == 0)
+            return NULL;
+        input->end += count > 0 ? (size_t)count : 0;
+    }
+}
+
+static void take_line(char *line)
+{
+    input->start += strlen(line) + 1;
+}
+
+/* A line's keys and values. */
+
+static long fields[FIELDS_END];
+static long settings[SETTINGS_END];
+static long action;
+
+static long index_in(const char *const *names, long count, const char *name, size_t length)
+{
+    for (long index = 0; index < count; index++)
+        if (strlen(names[index]) == length && memcmp(names[index], name, length) == 0)
+            return index;
+    return -1;
+}
+
+static char *skip_blanks(char *text)
+{
+    return text + strspn(text, " \t\r");
+}
+
+/* The text after a string, or NULL. Names in the protocol have no escapes. */
+static char *after_string(char *text, char **string, size_t *length)
+{
+    if (*text != '"')
+        return NULL;
+    *string = text + 1;
+    *length = strcspn(*string, "\"\\");
+    return (*string)[*length] == '"' ? *string + *length + 1 : NULL;
+}
+
+/* Read an object of numbers into `values`, and its "do" into `action`. The text after it, or NULL. */
+static char *read_object(char *text, const char *const *names, long count, long *values)
+{
+    if (*text++ != '{')
+        return NULL;
+    text = skip_blanks(text);
+    while (*text != '}') {
+        char *key, *value, *after;
+        size_t key_length, value_length;
+        if (!(text = after_string(text, &key, &key_length)) || *(text = skip_blanks(text)) != ':')
+            return NULL;
+        text = skip_blanks(text + 1);
+        if ((after = after_string(text, &value, &value_length))) {
+            if (key_length == 2 && memcmp(key, "do", 2) == 0)
+                action = index_in(ACTION_NAMES, COUNT_OF(ACTION_NAMES), value, value_length);
+            text = after;
+        } else {
+            long index = index_in(names, count, key, key_length), number;
+            if (strncmp(text, "null", 4) == 0)
+                number = -1, text += 4;
+            else if (strncmp(text, "true", 4) == 0)
+                number = 1, text += 4;
+            else if (strncmp(text, "false", 5) == 0)
+                number = 0, text += 5;
+            else {
+                number = strtol(text, &after, 10);
+                if (after == text)
+                    return NULL;
+                text = after;
+            }
+            if (index < 0)
+                return NULL;
+            values[index] = number;
+        }
+        text = skip_blanks(text);
+        if (*text == ',')
+            text = skip_blanks(text + 1);
+        else if (*text != '}')
+            return NULL;
+    }
+    return text + 1;
+}
+
+/* The roots, in a part of the shadow stack, and the objects. Slot 0 is the first one that the
+   collector visits, which walks the stack from its top. */
+
+static word *roots_end;
+static long roots_count;
+static word prebuilt[PREBUILT_NODES_MAX + PREBUILT_ARRAYS_MAX];
+static uint32_t type_ids[KINDS_END];
+static long numbers_in_reports[KINDS_END];
+
+#define SLOT(slot) (roots_end[-1 - (slot)])
+
+/* What the collector's figures were after the last action that could change them. */
+static struct {
+    word nursery, free, limit, top, sample_point;
+    long nursery_bytes, state, used_bytes, arena_bytes;
+} gc;
+
+/* What the present action has caused. */
+static char *order;
+static long order_length, order_room, samples, minors, graph_figures;
+static long is_allocating, callback_length;
+static void (*callback)(long);
+static char *reports;
+static size_t reports_length;
+static const char *problem;
+static int is_broken;
+
+static void end_trace(const char *error);
+
+#define ALLOCATES(action) (strncmp(ACTION_NAMES[action], "allocate_", 9) == 0)
+
+static int is_in_nursery(word object)
+{
+    return gc.nursery <= object && object < gc.nursery + (word)gc.nursery_bytes;
+}
+
+/* The kind of an object, or 0 if no object is there. */
+static long kind_of(word object)
+{
+    if (object == 0 || object % sizeof(word) != 0)
+        return 0;
+    uint32_t type_id = *(uint32_t *)object;
+    for (long kind = NODE; kind < KINDS_END; kind++)
+        if (type_ids[kind] == type_id)
+            return kind;
+    return 0;
+}
+
+static long number_of(word object)
+{
+    long kind = kind_of(object);
+    if (kind == WEAKREF)
+        return 0;
+    return (long)((word *)object)[kind == STRING ? 2 : 1];
+}
+
+static long references_of(word object, word **references)
+{
+    long kind = kind_of(object);
+    *references = (word *)object + 2;
+    return kind == NODE ? 2 : kind == ARRAY ? number_of(object) : 0;
+}
+
+static long unrounded_bytes(word object)
+{
+    switch (kind_of(object)) {
+    case NODE: return 32;
+    case WEAKREF: return 16;
+    case ARRAY: return 16 + 8 * number_of(object);
+    default: return 25 + number_of(object);
+    }
+}
+
+void gcfuzz_append(void *object)
+{
+    if (roots_count == ROOTS_MAX)
+        end_trace("RuntimeError: too many roots");
+    SLOT(roots_count++) = (word)object;
+}
+
+void *gcfuzz_root(long slot)
+{
+    return (void *)SLOT(slot);
+}
+
+long gcfuzz_kind(long slot)
+{
+    return kind_of(SLOT(slot));
+}
+
+long gcfuzz_field(long field)
+{
+    return fields[field];
+}
+
+long gcfuzz_setting(long setting)
+{
+    return settings[setting];
+}
+
+void gcfuzz_prebuilt(long index, void *object)
+{
+    prebuilt[index] = (word)object;
+}
+
+void gcfuzz_type(long kind, void *object, long number)
+{
+    numbers_in_reports[kind] = number;
+    type_ids[kind] = *(uint32_t *)object;
+}
+
+void gcfuzz_copy_items(void *source, void *dest, long source_start, long dest_start, long length)
+{
+    memmove((word *)dest + 2 + dest_start, (word *)source + 2 + source_start,
+            (size_t)length * sizeof(word));
+}
+
+long gcfuzz_type_id(long kind)
+{
+    return type_ids[kind];
+}
+
+/* The object is garbage from here on. */
+void gcfuzz_drop(void *object)
+{
+    (void)object;
+}
+
+void gcfuzz_refuse(void)
+{
+    end_trace("RuntimeError: the collector refused to pin");
+}
+
+/* What the collector reports. */
+
+void gcfuzz_figures(void *nursery, long nursery_bytes, void *free, void *limit, void *top,
+                    void *sample_point, long state, long used_bytes, long arena_bytes)
+{
+    gc.nursery = (word)nursery, gc.nursery_bytes = nursery_bytes, gc.free = (word)free;
+    gc.limit = (word)limit, gc.top = (word)top, gc.sample_point = (word)sample_point;
+    gc.state = state;
+    gc.used_bytes = used_bytes, gc.arena_bytes = arena_bytes;
+}
+
+void gcfuzz_happened(long event)
+{
+    if (order_length == order_room) {
+        order_room = 2 * order_room + 64;
+        order = realloc(order, (size_t)order_room);
+    }
+    order[order_length++] = (char)event;
+    if (event == 's' && ++samples > SAMPLES_MAX)
+        end_trace("RuntimeError: samples without an end in one action");
+    if (event == 'M' && ++minors > MINORS_MAX + MINORS_PER_FIGURE * graph_figures)
+        end_trace("RuntimeError: minor collections without an end in one action");
+}
+
+/* A report: its entries, then the used bytes, the arenas' bytes and the state. */
+void gcfuzz_reported(void *array, long count)
+{
+    long *figures = array;
+    size_t before = output_length;
+    put(reports_length ? ", {\"entries\": [" : "{\"entries\": [");
+    for (long index = 0; index < count - 3; index++) {
+        long kind = NODE;
+        while (kind < KINDS_END && numbers_in_reports[kind] != figures[index] >> 2)
+            kind++;
+        put(index ? ", " : "");
+        put_number(kind << 2 | (figures[index] & 3));
+    }
+    put("], \"memory_used_bytes\": ");
+    put_number(figures[count - 3]);
+    put(", \"arena_bytes\": ");
+    put_number(figures[count - 2]);
+    put(", \"major_state\": ");
+    put_number(figures[count - 1]);
+    put("}");
+    size_t length = output_length - before;
+    reports = realloc(reports, reports_length + length + 1);
+    memcpy(reports + reports_length, output + before, length);
+    reports_length += length;
+    reports[reports_length] = '\0';
+    output_length = before;
+    gcfuzz_happened('R');
+}
+
+/* A collection has ended: if an allocation caused it, run the callback. */
+void gcfuzz_collected(void)
+{
+    if (is_allocating && callback_length >= 0) {
+        is_allocating = 0;
+        callback(callback_length);
+    }
+}
+
+/* The graph: a table from addresses to rows, and the objects in the order of their rows. */
+
+static word *table;
+static long *table_rows;
+static long table_room;
+static word *queue;
+static long queue_length, queue_room;
+
+static void grow_table(void)
+{
+    table_room = table_room ? 2 * table_room : 256;
+    table = realloc(table, (size_t)table_room * sizeof(*table));
+    table_rows = realloc(table_rows, (size_t)table_room * sizeof(*table_rows));
+    memset(table, 0, (size_t)table_room * sizeof(*table));
+    for (long row = 0; row < queue_length; row++) {
+        long place = (long)((queue[row] >> 3) * 0x9E3779B97F4A7C15u >> 20) & (table_room - 1);
+        while (table[place])
+            place = (place + 1) & (table_room - 1);
+        table[place] = queue[row], table_rows[place] = row;
+    }
+}
+
+/* The row of an object; -1 if no object is there. */
+static long row_of(word object)
+{
+    if (2 * queue_length >= table_room)
+        grow_table();
+    long place = (long)((object >> 3) * 0x9E3779B97F4A7C15u >> 20) & (table_room - 1);
+    for (; table[place]; place = (place + 1) & (table_room - 1))
+        if (table[place] == object)
+            return table_rows[place];
+    if (!kind_of(object)) {
+        problem = "DanglingReferenceError: a reference leads to no object";
+        return -1;
+    }
+    if (kind_of(object) == WEAKREF) {
+        word referent = ((word *)object)[1];
+        if (referent && !kind_of(referent))
+            problem = "DanglingReferenceError: a weak reference leads to no object";
+    }
+    if (queue_length == queue_room) {
+        queue_room = 2 * queue_room + 64;
+        queue = realloc(queue, (size_t)queue_room * sizeof(*queue));
+    }
+    table[place] = object, table_rows[place] = queue_length;
+    queue[queue_length] = object;
+    return queue_length++;
+}
+
+static void put_graph(void)
+{
+    queue_length = 0;
+    if (table)
+        memset(table, 0, (size_t)table_room * sizeof(*table));
+    for (long slot = 0; slot < roots_count; slot++)
+        row_of(SLOT(slot));
+    for (long index = 0; index < settings[PREBUILT_NODES]; index++)
+        row_of(prebuilt[index]);
+    for (long index = 0; index < settings[PREBUILT_ARRAYS]; index++)
+        row_of(prebuilt[PREBUILT_NODES_MAX + index]);
+    graph_figures = 0;
+    put("[");
+    for (long row = 0; row < queue_length && !problem; row++) {
+        word *references, object = queue[row];
+        put(row ? ", [" : "[");
+        put_number(kind_of(object));
+        put(", ");
+        put_number(number_of(object));
+        graph_figures += 2;
+        long count = references_of(object, &references);
+        for (long field = 0; field < count && !problem; field++)
+            if (references[field]) {
+                put(", ");
+                put_number(field);
+                put(", ");
+                put_number(row_of(references[field]));
+                graph_figures += 2;
+            }
+        put("]");
+    }
+    put("]");
+}
+
+/* Identities, numbered in the order in which they were taken. */
+
+static long *identities;
+static long identities_count;
+
+void gcfuzz_identity(long identity)
+{
+    long number = 0;
+    while (number < identities_count && identities[number] != identity)
+        number++;
+    if (number == identities_count) {
+        identities = realloc(identities, (size_t)++identities_count * sizeof(long));
+        identities[number] = identity;
+    }
+    fields[IDENTITY] = number + 1;
+}
+
+/* Answers. */
+
+static void put_error(const char *error)
+{
+    put("{\"error\": \"");
+    put(error);
+    put("\"}\n");
+}
+
+static int after_any_graph(size_t before)
+{
+    if (problem) {
+        output_length = before;
+        put_error(problem);
+        is_broken = 1;
+    }
+    return problem != NULL;
+}
+
+void gcfuzz_answer(long found)
+{
+    size_t before = output_length;
+    int is_first = 1;
+    put("{");
+    if (ALLOCATES(action)) {
+        word object = SLOT(roots_count - 1);
+        int is_inside = is_in_nursery(object);
+        is_first = put_field("size", is_first);
+        put_number(is_inside ? (long)(gc.free - object) : unrounded_bytes(object));
+        put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
+        if (is_inside)
+            put_number((long)(object - gc.nursery));
+    } else if (action == COLLECT_FULL) {
+        is_first = put_field("memory", is_first);
+        put("[");
+        put_number(gc.used_bytes);
+        put(", ");
+        put_number(gc.arena_bytes);
+        put("]");
+    } else if (action == TAKE_IDENTITY) {
+        is_first = put_field("identity", is_first);
+        put_number(fields[IDENTITY]);
+    } else if (action == READ_WEAKREF) {
+        is_first = put_field("alive", is_first);
+        put(found ? "true" : "false");
+    } else if (action == READ_NUMBER || (action == READ && found >= 0)) {
+        is_first = put_field("value", is_first);
+        put_number(found);
+    }
+    if (order_length) {
+        is_first = put_field("order", is_first);
+        put("\"");
+        gcfuzz_happened('\0');
+        put(order);
+        put("\"");
+        put_field("samples", is_first);
+        put_number(samples);
+        put_field("minors", is_first);
+        put_number(minors);
+        if (reports_length) {
+            put_field("reports", is_first);
+            put("[");
+            put(reports);
+            put("]");
+        }
+    }
+    if (minors || action == CHECK_HEAP) {
+        is_first = put_field("graph", is_first);
+        put_graph();
+        if (after_any_graph(before))
+            return;
+    }
+    put_field("free", is_first);
+    put_number((long)(gc.free - gc.nursery));
+    put_field("limit", 0);
+    put_number((long)(gc.limit - gc.nursery));
+    put_field("top", 0);
+    put_number((long)(gc.top - gc.nursery));
+    put_field("state", 0);
+    put_number(gc.state);
+    if (gc.sample_point) {
+        put_field("sample_point", 0);
+        put_number((long)(gc.sample_point - gc.nursery));
+    }
+    put("}\n");
+}
+
+/* The contract under these settings: the template has @ and a number for each figure. */
+void gcfuzz_answer_contract(void)
+{
+    long nursery_bytes = settings[NURSERY_BYTES], large_bytes = settings[LARGE_OBJECT_BYTES];
+    long pins = nursery_bytes / ((large_bytes + 7) / 8 * 8) - 1;
+    long figures[] = {nursery_bytes, large_bytes, pins > 0 ? pins / 2 : 0,
+                      nursery_bytes * THRESHOLD_PERCENT / 100};
+    for (const char *text = CONTRACT; *text; text++)
+        if (*text != '@')
+            *room_for(1) = *text, output_length++;
+        else if (*++text != 'P')
+            put_number(figures[*text - '0']);
+        else {
+            for (long index = 0; index < settings[PREBUILT_NODES]; index++)
+                put(index ? ", " PREBUILT_NODE : PREBUILT_NODE);
+            for (long index = 0; index < settings[PREBUILT_ARRAYS]; index++)
+                put(index || settings[PREBUILT_NODES] ? ", " PREBUILT_ARRAY : PREBUILT_ARRAY);
+        }
+    put("\n");
+}
+
+/* The next action. */
+
+static void die_as(int status)
+{
+    flush_output();
+    if (WIFSIGNALED(status)) {
+        signal(WTERMSIG(status), SIG_DFL);
+        kill(getpid(), WTERMSIG(status));
+    }
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static int is_header(const char *line)
+{
+    return strstr(line, "\"gcfuzz\"") != NULL;
+}
+
+/* Fork for the trace of this header. The parent returns when the child has ended. */
+static void begin_trace(char *line)
+{
+    char *config = strstr(line, "\"config\"");
+    memcpy(settings, DEFAULT_SETTINGS, sizeof(settings));
+    if (config)
+        config = skip_blanks(strchr(config + 8, ':') ? strchr(config + 8, ':') + 1 : "");
+    int is_right = !config || read_object(config, SETTING_NAMES, SETTINGS_END, settings);
+    is_right = is_right && settings[SHIPPED_CONSTANTS] == DEFAULT_SETTINGS[SHIPPED_CONSTANTS];
+    if (settings[NURSERY_BYTES] < NURSERY_BYTES_MIN)
+        settings[NURSERY_BYTES] = NURSERY_BYTES_MIN;
+    take_line(line);
+    flush_output();
+    pid_t child = fork();
+    if (child < 0)
+        _exit(1);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        in_child = 1;
+        if (!is_right) {
+            put_error("IllegalError: config has a setting that does not exist");
+            is_broken = 1;
+        }
+        return;
+    }
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            _exit(1);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        die_as(status);
+}
+
+static void end_trace(const char *error)
+{
+    put_error(error);
+    is_broken = 1;
+    for (;;) {
+        char *line = peek_line();
+        if (!line || is_header(line)) {
+            if (line)
+                line[strlen(line)] = '\n';
+            flush_output();
+            _exit(0);
+        }
+        take_line(line);
+        put_error("IllegalError: the heap is gone after an error; send a header");
+    }
+}
+
+/* Why this action makes no sense now, or NULL. */
+static const char *objection(void)
+{
+    static const int slots[] = {ROOT, SOURCE, DEST, VALUE};
+    word *references;
+    for (long index = 0; index < COUNT_OF(slots); index++) {
+        long slot = fields[slots[index]];
+        if (slot == UNSET || (slots[index] == VALUE && slot == -1))
+            continue;
+        if (slot < 0 || slot >= roots_count)
+            return "IllegalError: there is no such root";
+        if (!kind_of(SLOT(slot)))
+            return "DanglingReferenceError: a root leads to no object";
+    }
+    if (action == READ || action == WRITE)
+        if (fields[FIELD] < 0 || fields[FIELD] >= references_of(SLOT(fields[ROOT]), &references))
+            return "IllegalError: there is no such field";
+    return NULL;
+}
+
+static long carried_out_here(long *found)
+{
+    word *references, object = fields[ROOT] == UNSET ? 0 : SLOT(fields[ROOT]);
+    *found = -1;
+    switch (action) {
+    case LOAD_PREBUILT:
+        gcfuzz_append((void *)prebuilt[fields[INDEX] < settings[PREBUILT_NODES]
+                                   ? fields[INDEX]
+                                   : PREBUILT_NODES_MAX + fields[INDEX] - settings[PREBUILT_NODES]]);
+        return 1;
+    case FREE:
+        for (long slot = fields[ROOT]; slot < roots_count - 1; slot++)
+            SLOT(slot) = SLOT(slot + 1);
+        SLOT(--roots_count) = 0;
+        return 1;
+    case READ:
+        references_of(object, &references);
+        if (references[fields[FIELD]]) {
+            gcfuzz_append((void *)references[fields[FIELD]]);
+            for (*found = 0; SLOT(*found) != references[fields[FIELD]];)
+                ++*found;
+        }
+        return 1;
+    case READ_NUMBER:
+        *found = number_of(object);
+        return 1;
+    case READ_WEAKREF:
+        *found = ((word *)object)[1] != 0;
+        return 1;
+    case SET_CALLBACK:
+        callback_length = fields[LENGTH] == UNSET ? -1 : fields[LENGTH];
+        return 1;
+    case CHECK_HEAP:
+        return 1;
+    }
+    return 0;
+}
+
+/* The action that translated.py has to carry out, BEGIN_TRACE in a new fork, or END. */
+long gcfuzz_next(void)
+{
+    for (;;) {
+        char *line = peek_line();
+        if (!line) {
+            flush_output();
+            return END;
+        }
+        if (is_header(line)) {
+            if (in_child) {
+                line[strlen(line)] = '\n';
+                flush_output();
+                _exit(0);
+            }
+            begin_trace(line);
+            if (in_child && !is_broken)
+                return BEGIN_TRACE;
+            continue;
+        }
+        action = -1;
+        for (long field = 0; field < FIELDS_END; field++)
+            fields[field] = UNSET;
+        int is_right = read_object(skip_blanks(line), FIELD_NAMES, FIELDS_END, fields) != NULL;
+        take_line(line);
+        if (!in_child || is_broken) {
+            put_error("IllegalError: the heap is gone after an error; send a header");
+            continue;
+        }
+        order_length = samples = minors = 0;
+        reports_length = 0;
+        const char *why = !is_right || action < 0 ? "IllegalError: no action" : objection();
+        if (why) {
+            put_error(why);
+            is_broken = 1;
+            continue;
+        }
+        long found;
+        is_allocating = ALLOCATES(action);
+        if (!carried_out_here(&found))
+            return action;
+        gcfuzz_answer(found);
+    }
+}
+
+/* Called once, with the place of the roots, before any trace. */
+void gcfuzz_begin(void *stack_top, void (*run_callback)(long))
+{
+    const char *line = getenv("GCFUZZ_FIRST_LINE");
+    input = mmap(NULL, sizeof(*input), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (input == MAP_FAILED)
+        _exit(1);
+    if (line && strlen(line) < INPUT_BYTES) {
+        strcpy(input->data, line);
+        input->end = strlen(line);
+    }
+    callback_length = -1;
+    callback = run_callback;
+    roots_end = (word *)stack_top + ROOTS_MAX;
+    memset(stack_top, 0, ROOTS_MAX * sizeof(word));
+}
+
+long gcfuzz_roots_bytes(void)
+{
+    return ROOTS_MAX * (long)sizeof(word);
+}

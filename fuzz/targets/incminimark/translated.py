@@ -1,0 +1,594 @@
+"""The program of incminimark-c: a mutator in RPython, translated to C with PyPy's collector.
+
+    PYTHONPATH=SOURCE python2.7 -m rpython --gc=incminimark -O2 translated.py CONSTANTS
+
+CONSTANTS is `tests` or `shipped`: the cards, arenas and growth rates of the collector's own tests,
+or those of PyPy. Python 2.7 only; gcfuzz never imports this program.
+
+It does with objects what any RPython program does, so allocations, write barriers, weak references,
+identities and copies are those that the translation makes. `translated.c` has everything else.
+
+Invariant: it allocates nothing but what an action asks for. The roots are words of the shadow
+stack, and a new operation, `gc_gcfuzz`, calls what only the collector's class offers.
+"""
+# Python 2.7 has no annotations and no iterable unpacking, and RPython has few ways to dispatch.
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, C901, D103, PLR0912, PTH100, PTH118, PTH120
+# ruff: noqa: PTH123, RUF005, SLF001, UP004, UP031
+# mypy: ignore-errors
+
+import json
+import os
+import sys
+
+import contract
+from rpython.annotator import model as annotation
+from rpython.memory.gc import incminimark
+from rpython.memory.gc.incminimark import IncrementalMiniMarkGC
+from rpython.memory.gctransform.framework import BaseFrameworkGCTransformer
+from rpython.memory.gctypelayout import WEAKREF
+from rpython.rlib import rgc
+from rpython.rlib.objectmodel import specialize
+from rpython.rlib.rarithmetic import r_uint
+from rpython.rtyper.annlowlevel import llhelper
+from rpython.rtyper.lltypesystem import llarena, llgroup, llmemory, lltype, rffi
+from rpython.rtyper.lltypesystem.lloperation import LL_OPERATIONS, LLOp, llop
+from rpython.translator.tool.cbuild import ExternalCompilationInfo
+
+C_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "translated.c")
+CONSTANTS = ("tests", "shipped").index(sys.argv[-1])
+HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
+ACTIONS = contract.actions_of(HAS_SAMPLING)
+BEGIN_TRACE, END = len(ACTIONS), -1
+FIELDS = (
+    ("root", "field", "value", "number", "length", "nonmovable", "source", "dest")
+    + ("source_start", "dest_start", "index", "extra_bytes", "period_bytes", "report", "thread")
+    + ("identity",)
+)
+NULL_SLOT = -1
+NODE, WEAK, ARRAY, STRING = range(1, 5)
+PREBUILT_MAX = 8
+ROTATING_NURSERIES = 6
+"""As many as with PYPY_GC_NURSERY_DEBUG."""
+
+
+class ActionCode(object):
+    """The codes of the actions."""
+
+
+class FieldCode(object):
+    """The codes of their fields."""
+
+
+class SettingCode(object):
+    """The codes of the settings."""
+
+
+def number_names(codes, names):
+    for code, name in enumerate(names):
+        setattr(codes, name, code)
+
+
+number_names(ActionCode, ACTIONS)
+number_names(FieldCode, FIELDS)
+
+# The settings and the contract.
+
+TEST_PARAMETERS = {
+    "page_size": 128,
+    # Three pages wherever malloc() puts an arena.
+    "arena_size": 496,
+    "small_request_threshold": 40,
+    "card_page_indices": 4,
+    "major_collection_threshold": 2.5,
+    "growth_rate_max": 2.5,
+}
+PARAMETERS = dict(IncrementalMiniMarkGC.TRANSLATION_PARAMS, read_from_env=False, nursery_size=65536)
+if CONSTANTS == 0:
+    PARAMETERS.update(TEST_PARAMETERS)
+IncrementalMiniMarkGC.TRANSLATION_PARAMS = PARAMETERS
+PAGE_HEADER_BYTES = 32
+NURSERY_BYTES_MIN = -(-PARAMETERS["page_size"] // 24) * 8
+"""A third of a page: with less, a step of the sweep takes no page, and the sweep never ends."""
+THRESHOLD_PERCENT = int(PARAMETERS["major_collection_threshold"] * 100)
+OLD_SPACE = {
+    "arena_object_bytes_max": PARAMETERS["small_request_threshold"],
+    "arena_bytes": PARAMETERS["arena_size"],
+    "arena_pages": (PARAMETERS["arena_size"] - 16) // PARAMETERS["page_size"],
+    "page_room_bytes": PARAMETERS["page_size"] - PAGE_HEADER_BYTES,
+    "card_items": PARAMETERS["card_page_indices"],
+}
+SETTINGS = contract.SETTINGS + [
+    contract.setting("shipped_constants", 0, 0, 1, choices=[0, 0, 0, 1], of_process=True)
+]
+number_names(SettingCode, [each["name"] for each in SETTINGS])
+
+
+def contract_template():
+    """The contract's line. `translated.c` replaces @0 to @3 by figures, and @P by the prebuilt."""
+    config = {each["name"]: each["default"] for each in SETTINGS}
+    stated = contract.contract_of(config, HAS_SAMPLING, SETTINGS, OLD_SPACE, THRESHOLD_PERCENT)
+    stated["nursery_bytes"] = "@0"
+    stated["layout"]["large_object_bytes"] = "@1"
+    stated["pins_max"] = "@2"
+    stated["old_space"]["threshold_bytes"] = "@3"
+    stated["prebuilt"] = ["@P"]
+    line = json.dumps({"contract": stated}, sort_keys=True)
+    for name in "0123P":
+        line = line.replace('"@%s"' % name, "@" + name)
+    return line
+
+
+# The other side, in C.
+
+
+def c_enum(names, end):
+    names = [name.upper() for name in names]
+    return "enum { %s };\n" % ", ".join(names + [end])
+
+
+def c_strings(name, values):
+    return "static const char *const %s[] = {%s};\n" % (name, ", ".join(map(json.dumps, values)))
+
+
+def c_text(name, value):
+    return "#define %s %s\n" % (name, json.dumps(value))
+
+
+def c_source():
+    """The constants that `translated.c` shares with this program, and that file."""
+    defaults = [CONSTANTS if "of_process" in each else each["default"] for each in SETTINGS]
+    node, array = {"kind": "node"}, {"kind": "array", "length": contract.PREBUILT_ARRAY_LENGTH}
+    parts = [
+        c_enum(ACTIONS, "BEGIN_TRACE"),
+        c_enum(FIELDS, "FIELDS_END"),
+        c_enum([each["name"] for each in SETTINGS], "SETTINGS_END"),
+        c_strings("ACTION_NAMES", ACTIONS),
+        c_strings("FIELD_NAMES", FIELDS),
+        c_strings("SETTING_NAMES", [each["name"] for each in SETTINGS]),
+        "static const long DEFAULT_SETTINGS[] = {%s};\n" % ", ".join(map(str, defaults)),
+        "#define PREBUILT_NODES_MAX %d\n#define PREBUILT_ARRAYS_MAX %d\n" % (2 * (PREBUILT_MAX,)),
+        "#define SAMPLES_MAX %d\n#define MINORS_MAX %d\n"
+        % (contract.SAMPLES_MAX, contract.MINORS_MAX),
+        "#define MINORS_PER_FIGURE %d\n" % contract.MINORS_PER_FIGURE,
+        "#define THRESHOLD_PERCENT %d\n" % THRESHOLD_PERCENT,
+        "#define NURSERY_BYTES_MIN %d\n" % NURSERY_BYTES_MIN,
+        c_text("PREBUILT_NODE", json.dumps(node)),
+        c_text("PREBUILT_ARRAY", json.dumps(array)),
+        c_text("CONTRACT", contract_template()),
+    ]
+    with open(C_PART) as source:
+        return "".join(parts) + source.read()
+
+
+CALLBACK = lltype.Ptr(lltype.FuncType([lltype.Signed], lltype.Void))
+C_TYPES = {
+    lltype.Signed: "long",
+    lltype.Void: "void",
+    llmemory.Address: "void *",
+    CALLBACK: "void (*)(long)",
+}
+Signed, Void, Address = lltype.Signed, lltype.Void, llmemory.Address
+FUNCTIONS = {
+    "begin": ([Address, CALLBACK], Void),
+    "roots_bytes": ([], Signed),
+    "type": ([Signed, Address, Signed], Void),
+    "prebuilt": ([Signed, Address], Void),
+    "next": ([], Signed),
+    "field": ([Signed], Signed),
+    "setting": ([Signed], Signed),
+    "kind": ([Signed], Signed),
+    "root": ([Signed], Address),
+    "append": ([Address], Void),
+    "drop": ([Address], Void),
+    "refuse": ([], Void),
+    "type_id": ([Signed], Signed),
+    "copy_items": ([Address, Address, Signed, Signed, Signed], Void),
+    "identity": ([Signed], Void),
+    "answer": ([Signed], Void),
+    "answer_contract": ([], Void),
+    "happened": ([Signed], Void),
+    "collected": ([], Void),
+    "reported": ([Address, Signed], Void),
+    "figures": (
+        [Address, Signed, Address, Address, Address, Address, Signed, Signed, Signed],
+        Void,
+    ),
+}
+
+
+def c_declaration(name):
+    arguments, result = FUNCTIONS[name]
+    types = ", ".join(C_TYPES[each] for each in arguments) or "void"
+    return "RPY_EXTERN %s gcfuzz_%s(%s);" % (C_TYPES[result], name, types)
+
+
+INFO = ExternalCompilationInfo(
+    post_include_bits=[c_declaration(name) for name in sorted(FUNCTIONS)],
+    separate_module_sources=[c_source()],
+)
+
+
+def external(name):
+    arguments, result = FUNCTIONS[name]
+    return rffi.llexternal(
+        "gcfuzz_" + name,
+        arguments,
+        result,
+        compilation_info=INFO,
+        sandboxsafe=True,
+        _nowrapper=True,
+        random_effects_on_gcobjs=False,
+    )
+
+
+begin, roots_bytes, next_action = external("begin"), external("roots_bytes"), external("next")
+set_type, type_id, set_prebuilt = external("type"), external("type_id"), external("prebuilt")
+field, setting, kind_of = external("field"), external("setting"), external("kind")
+root_address, append, drop = external("root"), external("append"), external("drop")
+copy_items, tell_identity, refuse = external("copy_items"), external("identity"), external("refuse")
+answer, answer_contract = external("answer"), external("answer_contract")
+happened, collected, reported = external("happened"), external("collected"), external("reported")
+show_figures = external("figures")
+
+# The collector.
+
+CONFIGURE, FIGURES, STEP, PRESSURE, OLD_STRING, ENABLE, FORKED = range(7)
+collect_minor = IncrementalMiniMarkGC._minor_collection.im_func
+run_callbacks = IncrementalMiniMarkGC.rrc_invoke_callback.im_func
+collect_step = getattr(
+    IncrementalMiniMarkGC, "collect_step", IncrementalMiniMarkGC.debug_gc_step
+).im_func
+PRESSURE_TAKES_ADDRESS = (
+    "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
+)
+
+
+def _minor_collection(gc):
+    happened(ord("M"))
+    collect_minor(gc)
+
+
+def rrc_invoke_callback(gc):
+    """A translated program runs due callbacks and finalizers here."""
+    run_callbacks(gc)
+    collected()
+
+
+class NoProfiler(object):
+    """Replaces the profiler that the sampling fork calls."""
+
+    cintf = None
+
+
+NO_PROFILER = NoProfiler()
+
+
+def _get_vmprof():
+    return NO_PROFILER
+
+
+def _vmprof_allocation_sample_now(gc, _):
+    happened(ord("s"))
+
+
+def _cintf_vmprof_report_minor_gc(gc, array, length):
+    reported(llmemory.cast_ptr_to_adr(array), length)
+
+
+def _get_first_sample_offset(gc):
+    return gc.sample_allocated_bytes
+
+
+def configure(gc, nursery_bytes, large_object_bytes):
+    """Replace the nursery of a heap that is empty."""
+    # RPython needs to know.
+    assert nursery_bytes >= 0
+    assert large_object_bytes >= 0
+    gc.nursery_size = nursery_bytes
+    gc.nonlarge_max = large_object_bytes - 1
+    gc.min_heap_size = 0.0
+    gc.gc_increment_step = nursery_bytes * 4
+    gc.max_number_of_pinned_objects = nursery_bytes / (large_object_bytes * 2)
+    gc.size_objects_made_old = r_uint(0)
+    gc.threshold_objects_made_old = r_uint(0)
+    gc.TEST_VISIT_SINGLE_STEP = setting(SettingCode.single_step_marking) == 1
+    gc.allocate_nursery()
+    # It fills what a minor collection leaves free, so that no reference into it looks right.
+    gc.gc_nursery_debug = True
+    if setting(SettingCode.moving_nursery) == 1:
+        size = ROTATING_NURSERIES
+        nurseries = lltype.malloc(incminimark.NURSARRAY, size, flavor="raw", track_allocation=False)
+        for index in range(size):
+            nurseries[index] = gc._alloc_nursery()
+            llarena.arena_protect(nurseries[index], gc._nursery_memory_size(), True)
+        gc.debug_rotating_nurseries = nurseries
+
+
+def arena_bytes(gc):
+    """The bytes of all arenas."""
+    count = 0
+    if gc.ac.current_arena:
+        count += 1
+    for pages in range(gc.ac.max_pages_per_arena):
+        arena = gc.ac.arenas_lists[pages]
+        while arena:
+            count += 1
+            arena = arena.nextarena
+    return count * gc.ac.arena_size
+
+
+def show(gc):
+    """Show what an answer has of the collector's state."""
+    top, sample_point = gc.nursery_top, llmemory.NULL
+    if HAS_SAMPLING and gc.sample_point:
+        top, sample_point = gc.real_nursery_top, gc.sample_point
+    show_figures(
+        gc.nursery,
+        gc.nursery_size,
+        gc.nursery_free,
+        gc.nursery_top,
+        top,
+        sample_point,
+        gc.gc_state,
+        rffi.cast(lltype.Signed, gc.get_total_memory_used()),
+        arena_bytes(gc),
+    )
+
+
+def gcfuzz(gc, what, first, second):
+    """What `gc_gcfuzz` does."""
+    if what == CONFIGURE:
+        configure(gc, first, second)
+    elif what == FIGURES:
+        show(gc)
+    elif what == STEP:
+        collect_step(gc)
+    elif what == PRESSURE:
+        if PRESSURE_TAKES_ADDRESS:
+            gc.raw_malloc_memory_pressure(first, llmemory.NULL)
+        else:
+            gc.raw_malloc_memory_pressure(first)
+    elif what == OLD_STRING:
+        type_id = rffi.cast(llgroup.HALFWORD, first)
+        append(gc.external_malloc(type_id, second, alloc_young=False))
+    elif HAS_SAMPLING:
+        if what == ENABLE:
+            gc.gc_set_allocation_sampling(first)
+        elif what == FORKED:
+            gc.after_fork(0)
+
+
+_minor_collection._dont_inline_ = True
+gcfuzz._dont_inline_ = True
+REPLACED = [_minor_collection, rrc_invoke_callback, gcfuzz]
+if HAS_SAMPLING:
+    REPLACED += [_vmprof_allocation_sample_now, _cintf_vmprof_report_minor_gc]
+    REPLACED += [_get_first_sample_offset]
+    incminimark._get_vmprof = _get_vmprof
+for function in REPLACED:
+    setattr(IncrementalMiniMarkGC, function.__name__, function)
+
+declare_functions = BaseFrameworkGCTransformer._declare_functions.im_func
+
+
+def _declare_functions(transformer, collector, getfn, s_gc, *more):
+    declare_functions(transformer, collector, getfn, s_gc, *more)
+    number = annotation.SomeInteger()
+    arguments = [s_gc, number, number, number]
+    transformer.gcfuzz_ptr = getfn(collector.gcfuzz.im_func, arguments, annotation.s_None)
+
+
+def gct_gc_gcfuzz(transformer, hop):
+    """How a call of the new operation becomes one of the collector's method."""
+    roots = transformer.push_roots(hop)
+    arguments = [transformer.gcfuzz_ptr, transformer.c_const_gc] + hop.spaceop.args
+    hop.genop("direct_call", arguments, resultvar=hop.spaceop.result)
+    transformer.pop_roots(hop, roots)
+
+
+for function in (_declare_functions, gct_gc_gcfuzz):
+    setattr(BaseFrameworkGCTransformer, function.__name__, function)
+LL_OPERATIONS["gc_gcfuzz"] = llop.gc_gcfuzz = LLOp(canmallocgc=True)
+llop.gc_gcfuzz.opname = "gc_gcfuzz"
+
+# Objects.
+
+GCREF = llmemory.GCREF
+NODES = lltype.GcStruct("gcfuzz_node", ("x", Signed), ("prev", GCREF), ("next", GCREF))
+ARRAYS = lltype.GcArray(GCREF)
+CHARACTERS = lltype.Array(lltype.Char, hints={"immutable": True, "extra_item_after_alloc": 1})
+STRINGS = lltype.GcStruct("gcfuzz_string", ("hash", Signed), ("chars", CHARACTERS))
+PREBUILT_NODES = [lltype.malloc(NODES, immortal=True, zero=True) for _ in range(PREBUILT_MAX)]
+PREBUILT_ARRAYS = [
+    lltype.malloc(ARRAYS, contract.PREBUILT_ARRAY_LENGTH, immortal=True, zero=True)
+    for _ in range(PREBUILT_MAX)
+]
+
+
+def object_in(slot):
+    return llmemory.cast_adr_to_ptr(root_address(slot), GCREF)
+
+
+def node_in(slot):
+    return lltype.cast_opaque_ptr(lltype.Ptr(NODES), object_in(slot))
+
+
+def array_in(slot):
+    return lltype.cast_opaque_ptr(lltype.Ptr(ARRAYS), object_in(slot))
+
+
+@specialize.ll()
+def keep(obj):
+    append(llmemory.cast_ptr_to_adr(obj))
+
+
+def allocate_node(number, nonmovable):
+    node = lltype.malloc(NODES, nonmovable=True) if nonmovable else lltype.malloc(NODES)
+    node.x = number
+    keep(node)
+
+
+def allocate_string(length, nonmovable):
+    if nonmovable:
+        keep(lltype.malloc(STRINGS, length, nonmovable=True))
+    else:
+        keep(lltype.malloc(STRINGS, length))
+
+
+def allocate_array(length, nonmovable):
+    if nonmovable:
+        keep(lltype.malloc(ARRAYS, length, nonmovable=True))
+    else:
+        keep(lltype.malloc(ARRAYS, length))
+
+
+def allocate_weakref(slot):
+    weakref = llop.weakref_create(llmemory.WeakRefPtr, object_in(slot))
+    keep(llmemory.cast_weakrefptr_to_ptr(lltype.Ptr(WEAKREF), weakref))
+
+
+def run_callback(length):
+    """Allocate a string and drop it."""
+    drop(llmemory.cast_ptr_to_adr(lltype.malloc(STRINGS, length)))
+
+
+def write(slot, index, value):
+    reference = object_in(value) if value >= 0 else lltype.nullptr(GCREF.TO)
+    if kind_of(slot) == ARRAY:
+        array_in(slot)[index] = reference
+    elif index == 0:
+        node_in(slot).prev = reference
+    else:
+        node_in(slot).next = reference
+
+
+def copy_array(source, dest, source_start, dest_start, length):
+    """Copy as RPython does; ranges that overlap, with the barrier that ll_arraycopy() has."""
+    is_overlap = source == dest and abs(source_start - dest_start) < length
+    if not is_overlap:
+        rgc.ll_arraycopy(source, dest, source_start, dest_start, length)
+    elif llop.gc_writebarrier_before_copy(
+        lltype.Bool, source, dest, source_start, dest_start, length
+    ):
+        first, second = llmemory.cast_ptr_to_adr(source), llmemory.cast_ptr_to_adr(dest)
+        copy_items(first, second, source_start, dest_start, length)
+    elif source_start > dest_start:
+        for index in range(length):
+            dest[dest_start + index] = source[source_start + index]
+    else:
+        for index in range(length - 1, -1, -1):
+            dest[dest_start + index] = source[source_start + index]
+
+
+# Actions.
+
+
+def carry_out(action):
+    if action == ActionCode.allocate_node:
+        allocate_node(field(FieldCode.number), field(FieldCode.nonmovable) == 1)
+    elif action == ActionCode.allocate_string:
+        allocate_string(field(FieldCode.length), field(FieldCode.nonmovable) == 1)
+    elif action == ActionCode.allocate_array:
+        allocate_array(field(FieldCode.length), field(FieldCode.nonmovable) == 1)
+    elif action == ActionCode.allocate_weakref:
+        allocate_weakref(field(FieldCode.root))
+    elif action == ActionCode.allocate_old_string:
+        llop.gc_gcfuzz(Void, OLD_STRING, type_id(STRING), field(FieldCode.length))
+    elif action == ActionCode.write:
+        write(field(FieldCode.root), field(FieldCode.field), field(FieldCode.value))
+    elif action == ActionCode.write_number:
+        node_in(field(FieldCode.root)).x = field(FieldCode.number)
+    elif action == ActionCode.copy_array:
+        copy_array(
+            array_in(field(FieldCode.source)),
+            array_in(field(FieldCode.dest)),
+            field(FieldCode.source_start),
+            field(FieldCode.dest_start),
+            field(FieldCode.length),
+        )
+    elif action == ActionCode.take_identity:
+        tell_identity(llop.gc_id(Signed, object_in(field(FieldCode.root))))
+    elif action == ActionCode.pin:
+        if not llop.gc_pin(lltype.Bool, object_in(field(FieldCode.root))):
+            refuse()
+    elif action == ActionCode.unpin:
+        llop.gc_unpin(Void, object_in(field(FieldCode.root)))
+    elif action == ActionCode.add_memory_pressure:
+        llop.gc_gcfuzz(Void, PRESSURE, field(FieldCode.extra_bytes), 0)
+    elif action == ActionCode.collect_minor:
+        llop.gc__collect(Void, -1)
+    elif action == ActionCode.collect_progress:
+        llop.gc__collect(Void, 0)
+    elif action == ActionCode.collect_step:
+        llop.gc_gcfuzz(Void, STEP, 0, 0)
+    elif action == ActionCode.collect_full:
+        llop.gc__collect(Void, 2)
+    elif HAS_SAMPLING:
+        carry_out_sampling(action)
+
+
+def carry_out_sampling(action):
+    if action == ActionCode.enable_sampling:
+        llop.gc_gcfuzz(Void, ENABLE, field(FieldCode.period_bytes), 0)
+    elif action == ActionCode.disable_sampling:
+        llop.gc_gcfuzz(Void, ENABLE, -1 if field(FieldCode.report) == 1 else 0, 0)
+    elif action == ActionCode.fork:
+        llop.gc_gcfuzz(Void, FORKED, 0, 0)
+
+
+# The program.
+
+
+def prepare():
+    """Show the types and the prebuilt objects to C, and leave an empty heap."""
+    node, string = lltype.malloc(NODES), lltype.malloc(STRINGS, 0)
+    weakref = llop.weakref_create(llmemory.WeakRefPtr, node)
+    show_type(NODE, node)
+    show_type(STRING, string)
+    show_type(WEAK, llmemory.cast_weakrefptr_to_ptr(lltype.Ptr(WEAKREF), weakref))
+    show_type(ARRAY, PREBUILT_ARRAYS[0])
+    for index in range(PREBUILT_MAX):
+        set_prebuilt(index, llmemory.cast_ptr_to_adr(PREBUILT_NODES[index]))
+        set_prebuilt(PREBUILT_MAX + index, llmemory.cast_ptr_to_adr(PREBUILT_ARRAYS[index]))
+
+
+@specialize.ll()
+def show_type(kind, obj):
+    """Show an object's type, and the number that reports have for it."""
+    reference = lltype.cast_opaque_ptr(GCREF, obj)
+    number = llop.gc_get_rpy_type_index(Signed, reference)
+    set_type(kind, llmemory.cast_ptr_to_adr(obj), number)
+
+
+def reserve_roots():
+    """Take a part of the shadow stack for the roots."""
+    top = llop.gc_adr_of_root_stack_top(Address)
+    begin(top.address[0], llhelper(CALLBACK, run_callback))
+    top.address[0] = top.address[0] + roots_bytes()
+
+
+def entry_point(_):
+    prepare()
+    llop.gc__collect(Void, 2)
+    reserve_roots()
+    while True:
+        action = next_action()
+        if action == END:
+            return 0
+        if action == BEGIN_TRACE:
+            nursery_bytes = setting(SettingCode.nursery_bytes)
+            llop.gc_gcfuzz(Void, CONFIGURE, nursery_bytes, setting(SettingCode.large_object_bytes))
+            llop.gc_gcfuzz(Void, FIGURES, 0, 0)
+            answer_contract()
+        else:
+            carry_out(action)
+            llop.gc_gcfuzz(Void, FIGURES, 0, 0)
+            answer(NULL_SLOT)
+
+
+for function in (prepare, reserve_roots, carry_out, run_callback):
+    function._dont_inline_ = True
+
+
+def target(*_):
+    return entry_point, None

@@ -1,0 +1,100 @@
+"""Translates `translated.py` with a source of PyPy's collector, and keeps it in the user's cache.
+
+Invariant: a program in the cache is named after all that it depends on: the content of the
+source and of the program, the constants, the interpreter and the C compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import click
+
+from fuzz.problems import BadInputError, noted
+from fuzz.targets.incminimark.find import checked_source, find_python
+from fuzz.targets.options import TargetOptions
+from fuzz.targets.process.user_programs import cache_folder, kept_program, output_of
+
+HERE = Path(__file__).parent
+LAUNCH, TRANSLATED = HERE / "launch.py", HERE / "translated.py"
+PARTS = (TRANSLATED, HERE / "translated.c", HERE / "contract.py")
+CONSTANTS = ("tests", "shipped")
+"""The values of `shipped_constants`: those of the collector's own tests, and those of PyPy."""
+TOOLS = ("gcc", "make")
+SUFFIXES = frozenset({".py", ".c", ".h"})
+NOT_TRANSLATED = frozenset({"test", "_cache"})
+TRANSLATION = ("-B", "-m", "rpython", "--batch", "--gc=incminimark", "-O2")
+TRANSLATION_SECONDS = 1800
+LOG_LINES = 5
+
+
+def launcher_command(_: str, options: TargetOptions) -> tuple[str, ...]:
+    """The launcher's command line. Raises BadInputError."""
+    python = find_python(options.paths.get("python"))
+    source = checked_source(options.paths.get("source"))
+    programs = translated(python, source.resolve())
+    return sys.executable, "-I", str(LAUNCH), *map(str, programs)
+
+
+@cache
+def translated(
+    python: Path, source: Path, constants: tuple[str, ...] = CONSTANTS
+) -> tuple[Path, ...]:
+    """The programs with these constants, from the cache or new ones. Raises BadInputError."""
+    for tool in TOOLS:
+        if shutil.which(tool) is None:
+            raise BadInputError(
+                f"the target incminimark-c needs {' and '.join(TOOLS)}, and there is no {tool} on "
+                f"PATH: apt install {' '.join(TOOLS)}"
+            )
+    parts = (content_of(source), output_of([TOOLS[0], "--version"]), str(python), TRANSLATION)
+    with ThreadPoolExecutor() as pool:
+        return tuple(pool.map(lambda each: _program(python, source, parts, each), constants))
+
+
+def content_of(source: Path) -> str:
+    """A digest of the program, and of RPython without its tests."""
+    digest = hashlib.sha256()
+    files = sorted(each for each in (source / "rpython").rglob("*") if each.suffix in SUFFIXES)
+    kept = (each for each in files if NOT_TRANSLATED.isdisjoint(each.relative_to(source).parts))
+    for path in (*kept, *PARTS):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _program(python: Path, source: Path, parts: object, constants: str) -> Path:
+    def make(folder: Path) -> Path:
+        click.echo(f"gcfuzz: translating {source} ({constants} constants) …", err=True)
+        return _translate(python, source, constants, folder)
+
+    return kept_program((parts, constants), make)
+
+
+def _translate(python: Path, source: Path, constants: str, folder: Path) -> Path:
+    program, log = folder / "translated", cache_folder() / f"translation-{constants}.log"
+    modules = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
+    with log.open("wb") as output, suppress(subprocess.TimeoutExpired):
+        subprocess.run(  # noqa: S603 - the user's interpreter
+            [str(python), *TRANSLATION, f"--output={program}", str(TRANSLATED), constants],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": modules, "PYPY_USESSION_DIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=TRANSLATION_SECONDS,
+            check=False,
+        )
+    if not program.is_file():
+        lines = log.read_text("utf-8", "replace").splitlines()
+        error = BadInputError(f"{source}: the translation fails; the end of {log}:")
+        raise noted(error, tuple(lines[-LOG_LINES:]))
+    log.unlink()
+    return program

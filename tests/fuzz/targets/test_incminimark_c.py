@@ -1,0 +1,283 @@
+"""The target incminimark-c: PyPy's collector of rpython 0.2.1, translated to C.
+
+The tests share one translation, which stays in the user's cache. They need what those of
+incminimark need, and gcc and make.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+from target_helpers import ROOT, Changed, first_failure, options_for
+
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import Action, name_of
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import FullTarget, Target, full
+from fuzz.replay import replay
+from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.incminimark.find import COLLECTOR, find_python
+from fuzz.targets.incminimark.translation import (
+    LAUNCH,
+    TOOLS,
+    content_of,
+    launcher_command,
+    translated,
+)
+from fuzz.targets.process.program import ProcessTarget
+
+WITH_FINDINGS = ("copy_array", "pin")
+"""The actions that reach the known defects of rpython 0.2.1."""
+BARRIER = """\
+        if not llop.gc_writebarrier_before_copy(lltype.Bool, source, dest,
+                                                source_start, dest_start,
+                                                length):
+"""
+ONLY_MINOR = ("collect_step", "collect_full", "collect_progress", "add_memory_pressure", "pin")
+"""Without these, copies are right, since the known defects are in major collections."""
+UNTRANSLATED = {"card_items": 4, "paged_arenas": 1}
+"""What the translation with the tests' constants fixes."""
+ARENA_BYTES = {"translated": 496, "untranslated": 512}
+
+
+@pytest.fixture(scope="module")
+def options() -> TargetOptions:
+    if "GCFUZZ_RPYTHON" not in os.environ:
+        pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
+    if not all(map(shutil.which, TOOLS)):
+        pytest.skip("apt install gcc make")
+    return options_for("incminimark-c")
+
+
+def stock(options: TargetOptions, *without: str) -> FullTarget:
+    return full(make_target("incminimark-c", attrs.evolve(options, without=without)))
+
+
+# The collector.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("constants", [0, 1])
+def test_without_copies_and_pins_a_session_has_no_failure(
+    constants: int, options: TargetOptions
+) -> None:
+    target = Changed(stock(options, *WITH_FINDINGS), shipped_constants=constants)
+    assert first_failure(target, 25_000) is None
+    assert target.collections > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["weakref-to-pinned-cleared", "pinned-shadow-freed", "marking-without-end"]
+)
+def test_a_finding_is_in_the_translated_collector_too(name: str, options: TargetOptions) -> None:
+    [path, *_] = sorted((ROOT / "corpus" / "incminimark").glob(f"{name}*.jsonl"))
+    assert replay(stock(options), traces.read(path), path.name) is not None
+
+
+@pytest.mark.slow
+def test_a_copy_without_a_barrier_is_found(options: TargetOptions, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    ignore = shutil.ignore_patterns("test", "_cache", "*.pyc")
+    shutil.copytree(options.paths["source"], source, ignore=ignore)
+    module = source / "rpython" / "rlib" / "rgc.py"
+    text = module.read_text("utf-8")
+    assert text.count(BARRIER) == 1
+    module.write_text(text.replace(BARRIER, "        if length < 0:\n"), "utf-8")
+    [program] = translated(find_python(options.paths.get("python")), source, ("tests",))
+    command = (sys.executable, "-I", str(LAUNCH), str(program))
+    patched = ProcessTarget("incminimark-c", command, options.timeout_seconds, ONLY_MINOR)
+    failure = first_failure(_without_prebuilt_arrays(patched), 20_000)
+    assert failure is not None
+    assert "copy_array" in [name_of(type(each)) for each in failure.actions]
+
+
+@pytest.mark.slow
+def test_the_same_session_finds_nothing_with_the_barrier(options: TargetOptions) -> None:
+    target = _without_prebuilt_arrays(stock(options, *ONLY_MINOR))
+    assert first_failure(target, 20_000) is None
+
+
+def _without_prebuilt_arrays(target: Target) -> Changed:
+    return Changed(target, prebuilt_arrays=0, shipped_constants=0)
+
+
+# Translated and untranslated.
+
+
+class Recording(Changed):
+    """Keeps the settings, the actions and the observations of each trace."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target, shipped_constants=0)
+        self.traces: list[tuple[Mapping[str, int], list[tuple[Action, Observation]]]] = []
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self.traces.append((configuration, []))
+        return super().start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        observation = super().perform(action)
+        self.traces[-1][1].append((action, observation))
+        return observation
+
+
+@pytest.mark.slow
+def test_both_collectors_answer_alike(options: TargetOptions) -> None:
+    recording = Recording(stock(options, *WITH_FINDINGS))
+    assert first_failure(recording, 10_000) is None
+    untranslated = make_target("incminimark", options)
+    for configuration, steps in recording.traces:
+        config = {**configuration, **UNTRANSLATED}
+        config.pop("shipped_constants", None)
+        untranslated.start(config)
+        for action, observation in steps:
+            expected = _comparable(untranslated.perform(action), "untranslated")
+            assert _comparable(observation, "translated") == expected
+
+
+def _comparable(observation: Observation, kind: str) -> Observation:
+    """The observation with a number of arenas for their bytes, and without the identity.
+
+    malloc() may give an object the address, and so the identity, of one that has died.
+    """
+    observation = attrs.evolve(observation, identity=None)
+    if observation.memory is None:
+        return observation
+    used_bytes, arena_bytes = observation.memory
+    return attrs.evolve(observation, memory=[used_bytes, arena_bytes // ARENA_BYTES[kind]])
+
+
+# The program.
+
+
+def answers_to(lines: Sequence[str], options: TargetOptions) -> list[str]:
+    command = launcher_command("incminimark-c", options)
+    text = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+HEADER, CHECK = '{"gcfuzz": 2}', '{"do": "check_heap"}'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("nonsense", "IllegalError"),
+        ('{"do": "fly"}', "IllegalError"),
+        ('{"do": "free", "root": 0}', "IllegalError"),
+        ('{"do": "write", "root": -1, "field": 0, "value": null}', "IllegalError"),
+    ],
+)
+def test_after_a_wrong_line_only_a_header_is_carried_out(
+    line: str, problem: str, options: TargetOptions
+) -> None:
+    contract, wrong, refused, again, right = answers_to(
+        [HEADER, line, CHECK, HEADER, CHECK], options
+    )
+    assert contract == again
+    assert problem in wrong
+    assert "error" in refused
+    assert "graph" in right
+
+
+@pytest.mark.slow
+def test_a_trace_does_not_depend_on_the_traces_before_it(options: TargetOptions) -> None:
+    trace = [HEADER, '{"do": "allocate_node", "number": 1}', '{"do": "collect_full"}']
+    answers = answers_to([*trace, *trace], options)
+    assert answers[: len(trace)] == answers[len(trace) :]
+
+
+# Translating.
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Path]:
+    """A folder that looks like one with RPython."""
+    folder = tmp_path / "source"
+    (folder / COLLECTOR).parent.mkdir(parents=True)
+    (folder / COLLECTOR).write_text("collector = 1\n", "utf-8")
+    yield folder
+    translated.cache_clear()
+
+
+def python_that(folder: Path, script: str) -> Path:
+    """A Python 2.7 that carries out this shell script when it translates."""
+    python = folder / "python2.7"
+    script = f'#!/bin/sh\nif [ "$1" = -c ]; then printf 2.7; exit; fi\n{script}\n'
+    python.write_text(script, encoding="utf-8")
+    python.chmod(0o755)
+    return python
+
+
+def test_a_failed_translation_names_the_log_and_its_last_lines(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    python = python_that(tmp_path, "for each in 1 2 3 4 5 6 7; do echo line $each; done; exit 1")
+    paths = {"python": python, "source": source}
+    with pytest.raises(BadInputError, match=r"the translation fails.*translation-tests\.log") as it:
+        launcher_command("incminimark-c", TargetOptions(paths=paths))
+    [note] = it.value.__notes__
+    assert note.splitlines() == [f"line {number}" for number in range(3, 8)]
+
+
+def test_a_translation_is_kept_for_the_content_of_the_source(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    python = python_that(
+        tmp_path, 'echo >>"$(dirname "$0")/runs"; for o; do :; done; touch translated'
+    )
+    paths = {"python": python, "source": source}
+    counts = []
+    for text in ("collector = 1\n", "collector = 1\n", "collector = 2\n"):
+        (source / COLLECTOR).write_text(text, "utf-8")
+        translated.cache_clear()
+        launcher_command("incminimark-c", TargetOptions(paths=paths))
+        counts.append(len((tmp_path / "runs").read_text("utf-8").splitlines()))
+    assert counts == [2, 2, 4]
+
+
+def test_rpython_s_own_tests_do_not_count_as_its_content(source: Path) -> None:
+    before = content_of(source)
+    test = source / "rpython" / "memory" / "test" / "test_gc.py"
+    test.parent.mkdir()
+    test.write_text("assert True\n", "utf-8")
+    assert content_of(source) == before
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_missing_tool_is_one_line_of_bad_input(
+    tool: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in {*TOOLS} - {tool}:
+        (tmp_path / other).symlink_to(sys.executable)
+    python = python_that(tmp_path, "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInputError, match=rf"there is no {tool} on PATH: apt install gcc make$"):
+        translated(python, source)
+
+
+def test_the_launcher_starts_the_program_of_the_header(tmp_path: Path) -> None:
+    programs = []
+    for number in range(2):
+        program = tmp_path / str(number)
+        program.write_text(f'#!/bin/sh\nprintf "{number} %s" "$GCFUZZ_FIRST_LINE"; cat\n')
+        program.chmod(0o755)
+        programs.append(str(program))
+    text = '{"gcfuzz": 2, "config": {"shipped_constants": 1}}\nthe rest'
+    command = [sys.executable, "-I", str(LAUNCH), *programs]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert done.stdout == f"1 {text}"
