@@ -63,6 +63,14 @@ class Moment:
         copied = dest.refs[action.dest_start : action.dest_start + action.length]
         return dest.age is into and any(obj.age is Age.YOUNG for obj in filter(None, copied))
 
+    @property
+    def is_young_in_old(self) -> bool:
+        """Whether the array of the action is old and has a young item."""
+        array = self.root()
+        return array.age is Age.OLD and any(
+            item.age is Age.YOUNG for item in filter(None, array.refs)
+        )
+
 
 @attrs.frozen
 class Probe:
@@ -216,6 +224,12 @@ _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
             ),
             "load_prebuilt",
         ),
+    },
+    (actions.FillArray,): {
+        "old_array_filled_with_young_object": _ask(lambda m: m.is_young_in_old, "old arrays")
+    },
+    (actions.MoveArray,): {
+        "young_item_moved_within_old_array": _ask(lambda m: m.is_young_in_old, "old arrays")
     },
     (actions.TakeIdentity,): {
         "identity_taken_of_young_object": _ask(lambda m: m.root().age is Age.YOUNG),

@@ -498,6 +498,18 @@ def _copy_between(situation: Situation, choices: Choices, from_root: int, to_roo
     return actions.CopyArray(from_root, to_root, start, to_start, length)
 
 
+def _fill_array(situation: Situation, choices: Choices, arrays: Sequence[int]) -> Action:
+    return actions.FillArray(_recent(arrays, choices), _value(situation, choices))
+
+
+def _move_array(situation: Situation, choices: Choices, arrays: Sequence[int]) -> Action:
+    root = _recent(arrays, choices)
+    whole = len(situation.roots[root].refs)
+    length = choices.between(1, whole - 1)
+    places = choices.between(0, whole - length), choices.between(0, whole - length)
+    return actions.MoveArray(root, *places, length)
+
+
 def _rule(action: Callable[[], Action], weight: int, subjects: Subjects = _heap) -> Rule:
     """A rule for an action without arguments; by default it is always legal."""
     drawn = action()
@@ -557,6 +569,15 @@ RULES: tuple[Rule, ...] = (
     Rule(actions.WriteNumber, 6, roots_for(actions.WriteNumber), _write_number),
     Rule(
         actions.CopyArray, 6, _roots_that(lambda obj: obj.refs and obj.kind == "array"), _copy_array
+    ),
+    Rule(
+        actions.FillArray, 2, _roots_that(lambda obj: obj.refs and obj.kind == "array"), _fill_array
+    ),
+    Rule(
+        actions.MoveArray,
+        2,
+        _roots_that(lambda obj: len(obj.refs) > 1 and obj.kind == "array"),
+        _move_array,
     ),
     _rule_on(actions.TakeIdentity, 4),
     _rule_on(actions.Pin, 4, _if(_can_pin, _roots_that(can_be_pinned))),

@@ -216,6 +216,24 @@ def prebuilt_array_holds_copy(mutator: ScenarioMutator, choices: Choices) -> Sce
     yield actions.CollectFull()
 
 
+def young_item_is_moved(mutator: ScenarioMutator, choices: Choices) -> Scenario:
+    """A young object fills an array or is moved within it; the array may be old or large."""
+    array = yield from mutator.new(_any_array(choices))
+    yield from _age_perhaps(mutator, choices)
+    yield actions.AllocateNode(0)
+    item, child = mutator.field(array), mutator.newest()
+    if choices.one_in(2):
+        yield mutator.write(array, child, item)
+    else:
+        yield actions.FillArray(mutator.slot(array), mutator.slot(child))
+    yield mutator.free(child)
+    length = min(choices.between(1, 2), len(array.refs))
+    last = len(array.refs) - length
+    to = choices.between(0, last)
+    yield actions.MoveArray(mutator.slot(array), min(item, last), to, length)
+    yield _last_collection(choices)
+
+
 def young_item_is_copied(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """A young item is copied between two arrays or in one; each may be old, large or freed soon."""
     if choices.below(3):
@@ -541,7 +559,13 @@ SCENARIOS: tuple[StartScenario, ...] = (
     *(object_changes_after_identity, reference_is_moved, reference_is_moved_beside_dirty_card),
     *(prebuilt_array_holds_copy, pinned_object_has_identity, pinned_object_is_freed),
     *(sampling_starts_beside_obstacle, callback_fills_nursery, young_item_is_copied),
-    *(array_has_many_cards, pinned_item_is_copied, weak_reference_is_read, only_holder_is_freed),
+    *(
+        young_item_is_moved,
+        array_has_many_cards,
+        pinned_item_is_copied,
+        weak_reference_is_read,
+        only_holder_is_freed,
+    ),
 )
 # A scenario is listed several times if only some of its many choices show a mistake.
 OF_COLLECTORS = (

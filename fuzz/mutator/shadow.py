@@ -227,6 +227,9 @@ class Shadow:
     def _on_write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]
         obj.refs[action.field] = None if action.value is None else self.roots[action.value]
+        self._note_written(obj)
+
+    def _note_written(self, obj: ShadowObject) -> None:
         obj.refers = True
         if obj.age is OLD:
             self._written.append(obj)
@@ -238,9 +241,19 @@ class Shadow:
         source, dest = self.roots[action.source], self.roots[action.dest]
         items = source.refs[action.source_start : action.source_start + action.length]
         dest.refs[action.dest_start : action.dest_start + action.length] = items
-        dest.refers = True
-        if dest.age is OLD:
-            self._written.append(dest)
+        self._note_written(dest)
+
+    def _on_fill_array(self, action: actions.FillArray) -> None:
+        array = self.roots[action.root]
+        value = None if action.value is None else self.roots[action.value]
+        array.refs[:] = [value] * len(array.refs)
+        self._note_written(array)
+
+    def _on_move_array(self, action: actions.MoveArray) -> None:
+        array = self.roots[action.root]
+        items = array.refs[action.source_start : action.source_start + action.length]
+        array.refs[action.dest_start : action.dest_start + action.length] = items
+        self._note_written(array)
 
     def _collect_full(self, action: Action) -> None:
         """Unreachable objects are dead. Only weak references can still show one."""

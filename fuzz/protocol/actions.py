@@ -266,6 +266,24 @@ class CopyArray(Action):
 
 
 @attrs.frozen
+class FillArray(Action):
+    """Store the object in slot `value`, or null, in each item of an array."""
+
+    root: Array
+    value: Annotated[int | None, SlotOf(or_null=True)]
+
+
+@attrs.frozen
+class MoveArray(Action):
+    """Move `length` items within an array, to a range that may overlap theirs."""
+
+    root: Array
+    source_start: Annotated[int, ItemOf("root", "length")]
+    dest_start: Annotated[int, ItemOf("root", "length")]
+    length: int
+
+
+@attrs.frozen
 class TakeIdentity(Action, answer="identity"):
     """Read a number that identifies the object. No other living object has it."""
 

@@ -105,6 +105,19 @@ class Barrier:
         if copied or self._is_marking():
             self._list_dirty(dest)  # While marking this makes a black array gray again.
 
+    def before_fill(self, array: Object) -> None:
+        """Must be called before all items are written. (PyPy's `ll_arrayfill`.)"""
+        if array.flags & TRACK_YOUNG:
+            self.remember(array)
+
+    def before_move(self, array: Object) -> None:
+        """Must be called before items are moved within an array. (`writebarrier_before_move`.)
+
+        Only a large array needs it: its dirty cards are not those of the items any more.
+        """
+        if array.flags & TRACK_YOUNG and array.flags & CARDS_SET:
+            self.remember(array)
+
     def forget_young(self) -> None:
         """Forget young objects outside the nursery: they are traced anyway if they survive."""
         self.remembered = [obj for obj in self.remembered if not obj.flags & YOUNG]

@@ -213,6 +213,20 @@ class Heap:
         items = source.refs[source_start : source_start + length]
         dest.refs[dest_start : dest_start + length] = items
 
+    def fill_array(self, root: int, value_root: int | None) -> None:
+        """Store the object in slot `value_root`, or null, in each item."""
+        array = self._object(root)
+        value = None if value_root is None else self._object(value_root)
+        self.barrier.before_fill(array)
+        array.refs[:] = [value] * len(array.refs)
+
+    def move_array(self, root: int, source_start: int, dest_start: int, length: int) -> None:
+        """Move items within an array, where the ranges may overlap."""
+        array = self._object(root)
+        self.barrier.before_move(array)
+        items = array.refs[source_start : source_start + length]
+        array.refs[dest_start : dest_start + length] = items
+
     def is_weakref_alive(self, root: int) -> bool:
         """Whether the weak reference in slot `root` still refers to its object."""
         target = self._object(root).target

@@ -299,6 +299,22 @@ class CopyForgetsPrebuilt(Barrier):
             self.prebuilt_roots.remove(dest)
 
 
+@REFERENCE.bug("arrayfill-skips-barrier", OURS, ("heap",), 4)
+class FillSkipsBarrier(Barrier):
+    """An old array that is filled with a young object is not remembered."""
+
+    def before_fill(self, array: Object) -> None:
+        pass  # Correct: remember an old array.
+
+
+@REFERENCE.bug("arraymove-keeps-cards", OURS, ("heap",), 5)
+class MoveKeepsCards(Barrier):
+    """Young items are moved within an old array to cards that are not dirty."""
+
+    def before_move(self, array: Object) -> None:
+        pass  # Correct: remember an array with dirty cards, all of which the collection traces.
+
+
 @REFERENCE.bug("pinned-shadow-visited", "PyPy, commit 96a224bd", ("heap",), 6)
 class PinnedShadowWhite(Identities):
     """A major collection frees the place that is reserved for a pinned object's identity."""

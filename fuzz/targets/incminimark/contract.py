@@ -42,7 +42,8 @@ PREBUILT_ARRAY_LENGTH = 4
 ACTIONS = (
     ("allocate_node", "allocate_string", "allocate_array", "allocate_weakref")
     + ("allocate_old_string", "load_prebuilt", "free", "read", "read_number", "read_weakref")
-    + ("write", "write_number", "copy_array", "take_identity", "pin", "unpin", "set_callback")
+    + ("write", "write_number", "copy_array", "fill_array", "move_array", "take_identity")
+    + ("pin", "unpin", "set_callback")
     + ("add_memory_pressure", "collect_minor", "collect_progress", "collect_step", "collect_full")
     + ("check_heap",)
 )

@@ -54,6 +54,7 @@ from rpython.rtyper.lltypesystem import llarena, llmemory, lltype
 
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_COLLECT_STEP = "collect_step" in vars(IncrementalMiniMarkGC)
+HAS_MOVE_BARRIER = hasattr(IncrementalMiniMarkGC, "writebarrier_before_move")
 PRESSURE_TAKES_ADDRESS = (
     "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
 )
@@ -223,7 +224,7 @@ class HeapDriver:
         self.roots = []
         self.order = ""
         self.reports = []
-        self._minors = self._graph_figures = 0
+        self._minors = self._graph_figures = self._filled_figures = 0
         self._callback_length = None
         self._allocating = False
         self._identities = {}
@@ -275,7 +276,8 @@ class HeapDriver:
             raise RuntimeError("samples without an end in one action")
         if event == "M":
             self._minors += 1
-            most = contract.MINORS_MAX + contract.MINORS_PER_FIGURE * self._graph_figures
+            figures = self._graph_figures + self._filled_figures
+            most = contract.MINORS_MAX + contract.MINORS_PER_FIGURE * figures
             if self._minors > most:
                 raise RuntimeError("minor collections without an end in one action")
 
@@ -495,6 +497,29 @@ class HeapDriver:
                 dest[index] = item
             else:
                 self._store(dest, index, item)
+
+    def fill_array(self, root, value=None):
+        """Fills as ll_arrayfill() does: one barrier for all items."""
+        array = self._root(root)
+        if value is not None:
+            self._root(value)
+        # Also in the list of gray objects, which the graph does not show.
+        self._filled_figures += 2 * len(array)
+        self.gc.write_barrier(llmemory.cast_ptr_to_adr(array))
+        for index in range(len(array)):
+            array[index] = NULL if value is None else self.roots[value]
+
+    def move_array(self, root, source_start, dest_start, length):
+        """Moves as ll_arraymove() does."""
+        array = self._root(root)
+        items = [array[source_start + index] for index in range(length)]
+        if HAS_MOVE_BARRIER and length > 1:
+            self.gc.writebarrier_before_move(llmemory.cast_ptr_to_adr(array))
+            for index, item in enumerate(items, dest_start):
+                array[index] = item
+        else:
+            for index, item in enumerate(items, dest_start):
+                self._store(array, index, item)
 
     def take_identity(self, root):
         self._root(root)

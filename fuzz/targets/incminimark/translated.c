@@ -205,6 +205,8 @@ static struct {
 /* What the present action has caused. */
 static char *order;
 static long order_length, order_room, samples, minors, graph_figures;
+/* What filled arrays have added, also to the list of gray objects, which the graph does not show. */
+static long filled_figures;
 static long is_allocating, callback_length;
 static void (*callback)(long);
 static char *reports;
@@ -338,7 +340,7 @@ void gcfuzz_happened(long event)
     order[order_length++] = (char)event;
     if (event == 's' && ++samples > SAMPLES_MAX)
         end_trace("RuntimeError: samples without an end in one action");
-    if (event == 'M' && ++minors > MINORS_MAX + MINORS_PER_FIGURE * graph_figures)
+    if (event == 'M' && ++minors > MINORS_MAX + MINORS_PER_FIGURE * (graph_figures + filled_figures))
         end_trace("RuntimeError: minor collections without an end in one action");
 }
 
@@ -751,6 +753,8 @@ long gcfuzz_next(void)
             continue;
         }
         long found;
+        if (action == FILL_ARRAY)
+            filled_figures += 2 * number_of(SLOT(fields[ROOT]));
         is_allocating = ALLOCATES(action);
         if (!carried_out_here(&found))
             return action;

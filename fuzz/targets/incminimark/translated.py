@@ -37,6 +37,7 @@ from rpython.translator.tool.cbuild import ExternalCompilationInfo
 C_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "translated.c")
 CONSTANTS = ("tests", "shipped").index(sys.argv[-1])
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
+HAS_FILL, HAS_MOVE = hasattr(rgc, "ll_arrayfill"), hasattr(rgc, "ll_arraymove")
 ACTIONS = contract.actions_of(HAS_SAMPLING)
 BEGIN_TRACE, END = len(ACTIONS), -1
 FIELDS = (
@@ -453,7 +454,7 @@ def run_callback(length):
 
 
 def write(slot, index, value):
-    reference = object_in(value) if value >= 0 else lltype.nullptr(GCREF.TO)
+    reference = reference_in(value)
     if kind_of(slot) == ARRAY:
         array_in(slot)[index] = reference
     elif index == 0:
@@ -472,12 +473,39 @@ def copy_array(source, dest, source_start, dest_start, length):
     ):
         first, second = llmemory.cast_ptr_to_adr(source), llmemory.cast_ptr_to_adr(dest)
         copy_items(first, second, source_start, dest_start, length)
-    elif source_start > dest_start:
+    else:
+        move_items(source, source_start, dest_start, length)
+
+
+def move_items(array, source_start, dest_start, length):
+    """Move one item after the other, each with its barrier."""
+    if source_start > dest_start:
         for index in range(length):
-            dest[dest_start + index] = source[source_start + index]
+            array[dest_start + index] = array[source_start + index]
     else:
         for index in range(length - 1, -1, -1):
-            dest[dest_start + index] = source[source_start + index]
+            array[dest_start + index] = array[source_start + index]
+
+
+def move_array(array, source_start, dest_start, length):
+    if HAS_MOVE:
+        rgc.ll_arraymove(array, source_start, dest_start, length)
+    else:
+        move_items(array, source_start, dest_start, length)
+
+
+def fill_array(array, reference):
+    """Fill as ll_arrayfill() does: one barrier for all items."""
+    if HAS_FILL:
+        rgc.ll_arrayfill(array, reference)
+    else:
+        llop.gc_writebarrier(Void, array)
+        for index in range(len(array)):
+            llop.bare_setarrayitem(Void, array, index, reference)
+
+
+def reference_in(slot):
+    return object_in(slot) if slot >= 0 else lltype.nullptr(GCREF.TO)
 
 
 # Actions.
@@ -502,6 +530,16 @@ def carry_out(action):
         copy_array(
             array_in(field(FieldCode.source)),
             array_in(field(FieldCode.dest)),
+            field(FieldCode.source_start),
+            field(FieldCode.dest_start),
+            field(FieldCode.length),
+        )
+    elif action == ActionCode.fill_array:
+        value = reference_in(field(FieldCode.value))
+        fill_array(array_in(field(FieldCode.root)), value)
+    elif action == ActionCode.move_array:
+        move_array(
+            array_in(field(FieldCode.root)),
             field(FieldCode.source_start),
             field(FieldCode.dest_start),
             field(FieldCode.length),

@@ -91,6 +91,10 @@ CARRY_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
     actions.CopyArray: lambda heap, each: heap.copy_array(
         each.source, each.dest, each.source_start, each.dest_start, each.length
     ),
+    actions.FillArray: lambda heap, each: heap.fill_array(each.root, each.value),
+    actions.MoveArray: lambda heap, each: heap.move_array(
+        each.root, each.source_start, each.dest_start, each.length
+    ),
     actions.TakeIdentity: lambda heap, each: heap.identity(each.root),
     actions.Pin: lambda heap, each: heap.pin(each.root),
     actions.Unpin: lambda heap, each: heap.unpin(each.root),

@@ -91,6 +91,14 @@ REACHED: dict[str, list[Action]] = {
         do.Write(0, 0, 1),
         do.CopyArray(0, 0, 0, 1, 1),
     ],
+    "old_array_filled_with_young_object": [ARRAY, MINOR, NODE, do.FillArray(0, 1)],
+    "young_item_moved_within_old_array": [
+        ARRAY,
+        MINOR,
+        NODE,
+        do.Write(0, 0, 1),
+        do.MoveArray(0, 0, 1, 1),
+    ],
     "far_item_written": [FAR, do.Write(0, 32, 0)],
     "weakref_to_pinned_object": [STRING, do.Pin(0), WEAKREF, do.ReadWeakref(1)],
     "identity_taken_of_young_object": [NODE, do.TakeIdentity(0)],
@@ -148,6 +156,15 @@ NEARLY: dict[str, list[list[Action]]] = {
     ],
     "young_item_copied_within_array": [
         [ARRAY, NODE, do.Write(0, 0, 1), do.CopyArray(0, 0, 0, 1, 1)]
+    ],
+    "old_array_filled_with_young_object": [
+        [ARRAY, NODE, do.FillArray(0, 1)],
+        [ARRAY, NODE, MINOR, do.FillArray(0, 1)],
+        [ARRAY, MINOR, do.FillArray(0, None)],
+    ],
+    "young_item_moved_within_old_array": [
+        [ARRAY, NODE, do.Write(0, 0, 1), do.MoveArray(0, 0, 1, 1)],
+        [ARRAY, NODE, do.Write(0, 0, 1), MINOR, do.MoveArray(0, 0, 1, 1)],
     ],
     "far_item_written": [[FAR, do.Write(0, 31, 0)]],
     "weakref_to_pinned_object": [[STRING, WEAKREF, do.Pin(0), do.Unpin(0), do.ReadWeakref(1)]],
@@ -316,6 +333,7 @@ def test_without_sampling_only_the_heap_s_probes_can_be_reached(reference: Targe
     assert set(probes) - set(IN_EACH_STATE.values()) == OF_COPIES | {
         *("weakref_died", "weakref_to_pinned_object", "copied_into_prebuilt_array"),
         *("identity_taken_of_young_object", "identity_taken_of_pinned_object"),
+        *("old_array_filled_with_young_object", "young_item_moved_within_old_array"),
         "far_item_written",
     }
     assert not [probe for probe in probes if probe.endswith("_and_sampling")]

@@ -323,6 +323,7 @@ SIMPLEST_ACTIONS = (
     *(do.Free(WEAKREF), do.TakeIdentity(WEAKREF), do.Read(ARRAY, 0), do.ReadNumber(ARRAY)),
     *(do.ReadWeakref(WEAKREF), do.Write(ARRAY, 0, None), do.WriteNumber(NODE, 0)),
     *(do.CopyArray(ARRAY, ARRAY, 0, 0, 3), do.Pin(STRING), do.Unpin(STRING)),
+    *(do.FillArray(ARRAY, None), do.MoveArray(ARRAY, 0, 0, 1)),
 )
 
 

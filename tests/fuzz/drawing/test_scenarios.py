@@ -59,6 +59,9 @@ ESSENTIAL: dict[StartScenario, str] = {
     ),
     scenarios.callback_fills_nursery: "set_callback enable_sampling allocate_string set_callback",
     scenarios.young_item_is_copied: "allocate_array allocate_node write free copy_array END",
+    scenarios.young_item_is_moved: (
+        "allocate_array allocate_node write|fill_array free move_array END"
+    ),
     scenarios.array_has_many_cards: "allocate_array allocate_node write free END",
     scenarios.pinned_item_is_copied: (
         "allocate_array allocate_array allocate_string write pin collect_minor copy_array unpin END"
@@ -90,6 +93,7 @@ FINDS: dict[StartScenario, str] = {
     scenarios.pinned_object_is_freed: "pinned-white-object",
     scenarios.sampling_starts_beside_obstacle: "enable-beside-old-obstacle",
     scenarios.callback_fills_nursery: "second-minor-reads-null",
+    scenarios.young_item_is_moved: "arraymove-keeps-cards",
 }
 """The planted bug that a scenario is about; engines/test_misses.py has those of the others."""
 

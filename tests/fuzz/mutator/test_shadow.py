@@ -18,10 +18,12 @@ from fuzz.protocol.actions import (
     CopyArray,
     DisableSampling,
     EnableSampling,
+    FillArray,
     Fork,
     Free,
     LoadPrebuilt,
     Malloc,
+    MoveArray,
     PauseSampling,
     Pin,
     Read,
@@ -104,6 +106,16 @@ def test_a_weak_reference_has_no_strong_one(shadow: Shadow) -> None:
     follow(shadow, AllocateNode(0), AllocateWeakref(0))
     node, weakref = shadow.roots
     assert (weakref.target, weakref.refs) == (node, [])
+
+
+def test_all_items_of_an_array_are_filled(shadow: Shadow) -> None:
+    follow(shadow, AllocateArray(2), AllocateNode(0), FillArray(0, 1))
+    assert shadow.roots[0].refs == [shadow.roots[1]] * 2
+
+
+def test_items_are_moved_within_an_array_although_the_ranges_overlap(shadow: Shadow) -> None:
+    follow(shadow, AllocateArray(3), Write(0, 0, 0), MoveArray(0, 0, 1, 2))
+    assert shadow.roots[0].refs == [shadow.roots[0]] * 2 + [None]
 
 
 def test_items_are_copied_between_arrays(shadow: Shadow) -> None:

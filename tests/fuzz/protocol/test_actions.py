@@ -28,6 +28,7 @@ from fuzz.protocol.actions import (
 NAMES_IN_TRACES = {
     *("allocate_node", "allocate_string", "allocate_array", "allocate_weakref", "load_prebuilt"),
     *("free", "read", "read_number", "read_weakref", "write", "write_number", "copy_array"),
+    *("fill_array", "move_array"),
     *("take_identity", "collect_minor", "collect_progress", "collect_step", "collect_full"),
     *("enable_sampling", "disable_sampling", "pause_sampling", "resume_sampling", "fork"),
     *("malloc", "calloc", "realloc", "set_period", "read_profile"),

@@ -20,10 +20,12 @@ from fuzz.protocol.actions import (
     CopyArray,
     DisableSampling,
     EnableSampling,
+    FillArray,
     Fork,
     Free,
     LoadPrebuilt,
     Malloc,
+    MoveArray,
     PauseSampling,
     Pin,
     ReadProfile,
@@ -106,6 +108,8 @@ TRIGGERS: dict[str, Scenario] = {
     "arraycopy-skips-barrier-while-marking": [*MARKED_BLACK, COPY, *LOST_AND_FULL],
     "arraycopy-clean-cards": [*LARGE_MARKED_BLACK, Write(0, 32, None), COPY, *LOST_AND_FULL],
     "arraycopy-prebuilt": [*PREBUILT, COPY, Free(0), FULL],
+    "arrayfill-skips-barrier": [LoadPrebuilt(1), NODE, FillArray(0, 1), MINOR],
+    "arraymove-keeps-cards": [LARGE, NODE, Write(0, 0, 1), MoveArray(0, 0, 32, 1), MINOR],
     "pinned-shadow-visited": [STRING, Pin(0), TakeIdentity(0), FULL, Unpin(0), MINOR],
     "pinned-white-object": [*PARENT_OF_PINNED, Unpin(0), Free(0), FULL],
     "stale-nursery-pointer": [AllocateArray(6), NODE, Write(0, 5, 1), MINOR],
@@ -190,6 +194,10 @@ NEAR_MISSES: dict[str, Scenario] = {
     "arraycopy-clean-cards": [*LARGE_MARKED_BLACK, Write(0, 31, None), COPY, *LOST_AND_FULL],
     # The prebuilt array was written before, so that it is a root.
     "arraycopy-prebuilt": [*PREBUILT, Write(1, 1, 0), COPY, Free(0), FULL],
+    # The node is old.
+    "arrayfill-skips-barrier": [LoadPrebuilt(1), NODE, MINOR, FillArray(0, 1), MINOR],
+    # The card is dirty already.
+    "arraymove-keeps-cards": [LARGE, NODE, Write(0, 0, 1), MoveArray(0, 0, 3, 1), MINOR],
     # It is unpinned before the major collection.
     "pinned-shadow-visited": [STRING, Pin(0), TakeIdentity(0), Unpin(0), FULL, MINOR],
     # It is still a root, which marking visits again.
