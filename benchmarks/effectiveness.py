@@ -31,7 +31,7 @@ import fuzz.engines.random as random_engine
 from fuzz.drawing import draw as drawing
 from fuzz.drawing import rules, scenarios
 from fuzz.drawing.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Choices, Situation
-from fuzz.drawing.scenarios import ObjectGoneError, ScenarioMutator
+from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import Action, CopyArray
 from fuzz.protocol.contract import Setting
