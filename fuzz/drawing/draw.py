@@ -22,6 +22,8 @@ ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 1000
 RARE_SAMPLES_BYTES = 2**16
 RARE_SAMPLES_ACTIONS = 2048
 """How long a trace may be if no period is shorter than RARE_SAMPLES_BYTES."""
+STARTED_SHARE = 2
+"""Outside a scenario, one action in 2 starts one."""
 INTERRUPTED_SHARE = 32
 """One action in 32 interrupts a scenario."""
 
@@ -79,7 +81,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     legal.
     """
     if situation.scenario is None:
-        if not choices.one_in(2):
+        if not choices.one_in(STARTED_SHARE):
             return None
         scenarios = scenarios_for(situation.contract)
         if not scenarios:

@@ -8,7 +8,7 @@ that can be seen of the objects. A fact that is not legal here is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import attrs
@@ -19,8 +19,8 @@ from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 
-FACTS_MIN, FACTS_MAX = 2, 6
-STEPS_MAX = 12
+FACTS_MIN, FACTS_MAX = 3, 8
+STEPS_MAX = 8
 """At most this many steps are taken to reach a phase of the major collection."""
 MARKING, SWEEPING = 1, 2
 STRING_LENGTHS = (0, 7, 16)
@@ -37,6 +37,7 @@ class Cast:
     is_about_pins: bool
     objects: list[ShadowObject] = attrs.Factory(list)
     weakrefs: list[ShadowObject] = attrs.Factory(list)
+    identified: list[ShadowObject] = attrs.Factory(list)
 
     def act(self, action: Callable[..., Action], *given: object) -> Scenario:
         """The action, if it is legal."""
@@ -50,16 +51,26 @@ class Cast:
             yield allocation
             to.append(self.mutator.newest())
 
-    def any(self) -> ShadowObject:
-        """The main object, or any."""
-        return self.choices.pick(self.objects) if self.choices.one_in(2) else self.objects[0]
+    def among(self, objects: Sequence[ShadowObject]) -> Sequence[ShadowObject]:
+        """The main one of these objects, or any; none if there are none."""
+        if not objects:
+            return ()
+        return [objects[0] if self.choices.below(2) else self.choices.pick(objects)]
+
+    def with_references(self) -> Sequence[ShadowObject]:
+        return self.among([obj for obj in self.objects if obj.refs])
 
     def subject(self) -> Action:
         """An allocation of an object that facts are about; only strings can be pinned."""
         choices = self.choices
-        if self.is_about_pins and choices.one_in(2):
-            return actions.AllocateString(choices.pick(STRING_LENGTHS))
+        if self.is_about_pins and choices.below(2):
+            return actions.AllocateString(self.length())
         return self.holder()
+
+    def length(self) -> int:
+        """The length of a string: small, or at an edge."""
+        is_small = self.choices.below(2)
+        return self.choices.pick(STRING_LENGTHS) if is_small else self.mutator.edge_length()
 
     def holder(self) -> Action:
         """An allocation of an object that has references."""
@@ -72,37 +83,43 @@ class Cast:
 # Facts of an object.
 
 
-def _pinned(cast: Cast, obj: ShadowObject) -> Scenario:
-    yield from cast.act(cast.mutator.unpin if obj.pinned else cast.mutator.pin, obj)
+def _pinned(cast: Cast) -> Scenario:
+    mutator = cast.mutator
+    for obj in cast.among([obj for obj in cast.objects if obj.kind == "string"]):
+        yield from cast.act(mutator.unpin if obj.pinned else mutator.pin, obj)
 
 
-def _identity_known(cast: Cast, obj: ShadowObject) -> Scenario:
-    yield from cast.act(cast.mutator.take_identity, obj)
+def _identity_known(cast: Cast) -> Scenario:
+    for obj in cast.among(cast.objects):
+        yield from cast.act(cast.mutator.take_identity, obj)
+        cast.identified.append(obj)
 
 
-def _weakly_referenced(cast: Cast, obj: ShadowObject) -> Scenario:
-    yield from cast.add(cast.weakrefs, cast.mutator.weakref, obj)
+def _weakly_referenced(cast: Cast) -> Scenario:
+    for obj in cast.among(cast.objects):
+        yield from cast.add(cast.weakrefs, cast.mutator.weakref, obj)
 
 
-def _held(cast: Cast, obj: ShadowObject) -> Scenario:
+def _held(cast: Cast) -> Scenario:
     """Another object refers to it, which may be prebuilt, or old."""
     choices, mutator = cast.choices, cast.mutator
-    holders = [each for each in cast.objects if each.refs and each is not obj]
-    if not holders or choices.one_in(2):
-        prebuilt = len(mutator.situation.bench.shadow.prebuilt)
-        if prebuilt and choices.one_in(3):
-            yield from cast.add(cast.objects, actions.LoadPrebuilt, choices.below(prebuilt))
-        else:
-            yield from cast.add(cast.objects, cast.holder)
-        if choices.one_in(2):
-            yield from _collected(cast)
-        holders = cast.objects[-1:]
-    yield from cast.act(mutator.write, choices.pick(holders), obj)
+    for obj in cast.among(cast.objects):
+        holders = [each for each in cast.objects if each.refs and each is not obj]
+        if not holders or choices.one_in(2):
+            prebuilt = len(mutator.situation.bench.shadow.prebuilt)
+            if prebuilt and choices.one_in(3):
+                yield from cast.add(cast.objects, actions.LoadPrebuilt, choices.below(prebuilt))
+            else:
+                yield from cast.add(cast.objects, cast.holder)
+            holders = cast.objects[-1:]
+            if choices.one_in(2):
+                yield from _collected(cast)
+        yield from cast.act(mutator.write, choices.pick(holders), obj)
 
 
-def _has_children(cast: Cast, obj: ShadowObject) -> Scenario:
-    """It alone refers to other objects."""
-    for _ in range(1 + cast.choices.below(2)):
+def _has_child(cast: Cast) -> Scenario:
+    """It alone refers to another object, or to two."""
+    for obj in [*cast.with_references()] * cast.choices.between(1, 2):
         children: list[ShadowObject] = []
         yield from cast.add(children, cast.subject)
         for child in children:
@@ -110,11 +127,11 @@ def _has_children(cast: Cast, obj: ShadowObject) -> Scenario:
             yield from cast.act(cast.mutator.free, child)
 
 
-def _copied(cast: Cast, obj: ShadowObject) -> Scenario:
+def _copied(cast: Cast) -> Scenario:
     """The items of an array are copied to another one."""
-    arrays = [each for each in cast.objects if each.kind == "array" and any(each.refs)]
-    if arrays:
-        source, copies = cast.choices.pick(arrays), list[ShadowObject]()
+    arrays = [obj for obj in cast.objects if obj.kind == "array" and any(obj.refs)]
+    for source in cast.among(arrays):
+        copies: list[ShadowObject] = []
         yield from cast.add(copies, actions.AllocateArray, len(source.refs))
         if cast.choices.one_in(2):
             yield from _collected(cast)
@@ -123,50 +140,50 @@ def _copied(cast: Cast, obj: ShadowObject) -> Scenario:
         cast.objects.extend(copies)
 
 
-def _freed(cast: Cast, obj: ShadowObject) -> Scenario:
-    yield from cast.act(cast.mutator.free, obj)
+def _dropped(cast: Cast) -> Scenario:
+    """The mutator drops it, or it drops what it refers to."""
+    for obj in cast.with_references() if cast.choices.one_in(2) else ():
+        yield from cast.act(cast.mutator.write, obj, None)
+        return
+    for obj in cast.among(cast.objects):
+        yield from cast.act(cast.mutator.free, obj)
 
 
-def _written_over(cast: Cast, obj: ShadowObject) -> Scenario:
-    yield from cast.act(cast.mutator.write, obj, None)
+# Facts of the sampler, and of the nursery.
 
 
-# Facts of the sampler, and of the heap.
-
-
-def _switched(cast: Cast, obj: ShadowObject) -> Scenario:
+def _switched(cast: Cast) -> Scenario:
     """Sampling is on, off, paused or on again."""
     choices, mutator = cast.choices, cast.mutator
     ways = mutator.situation.contract.sampling.disabling
-    reports = "report" in ways and choices.one_in(2)
-    switches: tuple[Callable[[], Action], ...] = (
-        *(mutator.sample_often, actions.PauseSampling, actions.ResumeSampling, mutator.sample),
-        *(actions.Fork, partial(actions.DisableSampling, reports)),
-    )
+    off = partial(actions.DisableSampling, "report" in ways and choices.one_in(2))
+    shadow = mutator.situation.bench.shadow
+    pause, resume = actions.PauseSampling, actions.ResumeSampling
+    switches: tuple[Callable[[], Action], ...] = (mutator.sample_often, mutator.sample, resume)
+    if shadow.paused_bytes is not None:
+        switches = (resume, resume, pause, actions.Fork, off)
+    elif shadow.sampling_bytes is not None:
+        switches = (pause, pause, mutator.sample, actions.Fork, off)
     yield from cast.act(choices.pick(switches))
 
 
-def _joined(cast: Cast, obj: ShadowObject) -> Scenario:
-    """Another object is there, of which facts may hold too."""
-    yield from cast.add(cast.objects, cast.subject)
-
-
-def _crowded(cast: Cast, obj: ShadowObject) -> Scenario:
+def _crowded(cast: Cast) -> Scenario:
     """The nursery is full, or a sample is due, or nearly so."""
     crowd: list[ShadowObject] = []
-    yield from cast.add(crowd, lambda: actions.AllocateString(cast.mutator.edge_length()))
+    yield from cast.add(crowd, actions.AllocateString, cast.length())
     for each in crowd:
         yield from cast.act(cast.mutator.free, each)
 
 
 def _collected(cast: Cast) -> Scenario:
-    """A minor collection, or steps until some phase of a major one."""
+    """A minor collection, or steps into some phase of a major one."""
     choices, situation = cast.choices, cast.mutator.situation
     match choices.below(4):
         case 0:
             yield from cast.act(actions.CollectMinor)
-        case 1:
-            yield from cast.act(actions.CollectStep)
+        case 1 | 2:
+            for _ in range(choices.between(1, 3)):
+                yield from cast.act(actions.CollectStep)
         case _:
             phase = choices.pick((MARKING, SWEEPING))
             for _ in range(STEPS_MAX):
@@ -175,10 +192,10 @@ def _collected(cast: Cast) -> Scenario:
                     return
 
 
-Fact = Callable[[Cast, ShadowObject], Scenario]
+Fact = Callable[[Cast], Scenario]
 FACTS: tuple[Fact, ...] = (
-    *(_pinned, _identity_known, _weakly_referenced, _held, _has_children, _copied),
-    *(_switched, _switched, _freed, _written_over, _joined, _crowded),
+    *(_pinned, _identity_known, _weakly_referenced, _held, _has_child, _copied),
+    *(_dropped, _switched, _crowded),
 )
 
 
@@ -192,11 +209,10 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
         yield from cast.act(mutator.sample_often)
     if choices.one_in(share):
         yield from _collected(cast)
-    yield from cast.add(cast.objects, cast.subject)
-    if not cast.objects:
-        return
     for fact in facts:
-        yield from fact(cast, cast.any())
+        if not cast.objects or choices.one_in(6):
+            yield from cast.add(cast.objects, cast.subject)
+        yield from fact(cast)
         if choices.one_in(share):
             yield from _collected(cast)
     yield from _checked(cast)
@@ -205,21 +221,22 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 def _checked(cast: Cast) -> Scenario:
     """What can be seen of the objects: now, when they have moved, and when they are dead."""
     choices, mutator = cast.choices, cast.mutator
-    for obj in cast.objects:
+    for obj in cast.objects if choices.one_in(2) else dict.fromkeys(cast.identified):
         yield from cast.act(mutator.take_identity, obj)
+    for obj in cast.objects:
         if obj.pinned:
             yield from cast.act(mutator.unpin, obj)
     if choices.one_in(2):
         yield from cast.act(actions.ResumeSampling)
-        yield from _crowded(cast, cast.objects[0])
+        yield from _crowded(cast)
     yield from cast.act(actions.CollectMinor)
-    for weakref in cast.weakrefs:
-        yield from cast.act(mutator.read_weakref, weakref)
     if choices.one_in(2):
         for obj in cast.objects:
             yield from cast.act(mutator.free, obj)
+    else:
+        for weakref in cast.weakrefs:
+            yield from cast.act(mutator.read_weakref, weakref)
     yield from cast.act(actions.CollectFull)
     for weakref in cast.weakrefs:
         yield from cast.act(mutator.read_weakref, weakref)
-    for obj in (*cast.weakrefs, *cast.objects):
-        yield from cast.act(mutator.free, obj)
+        yield from cast.act(mutator.free, weakref)

@@ -63,10 +63,7 @@ class Novelty:
                 self._facts[obj] = self._facts.get(obj, 0) | fact
 
     def _key(self, situation: Situation, action: Action) -> Hashable:
-        shadow = situation.bench.shadow
-        sampling = shadow.sampling_bytes is not None, shadow.paused_bytes is not None
-        objects = tuple(self._facts_of(situation, action))
-        return type(action), situation.phase, sampling, objects
+        return type(action), situation.phase, *self._facts_of(situation, action)
 
     def _facts_of(self, situation: Situation, action: Action) -> Iterator[Hashable]:
         """The facts of the action's objects; of the newest one if it has none."""
@@ -75,5 +72,4 @@ class Novelty:
         for slot in slots or ([-1] if roots else []):
             if slot is not None:
                 obj = roots[slot]
-                facts = self._facts.get(obj, 0)
-                yield obj.kind, obj.age, obj.outside, obj.pinned, obj in pending, facts
+                yield obj.pinned, obj in pending, self._facts.get(obj, 0)

@@ -21,7 +21,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 
 ITEMS_MAX = 12
-FACTS_SHARE = 12
+FACTS_SHARE = 8
 ALLOCATIONS_MAX = 4
 TIMES_IN_STEP_MAX = 32
 LARGE_ITEMS = 34

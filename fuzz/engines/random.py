@@ -49,6 +49,8 @@ class RandomChoices(Choices):
         return floor(self._random() * count) == count - 1  # Faster than a call of `below`.
 
 
+SCENARIO_ACTIONS_MAX = 24
+"""A trace whose scenario is not over goes on for at most this many actions."""
 PROCESSES = 8
 """How many draws of a process's settings are made from one seed, so that processes can be kept."""
 
@@ -149,6 +151,8 @@ def _draw_ahead(forecast: Forecast, length: int, choices: Choices) -> Iterator[A
 def _draw_from(situation: Situation, length: int, choices: Choices) -> Iterator[Action]:
     menu = menu_of(rules_for(situation.contract))
     with suppress(NothingLegalError):
-        for _ in range(length):
+        for number in range(length + SCENARIO_ACTIONS_MAX):
+            if number >= length and situation.scenario is None:
+                break
             yield draw_action(situation, menu, choices)
     situation.scenario = None  # It refers to the situation; a cycle would keep both in memory.
