@@ -15,6 +15,7 @@ import attrs
 
 from fuzz.drawing.rules import Choices, Scenario
 from fuzz.drawing.scenario_mutator import ScenarioMutator
+from fuzz.mutator.legality import can_be_pinned, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
@@ -64,7 +65,7 @@ class Cast:
         """An allocation of an object that facts are about; only strings can be pinned."""
         choices = self.choices
         if self.is_about_pins and choices.below(2):
-            return actions.AllocateString(self.length())
+            return actions.AllocateString(choices.pick(STRING_LENGTHS))
         return self.holder()
 
     def length(self) -> int:
@@ -84,9 +85,24 @@ class Cast:
 
 
 def _pinned(cast: Cast) -> Scenario:
-    mutator = cast.mutator
-    for obj in cast.among([obj for obj in cast.objects if obj.kind == "string"]):
-        yield from cast.act(mutator.unpin if obj.pinned else mutator.pin, obj)
+    """It is pinned, or unpinned. What excludes pins, ends."""
+    mutator, choices = cast.mutator, cast.choices
+    pinned = [obj for obj in cast.objects if obj.pinned]
+    if pinned and choices.one_in(3):
+        yield from cast.act(mutator.unpin, choices.pick(pinned))
+        return
+    situation = mutator.situation
+    shadow, contract = situation.bench.shadow, situation.contract
+    if shadow.callback_bytes:
+        yield from cast.act(actions.SetCallback, None)
+    if shadow.sampling_bytes and why_nothing_pinned(contract, shadow):
+        yield from cast.act(actions.PauseSampling)
+    if why_nothing_pinned(contract, shadow):
+        return
+    if not any(map(can_be_pinned, cast.objects)):
+        yield from cast.add(cast.objects, actions.AllocateString, choices.pick(STRING_LENGTHS))
+    for obj in cast.among([obj for obj in cast.objects if can_be_pinned(obj)]):
+        yield from cast.act(mutator.pin, obj)
 
 
 def _identity_known(cast: Cast) -> Scenario:
