@@ -235,8 +235,10 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 
 
 def _checked(cast: Cast) -> Scenario:
-    """What can be seen of the objects: now, when they have moved, and when they are dead."""
+    """What can be seen of the objects: where they are, when they have moved, when they are dead."""
     choices, mutator = cast.choices, cast.mutator
+    if choices.one_in(2):
+        yield from cast.act(actions.CollectFull)
     for obj in cast.objects if choices.one_in(2) else dict.fromkeys(cast.identified):
         yield from cast.act(mutator.take_identity, obj)
     for obj in cast.objects:
@@ -245,14 +247,12 @@ def _checked(cast: Cast) -> Scenario:
     if choices.one_in(2):
         yield from cast.act(actions.ResumeSampling)
         yield from _crowded(cast)
-    yield from cast.act(actions.CollectMinor)
     if choices.one_in(2):
         for obj in cast.objects:
             yield from cast.act(mutator.free, obj)
-    else:
+    for collect in (actions.CollectMinor, actions.CollectFull):
+        yield from cast.act(collect)
         for weakref in cast.weakrefs:
             yield from cast.act(mutator.read_weakref, weakref)
-    yield from cast.act(actions.CollectFull)
     for weakref in cast.weakrefs:
-        yield from cast.act(mutator.read_weakref, weakref)
         yield from cast.act(mutator.free, weakref)

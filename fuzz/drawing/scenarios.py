@@ -443,12 +443,12 @@ def roots_are_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 StartScenario = Callable[[ScenarioMutator, Choices], Scenario]
 
 SCENARIOS: tuple[StartScenario, ...] = (
-    *(old_object_is_written, sampling_is_disabled, process_forks, sampling_is_paused),
+    *(process_forks,),
     *(old_object_is_sampled, sample_point_leaves_nursery, memory_pressure_is_added),
     *(object_changes_after_identity, reference_is_moved, reference_is_moved_beside_dirty_card),
     *(prebuilt_array_holds_copy, pinned_object_has_identity, pinned_object_is_freed),
     *(sampling_starts_beside_obstacle, callback_fills_nursery, young_item_is_copied),
-    *(array_has_many_cards, pinned_item_is_copied, weak_reference_is_read, only_holder_is_freed),
+    *(array_has_many_cards, pinned_item_is_copied, only_holder_is_freed),
 )
 # A scenario is listed several times if only some of its many choices show a mistake.
 OF_COLLECTORS = (
