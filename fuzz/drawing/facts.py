@@ -56,7 +56,7 @@ class Cast:
         """The main one of these objects, or any; none if there are none."""
         if not objects:
             return ()
-        return [objects[0] if self.choices.below(2) else self.choices.pick(objects)]
+        return [objects[0] if self.choices.below(3) else self.choices.pick(objects)]
 
     def with_references(self) -> Sequence[ShadowObject]:
         return self.among([obj for obj in self.objects if obj.refs])
@@ -237,7 +237,7 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 def _checked(cast: Cast) -> Scenario:
     """What can be seen of the objects: where they are, when they have moved, when they are dead."""
     choices, mutator = cast.choices, cast.mutator
-    if choices.one_in(2):
+    if choices.one_in(4):
         yield from cast.act(actions.CollectFull)
     for obj in cast.objects if choices.one_in(2) else dict.fromkeys(cast.identified):
         yield from cast.act(mutator.take_identity, obj)
