@@ -52,14 +52,15 @@ class Cast:
             yield allocation
             to.append(self.mutator.newest())
 
-    def among(self, objects: Sequence[ShadowObject]) -> Sequence[ShadowObject]:
-        """The main one of these objects, or any; none if there are none."""
+    def among(
+        self, may_be: Callable[[ShadowObject], object] = lambda obj: True
+    ) -> Sequence[ShadowObject]:
+        """The main one of the objects of which that is true, or any; none if there is none."""
+        roots = self.mutator.situation.roots
+        objects = [obj for obj in self.objects if obj in roots and may_be(obj)]
         if not objects:
             return ()
         return [objects[0] if self.choices.below(3) else self.choices.pick(objects)]
-
-    def with_references(self) -> Sequence[ShadowObject]:
-        return self.among([obj for obj in self.objects if obj.refs])
 
     def subject(self) -> Action:
         """An allocation of an object that facts are about; only strings can be pinned."""
@@ -87,10 +88,10 @@ class Cast:
 def _pinned(cast: Cast) -> Scenario:
     """It is pinned, or unpinned. What excludes pins, ends."""
     mutator, choices = cast.mutator, cast.choices
-    pinned = [obj for obj in cast.objects if obj.pinned]
-    if pinned and choices.one_in(3):
-        yield from cast.act(mutator.unpin, choices.pick(pinned))
-        return
+    if choices.one_in(2):
+        for obj in cast.among(lambda obj: obj.pinned):
+            yield from cast.act(mutator.unpin, obj)
+            return
     situation = mutator.situation
     shadow, contract = situation.bench.shadow, situation.contract
     if shadow.callback_bytes:
@@ -101,25 +102,25 @@ def _pinned(cast: Cast) -> Scenario:
         return
     if not any(map(can_be_pinned, cast.objects)):
         yield from cast.add(cast.objects, actions.AllocateString, choices.pick(STRING_LENGTHS))
-    for obj in cast.among([obj for obj in cast.objects if can_be_pinned(obj)]):
+    for obj in cast.among(can_be_pinned):
         yield from cast.act(mutator.pin, obj)
 
 
 def _identity_known(cast: Cast) -> Scenario:
-    for obj in cast.among(cast.objects):
+    for obj in cast.among():
         yield from cast.act(cast.mutator.take_identity, obj)
         cast.identified.append(obj)
 
 
 def _weakly_referenced(cast: Cast) -> Scenario:
-    for obj in cast.among(cast.objects):
+    for obj in cast.among():
         yield from cast.add(cast.weakrefs, cast.mutator.weakref, obj)
 
 
 def _held(cast: Cast) -> Scenario:
     """Another object refers to it, which may be prebuilt, or old."""
     choices, mutator = cast.choices, cast.mutator
-    for obj in cast.among(cast.objects):
+    for obj in cast.among():
         holders = [each for each in cast.objects if each.refs and each is not obj]
         if not holders or choices.one_in(2):
             prebuilt = len(mutator.situation.bench.shadow.prebuilt)
@@ -131,11 +132,13 @@ def _held(cast: Cast) -> Scenario:
             if choices.one_in(2):
                 yield from _collected(cast)
         yield from cast.act(mutator.write, choices.pick(holders), obj)
+        if choices.one_in(3):
+            yield from cast.act(mutator.free, obj)
 
 
 def _has_child(cast: Cast) -> Scenario:
     """It alone refers to another object, or to two."""
-    for obj in [*cast.with_references()] * cast.choices.between(1, 2):
+    for obj in [*cast.among(lambda obj: obj.refs)] * cast.choices.between(1, 2):
         children: list[ShadowObject] = []
         yield from cast.add(children, cast.subject)
         for child in children:
@@ -145,8 +148,7 @@ def _has_child(cast: Cast) -> Scenario:
 
 def _copied(cast: Cast) -> Scenario:
     """The items of an array are copied to another one."""
-    arrays = [obj for obj in cast.objects if obj.kind == "array" and any(obj.refs)]
-    for source in cast.among(arrays):
+    for source in cast.among(lambda obj: obj.kind == "array" and any(obj.refs)):
         copies: list[ShadowObject] = []
         yield from cast.add(copies, actions.AllocateArray, len(source.refs))
         if cast.choices.one_in(2):
@@ -158,10 +160,10 @@ def _copied(cast: Cast) -> Scenario:
 
 def _dropped(cast: Cast) -> Scenario:
     """The mutator drops it, or it drops what it refers to."""
-    for obj in cast.with_references() if cast.choices.one_in(2) else ():
+    for obj in cast.among(lambda obj: obj.refs) if cast.choices.one_in(2) else ():
         yield from cast.act(cast.mutator.write, obj, None)
         return
-    for obj in cast.among(cast.objects):
+    for obj in cast.among():
         yield from cast.act(cast.mutator.free, obj)
 
 
@@ -198,7 +200,7 @@ def _collected(cast: Cast) -> Scenario:
         case 0:
             yield from cast.act(actions.CollectMinor)
         case 1 | 2:
-            for _ in range(choices.between(1, 3)):
+            for _ in range(choices.between(1, 4)):
                 yield from cast.act(actions.CollectStep)
         case _:
             phase = choices.pick((MARKING, SWEEPING))
@@ -221,7 +223,7 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     cast = Cast(mutator, choices, is_about_pins=_pinned in facts)
     # Most of the time few collections come in between, so that much is true of young objects.
     share = choices.pick((2, 6))
-    if choices.one_in(3):
+    if choices.one_in(2):
         yield from cast.act(mutator.sample_often)
     if choices.one_in(share):
         yield from _collected(cast)
@@ -241,15 +243,13 @@ def _checked(cast: Cast) -> Scenario:
         yield from cast.act(actions.CollectFull)
     for obj in cast.objects if choices.one_in(2) else dict.fromkeys(cast.identified):
         yield from cast.act(mutator.take_identity, obj)
-    for obj in cast.objects:
-        if obj.pinned:
-            yield from cast.act(mutator.unpin, obj)
+    ends = [mutator.unpin, mutator.free]
+    for end in ends[:: choices.pick((1, -1))][: choices.between(1, 2)]:
+        for obj in cast.objects:
+            yield from cast.act(end, obj)
     if choices.one_in(2):
         yield from cast.act(actions.ResumeSampling)
         yield from _crowded(cast)
-    if choices.one_in(2):
-        for obj in cast.objects:
-            yield from cast.act(mutator.free, obj)
     for collect in (actions.CollectMinor, actions.CollectFull):
         yield from cast.act(collect)
         for weakref in cast.weakrefs:
