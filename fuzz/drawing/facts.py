@@ -15,7 +15,7 @@ import attrs
 
 from fuzz.drawing.rules import Choices, Scenario
 from fuzz.drawing.scenario_mutator import ScenarioMutator
-from fuzz.mutator.legality import can_be_pinned, why_nothing_pinned
+from fuzz.mutator.legality import callback_length_max, can_be_pinned, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
@@ -185,6 +185,12 @@ def _switched(cast: Cast) -> Scenario:
     yield from cast.act(choices.pick(switches))
 
 
+def _called_back(cast: Cast) -> Scenario:
+    """A callback allocates after collections, or none does any more."""
+    longest = max(callback_length_max(cast.mutator.situation.contract), 0)
+    yield from cast.act(actions.SetCallback, cast.choices.pick((0, longest, None)))
+
+
 def _crowded(cast: Cast) -> Scenario:
     """The nursery is full, or a sample is due, or nearly so."""
     crowd: list[ShadowObject] = []
@@ -213,7 +219,7 @@ def _collected(cast: Cast) -> Scenario:
 Fact = Callable[[Cast], Scenario]
 FACTS: tuple[Fact, ...] = (
     *(_pinned, _identity_known, _weakly_referenced, _held, _has_child, _copied),
-    *(_dropped, _switched, _crowded),
+    *(_dropped, _switched, _called_back, _crowded),
 )
 
 
@@ -222,7 +228,7 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     facts = [choices.pick(FACTS) for _ in range(choices.between(FACTS_MIN, FACTS_MAX))]
     cast = Cast(mutator, choices, is_about_pins=_pinned in facts)
     # Most of the time few collections come in between, so that much is true of young objects.
-    share = choices.pick((2, 6))
+    share = choices.pick((2, 3, 6))
     if choices.one_in(2):
         yield from cast.act(mutator.sample_often)
     if choices.one_in(share):
