@@ -8,7 +8,7 @@ own, so the same choices give the same trace.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fuzz.mutator.shadow import ShadowObject
@@ -19,24 +19,25 @@ if TYPE_CHECKING:
     from fuzz.drawing.rules import Situation
 
 CANDIDATES = 4
-LEAVES_A_FACT = {
-    each: 1 << bit
-    for bit, each in enumerate(
-        (
-            *((actions.TakeIdentity, "root"), (actions.AllocateWeakref, "root")),
-            *((actions.Write, "root"), (actions.Write, "value")),
-            *((actions.CopyArray, "source"), (actions.CopyArray, "dest")),
-        )
-    )
+Key = tuple[object, ...]
+"""An action, a phase, and facts, which all have a hash."""
+_CHANGES: tuple[tuple[type[Action], str], ...] = (
+    *((actions.TakeIdentity, "root"), (actions.AllocateWeakref, "root")),
+    *((actions.Write, "root"), (actions.Write, "value")),
+    *((actions.CopyArray, "source"), (actions.CopyArray, "dest")),
+)
+FACTS_LEFT: dict[type[Action], tuple[tuple[str, int], ...]] = {
+    kind: tuple((field, 1 << bit) for bit, (each, field) in enumerate(_CHANGES) if each is kind)
+    for kind, _ in _CHANGES
 }
-"""A bit for each action that changes what is true of the object in one of its slots."""
+"""The slots of each action in which something becomes true of the object, with a bit for it."""
 
 
 class Novelty:
     """What one trace has done."""
 
     def __init__(self) -> None:
-        self._times: Counter[Hashable] = Counter()
+        self._times: Counter[Key] = Counter()
         self._facts: dict[ShadowObject, int] = {}
 
     def least_seen(self, situation: Situation, draw: Callable[[], Action]) -> Action:
@@ -55,21 +56,22 @@ class Novelty:
     def note(self, situation: Situation, action: Action) -> None:
         """The trace does that next."""
         self._times[self._key(situation, action)] += 1
-        kind = type(action)
-        for field in SLOT_FIELDS[kind]:
-            fact, slot = LEAVES_A_FACT.get((kind, field)), getattr(action, field)
-            if fact and slot is not None:
+        for field, fact in FACTS_LEFT.get(type(action), ()):
+            slot = getattr(action, field)
+            if slot is not None:
                 obj = situation.roots[slot]
                 self._facts[obj] = self._facts.get(obj, 0) | fact
 
-    def _key(self, situation: Situation, action: Action) -> Hashable:
-        return type(action), situation.phase, *self._facts_of(situation, action)
-
-    def _facts_of(self, situation: Situation, action: Action) -> Iterator[Hashable]:
-        """The facts of the action's objects; of the newest one if it has none."""
-        roots, pending = situation.roots, situation.bench.pending
-        slots = [getattr(action, field) for field in SLOT_FIELDS[type(action)]]
-        for slot in slots or ([-1] if roots else []):
-            if slot is not None:
-                obj = roots[slot]
-                yield obj.pinned, obj in pending, self._facts.get(obj, 0)
+    def _key(self, situation: Situation, action: Action) -> Key:
+        """The action, the phase, and the facts of its objects; of the newest one if it has none."""
+        kind, roots = type(action), situation.roots
+        key: list[object] = [kind, situation.phase]
+        fields = SLOT_FIELDS[kind]
+        slots = [getattr(action, field) for field in fields] if fields else [-1] if roots else []
+        if slots:
+            pending, facts = situation.bench.pending, self._facts
+            for slot in slots:
+                if slot is not None:
+                    obj = roots[slot]
+                    key += obj.pinned, obj in pending, facts.get(obj, 0)
+        return tuple(key)
