@@ -29,9 +29,9 @@ from rich.table import Table
 
 import fuzz.engines.random as random_engine
 from fuzz.drawing import draw as drawing
-from fuzz.drawing import rules, scenarios
+from fuzz.drawing import rules, scenario_mutator
 from fuzz.drawing.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Choices, Situation
-from fuzz.drawing.scenarios import ObjectGoneError, ScenarioMutator
+from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol.actions import Action, CopyArray
 from fuzz.protocol.contract import Setting
@@ -128,7 +128,7 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
     # The bytes left in the nursery, a few nurseries, and short periods.
     "periods at edges": tuple(
         (module, name, uniform_period)
-        for module in (rules, scenarios)
+        for module in (rules, scenario_mutator)
         for name in ("period", "short_period")
     ),
     # It is young, so it is chosen more often than others.

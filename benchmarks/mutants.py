@@ -46,8 +46,8 @@ MODULES = {
     "reference-dotnet reference-dotnet-document": "sampling.contexts",
     "reference-dotnet": "sampling.shipped_contexts",
     "reference-hotspot reference-hotspot-17": "sampling.tlab",
-    "reference reference-geometric reference-dotnet reference-hotspot reference-jemalloc "
-    "reference-tcmalloc reference-gperftools": "sampling.distances",
+    "reference reference-geometric reference-dotnet reference-dotnet-document reference-hotspot "
+    "reference-jemalloc reference-tcmalloc reference-gperftools": "sampling.distances",
     "reference-geometric reference-dotnet reference-dotnet-document reference-hotspot "
     "reference-jemalloc reference-tcmalloc reference-gperftools": "sampling.generators",
     "reference-jemalloc reference-tcmalloc reference-gperftools": "blocks.block_heap "

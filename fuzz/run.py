@@ -209,6 +209,7 @@ class Run:
             if probes.wanted is not None and probes.counts[probes.wanted]:
                 trace = Reaching(self.configuration, tuple(self.actions), probes.wanted)
                 raise ProbeReached(trace)
+        self.situation.phase = observation.state
         if observation.graph is not None:
             self.situation.objects = len(observation.graph)
         return observation

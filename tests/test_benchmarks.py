@@ -11,7 +11,7 @@ import fuzz
 
 HERE = Path(__file__).parent
 BENCHMARKS = HERE.parent / "benchmarks"
-RUN_HERE = {"throughput", "effectiveness", "mutants", "terminal_picture"}
+RUN_HERE = {"throughput", "effectiveness", "mutants", "conjunctions", "terminal_picture"}
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
     "hostile_inputs": "test_hostile_inputs.py",
@@ -74,6 +74,14 @@ def test_each_mutant_is_counted_once() -> None:
     printed = printed_by(str(BENCHMARKS / "mutants.py"), "--count", "3", "--actions", "5000")
     total = next(line.split() for line in printed.splitlines() if line.startswith("all"))
     assert int(total[1]) == 3 == sum(map(int, total[2:5]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("half", "hunts"), [("tuning", 15), ("unseen", 15), ("generated", 24)])
+def test_each_conjunctive_bug_is_hunted(half: str, hunts: int) -> None:
+    program = str(BENCHMARKS / "conjunctions.py")
+    printed = printed_by(program, "--half", half, "--seeds", "1", "--actions", "100")
+    assert f"of {hunts} hunts won" in printed
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
-from fuzz.drawing.scenarios import ScenarioMutator, next_of, roots_are_freed, scenarios_for
+from fuzz.drawing.scenario_mutator import ScenarioMutator
+from fuzz.drawing.scenarios import next_of, roots_are_freed, scenarios_for
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
@@ -21,6 +22,8 @@ ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 1000
 RARE_SAMPLES_BYTES = 2**16
 RARE_SAMPLES_ACTIONS = 2048
 """How long a trace may be if no period is shorter than RARE_SAMPLES_BYTES."""
+STARTED_SHARE = 2
+"""Outside a scenario, one action in 2 starts one."""
 INTERRUPTED_SHARE = 32
 """One action in 32 interrupts a scenario."""
 
@@ -51,8 +54,14 @@ def draw_action(situation: Situation, menu: Sequence[Rule], choices: Choices) ->
     NothingLegalError if there is none.
     """
     action = draw_from_scenario(situation, choices)
-    if action is not None:
-        return action
+    novelty = situation.novelty
+    if action is None:
+        action = novelty.least_seen(situation, lambda: _draw_by_rule(situation, menu, choices))
+    novelty.note(situation, action)
+    return action
+
+
+def _draw_by_rule(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
     for _ in range(TRIES_MAX):
         rule = menu[choices.below(len(menu))]
         subjects = rule.subjects(situation)
@@ -72,7 +81,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     legal.
     """
     if situation.scenario is None:
-        if not choices.one_in(2):
+        if not choices.one_in(STARTED_SHARE):
             return None
         scenarios = scenarios_for(situation.contract)
         if not scenarios:
@@ -125,8 +134,12 @@ def _draw_setting(setting: Setting, legal: Range, choices: Choices) -> int:
     if legal.minimum <= 0:
         shift = 1 - legal.minimum  # Logarithms need numbers from 1 up.
         return legal.nearest(choices.log_between(1, legal.maximum + shift) - shift)
-    # A bug may show only if a setting is equal to the one that bounds it.
-    if setting.at_most and choices.one_in(3):
-        return legal.nearest(legal.maximum)
+    if setting.at_most:
+        # Most other values leave no room for pinned objects, or for any objects inside.
+        if not choices.one_in(2):
+            return legal.nearest(min(setting.default, legal.maximum))
+        # A bug may show only if a setting is equal to the one that bounds it.
+        if choices.one_in(3):
+            return legal.nearest(legal.maximum)
     # Large values cost time and reach little, so the smallest of three draws is taken.
     return legal.nearest(min(choices.log_between(legal.minimum, legal.maximum) for _ in range(3)))

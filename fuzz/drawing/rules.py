@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import attrs
 
+from fuzz.drawing.novelty import Novelty
 from fuzz.mutator.legality import (
     callback_length_max,
     can_be_pinned,
@@ -81,10 +82,13 @@ class Situation:
     bench: Bench
     objects: int = 0
     """How many objects the last walk through the heap found."""
+    phase: int | None = None
+    """The state of the major collection after the last action, if the target shows it."""
     scenario: Scenario | None = None
     """The scenario that goes on, if any."""
     thread: int = 0
     """The thread of the next action."""
+    novelty: Novelty = attrs.Factory(Novelty)
     roots: list[ShadowObject] = attrs.field(init=False, repr=False)
     threads: int = attrs.field(init=False)
     keeps_blocks: bool = attrs.field(init=False)

@@ -49,6 +49,8 @@ class RandomChoices(Choices):
         return floor(self._random() * count) == count - 1  # Faster than a call of `below`.
 
 
+SCENARIO_ACTIONS_MAX = 24
+"""A trace whose scenario is not over goes on for at most this many actions."""
 PROCESSES = 8
 """How many draws of a process's settings are made from one seed, so that processes can be kept."""
 
@@ -96,11 +98,12 @@ class RandomEngine(Engine):
         configuration = self.draw_configuration(choices, number)
         keeps_answers = self.compares or any(reruns(number))
         run = Run(self._target, configuration, probes, keeps_answers, excluded)
-        length = min(draw_length(choices, run.contract), actions_max)
+        length = draw_length(choices, run.contract)
+        lengths = min(length, actions_max), min(length + SCENARIO_ACTIONS_MAX, actions_max)
         done.samples = done.minor_collections = 0
         failure = None
         try:
-            for action in _draw(run, length, choices):
+            for action in _draw(run, lengths, choices):
                 observation = run.step(action)
                 done.samples += observation.samples
                 done.minor_collections += observation.minors
@@ -127,28 +130,33 @@ class RandomEngine(Engine):
         return [] if failure is None else [failure]
 
 
-def _draw(run: Run, length: int, choices: Choices) -> Iterable[Action]:
+def _draw(run: Run, lengths: tuple[int, int], choices: Choices) -> Iterable[Action]:
     """The actions of a trace, each drawn from the situation that the last one left.
 
-    A target that takes actions ahead gets actions that are drawn from a forecast.
+    It has `lengths[0]` actions, and up to `lengths[1]` if a scenario is not over. A target that
+    takes actions ahead gets actions that are drawn from a forecast.
     """
     check_beginning(run.situation)
     if not run.goes_ahead:
-        return _draw_from(run.situation, length, choices)
-    announced, drawn = tee(_draw_ahead(Forecast(run.contract), length, choices))
+        return _draw_from(run.situation, lengths, choices)
+    announced, drawn = tee(_draw_ahead(Forecast(run.contract), lengths, choices))
     run.announce(announced)
     return drawn
 
 
-def _draw_ahead(forecast: Forecast, length: int, choices: Choices) -> Iterator[Action]:
-    for action in _draw_from(forecast.situation, length, choices):
+def _draw_ahead(forecast: Forecast, lengths: tuple[int, int], choices: Choices) -> Iterator[Action]:
+    for action in _draw_from(forecast.situation, lengths, choices):
         yield action
         forecast.follow(action)
 
 
-def _draw_from(situation: Situation, length: int, choices: Choices) -> Iterator[Action]:
+def _draw_from(
+    situation: Situation, lengths: tuple[int, int], choices: Choices
+) -> Iterator[Action]:
     menu = menu_of(rules_for(situation.contract))
     with suppress(NothingLegalError):
-        for _ in range(length):
+        for number in range(lengths[1]):
+            if number >= lengths[0] and situation.scenario is None:
+                break
             yield draw_action(situation, menu, choices)
     situation.scenario = None  # It refers to the situation; a cycle would keep both in memory.

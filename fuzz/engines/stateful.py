@@ -36,7 +36,6 @@ from fuzz.drawing.draw import (
     check_beginning,
     draw_action,
     draw_configuration,
-    draw_from_scenario,
     menu_of,
 )
 from fuzz.drawing.probes import ProbeCounter
@@ -200,10 +199,7 @@ class RuleStateMachine(TraceStateMachine):
         """Draw an action from a scenario, or else by that rule. Raises a Mismatch."""
         assert self.trace is not None
         situation = self.trace.situation
-        action = draw_from_scenario(situation, self.choices)
-        if action is None:
-            action = each.draw_for(situation, self.choices, each.subjects(situation))
-        self.perform(self.trace, action)
+        self.perform(self.trace, draw_action(situation, (each,), self.choices))
 
 
 def _step_of(each: Rule) -> Callable[..., None]:

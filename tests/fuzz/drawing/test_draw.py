@@ -266,7 +266,8 @@ def test_traces_of_all_lengths_are_drawn_but_few_long_ones(
 
 @pytest.fixture(scope="module")
 def configurations() -> list[dict[str, int]]:
-    return [draw_configuration(SETTINGS, RandomChoices(str(seed))) for seed in range(DRAWS)]
+    seeds = range(2 * DRAWS)
+    return [draw_configuration(SETTINGS, RandomChoices(str(seed))) for seed in seeds]
 
 
 def test_drawn_configurations_are_legal(configurations: list[dict[str, int]]) -> None:
@@ -289,14 +290,25 @@ def test_every_setting_is_drawn_at_its_least_and_at_its_most(
 def test_a_setting_that_another_one_bounds_is_often_equal_to_it(
     configurations: list[dict[str, int]],
 ) -> None:
-    equal = sum(each["large_object_bytes"] == each["nursery_bytes"] for each in configurations)
-    # A third by design, within four standard deviations, and a few by chance.
-    assert DRAWS / 3 - 4 * math.sqrt(DRAWS * 2 / 9) < equal < DRAWS // 2
+    larger = [each for each in configurations if each["nursery_bytes"] > 64]
+    equal = sum(each["large_object_bytes"] == each["nursery_bytes"] for each in larger)
+    # A sixth by design, within four standard deviations, and a few by chance.
+    count = len(larger)
+    assert count / 6 - 4 * math.sqrt(count * 5 / 36) < equal < count / 4
+
+
+def test_a_setting_that_another_one_bounds_has_its_default_half_of_the_time(
+    configurations: list[dict[str, int]],
+) -> None:
+    larger = [each for each in configurations if each["nursery_bytes"] > 64]
+    default = sum(each["large_object_bytes"] == 64 for each in larger)
+    count = len(larger)
+    assert count / 2 - 4 * math.sqrt(count / 4) < default < count * 2 / 3
 
 
 def test_settings_are_small_more_often_than_large(configurations: list[dict[str, int]]) -> None:
     small = sum(each["nursery_bytes"] < 2048 for each in configurations)
-    assert small > DRAWS * 2 // 3
+    assert small > len(configurations) * 2 // 3
 
 
 def test_every_choice_of_a_setting_is_drawn(configurations: list[dict[str, int]]) -> None:

@@ -32,7 +32,7 @@ from fuzz.run import Run
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
 
-TRACES = 200
+TRACES = 300
 ACTIONS_EACH = 60
 DRAWS = 1000
 PINS_MAX = 2

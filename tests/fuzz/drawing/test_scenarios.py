@@ -9,8 +9,10 @@ from typing_extensions import override
 
 from fuzz.drawing import scenarios
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
+from fuzz.drawing.facts import facts_meet
 from fuzz.drawing.rules import OBJECTS_MAX, ROOTS_MAX, Choices, Scenario, Situation, rules_for
-from fuzz.drawing.scenarios import SCENARIOS, ScenarioMutator, StartScenario, next_of
+from fuzz.drawing.scenario_mutator import ScenarioMutator
+from fuzz.drawing.scenarios import SCENARIOS, StartScenario, next_of
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Age
@@ -27,10 +29,7 @@ ALL_LEGAL = {"prebuilt_nodes": 0, "pin_while_sampling": 1}
 """Here no scenario is cut short: strings can be pinned, and every prebuilt object is an array."""
 
 ESSENTIAL: dict[StartScenario, str] = {
-    scenarios.old_object_is_written: "HOLDER collect_minor allocate_node write END",
-    scenarios.sampling_is_disabled: "disable_sampling allocate_node",
     scenarios.process_forks: "enable_sampling allocate_string fork collect_minor",
-    scenarios.sampling_is_paused: "enable_sampling pause_sampling resume_sampling",
     scenarios.old_object_is_sampled: "enable_sampling allocate_old_string collect_minor",
     scenarios.sample_point_leaves_nursery: (
         "enable_sampling allocate_string allocate_string allocate_node"
@@ -66,9 +65,6 @@ ESSENTIAL: dict[StartScenario, str] = {
     scenarios.pinned_item_is_copied: (
         "allocate_array allocate_array allocate_string write pin collect_minor copy_array unpin END"
     ),
-    scenarios.weak_reference_is_read: (
-        "HOLDER|allocate_string allocate_weakref free END read_weakref"
-    ),
     scenarios.only_holder_is_freed: (
         "HOLDER|load_prebuilt allocate_node|allocate_string allocate_weakref write free free "
         "collect_minor read_weakref collect_full read_weakref"
@@ -78,10 +74,7 @@ ESSENTIAL: dict[StartScenario, str] = {
 SHORT = {"HOLDER": "allocate_node|allocate_array", "END": "collect_minor|collect_full"}
 
 FINDS: dict[StartScenario, str] = {
-    scenarios.old_object_is_written: "forgotten-remembered-entry",
-    scenarios.sampling_is_disabled: "disable-before-enable",
     scenarios.process_forks: "fork-keeps-young-samples",
-    scenarios.sampling_is_paused: "restart-loses-period",
     scenarios.old_object_is_sampled: "nonyoung-reported-dead",
     scenarios.sample_point_leaves_nursery: "stale-limit-after-large",
     scenarios.memory_pressure_is_added: "pressure-taken-for-sample",
@@ -395,6 +388,72 @@ def is_found(bug: str, scenario: StartScenario) -> bool:
 @pytest.mark.parametrize("scenario", FINDS, ids=lambda each: each.__name__)
 def test_a_scenario_alone_finds_the_bug_that_it_is_about(scenario: StartScenario) -> None:
     assert is_found(FINDS[scenario], scenario)
+
+
+# The general scenario.
+
+
+@pytest.mark.slow
+def test_where_facts_meet_all_oracles_agree_under_any_configuration() -> None:
+    for number in range(2 * SOURCES):
+        source = RandomChoices(f"configured/{number}")
+        run = run_on_reference(**draw_configuration(SETTINGS, source))
+        actions = started(facts_meet, run, source)
+        while (action := next_of(actions)) is not None:
+            assert why_illegal(action, run.contract, run.bench.shadow) is None
+            run.step(action)
+        run.step(do.CheckHeap())
+        for oracle in RERUN_ORACLES.values():
+            rerun(make_target("reference"), run, oracle)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        *("pin", "unpin", "take_identity", "allocate_weakref", "read_weakref", "load_prebuilt"),
+        *("write", "copy_array", "enable_sampling", "disable_sampling", "pause_sampling"),
+        *("resume_sampling", "fork", "set_callback", "collect_minor", "collect_step"),
+    ],
+)
+def test_each_fact_is_brought_about_or_left_out(action: str) -> None:
+    """Without the action, the scenario goes on to its last collection."""
+    names: set[str] = set()
+    for number in range(SOURCES):
+        whole = play(run_on_reference(), facts_meet, RandomChoices(str(number)))
+        names |= {NAMES[type(each)] for each in whole}
+        run = run_on_reference()
+        run.situation.contract = run.contract.without((action,))
+        without = {NAMES[type(each)] for each in play(run, facts_meet, RandomChoices(str(number)))}
+        assert action not in without
+        assert "collect_full" in without
+    assert action in names
+
+
+def test_facts_of_objects_that_are_gone_are_left_out() -> None:
+    for number in range(SOURCES):
+        source, run = RandomChoices(f"gone/{number}"), run_on_reference()
+        run.situation.scenario = started(facts_meet, run, source)
+        while run.situation.scenario is not None:
+            action = draw_from_scenario(run.situation, source)
+            if action is not None:
+                run.step(action)
+            if run.situation.roots and source.one_in(4):
+                run.step(do.Free(0))
+
+
+def test_sampling_pauses_where_it_excludes_a_pin() -> None:
+    for number in range(SOURCES):
+        run = run_on_reference(pin_while_sampling=0, nursery_bytes=1024)
+        play(run, facts_meet, RandomChoices(f"pins/{number}"))
+        names = [NAMES[type(each)] for each in run.actions]
+        if "pin" in names and "enable_sampling" in names[: names.index("pin")]:
+            return
+    raise AssertionError
+
+
+@pytest.mark.parametrize("bug", ["forgotten-remembered-entry", "restart-loses-period"])
+def test_facts_meet_in_a_known_bug(bug: str) -> None:
+    assert is_found(bug, facts_meet)
 
 
 def test_two_blocks_take_a_period_together(

@@ -21,9 +21,11 @@ from gcmodel.collector.barrier import Barrier
 from gcmodel.collector.heap import Heap
 from gcmodel.collector.identities import Identities
 from gcmodel.collector.large_objects import LargeObjects
-from gcmodel.collector.major import MajorCollection
+from gcmodel.collector.major import MajorCollection, State
+from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
+from gcmodel.memory.configuration import SMALL_OBJECT_BYTES
 from gcmodel.memory.events import Report
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.objects import (
@@ -38,6 +40,7 @@ from gcmodel.memory.objects import (
 from gcmodel.sampling.sampler import Sampler
 
 ACTIONS_MAX = 30_000
+CONJUNCTION_ACTIONS_MAX = 60_000
 Method = Callable[..., Any]
 
 
@@ -178,6 +181,39 @@ def disabling_keeps_pending_samples(original: Method, sampler: Sampler) -> None:
     sampler.pending += pending
 
 
+def dead_pinned_sample_is_dropped(
+    original: Method, sampler: Sampler, statistics: Callable[[], tuple[int, int, int]]
+) -> None:
+    memory = sampler._nursery.memory  # noqa: SLF001
+    sampler.pending = [
+        each
+        for each in sampler.pending
+        if not (isinstance(each, int) and memory[each].flags & (PINNED | VISITED_YOUNG) == PINNED)
+    ]
+    original(sampler, statistics)
+
+
+def pausing_twice_forgets_the_period(original: Method, sampler: Sampler) -> None:
+    period_bytes = sampler.period_bytes
+    original(sampler)
+    sampler.paused_period_bytes = period_bytes
+
+
+def large_object_promoted_while_sweeping_loses_its_identity(
+    original: Method, minor: MinorCollection, obj: Object
+) -> Object:
+    moved: Object = original(minor, obj)
+    if minor._heap.major.state is State.SWEEPING and moved.size_bytes > SMALL_OBJECT_BYTES:  # noqa: SLF001
+        moved.identity = 0
+    return moved
+
+
+CONJUNCTIONS: list[tuple[type, str, Method]] = [
+    (Sampler, "report", dead_pinned_sample_is_dropped),
+    (Sampler, "pause", pausing_twice_forgets_the_period),
+    (MinorCollection, "_move_out", large_object_promoted_while_sweeping_loses_its_identity),
+]
+"""Mistakes that need several things at once. No scenario is about one of them."""
 MISSES: list[tuple[type, str, Method]] = [
     (Barrier, "before_copy", no_barrier_within_one_array),
     (Barrier, "before_copy", young_destination_is_remembered),
@@ -206,13 +242,33 @@ MISSES: list[tuple[type, str, Method]] = [
 """The class and the method of each mistake, and what replaces the method, which it gets first."""
 
 
+@pytest.fixture
+def planted(owner: type, name: str, mistake: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given: mistake(original, *given))
+
+
+def is_found(seed: int, actions_max: int) -> bool:
+    """Whether the random engine finds what is planted with that seed."""
+    engine = RandomEngine(make_target("reference"), str(seed))
+    return any(done.failures for done in slices_of(engine, actions_max, ProbeCounter()))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize(("owner", "name", "mistake"), MISSES)
 def test_a_mistake_that_was_missed_is_found(
-    owner: type, name: str, mistake: Method, seed: int, monkeypatch: pytest.MonkeyPatch
+    owner: type, name: str, mistake: Method, seed: int
 ) -> None:
-    original = getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *given: mistake(original, *given))
-    engine = RandomEngine(make_target("reference"), str(seed))
-    assert any(done.failures for done in slices_of(engine, ACTIONS_MAX, ProbeCounter()))
+    assert is_found(seed, ACTIONS_MAX)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize(("owner", "name", "mistake"), CONJUNCTIONS)
+def test_a_mistake_that_needs_several_things_is_found_with_four_of_five_seeds(
+    owner: type, name: str, mistake: Method
+) -> None:
+    found = [seed for seed in range(1, 6) if is_found(seed, CONJUNCTION_ACTIONS_MAX)]
+    assert len(found) >= 4

@@ -74,7 +74,7 @@ def test_where_no_oracle_relies_on_another_the_order_of_the_fields_decides() -> 
     assert [oracle.__name__ for oracle in ORACLES] == [
         *("HeapOracle", "SamplingOracle", "MajorOracle", "PlacesOracle"),
         *("EstimateOracle", "SurvivalOracle", "PointersOracle", "MemoryOracle"),
-        "AtOnceOracle",
+        *("AtOnceOracle", "RoomOracle"),
     ]
 
 

@@ -1,0 +1,107 @@
+"""What a scenario acts through: objects instead of slots, and legal actions only where it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+import attrs
+
+from fuzz.drawing.rules import Choices, Scenario, Situation, edge_length, period, short_period
+from fuzz.mutator.legality import why_illegal
+from fuzz.mutator.shadow import ShadowObject
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action
+
+
+class ObjectGoneError(Exception):
+    """The scenario ends: the object or the field that it acts on does not exist any more."""
+
+
+def _on_slot(action: Callable[[int], Action]) -> Callable[[ScenarioMutator, ShadowObject], Action]:
+    return lambda mutator, obj: action(mutator.slot(obj))
+
+
+@attrs.frozen
+class ScenarioMutator:
+    """Acts on objects for a scenario, and looks up their slots when an action is due.
+
+    A method raises ObjectGoneError if no slot holds the object any more.
+    """
+
+    situation: Situation
+    choices: Choices
+
+    def newest(self) -> ShadowObject:
+        """The object in the last slot: the one that the scenario allocated or loaded last.
+
+        A rule may have put another object on top of it; then the scenario goes on with that one.
+        """
+        if not self.situation.roots:
+            raise ObjectGoneError
+        return self.situation.roots[-1]
+
+    def new(self, action: Action) -> Generator[Action, None, ShadowObject]:
+        """Allocate or load an object, and return it."""
+        yield action
+        return self.newest()
+
+    def slot(self, obj: ShadowObject) -> int:
+        for slot, root in enumerate(self.situation.roots):
+            if root is obj:
+                return slot
+        raise ObjectGoneError
+
+    def field(self, obj: ShadowObject) -> int:
+        """Any field or item of the object; the last one more often."""
+        length = len(obj.refs)
+        if not length:
+            raise ObjectGoneError
+        return length - 1 if not self.choices.below(2) else self.choices.below(length)
+
+    free = _on_slot(actions.Free)
+    pin = _on_slot(actions.Pin)
+    unpin = _on_slot(actions.Unpin)
+    take_identity = _on_slot(actions.TakeIdentity)
+    weakref = _on_slot(actions.AllocateWeakref)
+    read_weakref = _on_slot(actions.ReadWeakref)
+
+    def write(
+        self, holder: ShadowObject, value: ShadowObject | None, field: int | None = None
+    ) -> Action:
+        """Write a reference or null into a field of the holder; by default into any field."""
+        root = self.slot(holder)
+        field = self.field(holder) if field is None else field
+        return actions.Write(root, field, None if value is None else self.slot(value))
+
+    def copy(
+        self,
+        source: ShadowObject,
+        dest: ShadowObject,
+        start: int,
+        to: int | None = None,
+        length: int = 1,
+    ) -> Action:
+        """Copy items between arrays; by default one item, to any place."""
+        slots = self.slot(source), self.slot(dest)
+        return actions.CopyArray(*slots, start, self.field(dest) if to is None else to, length)
+
+    def sample(self) -> Action:
+        """Enable sampling with any period."""
+        return actions.EnableSampling(period(self.situation, self.choices))
+
+    def sample_often(self) -> Action:
+        return actions.EnableSampling(short_period(self.situation, self.choices))
+
+    def edge_length(self) -> int:
+        """The length of a string of an interesting size."""
+        return edge_length(self.situation, self.choices, "string")
+
+    def if_legal(self, draw: Callable[[], Action]) -> Scenario:
+        """The drawn action, or nothing if it is illegal here or its object is gone."""
+        try:
+            action = draw()
+        except ObjectGoneError:
+            return
+        situation = self.situation
+        if not why_illegal(action, situation.contract, situation.bench.shadow):
+            yield action
