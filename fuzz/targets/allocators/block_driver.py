@@ -21,7 +21,7 @@ from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
 from fuzz.targets.allocators.stock_library import Allocator
 from fuzz.targets.process.driver import CarryOut, Driver
-from fuzz.targets.process.threads import Threads, wake_without_preemption
+from fuzz.targets.process.threads import Threads
 
 AnyLibrary = TypeVar("AnyLibrary", bound=Allocator)
 AnySampler = TypeVar("AnySampler")
@@ -67,7 +67,6 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         """The samplers of the threads that were needed until now."""
         self.blocks: list[StockBlock] = []
         """A block for each root slot."""
-        wake_without_preemption()  # Threads inherit that from the one that starts them.
         self.threads = Threads()
         self._stamps = count(1)
 
