@@ -11,7 +11,9 @@ import fuzz
 
 HERE = Path(__file__).parent
 BENCHMARKS = HERE.parent / "benchmarks"
-RUN_HERE = {"throughput", "effectiveness", "mutants", "conjunctions", "terminal_picture"}
+RUN_HERE = {
+    *("throughput", "targets", "effectiveness", "mutants", "conjunctions", "terminal_picture")
+}
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
     "hostile_inputs": "test_hostile_inputs.py",
@@ -58,6 +60,14 @@ def test_throughput_prints_each_ratio() -> None:
         *("minor collections an action", "times the first", "live objects", "all"),
     ):
         assert compared in printed
+
+
+@pytest.mark.slow
+def test_targets_has_a_row_for_each_target() -> None:
+    gcfuzz = str(Path(sys.executable).with_name("gcfuzz"))
+    short = ("--target", "reference", "--pairs", "1", "--actions", "500")
+    printed = printed_by(str(BENCHMARKS / "targets.py"), gcfuzz, gcfuzz, *short)
+    assert "│ reference " in printed
 
 
 @pytest.mark.slow

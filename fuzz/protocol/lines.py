@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cache
 from json.scanner import make_scanner
 from types import UnionType
@@ -247,11 +246,11 @@ def from_line(line: str | bytes) -> object:
     """The value of a line of JSON. Raises ValueError."""
     try:
         text = line if isinstance(line, str) else line.decode()
-        with suppress(StopIteration):
+        try:
             data, end = _scan(text, 0)
-            if end == len(text):
-                return data
-        return _decoder.decode(text)  # For white space, and the message of a mistake.
+        except StopIteration:
+            return _decoder.decode(text)  # It has a message for the mistake.
+        return data if end == len(text) else _decoder.decode(text)  # It skips white space.
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"not a line of JSON: {problem}") from problem
 

@@ -125,7 +125,8 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         address = self.allocated(
             action.thread, lambda: library.calloc(action.count, action.size_bytes)
         )
-        _check(library, address, bytes(size_bytes), "calloc's block is not all zero")
+        if not library.is_zero(address, size_bytes):
+            raise DamageError("calloc's block is not all zero")
         return self._keep(address, len(self.blocks))
 
     def realloc(self, action: actions.Realloc) -> int:

@@ -48,6 +48,8 @@ def there(address: int | None) -> int:
 
 _compare = declared(ctypes.PyDLL(None), "memcmp", c_int, c_void_p, c_void_p, c_size_t)
 """Copies nothing, as a block may have 4 MiB."""
+ZEROS = 8
+"""This many bytes of a block are compared with zeros, the others with those this far before."""
 
 
 class Allocator:
@@ -73,6 +75,12 @@ class Allocator:
     def holds(self, address: int, expected: bytes) -> bool:
         """Whether these bytes are there."""
         return not _compare(address, expected, len(expected))
+
+    def is_zero(self, address: int, size_bytes: int) -> bool:
+        """Whether each byte is 0: the first ones are, and each other one equals one before it."""
+        first = min(size_bytes, ZEROS)
+        is_zero = self.holds(address, bytes(first))
+        return is_zero and not _compare(address, address + first, size_bytes - first)
 
     def write(self, address: int, data: bytes) -> None:
         ctypes.memmove(address, data, len(data))

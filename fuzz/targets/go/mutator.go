@@ -41,6 +41,7 @@ var (
 	blocks      = make([][]byte, 0, blocksMax)
 	records     = make([]runtime.MemProfileRecord, recordsMax)
 	collections debug.GCStats
+	samples     int64 // Of all requested blocks: what sampled returned after the last one.
 	// The call that requests a block: its depth in the stack, and its address.
 	depth int
 	site  uintptr
@@ -98,9 +99,10 @@ func perform(number int64) {
 			answer[2] = -1
 			break
 		}
-		before := sampled()
+		before := samples
 		block := newBlock(int(number))
-		answer[0] = sampled() - before
+		samples = sampled()
+		answer[0] = samples - before
 		blocks = append(blocks, block)
 		if number > 0 {
 			// Both ends were zero, and get a stamp.

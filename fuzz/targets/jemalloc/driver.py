@@ -34,9 +34,10 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
         first = chosen["sampler_seed"]
         seeds = tuple(range(first, first + chosen["threads"]))
         self.set_period(chosen["period_bytes"])
-        self.resume()
+        self.pause()  # Each sampler would do that, and undo it.
         for thread, seed in enumerate(seeds):
             self.threads.run(thread, partial(self.samplers[thread].begin, seed))
+        self.resume()
         return contract(self.actions, chosen["period_bytes"], seeds)
 
     def allocated(self, thread: int, call: Callable[[], int]) -> int:

@@ -76,8 +76,9 @@ class JemallocLibrary(Allocator):
 
     @is_active.setter
     def is_active(self, value: bool) -> None:
-        self._set("prof.active", c_bool(value))
-        self._is_active = value
+        if value != self._is_active:
+            self._set("prof.active", c_bool(value))
+            self._is_active = value
 
     def reset(self, lg_period: int) -> None:
         """Drop all records, and draw distances with a mean of 2 ** lg_period bytes."""

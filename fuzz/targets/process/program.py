@@ -55,6 +55,9 @@ class TraceState(Enum):
     NOT_STARTED = auto()
 
 
+WITHOUT_ANSWERS = (TraceState.BROKEN, TraceState.NOT_STARTED)
+
+
 class ProcessTarget(FullTarget):
     """A program, which is started when it is needed, and again after it broke, or for each trace.
 
@@ -266,7 +269,7 @@ class ProcessTarget(FullTarget):
 
     @override
     def perform(self, action: Action) -> Observation:
-        if self._state in {TraceState.BROKEN, TraceState.NOT_STARTED}:
+        if self._state in WITHOUT_ANSWERS:
             return Observation(error=self._problem)
         try:
             observation = self._perform(action)
@@ -298,10 +301,10 @@ class ProcessTarget(FullTarget):
     def _observation_in(self, line: bytes) -> Observation:
         try:
             data = lines.as_object(lines.from_line(line))
-            unknown = sorted(data.keys() - self._fields)
-            if unknown:
-                like = did_you_mean(unknown[0], self._fields)
-                raise ValueError(f"the contract observes no {unknown[0]}{like}")  # noqa: TRY301
+            if not data.keys() <= self._fields:
+                unknown = min(data.keys() - self._fields)
+                like = did_you_mean(unknown, self._fields)
+                raise ValueError(f"the contract observes no {unknown}{like}")  # noqa: TRY301
             observation = lines.observation_from_data(data)
         except ValueError as problem:
             raise BrokenConversationError(_garbage(line, problem)) from problem

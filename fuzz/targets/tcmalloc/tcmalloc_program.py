@@ -105,6 +105,10 @@ class TcmallocProgram(Allocator):
         return self.read(address, len(expected)) == expected
 
     @override
+    def is_zero(self, address: int, size_bytes: int) -> bool:
+        return self.holds(address, bytes(size_bytes))
+
+    @override
     def write(self, address: int, data: bytes) -> None:
         os.pwrite(self._memory, data, address)
 
