@@ -469,7 +469,7 @@ AS_USUAL = {
 @pytest.mark.parametrize(
     ("setting", "actions", "reached", "not_reached"),
     [
-        ({}, 1000, ("new buffer", "outside", "collections", "enable_sampling"), ()),
+        ({}, 3000, ("new buffer", "outside", "collections", "enable_sampling"), ()),
         ({"pointer_bytes": 8}, 200, (), ()),
         ({"header_bytes": 16}, 200, (), ()),
         ({"buffer_bytes": 0}, 300, ("outside",), ("buffer", "new buffer")),
