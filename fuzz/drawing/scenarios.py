@@ -570,7 +570,7 @@ SCENARIOS: tuple[StartScenario, ...] = (
 # A scenario is listed several times if only some of its many choices show a mistake.
 OF_COLLECTORS = (
     *(*SCENARIOS, reference_is_moved_beside_dirty_card),
-    *(young_item_is_copied, young_item_is_copied),
+    *(young_item_is_copied, young_item_is_copied, young_item_is_copied, pinned_object_is_freed),
 )
 OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
