@@ -202,7 +202,7 @@ def reported_in(events: list[Event]) -> list[SavedFailure]:
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
     """The events of a session of one worker with several failures."""
-    plan = Plan(PLANTED, "random", 1, 1, tmp_path_factory.mktemp("events"), actions=2000)
+    plan = Plan(PLANTED, "random", 3, 1, tmp_path_factory.mktemp("events"), actions=2000)
     return events_of(plan)
 
 
