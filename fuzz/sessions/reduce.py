@@ -70,6 +70,8 @@ class _Named:
     action: Action
     slots: dict[str, int]
     appends: int
+    depends_on_collections: bool = False
+    """Whether it is legal only because a collection has ended a pin."""
 
 
 class _Slots:
@@ -82,6 +84,11 @@ class _Slots:
 
     def allows(self, action: Action) -> bool:
         return why_illegal(action, self._contract, self._shadow) is None
+
+    @property
+    def have_pins(self) -> bool:
+        """Whether an object may be pinned. One that is dead is, as no collection is followed."""
+        return bool(self._shadow.pinned)
 
     def follow(self, action: Action, appends: int) -> None:
         """Follow a legal action. A slot that it appends gets the name `appends`."""
@@ -96,11 +103,12 @@ def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
     """The actions with their slots named. Raises ContractChangedError if one is illegal."""
     slots, named = _Slots(contract), []
     for number, action in enumerate(actions):
-        if not slots.allows(action):
+        is_legal = slots.allows(action)
+        if not is_legal and not slots.have_pins:
             raise ContractChangedError
         roots = {field: getattr(action, field) for field in SLOT_FIELDS[type(action)]}
         names = {field: slots.names[root] for field, root in roots.items() if root is not None}
-        named.append(_Named(action, names, number))
+        named.append(_Named(action, names, number, not is_legal))
         slots.follow(action, number)
     return named
 
@@ -112,7 +120,7 @@ def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
         if all(name in slots.names for name in each.slots.values()):
             numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
             action = attrs.evolve(each.action, **numbers)
-            if slots.allows(action):
+            if slots.allows(action) or each.depends_on_collections:
                 slots.follow(action, each.appends)
                 actions.append(action)
     return actions

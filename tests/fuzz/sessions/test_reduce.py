@@ -23,6 +23,7 @@ from fuzz.protocol.actions import (
     DisableSampling,
     EnableSampling,
     Free,
+    Pin,
     Read,
     SetCallback,
     TakeIdentity,
@@ -105,6 +106,16 @@ def test_actions_that_do_not_matter_are_removed() -> None:
     noise = (AllocateNode(3), TakeIdentity(0), CollectMinor(), AllocateArray(9), Free(0))
     failure = reduced(target, *noise, EnableSampling(8), *noise, AllocateNode(0))
     assert failure.actions == (EnableSampling(8), AllocateNode(0))
+
+
+def test_an_action_that_is_legal_since_a_pinned_object_died_may_be_removed_or_needed() -> None:
+    dead = AllocateString(0), Pin(0), Free(0), CollectMinor()
+    callback = SetCallback(8), AllocateNode(0)
+    for fails, left in (
+        (lambda heap: heap.last == AllocateNode(0), [AllocateNode(0)]),
+        (lambda heap: heap.done[-2:] == [*callback], [*callback]),
+    ):
+        assert [*reduced(Planted(fails), *dead, *callback).actions] == left
 
 
 def test_actions_after_the_first_wrong_answer_are_not_part_of_a_failure() -> None:
