@@ -77,7 +77,11 @@ def test_without_copies_and_pins_a_session_has_no_failure(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["weakref-to-pinned-cleared", "pinned-shadow-freed", "marking-without-end"]
+    "name",
+    [
+        *("weakref-to-pinned-cleared", "pinned-shadow-freed", "marking-without-end"),
+        "pressure-beside-pinned",
+    ],
 )
 def test_a_finding_is_in_the_translated_collector_too(name: str, options: TargetOptions) -> None:
     [path, *_] = sorted((ROOT / "corpus" / "incminimark").glob(f"{name}*.jsonl"))
