@@ -39,7 +39,7 @@ from fuzz.terminal.report import describe_action
 from gcmodel import Heap, Parts
 
 NAME = "allocate_near"
-SLICES = 80
+SLICES = 120
 ACTIONS_EACH = 60
 
 

@@ -202,7 +202,7 @@ def reported_in(events: list[Event]) -> list[SavedFailure]:
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
     """The events of a session of one worker with several failures."""
-    plan = Plan(PLANTED, "random", 3, 1, tmp_path_factory.mktemp("events"), actions=2000)
+    plan = Plan(PLANTED, "random", 5, 1, tmp_path_factory.mktemp("events"), actions=6000)
     return events_of(plan)
 
 
@@ -232,7 +232,7 @@ def test_the_end_has_all_reported_failures_by_identity(events: list[Event]) -> N
 
 @pytest.mark.slow
 def test_several_workers_report_the_same_in_the_same_order(events: list[Event], plan: Plan) -> None:
-    others = events_of(attrs.evolve(plan, target=PLANTED, seed=3, workers=3, actions=2000))
+    others = events_of(attrs.evolve(plan, target=PLANTED, seed=5, workers=3, actions=6000))
     found = [[e.failure for e in each if isinstance(e, FailureFound)] for each in (events, others)]
     assert found[0] == found[1]
     reported = [[each.failure for each in reported_in(of)] for of in (events, others)]
