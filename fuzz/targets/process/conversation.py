@@ -57,6 +57,8 @@ END_SECONDS = 1.0
 
 _starting = threading.Lock()
 """Held while a program is started, and for good before this process ends its programs."""
+_is_dying = threading.Event()
+"""Set before that. A thread that starts programs in a loop rarely leaves the lock to another."""
 
 
 class BrokenConversationError(Exception):
@@ -82,6 +84,8 @@ class Conversation:
         self._program: psutil.Process | None = None
         self._seconds_allowed = max(timeout_seconds, START_SECONDS)
         mark = f"{_mark_of(os.getpid())}{os.urandom(16).hex()}"
+        if _is_dying.is_set():
+            threading.Event().wait()
         try:
             with _starting:
                 self._process = subprocess.Popen(  # noqa: S603 - what the user names is run
@@ -287,6 +291,7 @@ def _end(process: subprocess.Popen[bytes], mark: str) -> None:
 
 def stop_starting() -> None:
     """Start no more programs: each thread that would start one waits until this process ends."""
+    _is_dying.set()
     _starting.acquire()
 
 
