@@ -461,6 +461,23 @@ static void do_copy_array(const line *arguments)
                             natural(arguments, DEST_START), natural(arguments, LENGTH));
 }
 
+static void do_fill_array(const line *arguments)
+{
+    void *array = object_in(arguments, ROOT);
+    if (need_kind(array, &contract.array, "only arrays can be filled"))
+        adapter->fill_array(array, object_in(arguments, VALUE));
+}
+
+static void do_move_array(const line *arguments)
+{
+    void *array = object_in(arguments, ROOT);
+    int64_t length = arguments->values[LENGTH];
+    if (need_items(array, arguments->values[SOURCE_START], length) &&
+        need_items(array, arguments->values[DEST_START], length))
+        adapter->move_array(array, natural(arguments, SOURCE_START),
+                            natural(arguments, DEST_START), natural(arguments, LENGTH));
+}
+
 static void do_take_identity(const line *arguments)
 {
     seen.identity = adapter->take_identity(object_in(arguments, ROOT));
@@ -543,6 +560,9 @@ DO_WITHOUT_ARGUMENTS(fork)
     X(write_number, adapter->write_number, BIT(ROOT) | BIT(NUMBER)) \
     X(copy_array, adapter->copy_array, BIT(SOURCE) | BIT(DEST) | BIT(SOURCE_START) | \
         BIT(DEST_START) | BIT(LENGTH)) \
+    X(fill_array, adapter->fill_array, BIT(ROOT) | BIT(VALUE)) \
+    X(move_array, adapter->move_array, BIT(ROOT) | BIT(SOURCE_START) | BIT(DEST_START) | \
+        BIT(LENGTH)) \
     X(take_identity, adapter->take_identity, BIT(ROOT)) \
     X(pin, adapter->pin, BIT(ROOT)) \
     X(unpin, adapter->unpin, BIT(ROOT)) \

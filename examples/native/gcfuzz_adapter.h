@@ -99,6 +99,8 @@ typedef struct {
     bool (*read_weakref)(void *weakref); /* whether its object is alive */
     void (*copy_array)(void *source, void *dest, uint64_t source_start, uint64_t dest_start,
                        uint64_t length);
+    void (*fill_array)(void *array, void *value); /* each item becomes the object, or NULL */
+    void (*move_array)(void *array, uint64_t source_start, uint64_t dest_start, uint64_t length);
     uint64_t (*take_identity)(void *object);
     void (*pin)(void *string);
     void (*unpin)(void *string);

@@ -121,6 +121,18 @@ static void copy_array(void *source, void *dest, uint64_t source_start, uint64_t
         ((object *)source)->number, ((object *)dest)->number, source_start, dest_start, length);
 }
 
+static void fill_array(void *array, void *value)
+{
+    SAY("fill_array %" PRId64 " with %" PRId64 "\n", ((object *)array)->number,
+        value == NULL ? -1 : ((object *)value)->number);
+}
+
+static void move_array(void *array, uint64_t source_start, uint64_t dest_start, uint64_t length)
+{
+    SAY("move_array %" PRId64 ", %" PRIu64 " to %" PRIu64 ", %" PRIu64 "\n",
+        ((object *)array)->number, source_start, dest_start, length);
+}
+
 static uint64_t take_identity(void *obj) { return (uint64_t)((object *)obj)->number + 100; }
 static void pin(void *string) { SAY("pin %" PRId64 "\n", ((object *)string)->number); }
 static void unpin(void *string) { SAY("unpin %" PRId64 "\n", ((object *)string)->number); }
@@ -160,6 +172,8 @@ static const gcfuzz_adapter ADAPTER = {
     .write_number = write_number,
     .read_weakref = read_weakref,
     .copy_array = copy_array,
+    .fill_array = fill_array,
+    .move_array = move_array,
     .take_identity = take_identity,
     .pin = pin,
     .unpin = unpin,

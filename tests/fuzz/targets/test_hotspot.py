@@ -602,7 +602,7 @@ def as_large(action: Action) -> Action:
 @pytest.mark.slow
 def test_the_reference_samples_places_and_collects_as_the_machine_does(target: FullTarget) -> None:
     lockstep = Lockstep(target)
-    for done in slices_of(RandomEngine(lockstep, "1"), 4000, ProbeCounter()):
+    for done in slices_of(RandomEngine(lockstep, "1"), 6000, ProbeCounter()):
         assert done.failures == []
     assert lockstep.counts["samples"] > 100
     assert lockstep.counts["minors"] > 10
