@@ -99,7 +99,10 @@ def test_the_script_for_the_night_compares_it_with_the_one_before(tmp_path: Path
         options = ["--command", program, "--actions", "600", "--seed", "1", "-x"]
         where = ["--part", f"{part}/2", "--corpus", str(tmp_path / "parts" / str(part))]
         assert run_command_line(["run", *options, *where]) == MISMATCH
-    for result in ("2 new, 0 known", "0 new, 2 known"):
-        shutil.rmtree(tmp_path / "whole", ignore_errors=True)
-        assert result in ran_script(tmp_path, "night.sh", program).stdout
-    assert len([*(tmp_path / "corpus").glob("*.jsonl")]) == 2
+    first = ran_script(tmp_path, "night.sh", program).stdout
+    shutil.rmtree(tmp_path / "whole")
+    second = ran_script(tmp_path, "night.sh", program).stdout
+    kept = len([*(tmp_path / "corpus").glob("*.jsonl")])
+    assert kept > 0
+    assert f"{kept} new, 0 known" in first
+    assert f"0 new, {kept} known" in second
