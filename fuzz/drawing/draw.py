@@ -6,7 +6,7 @@ An action is the next one of a scenario, or else one that a rule on the menu dra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
@@ -47,16 +47,19 @@ def menu_of(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules for _ in range(rule.weight))
 
 
-def draw_action(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
+def draw_action(
+    situation: Situation, menu: Sequence[Rule], choices: Choices, prefers_new: bool = True
+) -> Action:
     """A legal action: the next one of a scenario, or else one that a rule on the menu draws.
 
     If no rule that is tried has subjects, the first rule that has some draws the action. Raises
-    NothingLegalError if there is none.
+    NothingLegalError if there is none. `prefers_new` means that it depends on earlier actions.
     """
     action = draw_from_scenario(situation, choices)
     novelty = situation.novelty
     if action is None:
-        action = novelty.least_seen(situation, lambda: _draw_by_rule(situation, menu, choices))
+        draw = partial(_draw_by_rule, situation, menu, choices)
+        action = novelty.least_seen(situation, draw) if prefers_new else draw()
     novelty.note(situation, action)
     return action
 

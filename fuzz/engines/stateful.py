@@ -141,7 +141,9 @@ class SuiteStateMachine(TraceStateMachine):
         assert trace is not None
         with suppress(NothingLegalError):  # The roots may be full and never freed.
             menu = menu_of(rules_for(trace.contract))
-            self.perform(trace, draw_action(trace.situation, menu, self.choices))
+            # Shrinking an action must not change how later ones are drawn.
+            action = draw_action(trace.situation, menu, self.choices, prefers_new=False)
+            self.perform(trace, action)
 
     @override
     def keep(self, mismatch: Mismatch, failure: Failure) -> None:
