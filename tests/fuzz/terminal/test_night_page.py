@@ -355,7 +355,7 @@ ANOTHER = "reference+shadow-keeps-number"
 
 def fuzz(folder: Path, target: str, *options: str) -> None:
     arguments = ["run", "--target", target, "--corpus", str(folder), "--seed", "1"]
-    assert run_command_line([*arguments, "--actions", "4000", *options]) == MISMATCH
+    assert run_command_line([*arguments, "--actions", "20000", *options]) == MISMATCH
 
 
 @pytest.fixture(scope="module")
