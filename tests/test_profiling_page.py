@@ -1,15 +1,12 @@
 """The page on profiles: its command profiles its script, and prints its output."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from modules import ran_module
 
-import fuzz
 from fuzz.profiling.outputs import FORMATS
 from gcmodel.workloads import WORKLOADS
 
@@ -25,14 +22,8 @@ def block(language: str, containing: str) -> str:
 def test_the_command_prints_the_output_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(block("python", "def main(heap)"))
     _, *arguments = shlex.split(block("sh", "server.py"))
-    ran = subprocess.run(
-        [sys.executable, "-m", "fuzz", *arguments],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
-    )
+    ran = ran_module(tmp_path, "fuzz", *arguments)
+    assert ran.returncode == 0
     assert block("text", "server.py: ") in ran.stdout
 
 

@@ -1,14 +1,10 @@
 """CI runs the README's commands, and the failure report there is real."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-import fuzz
+from modules import ran_module
 
 ROOT = Path(__file__).parents[1]
 CLEAN, MISMATCH = 0, 1
@@ -35,17 +31,6 @@ def test_the_workflow_runs_the_readme_s_tests_on_every_python() -> None:
     assert re.findall(r'"3\.(\d+)"', workflow) == minors[1].split(",")
 
 
-def ran(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "fuzz", *arguments],
-        cwd=folder,
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])},
-    )
-
-
 @pytest.mark.parametrize(
     ("mistake", "code"), [("counted_bytes > self", CLEAN), ("counted_bytes >= self", MISMATCH)]
 )
@@ -56,7 +41,7 @@ def test_the_readme_s_collector_is_judged(mistake: str, code: int, tmp_path: Pat
     (tmp_path / "my_collector.py").write_text(source)
     for command in re.findall(r"^gcfuzz (.*my_collector:MyCollector)", README, re.MULTILINE):
         budget = ["--actions", "500", "--seed", "1"] if command.startswith("run") else []
-        assert ran(tmp_path, *command.split(), *budget).returncode == code
+        assert ran_module(tmp_path, "fuzz", *command.split(), *budget).returncode == code
 
 
 @pytest.mark.slow
@@ -65,6 +50,6 @@ def test_the_readme_s_failure_report_is_what_its_command_prints(tmp_path: Path) 
     report = re.search(r"```text\n(FAILURE 1.*?)```", README, re.DOTALL)
     assert command
     assert report
-    session = ran(tmp_path, *command[1].split())
+    session = ran_module(tmp_path, "fuzz", *command[1].split())
     assert session.returncode == MISMATCH
     assert report[1] in session.stdout

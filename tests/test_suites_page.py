@@ -1,14 +1,10 @@
 """The target and the suite in docs/test-suites.md work."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-import fuzz
+from modules import ran_module
 
 CLEAN, MISMATCH = 0, 1
 PAGE = (Path(__file__).parents[1] / "docs" / "test-suites.md").read_text()
@@ -21,28 +17,16 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ran(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(Path(fuzz.__file__).parents[1]), str(project)])
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=project,
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-
-
 def test_the_page_s_target_passes_its_check(project: Path) -> None:
     (command,) = re.findall(r"^gcfuzz (check .*)$", PAGE, re.MULTILINE)
-    assert ran(project, "fuzz", *command.split()).returncode == CLEAN
+    assert ran_module(project, "fuzz", *command.split()).returncode == CLEAN
 
 
 @pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_a_session_on_the_page_s_target_is_clean(project: Path, engine: str) -> None:
     (command,) = re.findall(r"^gcfuzz (run .*) --time 10s$", PAGE, re.MULTILINE)
     options = "--actions", "500", "--engine", engine
-    assert ran(project, "fuzz", *command.split(), *options).returncode == CLEAN
+    assert ran_module(project, "fuzz", *command.split(), *options).returncode == CLEAN
 
 
 def test_the_mistake_that_the_page_suggests_is_found(project: Path) -> None:
@@ -50,14 +34,14 @@ def test_the_mistake_that_the_page_suggests_is_found(project: Path) -> None:
     assert broken != TARGET
     (project / "my_collector.py").write_text(broken)
     options = ["--target", "my_collector:MyCollector", "--actions", "5000", "--seed", "1", "-x"]
-    found = ran(project, "fuzz", "run", *options)
+    found = ran_module(project, "fuzz", "run", *options)
     assert found.returncode == MISMATCH, found.stderr
     assert "FAILURE 1: sampling / samples / allocate_string / more" in found.stdout
 
 
 def test_the_page_s_suite_passes(project: Path) -> None:
     (project / "test_mine.py").write_text(SUITE)
-    passed = ran(project, "pytest", "-p", "no:cacheprovider", "test_mine.py")
+    passed = ran_module(project, "pytest", "-p", "no:cacheprovider", "test_mine.py")
     assert passed.returncode == CLEAN, passed.stdout
 
 
@@ -70,9 +54,9 @@ def test_an_assert_that_fails_in_the_target_is_a_failure_with_its_traceback(proj
     fails = f'        assert not isinstance(action, actions.DisableSampling), "mine"\n{line}'
     (project / "my_collector.py").write_text(TARGET.replace(line, fails))
     target = "--target", "my_collector:MyCollector"
-    found = ran(project, "fuzz", "run", *target, "--actions", "5000", "--seed", "1", "-x")
+    found = ran_module(project, "fuzz", "run", *target, "--actions", "5000", "--seed", "1", "-x")
     assert found.returncode == MISMATCH, found.stderr
     assert "AssertionError: mine" in found.stdout
     assert "my_collector.py" in found.stdout
     (saved,) = (project / "gcfuzz-failures").glob("*.jsonl")
-    assert ran(project, "fuzz", "replay", str(saved), *target).returncode == MISMATCH
+    assert ran_module(project, "fuzz", "replay", str(saved), *target).returncode == MISMATCH

@@ -22,7 +22,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 
 ITEMS_MAX = 12
-FACTS_SHARE = 8
+FACTS_SHARE = 2
 """How often the general scenario is listed."""
 ALLOCATIONS_MAX = 4
 TIMES_IN_STEP_MAX = 32

@@ -82,10 +82,8 @@ def kept_program(parts: object, make: Callable[[Path], Path]) -> Path:
         return program
     lock = cache / f"{program.name}.lock"
     with lock.open("w") as file, TemporaryDirectory(dir=cache) as folder:
+        # It stays there: a process that waits for a deleted file would not see the next one.
         fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            if not program.is_file():
-                make(Path(folder)).rename(program)
-        finally:
-            lock.unlink(missing_ok=True)
+        if not program.is_file():
+            make(Path(folder)).rename(program)
     return program
