@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,14 @@ from fuzz.terminal.pages import page_names
 
 CLEAN, BAD_INPUT = 0, 2
 PACKAGE = Path(str(fuzz.__file__)).parent
-DOCS = Path(__file__).parents[3] / "docs"
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+COMMAND = re.compile(r"(?:^|&& |if |do )\s*gcfuzz (.*?)(?: && |; |\|\||$)")
+WITH_COMMANDS = [
+    each
+    for each in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+    if re.search(r"^gcfuzz ", each.read_text("utf-8"), re.MULTILINE)
+]
 
 
 def test_a_page_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,3 +81,21 @@ def test_each_page_that_a_message_names_exists() -> None:
     }
     assert {"protocol", "test-suites"} <= named
     assert {name for name in named if name and not name.endswith("/")} <= {*page_names()}
+
+
+def commands_in(page: Path) -> Iterator[list[str]]:
+    """The arguments of each `gcfuzz` in a shell block; they may be variables and placeholders."""
+    for block in re.findall(
+        r"^```sh.*?\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in COMMAND.findall(line):
+                yield shlex.split(command.split(" > ")[0], comments=True)
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_a_page_exist_with_their_options(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = [each for each in commands_in(page) if run_command_line([*each, "--help"]) != CLEAN]
+    assert refused == [], capsys.readouterr().err
