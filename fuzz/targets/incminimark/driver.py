@@ -423,9 +423,10 @@ class HeapDriver:
 
     def allocate_weakref(self, root):
         self._root(root)
+        # A local variable holds the object in a translated program, and is the first of the roots.
+        self.roots.insert(0, self.roots[root])
         obj, answer = self._allocate(WEAKREF, 0)
-        # The allocation may have moved the object.
-        obj.weakptr = llmemory.cast_ptr_to_adr(self.roots[root])
+        obj.weakptr = llmemory.cast_ptr_to_adr(self.roots.pop(0))
         return answer
 
     def allocate_old_string(self, length):

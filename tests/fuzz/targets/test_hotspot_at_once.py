@@ -132,6 +132,6 @@ def test_a_session_has_no_failure(target: FullTarget) -> None:
 def test_a_mistake_is_found(mistake: str, field: str) -> None:
     command = (sys.executable, str(MISTAKEN), mistake, str(java_folder("25") / LIBRARY))
     mistaken = full(make_target("process", TargetOptions(command=command)))
-    failure = first_failure(mistaken, 500, seed="2")
+    failure = first_failure(mistaken, 2000, seed="2")
     assert failure is not None
     assert (failure.field, failure.action) == (field, "run_at_once")

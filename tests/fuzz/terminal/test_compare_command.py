@@ -122,7 +122,7 @@ def test_different_answers_of_two_programs_are_observable(
     for name, first in (("old", 0), ("new", 1000)):
         Path(f"{name}.py").write_text(IN_PYTHON.format(first=first))
         programs.append(f"{sys.executable} -m fuzz.targets {name}:Numbering .")
-    assert compare(*programs, "--target", "process", "--actions", "200") == CLEAN
+    assert compare(*programs, "--target", "process", "--actions", "1000") == CLEAN
     printed = capsys.readouterr().out
     assert "OBSERVABLE 1: identity\n  before    identity 1\n  after     identity 1001\n" in printed
     assert "← differs\n" in printed
