@@ -126,6 +126,9 @@ class Changed(FullTarget):
     def finish(self) -> str | None:
         return self._target.finish()
 
+    def restart(self) -> None:
+        self._target.restart()
+
 
 def first_failure(target: Target, actions: int, seed: str = "1") -> Failure | None:
     """The first failure of a session with the random engine; it is not reduced."""

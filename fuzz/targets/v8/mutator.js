@@ -1,10 +1,10 @@
-// The target `v8`: the program that carries out a trace as a batch.
+// The target `v8`: the program that carries out traces, each as a batch.
 //
 // While the sampler is on, only the objects of the trace are allocated: the trace is read before its
 // start and answered after its end. V8 keeps the stack of each sample, and an action is called through
 // functions that are the digits of its number. Invariant: only that profile shows what an action did.
-// The place in V8's generator is found once, at the start of the process. After that the program counts
-// numbers and reads no distance.
+// V8's generator is found in memory once, at the start of the process. After that the program only
+// writes the trace's seed there, so that no trace depends on those before it.
 "use strict";
 const fs = require("node:fs");
 const inspector = require("node:inspector");
@@ -14,17 +14,17 @@ process.on("uncaughtException", (problem) => {
   process.exit(1);
 });
 
-const GENERATOR_SEED = 1n; // That of --random-seed.
-const PLACE_BITS = 20n;
+const FIRST_SEED = 1n; // That of --random-seed.
+const PLACE_BITS = 20n; // A reported seed ends with a number of numbers to skip.
+const SAMPLER_SEED_MAX = 2 ** 32;
 const PLACES_MAX = 1 << 11;
-const PASSED_MAX = 1000;
+const ENABLES_MAX = 1 << 12;
 const BASE_BITS = 5;
 const DIGITS = 4;
 const ACTIONS_MAX = 1 << (BASE_BITS * DIGITS);
 const ROOTS_MAX = 1 << 16;
 const PERIOD_MAX = 4096;
-// The size of an object in which the distance ends that enabling draws. With the longest period the
-// probability that it does not is exp(-31).
+// With the longest period a distance is longer than that with probability exp(-31).
 const ANCHOR_BYTES = 130000;
 const STRING_BYTES = 18; // With two characters, since V8 does not allocate shorter strings.
 const STRING_LENGTH_MAX = 100000;
@@ -57,9 +57,8 @@ const CONTRACT = {
     weights: "whole_objects",
   },
   settings: [
-    { name: "numbers_passed", default: 0, range: { minimum: 0, maximum: PASSED_MAX } },
+    { name: "sampler_seed", default: 0, range: { minimum: 0, maximum: SAMPLER_SEED_MAX } },
   ],
-  fresh_process: true,
   batch: true,
   version: `Node ${process.version}, V8 ${process.versions.v8}`,
 };
@@ -185,9 +184,11 @@ function enable(period) {
     includeObjectsCollectedByMinorGC: true,
   });
   isOn = true;
+  reseed();
   anchor();
 }
 
+// An object in which the distance ends that enabling drew. The first one of the seed begins behind it.
 function anchor() {
   sink = characters.latin1Slice(0, ANCHOR_BYTES);
   sink = null;
@@ -199,25 +200,24 @@ function disable() {
   profiles.push(ask("stopSampling").profile);
 }
 
-// The samples of a profile in their order, each with its action and its kind: of the action, of the
-// anchor, or of the start or end of a session.
+// The samples of a profile in their order, each with the number of its action, or with null if it is
+// of the start or end of a session.
 function samplesOf({ head, samples }) {
   const origins = new Map();
-  (function walk(node, number, depth, kind) {
+  (function walk(node, number, depth) {
     const name = node.callFrame.functionName;
     if (depth < DIGITS && name.startsWith("digit")) {
       number = (number << BASE_BITS) + Number(name.slice("digit".length));
-      kind = ++depth === DIGITS ? "action" : null;
-    } else if (name === "anchor") kind = "anchor";
-    else if (kind === "action" && (name === "enable" || name === "disable")) kind = "session";
-    origins.set(node.id, { kind, number });
-    for (const child of node.children) walk(child, number, depth, kind);
-  })(head, 0, 0, null);
+      depth++;
+    } else if (name === "enable" || name === "disable") number = null;
+    origins.set(node.id, depth === DIGITS ? number : null);
+    for (const child of node.children) walk(child, number, depth);
+  })(head, 0, 0);
   return samples.sort((a, b) => a.ordinal - b.ordinal)
-    .map(({ nodeId, size }) => ({ ...origins.get(nodeId), bytes: size }));
+    .map(({ nodeId, size }) => ({ number: origins.get(nodeId), bytes: size }));
 }
 
-// The place in V8's generator: xorshift128+, seeded with the last step of MurmurHash3.
+// V8's generator: xorshift128+, seeded with the last step of MurmurHash3.
 
 const BITS = (1n << 64n) - 1n;
 
@@ -227,50 +227,65 @@ function mixed(hash) {
   return hash ^ (hash >> 33n);
 }
 
-const distances = []; // The seed's distances for a period of one byte.
-{
-  let first = mixed(GENERATOR_SEED), second = mixed(~first & BITS);
-  for (let i = 0; i < PLACES_MAX; i++) {
-    let mix = first ^ ((first << 23n) & BITS);
-    mix ^= (mix >> 17n) ^ second ^ (second >> 26n);
-    [first, second] = [second, mix];
-    distances.push(-Math.log(Number(first >> 12n) / 2 ** 52));
+function stateOf(seed) {
+  const first = mixed(seed);
+  return [first, mixed(~first & BITS)];
+}
+
+// The places of generators with the first seed: the address of the state, and the numbers drawn.
+function generators(memory) {
+  const places = new Map();
+  let [first, second] = stateOf(FIRST_SEED);
+  for (let drawn = 0; drawn < PLACES_MAX; drawn++) {
+    places.set(first, { second, drawn });
+    const mix = first ^ ((first << 23n) & BITS);
+    [first, second] = [second, mix ^ (mix >> 17n) ^ second ^ (second >> 26n)];
   }
-}
-
-// The only place from which blocks of these sizes are sampled as they were.
-function foundPlace(sizes, period, wasSampled) {
-  const places = [];
-  for (let start = 0; start < PLACES_MAX - sizes.length; start++) {
-    let next = start;
-    const draw = () => Math.max(8, Math.floor(distances[next++] * period));
-    let left = draw();
-    const isRight = sizes.every((bytes, index) => {
-      const isSampled = left <= bytes;
-      left = isSampled ? draw() : left - bytes;
-      return isSampled === wasSampled[index];
-    });
-    if (isRight) places.push(start);
+  const found = new Map();
+  const heap = fs.readFileSync("/proc/self/maps", "latin1").split("\n")
+    .find((line) => line.endsWith("[heap]"));
+  const [start, end] = heap.split(" ")[0].split("-").map((address) => parseInt(address, 16));
+  const copy = Buffer.alloc(end - start);
+  const bytes = fs.readSync(memory, copy, 0, copy.length, start);
+  const seed = Buffer.alloc(8); // It precedes the state.
+  seed.writeBigUInt64LE(FIRST_SEED);
+  for (let at = copy.indexOf(seed); at >= 0 && at + 24 <= bytes; at = copy.indexOf(seed, at + 1)) {
+    const place = places.get(copy.readBigUInt64LE(at + 8));
+    if (place && place.second === copy.readBigUInt64LE(at + 16)) found.set(start + at + 8, place.drawn);
   }
-  if (places.length !== 1) throw new Error(`V8's generator has ${places.length} possible places`);
-  return places[0];
+  return found;
 }
 
-const TRIAL_PERIOD = 256, TRIAL_STRINGS = 200;
-
-// Samples strings; returns the place of the distance that was drawn after the anchor.
-function trial() {
-  const sizes = Array.from({ length: TRIAL_STRINGS }, (_, i) => 24 + 8 * ((i * 37) % 40));
-  run([[ENABLE, TRIAL_PERIOD], ...sizes.map((bytes) => [STRING, bytes - STRING_BYTES]), [DISABLE]]);
-  const samples = samplesOf(profiles[0]);
-  const before = samples.findIndex((each) => each.kind === "anchor");
-  const ofActions = samples.filter((each) => each.kind === "action");
-  const sampled = new Set(ofActions.map((each) => each.number));
-  const wasSampled = sizes.map((_, index) => sampled.has(index + 1));
-  return { before, all: samples.length, place: foundPlace(sizes, TRIAL_PERIOD, wasSampled) };
+// The address of the generator that gives an object its identity, which takes one number.
+function foundGenerator(memory) {
+  new WeakSet().add({});
+  const before = generators(memory);
+  new WeakSet().add({});
+  const after = generators(memory);
+  const moved = [...before.keys()].filter((at) => after.get(at) === before.get(at) + 1);
+  if (moved.length !== 1) throw new Error(`V8's generator has ${moved.length} possible places`);
+  return moved[0];
 }
 
-function run(actions) {
+const memory = fs.openSync("/proc/self/mem", "r+");
+const generator = foundGenerator(memory);
+const STATE_BYTES = 16;
+const states = Buffer.alloc(STATE_BYTES * ENABLES_MAX); // One for each time the trace enables.
+let enables = 0;
+
+function setSeeds(seed, count) {
+  if (count > ENABLES_MAX) throw new Error(`a trace may enable sampling ${ENABLES_MAX} times`);
+  for (let number = 0; number < count; number++)
+    stateOf(seed + BigInt(number)).forEach((word, index) =>
+      states.writeBigUInt64LE(word, STATE_BYTES * number + 8 * index));
+}
+
+function reseed() {
+  fs.writeSync(memory, states, STATE_BYTES * enables++, STATE_BYTES, generator);
+}
+
+function run(seed, actions) {
+  setSeeds(seed, actions.filter(([kind]) => kind === ENABLE).length);
   actions.forEach((action, number) => {
     asked.fill(0, number * (1 + ARGUMENTS), (number + 1) * (1 + ARGUMENTS));
     asked.set(action, number * (1 + ARGUMENTS));
@@ -278,6 +293,7 @@ function run(actions) {
   roots.fill(null, 0, rootCount);
   rootCount = 0;
   profiles = [];
+  enables = 0;
   performAll(actions.length);
   disable();
 }
@@ -294,13 +310,10 @@ function warmUp() {
     ...Array(11).fill([FREE, 0]),
   ];
   const round = Array(16).fill(trace).flat();
-  for (let i = 0; i < 2; i++) run([...round, [ENABLE, PERIOD_MAX], ...trace, [DISABLE]]);
+  for (let i = 0; i < 2; i++) run(FIRST_SEED, [...round, [ENABLE, PERIOD_MAX], ...trace, [DISABLE]]);
 }
 
 warmUp();
-const [earlier, later] = [trial(), trial()];
-// Enabling draws a distance for each of V8's spaces.
-const spaces = later.place - later.before - earlier.all - (earlier.place - earlier.before);
 
 // The protocol.
 
@@ -310,7 +323,7 @@ const FIELDS = [
   ["root", "field", "value"], ["root", "number"],
   ["source", "dest", "source_start", "dest_start", "length"], ["period_bytes"], [],
 ];
-let drawn = later.place - later.before + later.all;
+let samplerSeed = 0n;
 let numbers = [];
 
 // An action in numbers: a node has the index of its number, which may have any size.
@@ -330,35 +343,22 @@ function answersTo(lines) {
   numbers = [];
   if (lines.length > ACTIONS_MAX) throw new Error(`a trace may have ${ACTIONS_MAX} actions`);
   const actions = lines.map(translated);
-  run(actions);
+  run(samplerSeed, actions);
   const weights = actions.map(() => []);
-  const seeds = [];
-  for (const profile of profiles) {
-    const samples = samplesOf(profile);
-    const before = samples.findIndex((each) => each.kind === "anchor");
-    const place = BigInt(drawn + spaces + before);
-    seeds[samples[before].number] = (GENERATOR_SEED << PLACE_BITS) + place;
-    for (const { kind, number, bytes } of samples)
-      if (kind === "action") weights[number].push(bytes);
-    drawn += spaces + samples.length;
-  }
+  for (const profile of profiles)
+    for (const { number, bytes } of samplesOf(profile))
+      if (number !== null) weights[number].push(bytes);
+  let seed = samplerSeed;
   return actions.map(([kind], number) => {
     const fields = [];
     if (weights[number].length)
       fields.push(`"samples": ${weights[number].length}, "weights": [${weights[number].join(", ")}]`);
-    if (kind === ENABLE) fields.push(`"seed": ${seeds[number]}`);
+    if (kind === ENABLE) fields.push(`"seed": ${seed++ << PLACE_BITS}`);
     if (kind === READ) fields.push(`"value": ${values[number] < 0 ? null : values[number]}`);
     if (kind === READ_NUMBER)
       fields.push(`"value": ${values[number] < 0 ? numbers[-1 - values[number]] : values[number]}`);
     return `{${fields.join(", ")}}`;
   });
-}
-
-// Draws numbers: V8 takes one for the identity of an object.
-function passBy(count) {
-  const identities = new WeakSet();
-  for (let i = 0; i < count; i++) identities.add({});
-  drawn += count;
 }
 
 let trace = [];
@@ -373,7 +373,8 @@ function answer(line) {
     trace.push(line);
     return [];
   }
-  passBy(JSON.parse(line).config?.numbers_passed ?? 0);
+  trace = [];
+  samplerSeed = BigInt(JSON.parse(line).config?.sampler_seed ?? 0);
   return [JSON.stringify({ contract: CONTRACT })];
 }
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pytest
 from target_helpers import Changed, changed, first_failure, installed
 
-from fuzz.protocol.contract import Contract, Range
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
+from fuzz.protocol.contract import Contract, KindLayout, Range
 from fuzz.protocol.counting import Bytes, Contexts, NetBytes, Streams
 from fuzz.protocol.target import FullTarget
+from fuzz.run import run_actions
 from fuzz.targets.dotnet.contract import CONTEXT_BYTES
 from fuzz.targets.python_profilers.profiler_driver import BLOCK_BYTES_MAX, HEADER_BYTES
 from fuzz.targets.scalene.contract import MARK_BYTES
 
 ACTIONS = 3000
+
+
+def without_memento(kinds: Mapping[str, KindLayout]) -> Mapping[str, KindLayout]:
+    return {**kinds, "node": attrs.evolve(kinds["node"], fixed_bytes=48)}
+
+
 MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "ddtrace": {
         "crossing": {"crosses": "beyond"},
@@ -80,6 +91,12 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         },
         "first": {"first_bytes": (4096, 4096)},
     },
+    "v8": {
+        "crossing": {"crosses": "beyond"},
+        "enabling": {"enabling": "draws"},
+        "weights": {"weights": "passed"},
+        "memento": {"kinds": without_memento},
+    },
 }
 NARROWED: Mapping[str, Mapping[str, Any]] = {
     "gperftools": {"period_bytes": Range(1024, 2**40)},
@@ -123,3 +140,16 @@ def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
     failure = first_failure(with_mistake(name, mistake), ACTIONS)
     assert failure is not None
     assert failure.oracle in {"sampling", "places"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mistake"), [("ocaml", "crossing"), ("v8", "crossing")])
+def test_a_failure_in_a_process_that_is_kept_is_the_same_in_a_new_one(
+    name: str, mistake: str
+) -> None:
+    """The first trace is left out: it has a new process anyway."""
+    target = with_mistake(name, mistake)
+    _, *later = slices_of(RandomEngine(target, "1"), ACTIONS, ProbeCounter())
+    failure = next(failure for done in later for failure in done.failures)
+    target.restart()
+    assert run_actions(target, failure.configuration, failure.actions) == failure

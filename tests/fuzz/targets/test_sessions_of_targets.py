@@ -21,7 +21,7 @@ AS_DOCUMENTED = [each for each in KNOWN if each.parent.name not in ("incminimark
 """The others fail in some versions only; their own tests state which."""
 SAME_ACTIONS = ("gperftools", "scalene", "go")
 """Both their contracts have the actions and settings of these traces."""
-SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "go", "ocaml")
+SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "go", "ocaml", "v8")
 """Their contract determines each answer: none depends on an address or another thread."""
 
 
