@@ -1,7 +1,7 @@
 """The driver of `ocaml`: `python -m fuzz.targets.ocaml.driver NAME PROGRAM VERSION`.
 
-It starts a process of the mutator for each trace, since only that resets Memprof's generator, and
-sends it the actions. Invariant: of Memprof it uses only what Memprof's callbacks report.
+It sends the actions to the mutator. Each trace has a copy of the mutator's process, since only that
+resets Memprof's generator. Invariant: of Memprof it uses only what Memprof's callbacks report.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.driver import CarryOut, Driver
 
 MESSAGE = Struct("=8q")
-WALK, SKIP = 13, 14
+WALK, BEGIN, END = 13, 14, 15
 
 
 class OcamlMutator(AskedProcess):
-    """A process of the mutator's program. (See mutator.ml.)"""
+    """The mutator's program. (See mutator.ml.)"""
 
-    def __init__(self, program: str, minor_heap_words: int) -> None:
-        super().__init__([program], {"OCAMLRUNPARAM": f"s={minor_heap_words}"})
+    def __init__(self, program: str) -> None:
+        super().__init__([program], {"OCAMLRUNPARAM": f"s={SETTINGS[0].default}"})
         self.collections = 0
         self.sampled: tuple[int, ...] = ()
         """The words of the block that was sampled meanwhile, and how often it was, if one was."""
 
-    def ask(self, what: int, *numbers: int) -> tuple[int, ...]:
+    def send_message(self, what: int, *numbers: int) -> None:
         self.send(MESSAGE.pack(what, *numbers, *[0] * (7 - len(numbers))))
+
+    def ask(self, what: int, *numbers: int) -> tuple[int, ...]:
+        self.send_message(what, *numbers)
         [count] = unpack("=q", self.receive(8))
         value_count, *answer = unpack(f"={count - 1}q", self.receive(8 * (count - 1)))
         if value_count < 0:
@@ -56,9 +59,11 @@ class OcamlDriver(Driver):
             self.mutator.close()
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
-        self.close()
-        self.mutator = OcamlMutator(self._program, chosen["minor_heap_words"])
-        self.ask(SKIP, chosen["sampler_seed"])
+        if self.mutator is None or self.mutator.has_ended:
+            self.mutator = OcamlMutator(self._program)
+        else:
+            self.mutator.send_message(END)
+        self.ask(BEGIN, chosen["minor_heap_words"], chosen["sampler_seed"])
         return contract(self._version, self.actions, chosen)
 
     def ask(self, what: int, *numbers: int) -> tuple[int, ...]:

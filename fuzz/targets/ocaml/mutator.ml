@@ -1,7 +1,8 @@
 (* The mutator of the target ocaml. A message has eight integers: an operation and its arguments.
    An answer has the number of its integers; the number of values, or -1 if the operation is
    impossible; the values; the minor collections up to now; and for each block that was sampled
-   meanwhile its words and how often it was sampled.
+   meanwhile its words and how often it was sampled. Each trace has a copy of the first process, since
+   nothing resets Memprof's generator.
 
    Invariant: while sampling is on, only the requested blocks are allocated, since others would be
    sampled too. So everything is kept in arrays that exist already, and integers are unboxed. *)
@@ -30,6 +31,7 @@ external set : Bytes.t -> int -> int64 -> unit = "%caml_bytes_set64"
 external collections : unit -> int = "gcfuzz_collections" [@@noalloc]
 external make_room : int -> unit = "gcfuzz_make_room"
 external fill : unit -> unit = "gcfuzz_fill"
+external next_trace : unit -> unit = "gcfuzz_next_trace"
 
 let message_words = 8
 let node_words = 6
@@ -203,11 +205,13 @@ let perform () =
   | 12 -> disable ()
   | 13 -> walk ()
   | 14 ->
+      Gc.set { (Gc.get ()) with minor_heap_size = number 1 };
       (* Each start of Memprof draws a batch of numbers. *)
-      for _ = 1 to number 1 do
+      for _ = 1 to number 2 do
         enable 1
       done;
       disable ()
+  | 15 -> Unix._exit 0
   | _ -> raise Not_found
 
 (* Memprof runs postponed callbacks between two turns of a loop. *)
@@ -217,6 +221,7 @@ let poll () =
   done
 
 let () =
+  next_trace ();
   while Unix.read Unix.stdin asked 0 (Bytes.length asked) = Bytes.length asked do
     answered := 2;
     sampled_count := 0;
@@ -232,4 +237,5 @@ let () =
     done;
     set answer 0 (Int64.of_int !answered);
     ignore (Unix.write Unix.stdout answer 0 (8 * !answered))
-  done
+  done;
+  Unix._exit 1

@@ -144,6 +144,7 @@ def test_the_end_of_ocaml_is_an_error(target: OcamlDriver) -> None:
     target.start({})
     assert target.mutator is not None
     target.mutator.process.kill()
+    target.mutator.process.wait()
     assert (
         target.perform(CollectFull()).error
         == "EOFError: the program that is asked has ended with exit code -9"

@@ -2,15 +2,14 @@
 
 import math
 from array import array
-from functools import cache
 
 from fuzz.oracles.counting.distances.generator import (
     SPLITMIX64_STEP,
     Generator,
-    Words,
     splitmix64,
     xoshiro128_step,
 )
+from fuzz.protocol.contract import rounded_up
 
 WORD_BYTES = 8
 LANES = 64
@@ -23,15 +22,41 @@ def _single(number: float) -> float:
     return _CELL[0]
 
 
-@cache
-def _lanes_after(batches: int) -> tuple[Words, ...]:
-    """The states of the lanes after that many batches."""
-    if batches:
-        return tuple(map(xoshiro128_step, _lanes_after(batches - 1)))
-    states = (42 + index * SPLITMIX64_STEP for index in range(1, 2 * LANES + 1))
-    numbers = [splitmix64(state % 2**64) for state in states]
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    return tuple((a % 2**32, a >> 32, b % 2**32, b >> 32) for a, b in pairs)
+class Numbers:
+    """The numbers of all batches up to the last one that a trace has drawn, and their logarithms.
+
+    All traces draw from the same sequence, so each number is computed once.
+    """
+
+    _FACTORS = tuple(map(_single, (2.104659476859, -0.720478916626, 0.107132064797)))
+    _CONSTANT, _LN_2 = map(_single, (-111.701724334061, 0.6931471805))
+
+    def __init__(self) -> None:
+        states = (42 + index * SPLITMIX64_STEP for index in range(1, 2 * LANES + 1))
+        numbers = [splitmix64(state % 2**64) for state in states]
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        self._lanes = [(a % 2**32, a >> 32, b % 2**32, b >> 32) for a, b in pairs]
+        self.numbers, self.logarithms = array("I"), array("f")
+
+    def extend(self, count: int) -> None:
+        """Draw batches until there are that many numbers."""
+        while len(self.numbers) < count:
+            batch = [(a + d) % 2**32 for a, _, _, d in self._lanes]
+            self.numbers.extend(batch)
+            self.logarithms.extend(map(self._logarithm, batch))
+            self._lanes = list(map(xoshiro128_step, self._lanes))
+
+    def _logarithm(self, number: int) -> float:
+        """The polynomial. Each step is rounded to single precision."""
+        fraction, exponent = math.frexp(_single(_single(number) + 0.5))
+        first, second, third = self._FACTORS
+        x = 2 * fraction
+        middle = _single(first + _single(x * _single(second + _single(x * third))))
+        power = _single(self._CONSTANT + _single(self._LN_2 * (exponent + 126)))
+        return _single(_single(x * middle) + power)
+
+
+SEQUENCE = Numbers()
 
 
 class Ocaml(Generator):
@@ -43,34 +68,26 @@ class Ocaml(Generator):
     before.
     """
 
-    _FACTORS = tuple(map(_single, (2.104659476859, -0.720478916626, 0.107132064797)))
-    _CONSTANT, _LN_2 = map(_single, (-111.701724334061, 0.6931471805))
-
     def __init__(self, seed: int) -> None:
-        self._lanes = _lanes_after(seed)
-        self._batch: list[int] = []
+        self._drawn = seed * LANES
+        self._period_bytes, self._inverse = WORD_BYTES, 0.0
 
     def restart(self) -> None:
-        self._batch.clear()
+        self._drawn = rounded_up(self._drawn, LANES)
 
     def number(self) -> int:
-        if not self._batch:
-            self._batch = [(a + d) % 2**32 for a, _, _, d in reversed(self._lanes)]
-            self._lanes = tuple(map(xoshiro128_step, self._lanes))
-        return self._batch.pop()
+        drawn = self._drawn
+        self._drawn += 1
+        if drawn >= len(SEQUENCE.numbers):
+            SEQUENCE.extend(self._drawn)
+        return SEQUENCE.numbers[drawn]
 
     def draw(self, period_bytes: int) -> int:
-        number, period_words = self.number(), period_bytes // WORD_BYTES
-        if period_words == 1:
+        self.number()
+        if period_bytes == WORD_BYTES:
             return WORD_BYTES
-        inverse = _single(1 / math.log1p(-1 / period_words))
-        return int(_single(1 + _single(self._log(number) * inverse))) * WORD_BYTES
-
-    def _log(self, number: int) -> float:
-        """The polynomial. Each step is rounded to single precision."""
-        fraction, exponent = math.frexp(_single(_single(number) + 0.5))
-        first, second, third = self._FACTORS
-        x = 2 * fraction
-        middle = _single(first + _single(x * _single(second + _single(x * third))))
-        power = _single(self._CONSTANT + _single(self._LN_2 * (exponent + 126)))
-        return _single(_single(x * middle) + power)
+        if period_bytes != self._period_bytes:
+            self._period_bytes = period_bytes
+            self._inverse = _single(1 / math.log1p(-1 / (period_bytes // WORD_BYTES)))
+        words = _single(1 + _single(SEQUENCE.logarithms[self._drawn - 1] * self._inverse))
+        return int(words) * WORD_BYTES
