@@ -102,7 +102,7 @@ class KindLayout:
 class Layout:
     """What each allocation costs."""
 
-    kinds: Mapping[str, KindLayout]
+    kinds: Mapping[str, KindLayout] = attrs.field(eq=lambda kinds: frozenset(kinds.items()))
     large_object_bytes: Positive
     """An object of this unrounded size or more lies outside the nursery."""
     word_bytes: Positive
