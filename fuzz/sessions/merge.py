@@ -21,7 +21,7 @@ import attrs
 from fuzz.files import read_bytes, writing
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.sessions import history, record
+from fuzz.sessions import failure_history, record
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.sessions.plan import PlanKey, SessionTotals
 from fuzz.sessions.record import ACTIONS, REASONS, Piece, SessionRecord, piece_of
@@ -56,8 +56,8 @@ def merge(folders: Sequence[Path], out: Path) -> tuple[list[SessionRecord], list
     with writing(out):
         _copy(folders, known - kept, kept, out, left_out)
         (out / record.FOLDER).mkdir()
-    if lines := history.merged(_histories_in(folders, left_out)):
-        history.add(out / history.NAME, lines)
+    if lines := failure_history.merged(_histories_in(folders, left_out)):
+        failure_history.add(out / failure_history.NAME, lines)
     for plan, each in merged.items():
         record.write(each, out / record.FOLDER / f"{record.name_of(plan)}.json")
     return [merged[plan] for plan in sorted(merged, key=record.name_of)], left_out
@@ -79,11 +79,13 @@ def _records_in(
     return found
 
 
-def _histories_in(folders: Iterable[Path], left_out: list[str]) -> Iterator[history.History]:
+def _histories_in(
+    folders: Iterable[Path], left_out: list[str]
+) -> Iterator[failure_history.FailureHistory]:
     for folder in folders:
-        for path in _files_in(folder, history.NAME, left_out):
+        for path in _files_in(folder, failure_history.NAME, left_out):
             try:
-                yield history.read(path)
+                yield failure_history.read(path)
             except BadInputError as problem:
                 left_out.append(str(problem))
 

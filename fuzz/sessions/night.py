@@ -27,14 +27,14 @@ from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import Cause, cause_of
 from fuzz.sessions.corpus import SavedFailure, pages_like
-from fuzz.sessions.history import (
+from fuzz.sessions.failure_history import (
     FIXED,
     FLAKY,
     MUTED,
     NOT_LOOKED_FOR,
     OPEN,
     STATES,
-    History,
+    FailureHistory,
     KnownFailure,
     Life,
     Line,
@@ -287,7 +287,7 @@ class Night:
                 sums.setdefault(failure.oracle, Counter())[failure.action] += 1
         return sums
 
-    def lines(self, history: History) -> Iterator[Line]:
+    def lines(self, history: FailureHistory) -> Iterator[Line]:
         """What this night adds to a history."""
         told = {text_of(line) for line in history.lines}
         yield self.nights[-1]
@@ -413,7 +413,9 @@ def _take(material: Material, path: Path) -> None:
         ) from problem
 
 
-def sum_up(material: Material, history: History, replay: Replay, gcfuzz: str, at: str) -> Night:
+def sum_up(
+    material: Material, history: FailureHistory, replay: Replay, gcfuzz: str, at: str
+) -> Night:
     """The night at that moment. Raises BadInputError if records of one plan do not add up."""
     by_plan: dict[PlanKey, list[SessionRecord]] = {}
     for session in material.records.values():
@@ -500,7 +502,11 @@ def _found(
 
 
 def _life(
-    life: Life | None, found: Sequence[KnownFailure], material: Material, history: History, at: str
+    life: Life | None,
+    found: Sequence[KnownFailure],
+    material: Material,
+    history: FailureHistory,
+    at: str,
 ) -> Life:
     """The life of a failure before this night, with the best trace that is there."""
     known = [*([] if life is None else [life.known]), *found]

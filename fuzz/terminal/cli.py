@@ -695,7 +695,8 @@ def report_command(  # noqa: PLR0913 - the options of the command
     JSON, and a folder with traces and explanations.
     """
     from fuzz.files import write_text
-    from fuzz.sessions import history, night
+    from fuzz.sessions import failure_history as history
+    from fuzz.sessions import night
     from fuzz.terminal import night_summary
     from fuzz.terminal.night_build import Build
 
@@ -755,7 +756,7 @@ def triage_command(  # noqa: PLR0913 - the options of the command
 
     ID is that of a failure, or of a cause with all its failures. `gcfuzz report` shows both.
     """
-    from fuzz.sessions import history
+    from fuzz.sessions import failure_history as history
 
     path = place / history.NAME if place.is_dir() else place
     if not path.exists():

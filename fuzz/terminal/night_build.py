@@ -15,7 +15,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.target import Target, contract_of
 from fuzz.protocol.trace import Trace
 from fuzz.replay import replay, replay_steps
-from fuzz.sessions.history import KnownFailure
+from fuzz.sessions.failure_history import KnownFailure
 from fuzz.sessions.night import RUNS, Replayed
 from fuzz.targets import make_target
 from fuzz.terminal.explain_page import Page, make_page

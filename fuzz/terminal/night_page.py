@@ -21,7 +21,7 @@ from fuzz.files import write_text, writing
 from fuzz.plain import LINE_MAX, counted, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.sessions.history import FIXED, FLAKY, OPEN, NightDone
+from fuzz.sessions.failure_history import FIXED, FLAKY, OPEN, NightDone
 from fuzz.sessions.night import HuntedBugs, Material, Night, NightCause, NightFailure, target_name
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.terminal.explain_page import render

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from fuzz.plain import counted, plain
 from fuzz.run import BROKE
-from fuzz.sessions.history import FIXED, FLAKY, MUTED, OPEN
+from fuzz.sessions.failure_history import FIXED, FLAKY, MUTED, OPEN
 from fuzz.sessions.night import BACK, NEW, Night, NightCause, NightFailure
 from fuzz.terminal.report import how_seen_once
 

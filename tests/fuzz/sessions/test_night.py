@@ -14,8 +14,8 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.trace import Header, Trace
-from fuzz.sessions.corpus import shipped_traces
-from fuzz.sessions.history import History, KnownFailure
+from fuzz.sessions.corpus import shipped_folder, shipped_traces
+from fuzz.sessions.failure_history import FailureHistory, KnownFailure
 from fuzz.sessions.night import Night, Replay, Replayed, read_material, sum_up
 
 VERSION = "0.1.0"
@@ -37,15 +37,15 @@ def replaying(*results: Replayed) -> Replay:
     return replay
 
 
-def night(*places: Path, history: History | None = None, **changed: Any) -> Night:
+def night(*places: Path, history: FailureHistory | None = None, **changed: Any) -> Night:
     replay, at = changed.get("replay", replaying(UNABLE)), changed.get("at", NIGHTS[0])
-    return sum_up(read_material(places), history or History(), replay, VERSION, at)
+    return sum_up(read_material(places), history or FailureHistory(), replay, VERSION, at)
 
 
 def nights(tmp_path: Path, *each_night: tuple[list[Data], Replayed]) -> list[Night]:
     """Several nights with one history, each with the failures of a session and a replay."""
     made: list[Night] = []
-    history = History()
+    history = FailureHistory()
     for number, (failures, replayed) in enumerate(each_night):
         started = timing(
             started=f"2026-11-2{number + 1}T02:00:00+00:00", versions={"target": f"v{number}"}
@@ -54,7 +54,7 @@ def nights(tmp_path: Path, *each_night: tuple[list[Data], Replayed]) -> list[Nig
         traces.write_to(TRACE, corpus / "a.jsonl")
         one = replaying(attrs.evolve(replayed, version=f"v{number}"))
         made.append(night(corpus, history=history, replay=one, at=NIGHTS[number]))
-        history = History((*history.lines, *made[-1].lines(history)))
+        history = FailureHistory((*history.lines, *made[-1].lines(history)))
     return made
 
 
@@ -159,7 +159,7 @@ def test_a_failure_that_no_session_could_find_was_not_looked_for(
     [first] = nights(tmp_path, (FOUND, FAILS))
     other = record(target=changed.get("target", "reference"), timing=[timing(started=NIGHTS[1])])
     other["plan"]["without"] = changed.get("plan_without", [])
-    history = History(tuple(first.lines(History())))
+    history = FailureHistory(tuple(first.lines(FailureHistory())))
     material = read_material([written(tmp_path / "other", other)])
     material.corpora.append(tmp_path / "0")
     second = sum_up(material, history, replaying(UNABLE), VERSION, NIGHTS[1])
@@ -190,12 +190,12 @@ def test_the_last_good_version_is_that_of_a_session_that_did_not_find_it(tmp_pat
 
 def test_a_night_that_is_made_again_counts_once(tmp_path: Path) -> None:
     first, second = nights(tmp_path, (CLEAN, UNABLE), (FOUND, FAILS))
-    lines = first.lines(History())
-    history = History((*lines, *second.lines(History())))
+    lines = first.lines(FailureHistory())
+    history = FailureHistory((*lines, *second.lines(FailureHistory())))
     again = night(tmp_path / "1", history=history, replay=replaying(FAILS), at=NIGHTS[2])
     assert again.has_new
     assert len(again.nights) == 2
-    after = History((*history.lines, *again.lines(history)))
+    after = FailureHistory((*history.lines, *again.lines(history)))
     assert len(after.nights) == 2
     assert [len(life.shown) for life in after.lives().values()] == [1]
 
@@ -239,7 +239,7 @@ def test_a_broken_record_costs_a_line(tmp_path: Path) -> None:
 def test_what_a_change_fixed_is_neither_new_nor_in_the_history(tmp_path: Path) -> None:
     current = night(written(tmp_path, record(failure(change="fixed"))))
     assert not current.has_new
-    assert len([*current.lines(History())]) == 1
+    assert len([*current.lines(FailureHistory())]) == 1
 
 
 def test_wrong_actions_are_counted_by_oracle_if_a_change_did_not_fix_them(tmp_path: Path) -> None:
@@ -314,3 +314,16 @@ def test_a_broken_record_is_bad_input(text: str, message: str, tmp_path: Path) -
 def test_the_known_bugs_alone_are_not_a_night(tmp_path: Path) -> None:
     (tmp_path / "bugs.json").write_text('{"engine": "random", "seeds": 1, "bugs": []}')
     assert "no record of a session" in complaint(tmp_path / "bugs.json")
+
+
+# The JSON beside the page.
+
+
+def test_the_documentation_names_each_key_of_the_json(tmp_path: Path) -> None:
+    [current] = nights(tmp_path, (FOUND, FAILS))
+    data = json.loads(current.dumps())
+    [cause], [one_night] = data["causes"], data["nights"]
+    page = (shipped_folder("docs") / "sessions.md").read_text()
+    part = page.partition('"gcfuzz_night": 2')[2].partition("## ")[0]
+    keys = {*data, *cause, *cause["failures"][0], *one_night} - {"gcfuzz_night"}
+    assert [key for key in sorted(keys) if f"`{key}`" not in part] == []

@@ -11,9 +11,9 @@ from made_records import failure, record, written
 
 from fuzz.problems import BadInputError
 from fuzz.run import Failure
-from fuzz.sessions import history
+from fuzz.sessions import failure_history as history
 from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.history import KnownFailure, Life, NightDone, Shown, Triaged
+from fuzz.sessions.failure_history import KnownFailure, Life, NightDone, Shown, Triaged
 from fuzz.sessions.merge import merge
 from fuzz.terminal.cli import run_command_line
 
@@ -66,8 +66,7 @@ def test_a_history_that_a_killed_command_cut_off_names_the_line(tmp_path: Path) 
             "failed is 2 of 1",
         ),
         (
-            f'{{"kind": "night", "at": "{FIRST}", "sessions": [], "actions": -1, "probes": 0, '
-            '"open": 0, "new": 0, "fixed": 0}',
+            history.text_of(NightDone(FIRST, (), actions=-1, probes=0, open=0, new=0, fixed=0)),
             "a count is negative",
         ),
     ],

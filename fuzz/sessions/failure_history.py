@@ -228,7 +228,7 @@ def _is_mixed(runs: Sequence[tuple[int, int]]) -> bool:
 
 
 @attrs.frozen
-class History:
+class FailureHistory:
     """The lines of a history, without those that are there twice."""
 
     lines: tuple[Line, ...] = ()
@@ -240,11 +240,11 @@ class History:
         last = {frozenset(run.id for run in each.sessions): each for each in done}
         return [each for each in done if each in last.values()]
 
-    def before(self, sessions: Collection[str]) -> History:
+    def before(self, sessions: Collection[str]) -> FailureHistory:
         """The history without the nights of exactly these sessions, which are made again."""
         nights = _sorted(self.lines, NightDone)
         again = {each.at for each in nights if {run.id for run in each.sessions} == sessions}
-        return History(
+        return FailureHistory(
             tuple(
                 each
                 for each in self.lines
@@ -302,10 +302,10 @@ def now() -> str:
 # The file.
 
 
-def read(path: Path) -> History:
+def read(path: Path) -> FailureHistory:
     """Read a history; it is empty if there is no such file. Raises BadInputError."""
     if not path.exists():
-        return History()
+        return FailureHistory()
     lines: dict[str, Line] = {}
     for number, text in enumerate(read_bytes(path).splitlines(), 1):
         try:
@@ -316,7 +316,7 @@ def read(path: Path) -> History:
             ) from problem
         if line is not None:
             lines[text_of(line)] = line
-    return History(tuple(lines.values()))
+    return FailureHistory(tuple(lines.values()))
 
 
 def _line_of(data: dict[str, Any]) -> Line | None:
@@ -359,7 +359,7 @@ def text_of(line: Line) -> str:
     return wire.to_line({"kind": NAMES[type(line)], **wire.unstructured(line)})
 
 
-def merged(histories: Iterable[History]) -> list[Line]:
+def merged(histories: Iterable[FailureHistory]) -> list[Line]:
     """The lines of histories, each once, failures first, and the others by time."""
     lines = {text_of(line): line for history in histories for line in history.lines}
 
