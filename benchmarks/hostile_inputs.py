@@ -73,10 +73,15 @@ OF_PROFILES = ("profile {} -o out.collapsed", "profile {} -o out.json", "profile
 OF_ANSWERS = ("replay", "replay", "explain", "record -o out.jsonl", "explain --html out.html")
 OF_SESSIONS = ("report {} -o page.html", "merge {} -o out", "merge {} part-1 -o out")
 OF_PARTS = ("merge part-1 {} -o out", "merge {} part-1 -o out", "report {} -o page.html")
-OF_NIGHTS = ("report whole -o page.html --before {}",)
+OF_HISTORIES = (
+    "report whole -o page.html --markdown page.md --junit page.xml --history {}",
+    "triage {}",
+    "triage {} 00000000 --flaky 3/20",
+    "merge whole {} -o out",
+)
 KINDS = (
     *("traces", "traces", "recordings", "profiles", "contracts", "answers") * 2,
-    *("sessions", "parts", "nights"),  # Less often, since their commands are slow.
+    *("sessions", "parts", "histories"),  # Less often, since their commands are slow.
 )
 OF_CONTRACTS = (*OF_ANSWERS, "probes --actions 20")
 
@@ -98,8 +103,8 @@ class Material:
     """A session's record, in one line."""
     parts: list[list[str]]
     """The record of a part of that session, in one line."""
-    nights: list[list[str]]
-    """The figures beside a page of that session, in one line."""
+    histories: list[list[str]]
+    """The history of that session's failures, as lines."""
 
 
 @attrs.frozen
@@ -172,13 +177,14 @@ def material() -> Material:
 
 
 def session_files() -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
-    """The records of a session and of one of its parts, and the figures of a report."""
+    """The records of a session and of one of its parts, and their history."""
     for part in (1, 2):
         command = "run --target reference+sample-on-equality --actions 1000 --seed 5"
         run(f"{command} --part {part}/2 --corpus part-{part}")
     run("merge part-1 part-2 -o whole")
     run("report whole -o night.html")
-    return _in_one_line("whole"), _in_one_line("part-2"), [[_compact(Path("night.json"))]]
+    history = Path("whole", "failures.history").read_text(encoding="utf-8").splitlines()
+    return _in_one_line("whole"), _in_one_line("part-2"), [history]
 
 
 def _in_one_line(folder: str) -> list[list[str]]:
@@ -227,10 +233,19 @@ def run_input(made: Material, number: int) -> tuple[str, Ended]:
         command = f"{name} {path} {options} --command 'cat input'"
     elif kind in {"sessions", "parts"}:
         command = _of_record(made, kind, rng)
+    elif kind == "histories":
+        folder = Path("kept")
+        for each in (folder, Path("out")):
+            shutil.rmtree(each, ignore_errors=True)
+        folder.mkdir()
+        path = folder / "failures.history"
+        path.write_bytes(mutated(rng.choice(made.histories), rng))
+        command = rng.choice(OF_HISTORIES)
+        command = command.format(folder if command.startswith("merge") else path)
     else:
         Path("input.jsonl").write_bytes(mutated(rng.choice(getattr(made, kind)), rng))
-        commands = {"profiles": OF_PROFILES, "nights": OF_NIGHTS}
-        command = rng.choice(commands.get(kind, OF_TRACES)).format("input.jsonl")
+        commands = OF_PROFILES if kind == "profiles" else OF_TRACES
+        command = rng.choice(commands).format("input.jsonl")
     return kind, run(command)
 
 
@@ -325,7 +340,7 @@ def page(figures: str) -> str:
 
 {today}, CPython {version}, {os.cpu_count()} cores. `{command}`
 mutates files and answers, and runs a command on each: replay, explain, record, reduce, profile,
-probes, merge or report. Each of these is a problem:
+probes, merge, report or triage. Each of these is a problem:
 
 - an exit code other than 0 (clean), 1 (a mismatch), 2 (bad input) and 3 (inconclusive),
 - an error message of several lines, or a control character in the output,

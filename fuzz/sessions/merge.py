@@ -3,7 +3,8 @@
 Parts of one plan add up to what one session would have left, byte for byte. Invariants: the order
 of the folders does not matter, and neither does a folder that is given twice or was merged before.
 Each identity in one of them, in whole chunks or beyond, is in the result. Folders may come from
-anywhere: only regular files that are traces or records are copied, and the logs of these traces.
+anywhere: only regular files that are traces, records or histories are copied, and the logs of
+these traces.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import attrs
 from fuzz.files import read_bytes, writing
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.sessions import record
+from fuzz.sessions import failure_history, record
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.sessions.plan import PlanKey, SessionTotals
 from fuzz.sessions.record import ACTIONS, REASONS, Piece, SessionRecord, piece_of
@@ -55,6 +56,8 @@ def merge(folders: Sequence[Path], out: Path) -> tuple[list[SessionRecord], list
     with writing(out):
         _copy(folders, known - kept, kept, out, left_out)
         (out / record.FOLDER).mkdir()
+    if lines := failure_history.merged(_histories_in(folders, left_out)):
+        failure_history.add(out / failure_history.NAME, lines)
     for plan, each in merged.items():
         record.write(each, out / record.FOLDER / f"{record.name_of(plan)}.json")
     return [merged[plan] for plan in sorted(merged, key=record.name_of)], left_out
@@ -74,6 +77,17 @@ def _records_in(
             else:
                 found[each.plan].append((folder, each))
     return found
+
+
+def _histories_in(
+    folders: Iterable[Path], left_out: list[str]
+) -> Iterator[failure_history.FailureHistory]:
+    for folder in folders:
+        for path in _files_in(folder, failure_history.NAME, left_out):
+            try:
+                yield failure_history.read(path)
+            except BadInputError as problem:
+                left_out.append(str(problem))
 
 
 def _files_in(folder: Path, suffix: str, left_out: list[str]) -> Iterator[Path]:

@@ -1,43 +1,64 @@
-"""A night: what many sessions did and found, summed up on one page.
+"""A night: what many sessions did and found, and the state of each failure that is known.
 
-It is made from the records of sessions, and from the output of `gcfuzz bugs --json`. Invariants:
-nothing that is read is changed; what is given twice, or also as part of a merged record, counts
-once; the order of the inputs does not matter. Of the failures with one identity in one target the
-least is kept.
+It is made from the records of sessions, the history of earlier nights, replays on tonight's build,
+and the output of `gcfuzz bugs --json`. Invariants: what is given twice, or also as part of a merged
+record, counts once; the order of the inputs does not matter. A failure is `fixed` only if its trace
+passes. A file that is broken costs a line, and not the night.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
-from fuzz.files import read_bytes
+from fuzz.files import read_bytes, write_text
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import NAMES
+from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE
 from fuzz.sessions import record as records
-from fuzz.sessions.causes import by_cause
+from fuzz.sessions.causes import Cause, cause_of
 from fuzz.sessions.corpus import SavedFailure, pages_like
+from fuzz.sessions.failure_history import (
+    FIXED,
+    FLAKY,
+    MUTED,
+    NOT_LOOKED_FOR,
+    OPEN,
+    STATES,
+    FailureHistory,
+    KnownFailure,
+    Life,
+    Line,
+    NightDone,
+    SessionRun,
+    Shown,
+    State,
+    text_of,
+)
 from fuzz.sessions.merge import merged_record
 from fuzz.sessions.plan import PlanKey
 from fuzz.sessions.record import SessionRecord, Timing
-from fuzz.targets import registry
 
-VERSION = 1
+VERSION = 2
 """The version of a night's JSON."""
-Status: TypeAlias = Literal["new", "known", "vanished", "not looked for", "gone"]
-STATUSES: tuple[Status, ...] = get_args(Status)
-"""What became of a failure since the night before, in the order of the page. It is `not looked for`
-if no session had its target, and `vanished` if one had and did not find it; one night later it is
-`gone`."""
-Key: TypeAlias = tuple[str, ...]
+News: TypeAlias = Literal["", "new", "back", "fixed"]
+"""What changed since the night before."""
+NEW, BACK = "new", "back"
+RUNS = 5
+"""How often a trace is replayed, unless it fails before and is not known to be flaky."""
+CHANCE_MAX = 0.01
+"""A flaky failure is fixed if it passes so often that its share of failures makes it unlikely."""
+NIGHTS_MAX = 30
+"""How many nights a page compares."""
 
 
 @attrs.frozen
@@ -65,39 +86,171 @@ class HuntedBugs:
 
 
 @attrs.frozen
+class Replayed:
+    """Runs of a trace on tonight's build."""
+
+    failed: int = 0
+    runs: int = 0
+    version: str = ""
+    problem: str = ""
+    """Why there was none."""
+
+
+class Replay(Protocol):
+    """Replays a trace on tonight's build."""
+
+    def __call__(
+        self, known: KnownFailure, trace: Trace, path: Path, *, is_always: bool
+    ) -> Replayed:
+        """Run it RUNS times, or until it fails unless `is_always`."""
+
+
+@attrs.frozen
 class NightFailure:
     """A failure of this night or of an earlier one."""
 
-    target: str
-    """With the option that distinguishes it from others of its name."""
-    options: tuple[str, ...]
-    """The arguments for its replay."""
-    saved: SavedFailure
-    status: Status
+    life: Life
+    """With this night."""
+    state: State
+    before: State | None
+    """Its state in the night before; None if it was not known."""
+    tonight: Shown
+    problem: str = ""
+    """Why its trace was not replayed."""
+    mute: tuple[str, str] | None = None
+    """The last day on which it is muted, and the reason."""
     pages: tuple[str, ...] = ()
     """The findings in docs/findings that it resembles."""
 
     @property
-    def key(self) -> Key:
-        """What it has in common with the same failure of another night."""
-        return self.target, *self.saved.failure.identity
+    def known(self) -> KnownFailure:
+        return self.life.known
 
     @property
-    def is_current(self) -> bool:
-        """Whether a session of this night found it."""
-        return self.status in {"new", "known"}
+    def saved(self) -> SavedFailure:
+        return self.known.saved
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return self.saved.failure.identity
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it failed again, and always."""
+        return self.tonight.state == OPEN and (self.saved.reproduced or self.tonight.failed > 0)
+
+    @property
+    def is_to_tell(self) -> bool:
+        """Whether the history needs this night. A failure that stays fixed has a line a version."""
+        version = self.life.shown[-2].version if len(self.life.shown) > 1 else None
+        stays_fixed = self.before == self.tonight.state == FIXED
+        is_same = stays_fixed and self.tonight.version == version
+        return bool(self.tonight.sessions or self.tonight.runs) and not is_same
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """The order in which failures are read: those that are sure and short come first."""
+        return STATES.index(self.state), not self.is_sure, self.saved.length, self.identity
+
+    def to_data(self) -> dict[str, Any]:
+        life, saved = self.life, self.saved
+        last_good, first_bad = life.bounds
+        muted_until, because = self.mute or ("", "")
+        return {
+            "id": self.known.id,
+            "identity": [*self.identity],
+            "message": saved.failure.message,
+            "state": self.state,
+            "first_seen": life.first_seen,
+            "last_seen": life.last_seen,
+            "sessions": len(life.sessions),
+            "found_tonight": bool(self.tonight.sessions),
+            "versions": [*life.versions],
+            "last_good": last_good,
+            "first_bad": first_bad,
+            "failed": sum(failed for failed, _ in life.runs),
+            "runs": sum(runs for _, runs in life.runs),
+            "muted_until": muted_until,
+            "because": because,
+            "issue": life.issue,
+            "findings": [*self.pages],
+            "trace": None if saved.path is None else saved.path.name,
+            "length": saved.length,
+            "reproduced": saved.reproduced,
+        }
+
+
+@attrs.frozen
+class NightCause:
+    """Failures of one target with one likely cause, the one to read first at the beginning."""
+
+    failures: tuple[NightFailure, ...]
+
+    @property
+    def first(self) -> NightFailure:
+        return self.failures[0]
+
+    @property
+    def id(self) -> str:
+        return self.first.known.cause_id
+
+    @property
+    def target(self) -> str:
+        return " ".join(filter(None, (self.first.known.target, self.first.known.name)))
+
+    @property
+    def state(self) -> State:
+        return self.first.state
+
+    @property
+    def news(self) -> News:
+        """What changed. A cause is not new if a finding or a muted failure describes it."""
+        earlier = [each.before for each in self.failures if each.before is not None]
+        is_bad = self.state in {OPEN, FLAKY}
+        if self.first.saved.failure.change != BROKE or any(each.pages for each in self.failures):
+            return ""
+        if is_bad and not earlier:
+            return "new"
+        if is_bad and {*earlier} == {FIXED}:
+            return "back"
+        return "fixed" if self.state == FIXED and {*earlier} != {FIXED} else ""
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        return self.news not in {NEW, BACK}, *self.first.order, self.id
+
+    def to_data(self) -> dict[str, Any]:
+        known = self.first.known
+        return {
+            "id": self.id,
+            "target": known.target,
+            "name": known.name,
+            "cause": [*known.cause],
+            "state": self.state,
+            "news": self.news,
+            "failures": [each.to_data() for each in self.failures],
+        }
 
 
 @attrs.frozen
 class Night:
-    """The sum. The next night is compared with its JSON, which is beside the page."""
+    """The sum."""
 
     gcfuzz: str
     """The version of gcfuzz."""
+    at: str
     sessions: tuple[SessionRecord, ...]
     """One for each plan."""
-    failures: tuple[NightFailure, ...]
+    causes: tuple[NightCause, ...]
+    nights: tuple[NightDone, ...]
+    """This night and those before, the oldest first."""
     hunts: tuple[HuntedBugs, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """What is wrong with files that could not be read."""
+
+    @property
+    def failures(self) -> list[NightFailure]:
+        return [each for cause in self.causes for each in cause.failures]
 
     @property
     def timing(self) -> list[Timing]:
@@ -111,37 +264,52 @@ class Night:
         end = max(each.ended for each in self.timing)
         return max(0.0, (end - max(each.last_new for each in self.timing)).total_seconds())
 
+    @property
+    def has_new(self) -> bool:
+        """Whether a cause is new, or came back."""
+        return any(cause.news in {NEW, BACK} for cause in self.causes)
+
     def counts(self) -> Counter[str]:
-        return Counter(each.status for each in self.failures)
+        """The number of causes by their state, and of those with news."""
+        news = (each.news for each in self.causes if each.news in {NEW, BACK})
+        return Counter([*(each.state for each in self.causes), *news])
 
     def probes(self) -> dict[str, Counter[str]]:
         """How often each probe of a target was reached, by target."""
-        sums: dict[str, Counter[str]] = {}
-        for session in self.sessions:
-            sums.setdefault(target_name(session.plan), Counter()).update(session.totals.probes)
-        return sums
+        return probes_of(self.sessions)
 
     def wrong_actions(self) -> dict[str, Counter[str]]:
         """The number of failures by oracle, and by the action with the first wrong answer."""
         sums: dict[str, Counter[str]] = {}
         for each in self.failures:
             failure = each.saved.failure
-            if each.is_current and failure.change == BROKE:
+            if each.tonight.sessions and failure.change == BROKE:
                 sums.setdefault(failure.oracle, Counter())[failure.action] += 1
         return sums
 
+    def lines(self, history: FailureHistory) -> Iterator[Line]:
+        """What this night adds to a history."""
+        told = {text_of(line) for line in history.lines}
+        yield self.nights[-1]
+        for each in self.failures:
+            if each.saved.failure.change == BROKE:
+                if text_of(each.known) not in told:
+                    yield each.known
+                if each.is_to_tell:
+                    yield each.tonight
+
     def dumps(self) -> str:
-        data = wire.unstructured(self) | {"sessions": [each.to_data() for each in self.sessions]}
-        return json.dumps({"gcfuzz_night": VERSION, **data}, indent=1) + "\n"
-
-
-def target_name(plan: PlanKey) -> str:
-    """The target of a plan, with the option that distinguishes it from others of its name."""
-    registered = registry().targets.get(plan.target)
-    option = f"--{registered and registered.distinguished_by}"
-    if option not in plan.options:
-        return plan.target
-    return f"{plan.target} {option} {plan.options[plan.options.index(option) + 1]}"
+        data = {
+            "gcfuzz_night": VERSION,
+            "gcfuzz": self.gcfuzz,
+            "made": self.at,
+            "causes": [each.to_data() for each in self.causes],
+            "nights": wire.unstructured(self.nights),
+            "sessions": [each.to_data() for each in self.sessions],
+            "hunts": wire.unstructured(self.hunts),
+            "left_out": [*self.left_out],
+        }
+        return json.dumps(data, indent=1) + "\n"
 
 
 @attrs.define
@@ -152,41 +320,75 @@ class Material:
     hunts: dict[str, HuntedBugs] = attrs.Factory(dict)
     corpora: list[Path] = attrs.Factory(list)
     """The folders that may have the traces of a record."""
+    left_out: list[str] = attrs.Factory(list)
+    """What is wrong with files that could not be read."""
+    _traces: dict[Path, Trace | None] = attrs.Factory(dict)
 
-    def path_of(self, failure: NightFailure) -> Path | None:
-        """The trace of a failure, if it was given."""
-        path = failure.saved.path
-        names = [] if path is None else [path, Path(path.name)]  # A night's folder is flat.
+    def trace_of(self, saved: SavedFailure) -> tuple[Path, Trace] | None:
+        """The file and the trace of a failure, if it was given and can be read."""
+        names = [] if saved.path is None else [saved.path, Path(saved.path.name)]
         paths = (corpus / each for each in names for corpus in self.corpora)
-        return next((path for path in paths if path.is_file()), None)
+        path = next((path for path in paths if path.is_file()), None)
+        if path is None:
+            return None
+        if path not in self._traces:
+            self._traces[path] = None
+            try:
+                self._traces[path] = traces.read(path)
+            except BadInputError as problem:
+                self.left_out.append(str(problem))
+        trace = self._traces[path]
+        return None if trace is None else (path, trace)
+
+    def keep_traces(self, failures: Iterable[NightFailure], folder: Path) -> None:
+        """Copy the traces of failures to that folder, for later nights. Raises BadInputError."""
+        for each in failures:
+            found = self.trace_of(each.saved)
+            if found is not None and folder not in found[0].parents:
+                write_text(folder / found[0].name, traces.dumps(found[1]))
 
 
 def read_material(places: Iterable[Path]) -> Material:
     """Read corpora, records of sessions, and the output of `gcfuzz bugs --json`.
 
     The traces of a record are looked for in the given corpora, and beside each record. Raises
-    BadInputError.
+    BadInputError if there is no record that can be read.
     """
     material = Material()
     for place in sorted(set(places)):
         for path in _records_in(place) if place.is_dir() else [place]:
-            _take(material, path)
+            try:
+                _take(material, path)
+            except BadInputError as problem:
+                material.left_out.append(str(problem))
         material.corpora += [place] if place.is_dir() else [place.parent, place.parent.parent]
     if not material.records:
-        raise BadInputError("there is no record of a session; name a corpus or a summary as well")
+        raise BadInputError(
+            next(
+                iter(material.left_out),
+                "there is no record of a session; name a corpus or a summary as well",
+            )
+        )
     return material
 
 
 def _records_in(folder: Path) -> list[Path]:
-    """The JSON files of a corpus, without nights. Raises BadInputError if there are none."""
+    """The JSON files of a corpus. Raises BadInputError if there are none."""
     paths = sorted([*folder.glob("*.json"), *folder.glob(f"{records.FOLDER}/*.json")])
-    found = [path for path in paths if "gcfuzz_night" not in _object_in(path)]
+    found = [path for path in paths if not _is_night(path)]
     if not found:
         raise BadInputError(
             f"{folder}: has no record of a session ({records.FOLDER}/*.json); run one with "
             "--corpus, or name another folder"
         )
     return found
+
+
+def _is_night(path: Path) -> bool:
+    try:
+        return "gcfuzz_night" in _object_in(path)
+    except BadInputError:
+        return False
 
 
 def _object_in(path: Path) -> dict[str, Any]:
@@ -199,7 +401,7 @@ def _object_in(path: Path) -> dict[str, Any]:
 def _take(material: Material, path: Path) -> None:
     data = _object_in(path)
     if "gcfuzz_night" in data:
-        raise BadInputError(f"{path}: is an earlier night; name it with --before")
+        raise BadInputError(f"{path}: is the JSON of a night, and not the record of a session")
     if "bugs" not in data:
         material.records[wire.to_line(data)] = records.read(path)
         return
@@ -211,90 +413,177 @@ def _take(material: Material, path: Path) -> None:
         ) from problem
 
 
-def read_failures(path: Path) -> tuple[NightFailure, ...]:
-    """The failures of an earlier night, from the JSON beside its page. Raises BadInputError."""
-    data = _object_in(path)
-    if data.get("gcfuzz_night") != VERSION:
-        raise BadInputError(
-            f"{path}: is not a night of version {VERSION}; name the JSON beside an earlier page"
-        )
-    try:
-        return wire.structured(data.get("failures"), tuple[NightFailure, ...])
-    except ValueError as problem:
-        raise BadInputError(f"{path}: is not what this gcfuzz writes: {problem}") from problem
-
-
-def sum_up(material: Material, before: Iterable[NightFailure], gcfuzz: str) -> Night:
-    """The night, and what became of the failures of the one before. Raises BadInputError."""
+def sum_up(
+    material: Material, history: FailureHistory, replay: Replay, gcfuzz: str, at: str
+) -> Night:
+    """The night at that moment. Raises BadInputError if records of one plan do not add up."""
     by_plan: dict[PlanKey, list[SessionRecord]] = {}
     for session in material.records.values():
         by_plan.setdefault(session.plan, []).append(session)
     sessions = tuple(merged_record(by_plan[plan]) for plan in sorted(by_plan, key=str))
-    earlier = {each.key: each for each in before}
-    found = {each.key: each for each in _found(sessions)}
-    targets = {target_name(session.plan) for session in sessions}
-    failures = [_with_status(each, material, earlier) for each in found.values()]
-    for key, each in earlier.items():
-        if key not in found:
-            status: Status = "vanished" if each.target in targets else "not looked for"
-            is_old = each.status in {"vanished", "gone"}
-            failures.append(attrs.evolve(each, status="gone" if is_old else status))
-    failures.sort(key=lambda each: (STATUSES.index(each.status), each.key))
+    runs = [_run_of(session) for session in sessions]
+    history = history.before({run.id for run in runs})
+    earlier = {run.id for night in history.nights for run in night.sessions}
+    lives, found = history.lives(), _found(sessions, runs, material)
+    tonight = [
+        session for session, run in zip(sessions, runs, strict=True) if run.id not in earlier
+    ]
+    failures = []
+    for id_ in sorted({*lives, *found}):
+        here = [(known, run) for known, run in found.get(id_, ()) if run.id not in earlier]
+        known = [known for known, _ in found.get(id_, ())]
+        life = _life(lives.get(id_), known, material, history, at)
+        if here or life.known.saved.failure.change == BROKE:
+            shown = Shown(
+                at,
+                id_,
+                OPEN,
+                tuple(sorted({run.id for _, run in here})),
+                tuple(sorted({version for _, run in here for version in run.versions})),
+            )
+            failures.append(_judged(life, shown, tonight, material, replay))
+    causes = _by_cause(failures)
+    done = NightDone(
+        at=at,
+        sessions=tuple(runs),
+        actions=sum(session.totals.actions for session in tonight),
+        probes=sum(
+            times > 0 for counts in probes_of(tonight).values() for times in counts.values()
+        ),
+        open=sum(cause.state in {OPEN, FLAKY} for cause in causes),
+        new=sum(cause.news in {NEW, BACK} for cause in causes),
+        fixed=sum(cause.news == FIXED for cause in causes),
+    )
     hunts = tuple(hunted for _, hunted in sorted(material.hunts.items()))
-    return Night(gcfuzz, sessions, tuple(failures), hunts)
+    nights = (*history.nights, done)[-NIGHTS_MAX:]
+    return Night(gcfuzz, at, sessions, causes, nights, hunts, tuple(material.left_out))
 
 
-def _found(sessions: Iterable[SessionRecord]) -> Iterator[NightFailure]:
-    """The failures of these sessions, the least of each identity in a target."""
-    found: dict[Key, NightFailure] = {}
+def target_name(plan: PlanKey) -> str:
+    """The target of a plan, with the name that distinguishes it from others."""
+    return f"{plan.target} {plan.name}".rstrip()
+
+
+def probes_of(sessions: Iterable[SessionRecord]) -> dict[str, Counter[str]]:
+    """How often each probe of a target was reached, by target."""
+    sums: dict[str, Counter[str]] = {}
     for session in sessions:
-        target, options = target_name(session.plan), session.plan.options
+        sums.setdefault(target_name(session.plan), Counter()).update(session.totals.probes)
+    return sums
+
+
+def _run_of(session: SessionRecord) -> SessionRun:
+    started = max((timing.started for timing in session.timing), default="")
+    versions = (each.versions.get("target", each.versions.get("commit")) for each in session.timing)
+    return SessionRun(
+        f"{started} {records.name_of(session.plan)}",
+        session.plan.target,
+        session.plan.name,
+        tuple(sorted({version for version in versions if version})),
+    )
+
+
+Found: TypeAlias = dict[str, list[tuple[KnownFailure, SessionRun]]]
+
+
+def _found(
+    sessions: Sequence[SessionRecord], runs: Sequence[SessionRun], material: Material
+) -> Found:
+    """The failures of sessions, and the sessions of each, by the failure's id."""
+    found: Found = defaultdict(list)
+    for session, run in zip(sessions, runs, strict=True):
+        plan = session.plan
         for saved in (*session.failures, *session.beyond):
-            each = NightFailure(target, options, saved, "new")
-            other = found.setdefault(each.key, each)
-            found[each.key] = min(other, each, key=lambda one: (one.saved.sort_key, one.options))
-    yield from found.values()
+            traced = material.trace_of(saved)
+            cause: Cause = () if traced is None else cause_of(saved.with_trace(traced[1]).failure)
+            known = KnownFailure(plan.target, plan.name, cause, saved, plan.options)
+            found[known.id].append((known, run))
+    return found
 
 
-def _with_status(
-    failure: NightFailure, material: Material, earlier: Container[Key]
+def _life(
+    life: Life | None,
+    found: Sequence[KnownFailure],
+    material: Material,
+    history: FailureHistory,
+    at: str,
+) -> Life:
+    """The life of a failure before this night, with the best trace that is there."""
+    known = [*([] if life is None else [life.known]), *found]
+    best = min(known, key=lambda each: (material.trace_of(each.saved) is None, *each.order))
+    if life is None:
+        return Life(best, good_before=history.good_before(best, at))
+    return attrs.evolve(life, known=best)
+
+
+def _judged(
+    life: Life, shown: Shown, tonight: Sequence[SessionRecord], material: Material, replay: Replay
 ) -> NightFailure:
-    """A failure of this night, new or known. Raises BadInputError if its trace is not readable."""
-    path = material.path_of(failure)
-    pages = []
-    if path is not None:
-        trace = traces.read(path)
-        pages = pages_like(trace.header.target, failure.saved.with_trace(trace).failure)
-    status: Status = "known" if pages or failure.key in earlier else "new"
-    return attrs.evolve(failure, status=status, pages=tuple(pages))
+    """A failure with its state. Its trace is replayed."""
+    known, traced, pages = life.known, material.trace_of(life.known.saved), []
+    replayed = Replayed(problem="its trace is in none of the places that were read")
+    if traced is not None:
+        path, trace = traced
+        pages = pages_like(known.target, known.saved.with_trace(trace).failure)
+        if known.saved.failure.change != BROKE:
+            replayed = Replayed(problem="it is what a change did, and not a failure")
+        else:
+            replayed = replay(known, trace, path, is_always=life.is_flaky)
+    shown = attrs.evolve(
+        shown, failed=replayed.failed, runs=replayed.runs, version=replayed.version
+    )
+    is_looked_for = any(
+        (session.plan.target, session.plan.name) == (known.target, known.name)
+        and (traced is None or _can_draw(session.plan, traced[1]))
+        for session in tonight
+    )
+    state = _state(life, shown, is_looked_for)
+    shown = attrs.evolve(shown, state=state)
+    mute = life.mute(datetime.fromisoformat(shown.at).date())
+    return NightFailure(
+        attrs.evolve(life, shown=(*life.shown, shown)),
+        MUTED if mute and state != FIXED else state,
+        life.state,
+        shown,
+        replayed.problem,
+        mute,
+        tuple(pages),
+    )
 
 
-def has_new_cause(night: Night, material: Material) -> bool:
-    """Whether a new failure has no likely cause in common with a known one.
-
-    Raises BadInputError if a trace is not readable.
-    """
-    current = [attrs.evolve(each, status="new") for each in night.failures if each.is_current]
-    known = {each.key for each in night.failures if each.status == "known"}
-    current.sort(key=lambda each: each.key)
-    groups = by_likely_cause(current, material)
-    return any(known.isdisjoint(each.key for each in group) for group in groups)
+def _can_draw(plan: PlanKey, trace: Trace) -> bool:
+    return not {NAMES[type(action)] for action in trace.actions} & {*plan.without}
 
 
-def by_likely_cause(
-    failures: Iterable[NightFailure], material: Material
-) -> Iterator[Sequence[NightFailure]]:
-    """The failures in groups of one status, target and likely cause, the one to read first.
+def _state(life: Life, shown: Shown, is_looked_for: bool) -> State:
+    """The state of a failure after a night that is not part of its life yet."""
+    if shown.failed and (life.is_flaky or shown.failed < shown.runs):
+        return FLAKY
+    if shown.failed:
+        return OPEN
+    if shown.sessions:
+        return FLAKY if shown.runs or life.is_flaky else OPEN
+    if shown.runs:
+        return (
+            FLAKY if life.is_flaky and not _must_be_fixed([*life.runs, (0, shown.runs)]) else FIXED
+        )
+    if life.state == FIXED:
+        return FIXED
+    return (life.state or OPEN) if is_looked_for else NOT_LOOKED_FOR
 
-    A failure without a trace is alone. Raises BadInputError if a trace is not readable.
-    """
-    for _, several in groupby(failures, key=lambda each: (each.status, each.target)):
-        whole: list[tuple[SavedFailure, NightFailure]] = []
-        for each in several:
-            path = material.path_of(each)
-            if path is None:
-                yield [each]
-            else:
-                whole.append((each.saved.with_trace(traces.read(path)), each))
-        for group in by_cause(whole, lambda pair: pair[0]):
-            yield [each for _, each in group]
+
+def _must_be_fixed(runs: Sequence[tuple[int, int]]) -> bool:
+    """Whether the last runs all passed, and that is unlikely for a flaky failure."""
+    last = max((number for number, (failed, _) in enumerate(runs) if failed), default=-1)
+    if last < 0:
+        return False
+    share = sum(failed for failed, _ in runs) / sum(count for _, count in runs[: last + 1])
+    return (1 - share) ** sum(count for _, count in runs[last + 1 :]) < CHANCE_MAX
+
+
+def _by_cause(failures: Iterable[NightFailure]) -> tuple[NightCause, ...]:
+    groups: dict[str, list[NightFailure]] = defaultdict(list)
+    for each in sorted(failures, key=lambda each: each.order):
+        groups[each.known.cause_id].append(each)
+    causes = (NightCause(tuple(group)) for group in groups.values())
+    return tuple(sorted(causes, key=lambda each: each.order))

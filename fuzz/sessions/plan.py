@@ -70,6 +70,8 @@ class PlanKey:
     engine: str
     seed: int
     budget_actions: int | None
+    name: str = ""
+    """What distinguishes the target from others, if that is not its path."""
 
 
 @attrs.frozen
@@ -94,6 +96,8 @@ class Plan:
     """Whether each worker first runs a chunk in which it must find a planted bug."""
     database: str | None = None
     """Where the stateful engine shares examples. The result of a chunk depends on it, too."""
+    name: str = ""
+    """What distinguishes the target from others in a history."""
     chunks: range = range(UNLIMITED)
     """The session's share of the chunks, as far as the budget goes."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
@@ -121,6 +125,7 @@ class Plan:
             engine=self.engine,
             seed=self.seed,
             budget_actions=self.actions,
+            name=self.name,
         )
 
     @property

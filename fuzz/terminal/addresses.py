@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from fuzz.sessions.session_events import Event
 
 UPLOAD_SECONDS = 10.0
-SUFFIXES = {".jsonl", ".log", ".json"}
-"""Of traces, complaints of programs, and records."""
+SUFFIXES = {".jsonl", ".log", ".json", ".history"}
+"""Of traces, complaints of programs, records, and histories."""
+REPLACED = {".json", ".history"}
 
 _local_copies: dict[Path, LocalCopy] = {}
 """By folder. They stay here for the messages at the end of a command."""
@@ -94,7 +95,7 @@ class LocalCopy:
                 written = path.stat().st_mtime_ns
                 if PARTIAL not in path.suffixes and self._copied.get(path) != written:
                     name = f"{self._root}/{path.relative_to(self.folder).as_posix()}"
-                    if path.suffix == ".json" or not self._remote.exists(name):
+                    if path.suffix in REPLACED or not self._remote.exists(name):
                         self._remote.makedirs(name.rpartition("/")[0], exist_ok=True)
                         self._remote.put_file(str(path), name)
                     self._copied[path] = written

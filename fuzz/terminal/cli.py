@@ -40,12 +40,15 @@ from fuzz.terminal.target_options import (
     options_of_session,
     part,
     path_options,
+    share,
     target_options,
     without_option,
 )
 from fuzz.version import __version__
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fuzz.protocol.trace import Header
     from fuzz.replay import Step
     from fuzz.run import Failure
@@ -70,6 +73,12 @@ STANDARD_OUTPUT = Path("-")
 
 engine_option = click.option(
     "--engine", type=OneOf("fuzz.sessions.plan", "ENGINES"), default="random", show_default=True
+)
+name_option = click.option(
+    "--name",
+    "session_name",
+    default="",
+    help="What distinguishes the program from others in a history, whatever its path is.",
 )
 workers_option = functools.partial(click.option, "--workers", type=click.IntRange(1, WORKERS_MAX))
 
@@ -137,6 +146,7 @@ def cli() -> None:
     show_default=True,
     help="Where failures are saved: a folder, created if missing, or s3://bucket/night.",
 )
+@name_option
 @click.option("--summary", type=FILE, help="Write a summary as JSON.")
 @click.option("-x", "stops_first", is_flag=True, help="Stop after the first failure.")
 @click.option(
@@ -189,6 +199,7 @@ def _plan(  # noqa: PLR0913 - the options of the command
     part: slice | None,
     stops_first: bool,
     without: tuple[str, ...],
+    session_name: str,
     **fields: Any,  # noqa: ANN401 - of the plan, by their names
 ) -> Plan:
     """The plan of a session. Raises BadInputError."""
@@ -227,6 +238,7 @@ def _plan(  # noqa: PLR0913 - the options of the command
         seed=int.from_bytes(os.urandom(SEED_BYTES)) if seed is None else seed,
         chunks=(chunks or range(UNLIMITED))[part or slice(None)],
         before=earlier,
+        name=session_name,
         **fields,
     )
 
@@ -649,32 +661,44 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
 @cli.command("report")
 @click.argument("places", metavar="CORPUS|SUMMARY...", nargs=-1, required=True, type=PLACE)
 @target_options
+@name_option
 @click.option("-o", "--output", metavar="HTML", required=True, type=FILE, help="The page to write.")
 @click.option(
-    "--before",
-    metavar="JSON",
+    "--history",
+    "history_path",
+    metavar="FILE",
     type=FILE,
-    help="The JSON beside an earlier page, to show what is new and what has vanished since.",
+    help="What is known of failures from earlier nights; this night is added.  [default: "
+    "failures.history in the first CORPUS]",
 )
+@click.option("--markdown", metavar="FILE", type=FILE, help="Write a summary for a CI job's page.")
+@click.option("--junit", metavar="FILE", type=FILE, help="Write a test for each cause, as XML.")
 @click.option(
     "--fail-on",
     type=click.Choice(["new"]),
-    help="Exit with 1 if a failure is new, and has no likely cause in common with a known one.",
+    help="Exit with 1 if the likely cause of a failure is new, or came back.",
 )
-def report_command(
+def report_command(  # noqa: PLR0913 - the options of the command
     places: tuple[Path, ...],
     choice: TargetChoice,
+    session_name: str,
     output: Path,
-    before: Path | None,
+    history_path: Path | None,
+    markdown: Path | None,
+    junit: Path | None,
     fail_on: str | None,
 ) -> int:
     """Make one page of many sessions: what they found, reached and did.
 
     The input is corpora, which have a record of each session, summaries, and the output of `gcfuzz
-    bugs --json`. Beside the page are its figures as JSON, and a folder with the trace and the
-    explanation of each failure.
+    bugs --json`. Each known failure is replayed on the target. Beside the page are its figures as
+    JSON, and a folder with traces and explanations.
     """
+    from fuzz.files import write_text
+    from fuzz.sessions import failure_history as history
     from fuzz.sessions import night
+    from fuzz.terminal import night_summary
+    from fuzz.terminal.night_build import Build
 
     try:
         from fuzz.terminal.night_page import write_night
@@ -685,16 +709,77 @@ def report_command(
     if output.suffix != ".html":
         raise BadInputError(f"{output}: the page's name must end in .html")
     material = night.read_material(places)
-    earlier: tuple[night.NightFailure, ...] = ()
-    if before is not None:
-        earlier = night.read_failures(before)
-        material.corpora.append(before.with_suffix(""))
-    current = night.sum_up(material, earlier, __version__)
-    write_night(current, material, output, choice)
-    counts = current.counts()
-    found = ", ".join(f"{counts[each]} {each}" for each in ("new", "known", "vanished"))
-    Screen().print(f"{output}: {found}; open it in a browser")
-    return MISMATCH if fail_on and night.has_new_cause(current, material) else CLEAN
+    if history_path is None:
+        folder = next((place for place in places if place.is_dir()), output.parent)
+        history_path = folder / history.NAME
+    material.corpora.append(history_path.parent)
+    earlier, build = history.read(history_path), Build(choice, session_name)
+    current = night.sum_up(material, earlier, build.replayed, __version__, history.now())
+    write_night(current, material, output, build)
+    if markdown is not None:
+        write_text(markdown, night_summary.markdown(current))
+    if junit is not None:
+        write_text(junit, night_summary.junit(current))
+    material.keep_traces(current.failures, history_path.parent)
+    history.add(history_path, current.lines(earlier))
+    screen = Screen()
+    for why in current.left_out:
+        screen.print(f"left out: {why}", "red")
+    screen.print(f"{output}: {night_summary.verdict_of(current)}; open it in a browser")
+    if current.left_out:
+        return BAD_INPUT
+    return MISMATCH if fail_on and current.has_new else CLEAN
+
+
+@cli.command("triage")
+@click.argument("place", metavar="CORPUS|HISTORY", type=PLACE)
+@click.argument("failure", metavar="[ID]", required=False)
+@click.option(
+    "--mute-until",
+    "muted_until",
+    metavar="DATE",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Until 2027-01-31 it is not new; an earlier date ends that.",
+)
+@click.option("--because", default="", help="Why it is muted.")
+@click.option("--flaky", metavar="K/N", type=share, help="It failed in K of N runs.")
+@click.option("--issue", metavar="URL", default="", help="The issue about it.")
+def triage_command(  # noqa: PLR0913 - the options of the command
+    place: Path,
+    failure: str | None,
+    muted_until: datetime | None,
+    because: str,
+    flaky: tuple[int, int] | None,
+    issue: str,
+) -> int:
+    """Mute a failure, call it flaky, or name its issue; without ID, list the failures.
+
+    ID is that of a failure, or of a cause with all its failures. `gcfuzz report` shows both.
+    """
+    from fuzz.sessions import failure_history as history
+
+    path = place / history.NAME if place.is_dir() else place
+    if not path.exists():
+        raise BadInputError(f"{path}: there is no such history; `gcfuzz report` makes one")
+    lives = history.read(path).lives()
+    until = "" if muted_until is None else muted_until.date().isoformat()
+    failed, runs = flaky or (0, 0)
+    mark = history.Triaged(history.now(), failure or "", failed, runs, until, because, issue)
+    if failure is None:
+        for id_, life in sorted(lives.items()):
+            marks = [life.state or "not seen", life.known.target, life.known.name, life.issue]
+            identity = " / ".join(life.known.saved.failure.identity)
+            Screen().print(" ".join(filter(None, [id_, *marks, identity])))
+        return CLEAN
+    concerned = {failure} & {
+        each for it in lives.values() for each in (it.known.id, it.known.cause_id)
+    }
+    if not concerned:
+        raise BadInputError(f"{path}: has no failure {failure}; `gcfuzz triage {place}` lists them")
+    if not (until or runs or issue):
+        raise BadInputError("what is known of it? Give --mute-until, --flaky or --issue")
+    history.add(path, [mark])
+    return CLEAN
 
 
 @cli.command("targets")

@@ -8,8 +8,7 @@ can be moved together, and no network is needed.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -22,24 +21,15 @@ from fuzz.files import write_text, writing
 from fuzz.plain import LINE_MAX, counted, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.protocol.trace import Trace
-from fuzz.replay import replay_steps
-from fuzz.run import BROKE
-from fuzz.sessions.night import (
-    HuntedBugs,
-    Material,
-    Night,
-    NightFailure,
-    by_likely_cause,
-    target_name,
-)
+from fuzz.sessions.failure_history import FIXED, FLAKY, OPEN, NightDone
+from fuzz.sessions.night import HuntedBugs, Material, Night, NightCause, NightFailure, target_name
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
-from fuzz.targets import make_target
-from fuzz.terminal.explain_page import Page, fails, make_page, render
+from fuzz.terminal.explain_page import render
+from fuzz.terminal.night_build import Build
 from fuzz.terminal.night_plots import COLOURS, draw_plots, look_of, unit_of
-from fuzz.terminal.report import describe_action, how_seen_once
+from fuzz.terminal.night_summary import notes_on, status_of, verdict_of
+from fuzz.terminal.report import describe_action
 from fuzz.terminal.session_report import STOPPED
-from fuzz.terminal.target_options import TargetChoice
 
 ACTIONS_MAX = 30
 """How many actions of a failure are shown, the last ones."""
@@ -47,89 +37,88 @@ RAREST = 10
 MOST, ALSO = "●", "○"
 
 
-def write_night(night: Night, material: Material, output: Path, choice: TargetChoice) -> None:
-    """Write the page `output` and what is beside it. Raises BadInputError.
-
-    `choice` is the target on the command line, for the explanations, which replay the traces.
-    """
-    make = functools.cache(make_target)  # One process serves many traces.
-
-    def explain(trace: Trace, path: Path) -> Page:
-        name = choice.name_for(trace.header.target)
-        steps = replay_steps(make(name, choice.options_for(trace.header)), trace, str(path))
-        return make_page(f"{path.name} on {name}", trace.header.config, steps)
-
+def write_night(night: Night, material: Material, output: Path, build: Build) -> None:
+    """Write the page `output` and what is beside it. Raises BadInputError."""
     folder = output.with_suffix("")
     with writing(folder):
         folder.mkdir(exist_ok=True)
-    failures = []
-    for group in by_likely_cause(night.failures, material):
-        like = ""
-        for each in group:
-            shown = _failure(each, material.path_of(each), folder, explain)
-            failures.append(shown | {"like": like})
-            like = like or shown["identity"]
+    causes = [_cause(each, material, folder, build) for each in night.causes]
     write_text(output.with_suffix(".json"), night.dumps())
-    write_text(output, render_night(night, failures, output.stem))
+    write_text(output, render_night(night, causes, output.stem))
 
 
-def _failure(
-    each: NightFailure, path: Path | None, folder: Path, explain: Callable[[Trace, Path], Page]
-) -> dict[str, Any]:
-    """The data of a failure, whose files are written into the folder. Raises BadInputError."""
-    saved, failure = each.saved, each.saved.failure
-    notes = [f"known, perhaps: see `gcfuzz help findings/{page}`" for page in each.pages]
-    if not saved.reproduced:
-        notes.append(how_seen_once(saved.tries))
+def _cause(cause: NightCause, material: Material, folder: Path, build: Build) -> dict[str, Any]:
+    """The data of a cause, with the files of its failures in the folder. Raises BadInputError."""
+    first, saved = cause.first, cause.first.saved
     is_reduced = saved.length < saved.reduced_from
     reduced = f", reduced from {saved.reduced_from:,}" if is_reduced else ""
+    traced = {each.known.id: _copied(each, material, folder) for each in cause.failures}
     shown: dict[str, Any] = {
-        "status": each.status,
-        "identity": " / ".join(failure.identity),
-        "where": f"{each.target}, {counted(saved.length, 'action')}{reduced}",
-        "message": failure.message,
-        "notes": notes,
+        "id": cause.id,
+        "state": cause.state,
+        "status": status_of(cause),
+        "identity": " / ".join(saved.failure.identity),
+        "where": f"{cause.target}, {counted(saved.length, 'action')}{reduced}",
+        "message": saved.failure.message,
+        "notes": [*notes_on(first)],
+        "issue": first.life.issue,
+        "others": [
+            {
+                "id": each.known.id,
+                "identity": " / ".join(each.saved.failure.identity),
+                "state": each.state,
+                "trace": traced[each.known.id],
+            }
+            for each in cause.failures[1:]
+        ],
     }
-    if path is None:
-        notes.append("its trace is in none of the places that were read")
+    found = material.trace_of(saved)
+    if found is None:
         return shown
-    trace = traces.read(path)
-    copy = folder / path.name
-    write_text(copy, traces.dumps(trace))
+    path, trace = found
+    href = str(traced[first.known.id])
     left_out = max(0, len(trace.actions) - ACTIONS_MAX)
-    href = f"{folder.name}/{copy.name}"
     shown |= {
         "trace": href,
-        "command": shell_words(["gcfuzz", "replay", href, *each.options]),
+        "command": shell_words(["gcfuzz", "replay", href, *first.known.options]),
         "actions": [describe_action(action) for action in trace.actions[left_out:]],
         "first": left_out + 1,
         "left_out": counted(left_out, "action") if left_out else "",
     }
-    notes += [f"planted: {bug}" for bug in trace.header.kills]
-    page_path = copy.with_suffix(".html")
+    shown["notes"] += [f"planted: {bug}" for bug in trace.header.kills]
     try:
-        page = explain(trace, path)
+        page = build.explained(first.known, trace, path)
     except BadInputError as problem:
-        notes.append(f"not explained: {problem}")
+        shown["notes"].append(f"not explained: {problem}")
         return shown
+    page_path = (folder / path.name).with_suffix(".html")
     write_text(page_path, render(page))
-    if failure.change == BROKE:
-        how = "fails" if fails(page) else "passes"
-        notes.append(f"replayed when this page was made: it {how}")
     return shown | {"page": f"{folder.name}/{page_path.name}"}
 
 
-def render_night(night: Night, failures: Sequence[Mapping[str, Any]], name: str) -> str:
+def _copied(each: NightFailure, material: Material, folder: Path) -> str | None:
+    """The place of a copy of its trace, relative to the page."""
+    found = material.trace_of(each.saved)
+    if found is None:
+        return None
+    path, trace = found
+    write_text(folder / path.name, traces.dumps(trace))
+    return f"{folder.name}/{path.name}"
+
+
+def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -> str:
     """The page of that name as HTML. Foreign text is always text in it, and never markup."""
     environment = jinja2.Environment(autoescape=True, finalize=_one_line)
     template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         title=f"{name}: {counted(len(night.timing), 'session')}",
         contents=[*_contents(night)],
-        has_new=bool(night.counts()["new"]),
-        verdict=", ".join(f"{number:,} {status}" for status, number in _verdict(night)),
+        has_new=night.has_new,
+        verdict=verdict_of(night),
         glance=[*_glance(night)],
-        failures=failures,
+        causes=causes,
+        left_out=night.left_out,
+        nights=[*map(_trend, night.nights)],
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
         wrong_actions=_wrong_actions(night.wrong_actions()),
@@ -149,7 +138,7 @@ def _one_line(value: object) -> object:
 
 def _contents(night: Night) -> Iterator[tuple[str, str]]:
     """The sections: their names, and the texts of the links to them."""
-    yield from (("failures", "failures"), ("time", "over time"))
+    yield from (("failures", "failures"), ("nights", "nights"), ("time", "over time"))
     if night.wrong_actions():
         yield "wrong-actions", "first wrong answers by oracle"
     yield "probes", "probes"
@@ -160,22 +149,21 @@ def _contents(night: Night) -> Iterator[tuple[str, str]]:
     yield "sessions", "sessions"
 
 
-def _verdict(night: Night) -> Iterator[tuple[str, int]]:
-    counts = night.counts()
-    for status in ("new", "known", "vanished"):
-        yield status, counts[status]
-
-
 def _glance(night: Night) -> Iterator[tuple[str, str]]:
-    for status, number in _verdict(night):
-        yield f"{status} failures", f"{number:,}"
-    unsure = sum(each.is_current and not each.saved.reproduced for each in night.failures)
-    yield "did not replay", f"{unsure:,}"
+    counts = night.counts()
+    for status in ("new", OPEN, FLAKY, FIXED):
+        yield f"{status} causes", f"{counts[status]:,}"
     reached = [times > 0 for counts in night.probes().values() for times in counts.values()]
     yield "probes reached", f"{sum(reached):,} / {len(reached):,}"
     yield "actions", f"{sum(session.totals.actions for session in night.sessions):,}"
     yield "chunks lost", f"{sum(len(lost) for _, lost in _lost(night)):,}"
     yield "since the last new", _duration(night.quiet_seconds)
+
+
+def _trend(night: NightDone) -> tuple[str, list[str]]:
+    """A night, and its sums."""
+    sums = night.open, night.new, night.fixed, night.actions, night.probes
+    return night.at[:16].replace("T", " "), [f"{each:,}" for each in sums]
 
 
 def _duration(seconds: float) -> str:

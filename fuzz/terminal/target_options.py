@@ -72,6 +72,14 @@ def part(text: str) -> slice:
     return slice(int(match[1]) - 1, None, int(match[2]))
 
 
+def share(text: str) -> tuple[int, int]:
+    """How many of how many runs failed, like 3/20."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
+    if not match or not 0 < int(match[1]) < int(match[2]):
+        raise click.BadParameter(f"{text!r} is no share; write 3/20 for three of twenty runs")
+    return int(match[1]), int(match[2])
+
+
 def byte_size(text: str) -> int:
     """A size like 64, 4k, 1M or 2G, in bytes."""
     match = re.fullmatch(r"(\d{1,20})([kMG]?)", text, re.ASCII)

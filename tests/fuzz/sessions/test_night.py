@@ -1,28 +1,70 @@
-"""A night: the sum of its sessions' records, and what became of the failures of the one before."""
+"""A night: the sum of its sessions' records, and the state of each failure that is known."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
-from made_records import failure, piece, record, timing, written
+from made_records import Data, failure, piece, record, timing, written
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.sessions.corpus import shipped_traces
-from fuzz.sessions.night import Night, read_failures, read_material, sum_up
+from fuzz.protocol.actions import AllocateNode, CollectFull
+from fuzz.protocol.trace import Header, Trace
+from fuzz.sessions.corpus import shipped_folder, shipped_traces
+from fuzz.sessions.failure_history import FailureHistory, KnownFailure
+from fuzz.sessions.night import Night, Replay, Replayed, read_material, sum_up
 
 VERSION = "0.1.0"
 WEAKREF = "weakref-to-pinned-cleared-heap-ca04307c.jsonl"
 
 
-def night(*places: Path, before: Night | None = None) -> Night:
-    return sum_up(read_material(places), () if before is None else before.failures, VERSION)
+WEAKREF_PAGE = "weakref-to-pinned"
+NIGHTS = [f"2026-11-2{day}T04:00:00+00:00" for day in range(1, 8)]
+UNABLE = Replayed(problem="there is no build")
 
 
-def statuses(current: Night) -> dict[str, str]:
-    return {each.saved.failure.oracle: each.status for each in current.failures}
+def replaying(*results: Replayed) -> Replay:
+    """A build on which replays have these results, the last one again and again."""
+    left = [*results]
+
+    def replay(known: KnownFailure, trace: Trace, path: Path, *, is_always: bool) -> Replayed:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return replay
+
+
+def night(*places: Path, history: FailureHistory | None = None, **changed: Any) -> Night:
+    replay, at = changed.get("replay", replaying(UNABLE)), changed.get("at", NIGHTS[0])
+    return sum_up(read_material(places), history or FailureHistory(), replay, VERSION, at)
+
+
+def nights(tmp_path: Path, *each_night: tuple[list[Data], Replayed]) -> list[Night]:
+    """Several nights with one history, each with the failures of a session and a replay."""
+    made: list[Night] = []
+    history = FailureHistory()
+    for number, (failures, replayed) in enumerate(each_night):
+        started = timing(
+            started=f"2026-11-2{number + 1}T02:00:00+00:00", versions={"target": f"v{number}"}
+        )
+        corpus = written(tmp_path / str(number), record(*failures, timing=[started]))
+        traces.write_to(TRACE, corpus / "a.jsonl")
+        one = replaying(attrs.evolve(replayed, version=f"v{number}"))
+        made.append(night(corpus, history=history, replay=one, at=NIGHTS[number]))
+        history = FailureHistory((*history.lines, *made[-1].lines(history)))
+    return made
+
+
+FOUND, CLEAN = [failure(path="a.jsonl")], list[Data]()
+FAILS, PASSES, MIXED = Replayed(1, 1), Replayed(0, 5), Replayed(2, 5)
+TRACE = Trace(Header(traces.VERSION, "reference"), (AllocateNode(7), CollectFull()))
+
+
+def states(current: Night) -> dict[str, str]:
+    return {each.saved.failure.oracle: each.state for each in current.failures}
 
 
 def test_sessions_add_up(tmp_path: Path) -> None:
@@ -55,48 +97,149 @@ def test_the_least_failure_of_an_identity_is_kept(tmp_path: Path) -> None:
     assert (each.saved.reproduced, each.saved.length) == (True, 3)
 
 
-def test_failures_of_different_targets_are_different(tmp_path: Path) -> None:
-    options = [["--command", "./one"], ["--command", "./two", "--timeout", "1s"]]
-    sessions = [record(failure(), target="process", options=each) for each in options]
-    current = night(written(tmp_path, *sessions))
-    assert [(each.target, [*each.options]) for each in current.failures] == [
-        ("process --command ./one", options[0]),
-        ("process --command ./two", options[1]),
+@pytest.mark.parametrize(("names", "count"), [(("", ""), 1), (("mine", "yours"), 2)])
+def test_failures_of_programs_differ_in_their_names_and_not_in_their_paths(
+    names: tuple[str, ...], count: int, tmp_path: Path
+) -> None:
+    sessions = [
+        record(failure(), target="process", options=["--command", f"./b{number}/adapter"])
+        for number in (1, 2)
     ]
+    for session, name in zip(sessions, names, strict=True):
+        session["plan"]["name"] = name
+    assert len(night(written(tmp_path, *sessions)).failures) == count
 
 
 def test_failures_beyond_the_whole_chunks_count(tmp_path: Path) -> None:
     beyond = record(failure("heap"), beyond=[failure("heap"), failure("survival")])
-    assert statuses(night(written(tmp_path, beyond))) == {"heap": "new", "survival": "new"}
+    assert states(night(written(tmp_path, beyond))) == {"heap": "open", "survival": "open"}
 
 
-def test_a_failure_has_a_status_since_the_night_before(tmp_path: Path) -> None:
-    elsewhere = record(failure("places"), target="reference-dotnet")
-    first = night(written(tmp_path / "1", record(failure("heap"), failure("clock")), elsewhere))
-    second = night(written(tmp_path / "2", record(failure("heap"), failure("major"))), before=first)
-    assert statuses(first) == dict.fromkeys(("heap", "clock", "places"), "new")
-    assert statuses(second) == {
-        "heap": "known",
-        "major": "new",
-        "clock": "vanished",
-        "places": "not looked for",
+@pytest.mark.parametrize(
+    ("each_night", "expected"),
+    [
+        ([(FOUND, FAILS)], [("open", "new")]),
+        ([(FOUND, UNABLE)], [("open", "new")]),
+        ([(FOUND, FAILS), (CLEAN, FAILS)], [("open", "new"), ("open", "")]),
+        ([(FOUND, FAILS), (CLEAN, UNABLE)], [("open", "new"), ("open", "")]),
+        ([(FOUND, FAILS), (CLEAN, PASSES)], [("open", "new"), ("fixed", "fixed")]),
+        (
+            [(FOUND, FAILS), (CLEAN, PASSES), (CLEAN, PASSES), (FOUND, FAILS)],
+            [("open", "new"), ("fixed", "fixed"), ("fixed", ""), ("open", "back")],
+        ),
+        (
+            [(FOUND, FAILS), (CLEAN, PASSES), (CLEAN, FAILS)],
+            [("open", "new"), ("fixed", "fixed"), ("open", "back")],
+        ),
+        ([(FOUND, PASSES)], [("flaky", "new")]),
+        ([(FOUND, MIXED), (CLEAN, PASSES)], [("flaky", "new"), ("flaky", "")]),
+        (
+            [(FOUND, MIXED), *[(CLEAN, PASSES)] * 2],
+            [("flaky", "new"), ("flaky", ""), ("fixed", "fixed")],
+        ),
+        (
+            [(FOUND, FAILS), (FOUND, MIXED), (FOUND, FAILS)],
+            [("open", "new"), ("flaky", ""), ("flaky", "")],
+        ),
+    ],
+)
+def test_a_failure_has_a_state_in_each_night(
+    each_night: list[tuple[list[Data], Replayed]], expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    causes = [cause for each in nights(tmp_path, *each_night) for cause in each.causes]
+    assert [(cause.state, cause.news) for cause in causes] == expected
+
+
+@pytest.mark.parametrize(
+    "changed", [{"target": "reference-dotnet"}, {"plan_without": ["collect_full"]}]
+)
+def test_a_failure_that_no_session_could_find_was_not_looked_for(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    [first] = nights(tmp_path, (FOUND, FAILS))
+    other = record(target=changed.get("target", "reference"), timing=[timing(started=NIGHTS[1])])
+    other["plan"]["without"] = changed.get("plan_without", [])
+    history = FailureHistory(tuple(first.lines(FailureHistory())))
+    material = read_material([written(tmp_path / "other", other)])
+    material.corpora.append(tmp_path / "0")
+    second = sum_up(material, history, replaying(UNABLE), VERSION, NIGHTS[1])
+    assert states(second) == {"heap": "not looked for"}
+
+
+def test_a_failure_has_its_life(tmp_path: Path) -> None:
+    *_, last = nights(
+        tmp_path, (CLEAN, UNABLE), (FOUND, FAILS), (FOUND, FAILS), (CLEAN, PASSES), (FOUND, FAILS)
+    )
+    [data] = [each.to_data() for each in last.failures]
+    assert {name: data[name] for name in ("first_seen", "last_seen", "sessions", "versions")} == {
+        "first_seen": "2026-11-22T02:00:00+00:00",
+        "last_seen": "2026-11-25T02:00:00+00:00",
+        "sessions": 3,
+        "versions": ["v1", "v2", "v4"],
     }
+    assert (data["last_good"], data["first_bad"]) == ("v3", "v4")
+    assert [(each.open, each.new, each.fixed) for each in last.nights] == [
+        *((0, 0, 0), (1, 1, 0), (1, 0, 0), (0, 0, 1), (1, 1, 0))
+    ]
 
 
-def test_a_failure_vanishes_once_and_is_known_if_it_returns(tmp_path: Path) -> None:
-    found, clean = record(failure()), record(seed=2)
-    nights = [night(written(tmp_path / "0", found))]
-    for number, session in enumerate([clean, clean, found], 1):
-        nights.append(night(written(tmp_path / str(number), session), before=nights[-1]))
-    assert [statuses(each)["heap"] for each in nights] == ["new", "vanished", "gone", "known"]
+def test_the_last_good_version_is_that_of_a_session_that_did_not_find_it(tmp_path: Path) -> None:
+    *_, last = nights(tmp_path, (CLEAN, UNABLE), (FOUND, FAILS))
+    assert last.failures[0].life.bounds == ("v0", "v1")
 
 
-def test_a_failure_like_a_documented_finding_is_known(tmp_path: Path) -> None:
+def test_a_night_that_is_made_again_counts_once(tmp_path: Path) -> None:
+    first, second = nights(tmp_path, (CLEAN, UNABLE), (FOUND, FAILS))
+    lines = first.lines(FailureHistory())
+    history = FailureHistory((*lines, *second.lines(FailureHistory())))
+    again = night(tmp_path / "1", history=history, replay=replaying(FAILS), at=NIGHTS[2])
+    assert again.has_new
+    assert len(again.nights) == 2
+    after = FailureHistory((*history.lines, *again.lines(history)))
+    assert len(after.nights) == 2
+    assert [len(life.shown) for life in after.lives().values()] == [1]
+
+
+def test_failures_of_one_cause_are_one_entry_that_sure_and_short_ones_lead(tmp_path: Path) -> None:
+    seen_once = failure("clock", length=1, reproduced=False)
+    kinds = [failure("heap", action=kind, path="a.jsonl") for kind in ("read", "write")]
+    kinds[0]["length"] = 9
+    corpus = written(tmp_path, record(*kinds, seen_once))
+    traces.write_to(TRACE, corpus / "a.jsonl")
+    current = night(corpus)
+    assert [[each.saved.failure.action for each in cause.failures] for cause in current.causes] == [
+        ["write", "read"],
+        ["collect_full"],
+    ]
+
+
+def test_a_failure_like_a_documented_finding_is_not_new(tmp_path: Path) -> None:
     trace = shipped_traces("incminimark")[WEAKREF]
     corpus = written(tmp_path, record(failure(path="a.jsonl"), target="incminimark"))
     traces.write_to(trace, corpus / "a.jsonl")
-    [each] = night(corpus).failures
-    assert (each.status, each.pages) == ("known", ("weakref-to-pinned",))
+    [cause] = night(corpus).causes
+    assert (cause.news, cause.first.pages) == ("", (WEAKREF_PAGE,))
+
+
+def test_a_broken_trace_costs_a_line(tmp_path: Path) -> None:
+    corpus = written(tmp_path, record(*FOUND, failure("clock")))
+    (corpus / "a.jsonl").write_text("{")
+    current = night(corpus)
+    assert states(current) == {"clock": "open", "heap": "open"}
+    assert [each.partition(":")[0] for each in current.left_out] == [str(corpus / "a.jsonl")]
+
+
+def test_a_broken_record_costs_a_line(tmp_path: Path) -> None:
+    corpus = written(tmp_path, record(failure()))
+    (corpus / "sessions" / "broken.json").write_text("{")
+    assert len(night(corpus).failures) == 1
+    assert "broken.json: not a line of JSON" in night(corpus).left_out[0]
+
+
+def test_what_a_change_fixed_is_neither_new_nor_in_the_history(tmp_path: Path) -> None:
+    current = night(written(tmp_path, record(failure(change="fixed"))))
+    assert not current.has_new
+    assert len([*current.lines(FailureHistory())]) == 1
 
 
 def test_wrong_actions_are_counted_by_oracle_if_a_change_did_not_fix_them(tmp_path: Path) -> None:
@@ -130,12 +273,6 @@ def test_the_quiet_time_is_that_of_all_sessions(tmp_path: Path) -> None:
     assert night(written(tmp_path, record(timing=[early, late]))).quiet_seconds == 10
 
 
-def test_a_night_s_json_has_its_failures(tmp_path: Path) -> None:
-    current = night(written(tmp_path, record(failure(), failure("clock", change="fixed"))))
-    (tmp_path / "night.json").write_text(current.dumps())
-    assert read_failures(tmp_path / "night.json") == current.failures
-
-
 # Bad input.
 
 
@@ -153,7 +290,7 @@ def test_a_night_beside_the_records_is_not_a_record(tmp_path: Path) -> None:
     corpus = written(tmp_path, record())
     (corpus / "night.json").write_text(night(corpus).dumps())
     assert len(night(corpus).sessions) == 1
-    assert "name it with --before" in complaint(corpus / "night.json")
+    assert "is the JSON of a night" in complaint(corpus / "night.json")
 
 
 @pytest.mark.parametrize(
@@ -179,28 +316,14 @@ def test_the_known_bugs_alone_are_not_a_night(tmp_path: Path) -> None:
     assert "no record of a session" in complaint(tmp_path / "bugs.json")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{}", "is not a night of version 1"),
-        ('{"gcfuzz_night": 2}', "is not a night of version 1"),
-        ('{"gcfuzz_night": 1, "failures": 3}', "must be a list, and is 3"),
-        ('{"gcfuzz_night": 1, "failures": [{}]}', "target"),
-        (
-            json.dumps(
-                {
-                    "gcfuzz_night": 1,
-                    "failures": [
-                        {"target": "reference", "options": [], "saved": failure(), "status": "old"}
-                    ],
-                }
-            ),
-            '"old"; it must be one of new, known',
-        ),
-    ],
-)
-def test_a_broken_earlier_night_is_bad_input(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "night.json"
-    path.write_text(text)
-    with pytest.raises(BadInputError, match=message):
-        read_failures(path)
+# The JSON beside the page.
+
+
+def test_the_documentation_names_each_key_of_the_json(tmp_path: Path) -> None:
+    [current] = nights(tmp_path, (FOUND, FAILS))
+    data = json.loads(current.dumps())
+    [cause], [one_night] = data["causes"], data["nights"]
+    page = (shipped_folder("docs") / "sessions.md").read_text()
+    part = page.partition('"gcfuzz_night": 2')[2].partition("## ")[0]
+    keys = {*data, *cause, *cause["failures"][0], *one_night} - {"gcfuzz_night"}
+    assert [key for key in sorted(keys) if f"`{key}`" not in part] == []

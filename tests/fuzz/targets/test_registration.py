@@ -155,7 +155,7 @@ def test_two_versions_are_compared_and_reported(counter: Site) -> None:
     counter.run("run", "--target", "counter", *versions, *plan, code=MISMATCH)
     counter.run("report", "found", "-o", "night.html")
     night = json.loads((counter.folder / "night.json").read_text("utf-8"))
-    assert {each["target"] for each in night["failures"]} == {"counter --counter-file wrong"}
+    assert {each["target"] for each in night["causes"]} == {"counter"}
 
 
 # What is wrong with a registration.

@@ -1,0 +1,370 @@
+"""The history of failures over the nights, `failures.history` in a corpus: one JSON object a line.
+
+A line names its kind: a failure, when it was first known; a night; what a night showed of a
+failure; and what `gcfuzz triage` set. Invariants: lines are only added. All that is known of a
+failure is a function of the set of lines, so histories are merged as sets. A failure's key has no
+path of a program, and no version, so it is the same for each build.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import attrs
+
+from fuzz.files import read_bytes, write_text
+from fuzz.problems import BadInputError
+from fuzz.protocol import lines as wire
+from fuzz.sessions.causes import Cause
+from fuzz.sessions.corpus import SavedFailure
+
+NAME = "failures.history"
+VERSION = 1
+HEAD = wire.to_line({"kind": "history", "version": VERSION})
+COUNT_MAX = 2**53
+State: TypeAlias = Literal["open", "flaky", "muted", "not looked for", "fixed"]
+STATES: tuple[State, ...] = get_args(State)
+"""In the order of a page."""
+OPEN, FLAKY, MUTED, NOT_LOOKED_FOR, FIXED = STATES
+"""`fixed` only if its trace passed on that night's build; `flaky` if its runs differ; `not looked
+for` if it was not replayed, and no session could have found it."""
+
+
+@attrs.frozen
+class KnownFailure:
+    """A failure of a target."""
+
+    target: str
+    name: str
+    """The session's `--name`, which distinguishes programs."""
+    cause: Cause
+    """Its likely cause; empty if its trace was not readable."""
+    saved: SavedFailure
+    options: tuple[str, ...] = ()
+    """The arguments of a session that found it."""
+
+    @property
+    def cause_id(self) -> str:
+        """What failures with one likely cause in one target have in common."""
+        return _digest(self.target, self.name, *(self.cause or self.saved.failure.identity))
+
+    @property
+    def id(self) -> str:
+        """The cause, and this identity among its failures."""
+        return f"{self.cause_id}-{_digest(*self.saved.failure.identity)[:4]}"
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """The order of traces with one id: the least one is the best to read."""
+        saved = self.saved
+        unsure = not saved.reproduced, saved.needs_earlier, not saved.is_saved
+        return *unsure, saved.length, str(saved.path)
+
+
+def _digest(*parts: str) -> str:
+    return f"{zlib.crc32(wire.to_line({'of': parts}).encode()):08x}"
+
+
+@attrs.frozen
+class SessionRun:
+    """A session that a night read."""
+
+    id: str
+    target: str
+    name: str
+    versions: tuple[str, ...]
+    """The versions of its target, or the commits of its folder."""
+
+
+@attrs.frozen
+class NightDone:
+    """The sums of a night."""
+
+    at: str
+    sessions: tuple[SessionRun, ...]
+    """All that it read, also those of earlier nights."""
+    actions: int
+    probes: int
+    open: int
+    """Causes that are open."""
+    new: int
+    """Causes that are new, or came back."""
+    fixed: int
+    """Causes that are fixed since the night before."""
+
+
+@attrs.frozen
+class Shown:
+    """What a night showed of a failure."""
+
+    at: str
+    """The night."""
+    failure: str
+    state: State
+    """`open`, `flaky` or `fixed`."""
+    sessions: tuple[str, ...] = ()
+    """The sessions that found it, as they started."""
+    versions: tuple[str, ...] = ()
+    """The versions on which these sessions found it."""
+    failed: int = 0
+    runs: int = 0
+    """How often its trace was replayed, and how often it failed."""
+    version: str = ""
+    """The version on which it was replayed."""
+
+
+@attrs.frozen
+class Triaged:
+    """What a person set for a failure, or for all failures of a cause."""
+
+    at: str
+    failure: str
+    failed: int = 0
+    runs: int = 0
+    """With runs: it is flaky, and failed in so many of them."""
+    muted_until: str = ""
+    because: str = ""
+    issue: str = ""
+
+
+Line: TypeAlias = KnownFailure | NightDone | Shown | Triaged
+KINDS: dict[str, type[Line]] = {
+    "failure": KnownFailure,
+    "night": NightDone,
+    "shown": Shown,
+    "triaged": Triaged,
+}
+NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+@attrs.frozen
+class Life:
+    """What is known of a failure before a night."""
+
+    known: KnownFailure
+    shown: tuple[Shown, ...] = ()
+    """By night."""
+    triaged: tuple[Triaged, ...] = ()
+    good_before: tuple[str, ...] = ()
+    """The versions of its target whose sessions did not find it, before one did."""
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions that found it, in the order of their starts."""
+        return sorted({each for shown in self.shown for each in shown.sessions})
+
+    @property
+    def first_seen(self) -> str:
+        """When the first of them started."""
+        return next(iter(self.sessions), "").partition(" ")[0]
+
+    @property
+    def last_seen(self) -> str:
+        return next(reversed(self.sessions), "").partition(" ")[0]
+
+    @property
+    def versions(self) -> list[str]:
+        """The versions on which it failed, in the order of the nights."""
+        return [*dict.fromkeys(each for shown in self.shown for each in _bad_versions(shown))]
+
+    @property
+    def state(self) -> State | None:
+        """The state of the last night; None if there was none."""
+        return self.shown[-1].state if self.shown else None
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """How many of how many replays failed, in order, since it was last fixed."""
+        runs: list[tuple[int, int]] = []
+        for each in _sorted((*self.shown, *self.triaged), (Shown, Triaged)):
+            if isinstance(each, Shown) and each.state == FIXED:
+                runs = []
+            elif each.runs:
+                runs.append((each.failed, each.runs))
+        return runs
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether its runs differ, as a night saw or a person set."""
+        return self.state == FLAKY or _is_mixed(self.runs)
+
+    def mute(self, today: date) -> tuple[str, str] | None:
+        """The last day on which it is muted, and the reason."""
+        last = [each for each in self.triaged if each.muted_until][-1:]
+        if not last or date.fromisoformat(last[0].muted_until) < today:
+            return None
+        return last[0].muted_until, last[0].because
+
+    @property
+    def issue(self) -> str:
+        return next((each.issue for each in reversed(self.triaged) if each.issue), "")
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The last good version before it was last bad, and the first bad version after that."""
+        good, bad, was_good = (self.good_before or ("",))[-1], "", True
+        for each in self.shown:
+            if each.state == FIXED:
+                good, was_good = each.version or good, True
+            elif was_good and (versions := _bad_versions(each)):
+                bad, was_good = versions[0], False
+        return good, bad
+
+
+def _bad_versions(shown: Shown) -> list[str]:
+    replayed = [shown.version] if shown.failed and shown.version else []
+    return [*shown.versions, *(each for each in replayed if each not in shown.versions)]
+
+
+def _is_mixed(runs: Sequence[tuple[int, int]]) -> bool:
+    return len({failed == count for failed, count in runs}) > 1 or any(
+        0 < failed < count for failed, count in runs
+    )
+
+
+@attrs.frozen
+class FailureHistory:
+    """The lines of a history, without those that are there twice."""
+
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def nights(self) -> list[NightDone]:
+        """The nights, oldest first. Of those of the same sessions the last one counts."""
+        done = _sorted(self.lines, NightDone)
+        last = {frozenset(run.id for run in each.sessions): each for each in done}
+        return [each for each in done if each in last.values()]
+
+    def before(self, sessions: Collection[str]) -> FailureHistory:
+        """The history without the nights of exactly these sessions, which are made again."""
+        nights = _sorted(self.lines, NightDone)
+        again = {each.at for each in nights if {run.id for run in each.sessions} == sessions}
+        return FailureHistory(
+            tuple(
+                each
+                for each in self.lines
+                if not (isinstance(each, NightDone | Shown) and each.at in again)
+            )
+        )
+
+    def good_before(self, failure: KnownFailure, at: str) -> tuple[str, ...]:
+        """The versions of its target in the nights before, which did not know it."""
+        whose = failure.target, failure.name
+        return tuple(
+            version
+            for night in self.nights
+            for run in night.sessions
+            if night.at < at and (run.target, run.name) == whose
+            for version in run.versions
+        )
+
+    def lives(self) -> dict[str, Life]:
+        """Each failure by its id. Of several traces the one that is best to read is kept."""
+        known: dict[str, KnownFailure] = {}
+        for failure in (each for each in self.lines if isinstance(each, KnownFailure)):
+            other = known.setdefault(failure.id, failure)
+            known[failure.id] = min(other, failure, key=lambda each: each.order)
+        counting = {each.at for each in self.nights}
+        shown: dict[str, list[Shown]] = defaultdict(list)
+        for each in _sorted(self.lines, Shown):
+            if each.at in counting:
+                shown[each.failure].append(each)
+        triaged: dict[str, list[Triaged]] = defaultdict(list)
+        for mark in _sorted(self.lines, Triaged):
+            triaged[mark.failure].append(mark)
+        return {
+            id_: Life(
+                failure,
+                tuple(shown[id_]),
+                tuple(
+                    sorted((*triaged[failure.cause_id], *triaged[id_]), key=lambda each: each.at)
+                ),
+                self.good_before(failure, shown[id_][0].at if shown[id_] else ""),
+            )
+            for id_, failure in known.items()
+        }
+
+
+def _sorted(lines: Iterable[Line], kind: type | tuple[type, ...]) -> list[Any]:
+    return sorted((each for each in lines if isinstance(each, kind)), key=lambda each: each.at)
+
+
+def now() -> str:
+    """The moment, as in a history."""
+    return datetime.now(UTC).isoformat()
+
+
+# The file.
+
+
+def read(path: Path) -> FailureHistory:
+    """Read a history; it is empty if there is no such file. Raises BadInputError."""
+    if not path.exists():
+        return FailureHistory()
+    lines: dict[str, Line] = {}
+    for number, text in enumerate(read_bytes(path).splitlines(), 1):
+        try:
+            line = _line_of(wire.as_object(wire.from_line(text)))
+        except ValueError as problem:
+            raise BadInputError(
+                f"{path}:{number}: is not a line of a history: {problem}; correct or remove it"
+            ) from problem
+        if line is not None:
+            lines[text_of(line)] = line
+    return FailureHistory(tuple(lines.values()))
+
+
+def _line_of(data: dict[str, Any]) -> Line | None:
+    """The line as an object; None for the first one. Raises ValueError."""
+    kind = data.pop("kind", None)
+    if kind == "history":
+        if data != {"version": VERSION}:
+            raise ValueError(f"this gcfuzz reads version {VERSION}")
+        return None
+    if kind not in [*KINDS]:
+        raise ValueError(f"its kind is {wire.quoted(kind)}, not one of {', '.join(KINDS)}")
+    line: Line = wire.structured(data, KINDS[kind])
+    _check(line)
+    return line
+
+
+def _check(line: Line) -> None:
+    """Raise ValueError if a date or a count is illegal."""
+    if not isinstance(line, KnownFailure) and datetime.fromisoformat(line.at).tzinfo is None:
+        raise ValueError(f"at is {wire.quoted(line.at)}, without a time zone")
+    if isinstance(line, Triaged) and line.muted_until:
+        date.fromisoformat(line.muted_until)
+    if isinstance(line, Shown | Triaged) and not 0 <= line.failed <= line.runs <= COUNT_MAX:
+        raise ValueError(f"failed is {line.failed} of {line.runs} runs")
+    if isinstance(line, NightDone):
+        counts = line.actions, line.probes, line.open, line.new, line.fixed
+        if not all(0 <= each <= COUNT_MAX for each in counts):
+            raise ValueError("a count is negative or too large")
+
+
+def add(path: Path, lines: Iterable[Line]) -> None:
+    """Add lines to a history, which is created if it is missing. Raises BadInputError."""
+    old = read_bytes(path).decode(errors="surrogateescape") if path.exists() else f"{HEAD}\n"
+    ended = old if old.endswith("\n") else f"{old}\n"
+    write_text(path, ended + "".join(f"{text_of(each)}\n" for each in lines))
+
+
+def text_of(line: Line) -> str:
+    """A line of the file."""
+    return wire.to_line({"kind": NAMES[type(line)], **wire.unstructured(line)})
+
+
+def merged(histories: Iterable[FailureHistory]) -> list[Line]:
+    """The lines of histories, each once, failures first, and the others by time."""
+    lines = {text_of(line): line for history in histories for line in history.lines}
+
+    def order(text: str) -> tuple[str, str]:
+        line = lines[text]
+        return "" if isinstance(line, KnownFailure) else line.at, text
+
+    return [lines[text] for text in sorted(lines, key=order)]

@@ -1,0 +1,62 @@
+"""Tonight's build: what replays the failures of a night, and explains them.
+
+Invariant: no program and no module runs because a file names it. A failure of another target than
+that on the command line is replayed on its own target, or not at all.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import attrs
+
+from fuzz.problems import BadInputError
+from fuzz.protocol.target import Target, contract_of
+from fuzz.protocol.trace import Trace
+from fuzz.replay import replay, replay_steps
+from fuzz.sessions.failure_history import KnownFailure
+from fuzz.sessions.night import RUNS, Replayed
+from fuzz.targets import make_target
+from fuzz.terminal.explain_page import Page, make_page
+from fuzz.terminal.target_options import TargetChoice
+
+
+class Build:
+    """The target on the command line, and those that need no program."""
+
+    def __init__(self, choice: TargetChoice, name: str) -> None:
+        """`name` is the `--name` of the sessions that the target on the command line had."""
+        self._choice, self._name = choice, name
+        self._make = functools.cache(make_target)  # One process serves many traces.
+
+    def _target_for(self, known: KnownFailure, trace: Trace) -> Target:
+        """The target for a trace. Raises BadInputError if there is none."""
+        if known.name != self._name:
+            raise BadInputError(f"it is of --name {known.name!r}; report it with that name")
+        choice = self._choice
+        base = known.target.partition("+")[0]
+        if choice.name is not None and choice.name.partition("+")[0] != base:
+            choice = TargetChoice(None, attrs.evolve(choice.options, command=()))
+        return self._make(choice.name_for(known.target), choice.options_for(trace.header))
+
+    def replayed(
+        self, known: KnownFailure, trace: Trace, path: Path, *, is_always: bool
+    ) -> Replayed:
+        """Run a trace RUNS times, or until it fails unless `is_always`."""
+        failed = runs = 0
+        try:
+            target = self._target_for(known, trace)
+            version = contract_of(target).version or ""
+            while runs < RUNS and (is_always or not failed):
+                failed += replay(target, trace, str(path)) is not None
+                runs += 1
+        except BadInputError as problem:
+            return Replayed(problem=str(problem))
+        return Replayed(failed, runs, version)
+
+    def explained(self, known: KnownFailure, trace: Trace, path: Path) -> Page:
+        """The page that explains a trace. Raises BadInputError."""
+        target = self._target_for(known, trace)
+        title = f"{path.name} on {target.name}"
+        return make_page(title, trace.header.config, replay_steps(target, trace, str(path)))

@@ -1,0 +1,106 @@
+"""A night in a few lines: as text, in Markdown for a job's page, and as JUnit's XML.
+
+Invariant: foreign text is only text. In Markdown it is code, which has no links and no mentions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree as ET
+
+from fuzz.plain import counted, plain
+from fuzz.run import BROKE
+from fuzz.sessions.failure_history import FIXED, FLAKY, MUTED, OPEN
+from fuzz.sessions.night import BACK, NEW, Night, NightCause, NightFailure
+from fuzz.terminal.report import how_seen_once
+
+LINES_MAX = 50
+"""Causes in Markdown: a comment of GitHub's has at most 65,536 characters."""
+TEXT_MAX = 300
+
+
+def verdict_of(night: Night) -> str:
+    """The number of causes by news and state."""
+    counts = night.counts()
+    return ", ".join(f"{counts[each]:,} {each}" for each in (NEW, BACK, OPEN, FLAKY, FIXED))
+
+
+def status_of(cause: NightCause) -> str:
+    """The state of a cause, and what is new in it."""
+    first = cause.first
+    failed, runs = (sum(each) for each in zip((0, 0), *first.life.runs, strict=True))
+    what: str = cause.state
+    if cause.state == FLAKY:
+        what = f"flaky ({failed} of {runs})"
+    if cause.state == MUTED and first.mute:
+        until, because = first.mute
+        what = f"muted until {until}{' because ' if because else ''}{because}"
+    return f"{cause.news}, {what}" if cause.news in {NEW, BACK} else what
+
+
+def notes_on(each: NightFailure) -> Iterator[str]:
+    """What a reader wants to know of a failure: since when, where, and whether it still fails."""
+    life, saved, tonight = each.life, each.saved, each.tonight
+    if life.sessions:
+        yield f"first seen {life.first_seen}, last seen {life.last_seen}"
+        yield f"found by {counted(len(life.sessions), 'session')}"
+    if life.versions:
+        yield f"failed on {', '.join(life.versions)}"
+    last_good, first_bad = life.bounds
+    if last_good and first_bad:
+        yield f"last good version {last_good}, first bad version {first_bad}"
+    for page in each.pages:
+        yield f"known, perhaps: see `gcfuzz help findings/{page}`"
+    if not saved.reproduced:
+        yield how_seen_once(saved.tries)
+    if tonight.runs:
+        how = "passes" if not tonight.failed else "fails"
+        if 0 < tonight.failed < tonight.runs:
+            how = f"fails {tonight.failed} times of {tonight.runs}"
+        yield f"replayed when this page was made: it {how}"
+    elif saved.failure.change == BROKE:
+        yield f"not replayed: {each.problem}"
+
+
+def markdown(night: Night) -> str:
+    """The causes that are not fixed, in the order of the page, and the nights."""
+    lines = [f"### gcfuzz: {verdict_of(night)}", ""]
+    causes = [each for each in night.causes if each.state != FIXED or each.news]
+    if causes:
+        lines += ["| cause | state | failure | target | actions |", "|---|---|---|---|--:|"]
+    for cause in causes[:LINES_MAX]:
+        failure = " / ".join(cause.first.saved.failure.identity)
+        more = f" +{len(cause.failures) - 1}" if len(cause.failures) > 1 else ""
+        cells = _code(cause.id), _code(status_of(cause)), _code(failure) + more, _code(cause.target)
+        lines.append(f"| {' | '.join(cells)} | {cause.first.saved.length:,} |")
+    if len(causes) > LINES_MAX:
+        lines.append(f"\n{len(causes) - LINES_MAX:,} more causes are on the page.")
+    lines += [f"\nleft out: {_code(problem)}" for problem in night.left_out]
+    done = night.nights[-1]
+    sums = counted(len(done.sessions), "session"), counted(done.actions, "action")
+    lines.append(f"\n{', '.join(sums)}, {counted(done.probes, 'probe')} reached")
+    return "\n".join(lines) + "\n"
+
+
+def _code(text: str) -> str:
+    """Text as code in a cell of a table."""
+    return f"`{plain(text, TEXT_MAX).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+
+
+def junit(night: Night) -> str:
+    """A test for each cause: it fails if it is open, and is skipped if that is not certain."""
+    suite = ET.Element("testsuite", name="gcfuzz", timestamp=night.at)
+    for cause in night.causes:
+        saved = cause.first.saved
+        name = f"{' / '.join(saved.failure.identity)} [{cause.id}]"
+        names = {"classname": plain(cause.target), "name": plain(name)}
+        case = ET.SubElement(suite, "testcase", names)
+        if cause.state != FIXED:
+            kind = "failure" if cause.state == OPEN else "skipped"
+            result = ET.SubElement(case, kind, message=plain(status_of(cause)))
+            notes = [saved.failure.message, *notes_on(cause.first)]
+            result.text = "\n".join(map(plain, notes))
+    for count, kind in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
+        suite.set(count, str(len([*suite.iter(kind)])))
+    ET.indent(suite)
+    return f"{ET.tostring(suite, encoding='unicode')}\n"

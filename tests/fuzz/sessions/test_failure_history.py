@@ -1,0 +1,156 @@
+"""The history of failures: its file, how histories are merged, and `gcfuzz triage`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from made_records import failure, record, written
+
+from fuzz.problems import BadInputError
+from fuzz.run import Failure
+from fuzz.sessions import failure_history as history
+from fuzz.sessions.corpus import SavedFailure
+from fuzz.sessions.failure_history import KnownFailure, Life, NightDone, Shown, Triaged
+from fuzz.sessions.merge import merge
+from fuzz.terminal.cli import run_command_line
+
+CLEAN = 0
+WRONG = Failure("heap", "graph", "collect_full", "different", "1", "2", "made up")
+KNOWN = KnownFailure("process", "mine", (), SavedFailure(WRONG, None, 3, 9, 0, reproduced=True))
+FIRST, SECOND = (f"2026-11-2{day}T04:00:00+00:00" for day in (1, 2))
+NIGHT = NightDone(FIRST, (), actions=1, probes=1, open=1, new=1, fixed=0)
+LINES = (KNOWN, NIGHT, Shown(FIRST, KNOWN.id, "open", failed=1, runs=1))
+MUTED = Triaged(SECOND, KNOWN.id, muted_until="2026-12-24", because="a fix is in review")
+
+
+def kept(path: Path, *lines: history.Line) -> Path:
+    history.add(path, lines)
+    return path
+
+
+def test_lines_are_added_and_read(tmp_path: Path) -> None:
+    path = kept(tmp_path / history.NAME, *LINES)
+    before = path.read_text()
+    kept(path, MUTED)
+    assert path.read_text().startswith(before)
+    assert history.read(path).lines == (*LINES, MUTED)
+
+
+def test_without_a_file_nothing_is_known(tmp_path: Path) -> None:
+    assert history.read(tmp_path / history.NAME).lives() == {}
+
+
+def test_a_history_that_a_killed_command_cut_off_names_the_line(tmp_path: Path) -> None:
+    path = kept(tmp_path / history.NAME, *LINES)
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(BadInputError, match=f"{path}:4: is not a line of a history"):
+        history.read(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"kind": "history", "version": 2}', "this gcfuzz reads version 1"),
+        ('{"kind": ["night"]}', "its kind is"),
+        ('{"kind": "shown", "at": "today", "failure": "", "state": "open"}', "isoformat"),
+        ('{"kind": "shown", "at": "2026-11-21", "failure": "", "state": "open"}', "time zone"),
+        (
+            f'{{"kind": "triaged", "at": "{FIRST}", "failure": "", "muted_until": "soon"}}',
+            "isoformat",
+        ),
+        (
+            f'{{"kind": "triaged", "at": "{FIRST}", "failure": "", "failed": 2, "runs": 1}}',
+            "failed is 2 of 1",
+        ),
+        (
+            history.text_of(NightDone(FIRST, (), actions=-1, probes=0, open=0, new=0, fixed=0)),
+            "a count is negative",
+        ),
+    ],
+)
+def test_a_broken_line_is_bad_input(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / history.NAME
+    path.write_text(f"{history.HEAD}\n{line}\n")
+    with pytest.raises(BadInputError, match=message):
+        history.read(path)
+
+
+def test_merging_keeps_each_line_once_in_any_order(tmp_path: Path) -> None:
+    one, other = (written(tmp_path / name, record(failure())) for name in ("one", "other"))
+    kept(one / history.NAME, *LINES)
+    kept(other / history.NAME, *LINES, MUTED)
+    merge([one, other], tmp_path / "a")
+    merge([other, one, tmp_path / "a"], tmp_path / "b")
+    merged = (tmp_path / "a" / history.NAME).read_bytes()
+    assert merged == (tmp_path / "b" / history.NAME).read_bytes()
+    assert len(history.read(tmp_path / "a" / history.NAME).lines) == 4
+
+
+def test_a_broken_history_is_left_out_of_a_merge(tmp_path: Path) -> None:
+    corpus = written(tmp_path / "corpus", record(failure()))
+    (corpus / history.NAME).write_text("{")
+    _, left_out = merge([corpus], tmp_path / "out")
+    assert [f"{history.NAME}:1" in each for each in left_out] == [True]
+
+
+@pytest.mark.parametrize(
+    ("today", "reason"),
+    [(date(2026, 12, 24), ("2026-12-24", "a fix is in review")), (date(2026, 12, 25), None)],
+)
+def test_a_failure_is_muted_up_to_a_day(today: date, reason: tuple[str, str] | None) -> None:
+    assert Life(KNOWN, triaged=(MUTED,)).mute(today) == reason
+
+
+# The command.
+
+
+@pytest.mark.parametrize("id_", [KNOWN.id, KNOWN.cause_id])
+def test_a_failure_and_a_cause_are_triaged(id_: str, tmp_path: Path) -> None:
+    path = kept(tmp_path / history.NAME, *LINES)
+    for options in (
+        ["--mute-until", "2999-12-24", "--because", "a fix is in review"],
+        ["--flaky", "3/20"],
+        ["--issue", "https://example.com/7"],
+    ):
+        assert run_command_line(["triage", str(tmp_path), id_, *options]) == CLEAN
+    life = history.read(path).lives()[KNOWN.id]
+    assert life.mute(date(2026, 1, 1)) == ("2999-12-24", "a fix is in review")
+    assert life.issue == "https://example.com/7"
+    assert life.is_flaky
+    assert life.runs == [(1, 1), (3, 20)]
+
+
+def test_without_an_id_the_failures_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = kept(tmp_path / history.NAME, *LINES)
+    assert run_command_line(["triage", str(path)]) == CLEAN
+    identity = "heap / graph / collect_full / different"
+    assert capsys.readouterr().out == f"{KNOWN.id} open process mine {identity}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ffffffff", "--flaky", "3/20"], "has no failure ffffffff"),
+        ([KNOWN.id], "Give --mute-until, --flaky or --issue"),
+        ([KNOWN.id, "--flaky", "20/3"], "is no share"),
+        ([KNOWN.id, "--mute-until", "soon"], "soon"),
+    ],
+)
+def test_a_wrong_triage_changes_nothing(
+    arguments: list[str], message: str, tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    path = kept(tmp_path / history.NAME, *LINES)
+    before = path.read_bytes()
+    assert message in complaint("triage", str(tmp_path), *arguments)
+    assert path.read_bytes() == before
+
+
+def test_a_corpus_without_a_history_cannot_be_triaged(
+    tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    assert "there is no such history" in complaint("triage", str(tmp_path))
