@@ -21,7 +21,7 @@ import attrs
 from fuzz.problems import BadInputError, did_you_mean, summary_of
 from fuzz.protocol.target import Target
 from fuzz.targets.options import NO_OPTIONS, TargetOptions
-from fuzz.targets.registration import PROCESS, InProcess, Registration
+from fuzz.targets.registration import PROCESS, InProcess, PathOption, Registration
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,12 +51,13 @@ class Registry:
     """A line for each registration that was left out."""
 
     @property
-    def path_options(self) -> dict[str, list[str]]:
-        helps: dict[str, list[str]] = {}
+    def path_options(self) -> dict[str, list[PathOption]]:
+        """The different options of each name."""
+        options: dict[str, list[PathOption]] = {}
         for option in (option for each in self.targets.values() for option in each.options):
-            if option.help not in helps.setdefault(option.name, []):
-                helps[option.name].append(option.help)
-        return helps
+            if option not in options.setdefault(option.name, []):
+                options[option.name].append(option)
+        return options
 
 
 @cache

@@ -24,7 +24,8 @@ class TargetOptions:
     without: tuple[str, ...] = ()
     """Actions that are not used, so that a known failure does not hide others."""
     paths: Mapping[str, Path] = attrs.field(factory=dict, hash=False)
-    """The value of each path option that was given, by its name (see PathOption)."""
+    """The value of each path option that was given, by its name (see PathOption). The word of an
+    option with choices is a path here, too."""
     check_invariants: bool = False
     """Whether the reference collectors check their invariants after each action."""
     fresh_process: bool = False

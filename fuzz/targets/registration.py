@@ -54,6 +54,8 @@ class PathOption:
 
     name: str
     help: str
+    choices: tuple[str, ...] = ()
+    """The option takes one of these words instead of a path, if there are any."""
 
 
 @attrs.frozen(kw_only=True)

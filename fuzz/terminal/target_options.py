@@ -217,7 +217,7 @@ class TargetsCommand(click.Command):
         problems = list(registry().problems)
         own = {name for each in self.params for name in each.opts}
         options = []
-        for name, helps in sorted(registry().path_options.items()):
+        for name, declared in sorted(registry().path_options.items()):
             if f"--{name}" in own:
                 problems.append(
                     f"`gcfuzz {self.name}` has an option --{name}, so the one of a registered "
@@ -225,9 +225,15 @@ class TargetsCommand(click.Command):
                 )
                 continue
             parameter = PATH_PARAMETER + name.replace("-", "_")
-            help_text = " ".join(helps)
+            help_text = " ".join(each.help for each in declared)
+            choices = declared[0].choices
             options.append(
-                click.Option([f"--{name}", parameter], metavar="PATH", type=PATH, help=help_text)
+                click.Option(
+                    [f"--{name}", parameter],
+                    metavar=None if choices else "PATH",
+                    type=click.Choice(choices) if choices else PATH,
+                    help=help_text,
+                )
             )
         for problem in problems:
             click.echo(plain(f"gcfuzz: {problem}"), err=True)
@@ -337,9 +343,9 @@ def _taken_paths(options: dict[str, Any]) -> dict[str, Path]:
     names = [each for each in options if each.startswith(PATH_PARAMETER)]
     given = {each: options.pop(each) for each in names}
     return {
-        name.removeprefix(PATH_PARAMETER).replace("_", "-"): path
-        for name, path in given.items()
-        if path is not None
+        name.removeprefix(PATH_PARAMETER).replace("_", "-"): Path(value)
+        for name, value in given.items()
+        if value is not None
     }
 
 

@@ -22,7 +22,15 @@ INCMINIMARK = Program(
 TRANSLATED = Program(
     name="incminimark-c",
     description="PyPy's collector, translated to C",
-    options=INCMINIMARK.options,
+    options=(
+        *INCMINIMARK.options,
+        PathOption(
+            "build",
+            "The build of incminimark-c: debug has assertions, sanitized AddressSanitizer too.  "
+            "[default: release]",
+            choices=("release", "debug", "sanitized"),
+        ),
+    ),
     command=lazily("fuzz.targets.incminimark.translation:launcher_command"),
     variant_of=INCMINIMARK.name,
     needs_more=True,

@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+import attrs
 import click
 
 from fuzz.problems import BadInputError, noted
@@ -36,17 +37,42 @@ TRANSLATION_SECONDS = 1800
 LOG_LINES = 5
 
 
+@attrs.frozen
+class Build:
+    """A build: assignments to environment variables, of the translation and of the program."""
+
+    at_translation: tuple[str, ...] = ()
+    at_run: tuple[str, ...] = ()
+
+
+RELEASE = Build()
+ASSERTIONS = "-O1 -g -fno-omit-frame-pointer -DRPY_ASSERT -DRPY_LL_ASSERT"
+"""What RPython's own `--lldebug` sets, and frame pointers."""
+SANITIZER, CHECKS = "-fsanitize=address", "PYPY_GC_DEBUG=2"
+BUILDS = {
+    "release": RELEASE,
+    "debug": Build((f"CFLAGS={ASSERTIONS}", "LDFLAGS=-rdynamic"), (CHECKS,)),
+    # The mutator's own tables are never freed.
+    "sanitized": Build(
+        (f"CFLAGS={ASSERTIONS} {SANITIZER}", f"LDFLAGS={SANITIZER}", "ASAN_OPTIONS=detect_leaks=0"),
+        (CHECKS, "ASAN_OPTIONS=detect_leaks=0"),
+    ),
+}
+"""The builds of `--build`. RPython adds these variables to its own options of the C compiler."""
+
+
 def launcher_command(_: str, options: TargetOptions) -> tuple[str, ...]:
     """The launcher's command line. Raises BadInputError."""
     python = find_python(options.paths.get("python"))
     source = checked_source(options.paths.get("source"))
-    programs = translated(python, source.resolve())
-    return sys.executable, "-I", str(LAUNCH), *map(str, programs)
+    build = BUILDS[str(options.paths.get("build", "release"))]
+    programs = translated(python, source.resolve(), build=build)
+    return "env", *build.at_run, sys.executable, "-I", str(LAUNCH), *map(str, programs)
 
 
 @cache
 def translated(
-    python: Path, source: Path, constants: tuple[str, ...] = CONSTANTS
+    python: Path, source: Path, constants: tuple[str, ...] = CONSTANTS, build: Build = RELEASE
 ) -> tuple[Path, ...]:
     """The programs with these constants, from the cache or new ones. Raises BadInputError."""
     for tool in TOOLS:
@@ -55,9 +81,10 @@ def translated(
                 f"the target incminimark-c needs {' and '.join(TOOLS)}, and there is no {tool} on "
                 f"PATH: apt install {' '.join(TOOLS)}"
             )
-    parts = (content_of(source), output_of([TOOLS[0], "--version"]), str(python), TRANSLATION)
+    compiler = output_of([TOOLS[0], "--version"])
+    parts = (content_of(source), compiler, str(python), TRANSLATION, build.at_translation)
     with ThreadPoolExecutor() as pool:
-        return tuple(pool.map(lambda each: _program(python, source, parts, each), constants))
+        return tuple(pool.map(lambda each: _program(python, source, parts, each, build), constants))
 
 
 def content_of(source: Path) -> str:
@@ -70,20 +97,22 @@ def content_of(source: Path) -> str:
     return digest.hexdigest()
 
 
-def _program(python: Path, source: Path, parts: object, constants: str) -> Path:
+def _program(python: Path, source: Path, parts: object, constants: str, build: Build) -> Path:
     def make(folder: Path) -> Path:
         click.echo(f"gcfuzz: translating {source} ({constants} constants) …", err=True)
-        return _translate(python, source, constants, folder)
+        return _translate(python, source, constants, build, folder)
 
     return kept_program((parts, constants), make)
 
 
-def _translate(python: Path, source: Path, constants: str, folder: Path) -> Path:
+def _translate(python: Path, source: Path, constants: str, build: Build, folder: Path) -> Path:
     program, log = folder / "translated", cache_folder() / f"translation-{constants}.log"
     modules = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
+    command = ["env", *build.at_translation, str(python), *TRANSLATION, f"--output={program}"]
+    command += [str(TRANSLATED), constants]
     with log.open("wb") as output, suppress(subprocess.TimeoutExpired):
         subprocess.run(  # noqa: S603 - the user's interpreter
-            [str(python), *TRANSLATION, f"--output={program}", str(TRANSLATED), constants],
+            command,
             cwd=folder,
             env={**os.environ, "PYTHONPATH": modules, "PYPY_USESSION_DIR": str(folder)},
             stdin=subprocess.DEVNULL,

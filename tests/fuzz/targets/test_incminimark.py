@@ -12,13 +12,9 @@ import os
 import subprocess
 from pathlib import Path
 
-import attrs
 import pytest
-from target_helpers import BAD_INPUT, MISMATCH, ROOT, options_for
+from target_helpers import BAD_INPUT, ROOT, options_for
 
-from fuzz.drawing.probes import ProbeCounter
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CollectFull
@@ -76,28 +72,6 @@ def test_rpython_has_the_known_failure(path: Path, stock: Target) -> None:
     assert found is not None
     assert (failure.message, failure.oracle) == (found.message, found.oracle)
     assert len(failure.actions) == len(trace.actions)
-
-
-# Sessions.
-
-
-@pytest.mark.slow
-def test_without_copies_and_pins_a_session_has_no_failure(stock_options: TargetOptions) -> None:
-    without = ("copy_array", "pin")
-    target = make_target("incminimark", attrs.evolve(stock_options, without=without))
-    engine = RandomEngine(target, "1")
-    done = list(slices_of(engine, 3000, ProbeCounter()))
-    assert [failure.message for each in done for failure in each.failures] == []
-
-
-@pytest.mark.slow
-def test_a_session_finds_the_array_copy(
-    stock_options: TargetOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = ["--target", "incminimark", *stock_options.arguments, "--corpus", str(tmp_path)]
-    code = run_command_line(["run", *target, "--seed", "1", "--actions", "3000"])
-    assert code == MISMATCH
-    assert "copy_array" in capsys.readouterr().out
 
 
 # The driver.
