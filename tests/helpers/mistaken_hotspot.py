@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Mapping
-from ctypes import c_int64
+from ctypes import c_int64, c_void_p, cast
 from typing import Any, ClassVar
 
 from fuzz.protocol.actions import Action, AllocateNode, AllocateWeakref, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
 from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
-from fuzz.targets.hotspot.java_machine import REF, TEXT, Functions
+from fuzz.targets.hotspot.java_machine import REF, TEXT, Functions, Sampled
 from fuzz.targets.hotspot.share_class import CODE, RUN, share_class
 
 KEEPING = "aload 0; iload 7; aload 6; aastore"
@@ -46,6 +46,22 @@ class Dying(HotspotDriver):
             put = calls.GetMethodID(env, unsafe, b"putLong", b"(JJ)V")
             calls.CallVoidMethodA(env, itself, put, (c_int64 * 2)(0, 0))
         super().carry_out(action)
+
+
+class Mislabelling(HotspotDriver):
+    """The event of a sample is that of the oldest object, where there is one."""
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().begin(chosen)
+        machine: Any = self.machine
+
+        def mislabelled(tools: int, env: int, thread: int, reference: int, *more: int) -> None:
+            wrong = self.roots[0] if self.roots else reference
+            type(machine).sampled(machine, tools, env, thread, wrong, *more)
+
+        self._wrong = Sampled(mislabelled)
+        machine.send_samples_to(cast(self._wrong, c_void_p).value)
+        return contract
 
 
 class Losing(AtOnceDriver):
@@ -85,6 +101,7 @@ class SamplingRarely(AtOnceDriver):
 MISTAKES = {
     "holding": Holding,
     "dying": Dying,
+    "mislabelling": Mislabelling,
     "losing": Losing,
     "mixing": Mixing,
     "while-off": SamplingWhileOff,

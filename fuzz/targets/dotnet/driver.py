@@ -55,6 +55,7 @@ class DotnetDriver(Driver):
         self._program = program
         self._runtimes: dict[int, Runtime] = {}
         self._unsettled: list[Unsettled] = []
+        self._has_failed = False
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -84,14 +85,17 @@ class DotnetDriver(Driver):
         self.collections = self.thread.ask(Ask.THREAD).collections
         self._contexts: dict[MutatorThread, ThreadContext] = {}
         self.identities: dict[int, int] = {}
+        self._has_failed = False
         stated = contract(f".NET {self.runtime.version}", self.actions, seeds)
         return as_documented(stated) if self.is_as_documented else stated
 
     def perform(self, action: Action) -> Observation:
         try:
-            return super().perform(action)
+            observation = super().perform(action)
         except ENDED:
             end_like(self.runtime.exit_code)
+        self._has_failed |= observation.error is not None
+        return observation
 
     def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
         self.thread = self._threads[action.thread]
@@ -142,7 +146,7 @@ class DotnetDriver(Driver):
 
     def settle(self) -> None:
         """Find out which allocations were sampled, in a pause without allocations."""
-        if self._unsettled and self.runtime.is_sampling:
+        if self.runtime.is_sampling:
             self.disable()
             self.runtime.enable()
 
@@ -151,8 +155,8 @@ class DotnetDriver(Driver):
         unsettled, self._unsettled = self._unsettled, []
         of_threads = {thread.number: thread for thread in self._threads}
         for sample in self.runtime.disable():
-            if sample.thread not in of_threads or not unsettled:
-                continue  # A thread of the runtime's own, or one that answers to misuse.
+            if sample.thread not in of_threads or self._has_failed:
+                continue  # A thread of the runtime's own, or perhaps the exception of an error.
             after = bisect_right(unsettled, sample.time, key=lambda each: each.answer.before)
             found = unsettled[after - 1] if after else None
             if (
@@ -161,7 +165,8 @@ class DotnetDriver(Driver):
                 or sample.time > found.answer.after
                 or (sample.address, sample.size_bytes) != found.answer[1:3]
             ):
-                unsettled[-1].observation.error = f"a sample of no allocation: {sample}"
+                observation = unsettled[-1].observation if unsettled else self.observation
+                observation.error = f"a sample of no allocation: {sample}"
                 return
             found.observation.samples += 1
             if not self.is_as_documented:

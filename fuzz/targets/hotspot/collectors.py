@@ -26,7 +26,9 @@ _BUILT_WITH = {
     EPSILON: ("EpsilonHeap", "_space"),
 }
 """The fields of libraries that have an optional collector."""
-BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 4
+BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 128
+RESERVE_BYTES = 192
+"""What a buffer keeps free on every processor: as little as possible. No buffer is smaller."""
 COMPACT_HEADERS = "UseCompactObjectHeaders"
 _HEAPS = {
     SERIAL: ("-XX:+UseSerialGC",),
@@ -51,13 +53,18 @@ _HEAPS = {
 }
 _YOUNG_KIB = {SERIAL: 640, PARALLEL: 5120, G1: 2048}
 """The serial collector's eden is the smallest one in which the machine can start."""
+SERIAL_SHARE = 12
+"""How many times more often Serial is chosen than another collector, since its places are predicted
+too."""
 HAVE_YOUNG = (SERIAL, PARALLEL, G1)
 """The collectors that can collect young objects alone."""
 _HEAP_MIB = {ZGC: 256, SHENANDOAH: 48, EPSILON: 512}
 """So large that no cycle of ZGC starts by itself, and that no trace fills Epsilon's heap."""
 HEAP_MIB = 24
 _FLAGS = (
-    *("-XX:-ResizeTLAB", f"-XX:MinTLABSize={BUFFER_BYTES}"),
+    *("-XX:-ResizeTLAB", f"-XX:MinTLABSize={RESERVE_BYTES}"),
+    *("-XX:AllocatePrefetchDistance=0", "-XX:AllocatePrefetchLines=1"),
+    f"-XX:AllocatePrefetchStepSize={RESERVE_BYTES // 3}",
     f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
     f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
     # The same for any number of processors.
@@ -110,8 +117,8 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
         if name not in _BUILT_WITH or structs.has(*_BUILT_WITH[name])
     ]
     return (
-        _setting(COLLECTOR, *collectors),
-        _setting("buffer_bytes", BUFFER_BYTES, 0, 8 * BUFFER_BYTES),
+        _setting(COLLECTOR, *[COLLECTORS.index(SERIAL)] * SERIAL_SHARE, *collectors),
+        _setting("buffer_bytes", *[BUFFER_BYTES] * 4, 0, 8 * BUFFER_BYTES),
         _setting("heap_scale", 1, 2),
         _setting("pointer_bytes", 4, 8),
         _setting("header_bytes", 12, 16, *([8] if has_compact_headers(library) else [])),

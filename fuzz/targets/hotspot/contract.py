@@ -8,7 +8,7 @@ from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
 from fuzz.protocol.counting import Buffers
 from fuzz.targets.hotspot.collectors import SETTINGS_AS_DOCUMENTED
 
-PERIODS = Range(0, 2**31 - 1)
+PERIODS = Range(0, 2**31 - 16, 16)
 PROMISED_PERIODS = SETTINGS_AS_DOCUMENTED[-1]
 PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph")
 OBSERVES = (*PROMISED, "at", "seed")
@@ -23,6 +23,8 @@ def contract(
 ) -> Contract:
     """The contract without settings, which depend on the library."""
     threads = chosen["threads"]
+    # An object of this size leaves more of a new buffer than the limit, until the limit grows.
+    wasted_bytes = buffers.reserve_bytes + buffers.waste_bytes + buffers.waste_increment_bytes // 2
     return Contract(
         nursery_bytes=nursery_bytes,
         layout=layout,
@@ -41,6 +43,7 @@ def contract(
             seeds=(chosen["sampler_seed"],) * threads,
             first_bytes=(chosen["first_bytes"],) * threads,
         ),
+        boundary_bytes=(max(buffers.desired_bytes - wasted_bytes, 1),),
     )
 
 

@@ -272,9 +272,7 @@ class HotspotDriver(Driver):
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         return Buffers(
             desired_bytes=desired_bytes,
-            least_bytes=collectors.BUFFER_BYTES
-            if buffer_bytes
-            else 2 * collectors.OBJECT_BYTES_MAX,
+            least_bytes=0 if buffer_bytes else 2 * collectors.OBJECT_BYTES_MAX,
             reserve_bytes=self._heap.reserve_bytes,
             waste_bytes=desired_bytes // WORD_BYTES // collectors.WASTE_SHARE * WORD_BYTES,
             waste_increment_bytes=collectors.WASTE_INCREMENT_WORDS * WORD_BYTES,
@@ -298,12 +296,17 @@ class HotspotDriver(Driver):
         if isinstance(action, self.OF_THREADS):
             return entry(self, action)
         self.thread = thread = self.attached[action.thread]
-        samples, collections = self.machine.samples, self.collections
+        collections = self.collections
         buffer_start = 0 if self._is_serial else self._heap.buffer_start(thread.address)
-        answer = self._threads.run(action.thread, lambda: entry(self, action))
-        self.observation.samples = self.machine.samples - samples
+        answer = self._threads.run(action.thread, lambda: self._answer(entry, action))
         if action.allocates and self._promises_places and not self._is_serial:
             self._observe_buffer(buffer_start, self.collections != collections)
+        return answer
+
+    def _answer(self, entry: Callable[[Any, Any], object], action: Action) -> object:
+        answer = entry(self, action)
+        allocated = self.roots[-1] if action.allocates else None
+        self.observation.samples = self.machine.take_samples(self.thread, allocated)
         return answer
 
     def after_collection(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import PYFUNCTYPE, c_int32, c_int64, c_uint8, c_void_p
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from fuzz.problems import BadInputError
 from fuzz.targets.hotspot.class_file import NEXT, NODE, NUMBER, OBJECT, PREV, class_file, node_with
@@ -44,6 +44,7 @@ JNI = {
     "IsSameObject": (24, c_uint8, REF, REF),
     "AllocObject": (27, REF, REF),
     "NewObjectA": (30, REF, REF, REF, REF),
+    "GetObjectClass": (31, REF, REF),
     "IsInstanceOf": (32, c_uint8, REF, REF),
     "GetMethodID": (33, REF, REF, TEXT, TEXT),
     "GetFieldID": (94, REF, REF, TEXT, TEXT),
@@ -103,6 +104,18 @@ class Newcomer(ctypes.Structure):
     """JavaVMAttachArgs. A thread without a name would get one, whose length varies."""
 
     _fields_: ClassVar = [("version", INT), ("name", TEXT), ("group", REF)]
+
+
+class Sample(NamedTuple):
+    """An event of JVMTI's SampledObjectAlloc. Its references are global."""
+
+    env: int
+    thread: int
+    """The address of the machine's `Thread`."""
+    object: int
+    kind: int
+    """The object's class."""
+    size_bytes: int
 
 
 class JavaError(Exception):
@@ -194,8 +207,8 @@ class JavaMachine:
         self.jni = Functions(JNI, env.value)
         self._tools = self._interface(JVMTI_VERSION)
         self._jvmti = Functions(JVMTI, self._tools)
-        self.samples = 0
-        """How often the machine has reported a sample."""
+        self.samples: list[Sample] = []
+        """What the machine has reported since `take_samples`."""
         self.called_back: Callable[[int, int], None] | None = None
         """It is called for each sample, with the thread's `JNIEnv` and the object."""
         self._listen()
@@ -209,7 +222,7 @@ class JavaMachine:
 
     def _listen(self) -> None:
         self._callbacks = (c_void_p * (SAMPLED_EVENT - EVENT_MIN + 1))()
-        self._callback = Sampled(self._sampled)  # The machine keeps only its address.
+        self._callback = Sampled(self.sampled)  # The machine keeps only its address.
         callback = ctypes.cast(self._callback, c_void_p).value
         assert callback is not None
         self.send_samples_to(callback)
@@ -229,10 +242,39 @@ class JavaMachine:
         size = ctypes.sizeof(self._callbacks)
         self._jvmti.call("SetEventCallbacks", self._tools, self._callbacks, size)
 
-    def _sampled(self, _: int, env: int, __: int, reference: int, *more: int) -> None:
-        self.samples += 1
+    def sampled(
+        self, _: int, env: int, thread: int, reference: int, kind: int, size_bytes: int
+    ) -> None:
+        address = int(self.jni.GetLongField(env, thread, self.names.eetop))
+        held = (int(self.jni.NewGlobalRef(env, each)) for each in (reference, kind))
+        self.samples.append(Sample(env, address, *held, size_bytes))
         if self.called_back is not None:
             self.called_back(env, reference)
+
+    def take_samples(self, thread: JavaThread, allocated: int | None) -> int:
+        """The number of samples since the last call, all of the object that a thread allocated.
+
+        Raises JavaError if one has another object, class, size or thread.
+        """
+        taken, self.samples = self.samples, []
+        for sample in taken:
+            problem = allocated and self._problem_of(sample, thread, allocated)
+            thread.free(sample.object)
+            thread.free(sample.kind)
+            if problem:
+                raise JavaError(f"the event of a sample has another {problem}")
+        return len(taken)
+
+    def _problem_of(self, sample: Sample, thread: JavaThread, allocated: int) -> str | None:
+        kind = self.jni.GetObjectClass(thread.env, allocated)
+        is_right = {
+            "object": thread.is_same(sample.object, allocated),
+            "class": thread.is_same(sample.kind, kind),
+            "size": sample.size_bytes == self.size_bytes(allocated),
+            "thread": (sample.env, sample.thread) == (thread.env, thread.address),
+        }
+        self.jni.DeleteLocalRef(thread.env, kind)
+        return next((what for what, right in is_right.items() if not right), None)
 
     def attach(self) -> JavaThread:
         """Make the calling thread one of the machine's."""

@@ -45,6 +45,7 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.dotnet import bundle, diagnostics, find
 from fuzz.targets.dotnet.bundle import CarriedRuntime
 from fuzz.targets.dotnet.contract import COLLECTORS, as_documented, contract
+from fuzz.targets.dotnet.diagnostics import Sampled
 from fuzz.targets.dotnet.driver import DotnetDriver
 from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
@@ -287,6 +288,20 @@ def test_a_sample_at_another_place_is_an_error(
     observations = [target.perform(action) for action in actions]
     target.close()
     assert "a sample of no allocation" in str(observations[2].error)
+
+
+def test_a_sample_without_an_allocation_is_an_error(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = DotnetDriver("dotnet", program)
+    target.start({})
+    [thread] = target.runtime.threads[:1]
+    phantom = Sampled(1, thread.number, 0x1000, 40, 0)
+    disable = target.runtime.disable
+    monkeypatch.setattr(target.runtime, "disable", lambda: [*disable(), phantom])
+    observations = [target.perform(action) for action in (ON, CheckHeap(), OFF)]
+    target.close()
+    assert [bool(each.error) for each in observations] == [False, False, True]
 
 
 def test_a_context_that_ended_in_the_background_is_observed(program: str) -> None:
