@@ -92,7 +92,9 @@ class RetiredClock(FixedClock[RetiredBuffers]):
         return attrs.evolve(its, reason=reason)
 
     def _begin_count(self) -> None:
-        """The thread is a new one."""
+        """The thread is a new one. What another one of its number had left counts no more."""
+        self._buffer.retire()
+        self._buffer.retired_bytes = 0
         self._allocated_bytes = self._counting.birth_bytes
         self.until_bytes = self._distance_bytes - self._allocated_bytes
 

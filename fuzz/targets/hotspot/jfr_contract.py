@@ -28,6 +28,7 @@ NURSERY_BYTES = 2**25
 PREDICTED = (SERIAL, PARALLEL)
 """The collectors whose buffers have the size that was asked for."""
 WASTE_SHARE = "waste_share"
+THREADS_MAX = 3
 EACH_OR_ONE = "recordings"
 EACH, ONE = range(2)
 SETTINGS = (
@@ -43,7 +44,7 @@ SETTINGS = (
     ),
     Setting(WASTE_SHARE, 8, Range(8, 64), choices=(8, 64), of_process=True),
     Setting(EACH_OR_ONE, EACH, Range(EACH, ONE), choices=(EACH, ONE)),
-    Setting("threads", 1, Range(1, 3), choices=(1, 2, 3)),
+    Setting("threads", 1, Range(1, THREADS_MAX), choices=(1, 2, THREADS_MAX)),
     *SETTINGS_OF_KINDS,
 )
 """A buffer is given up if at most one in `waste_share` of its size is left. With `recordings` 0,

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import get_native_id
 from typing import Any, ClassVar, NamedTuple
 
 import attrs
@@ -35,6 +34,7 @@ from fuzz.targets.hotspot.jfr_contract import (
     OBJECT_BYTES_MAX,
     ONE,
     SETTINGS,
+    THREADS_MAX,
     WASTE_SHARE,
     buffers_for,
     contract,
@@ -45,6 +45,8 @@ from fuzz.targets.process.driver import CarryOut
 from fuzz.targets.process.serve import serve_batch
 from fuzz.targets.process.threads import stay_on_one_processor
 
+BIRTHS_MAX = 20
+"""How often threads are started until all allocate the same. The first create shared objects."""
 PROBE_OBJECTS, PROBE_LENGTH = 1000, 1000
 """What two recordings allocate to find out whether the second one counts what the first had."""
 
@@ -69,7 +71,8 @@ class JfrDriver(HotspotDriver):
         super().__init__(name, library)
         self._folder = TemporaryDirectory(prefix="gcfuzz-jfr-")
         self._unsettled: list[Unsettled] = []
-        self._natives: set[int] = set()
+        self._numbers: dict[int, int] = {}
+        self._ever_attached: set[int] = set()
         self._has_one_recording = self._reports_buffers = False
         self._kinds: Mapping[str, str] = {}
 
@@ -96,15 +99,13 @@ class JfrDriver(HotspotDriver):
 
         Two recordings on one thread show it, since fixes are ported back. Raises BadInputError.
         """
-        self._attach(0)
+        self._start_threads(1)
         weights = []
         for _ in range(2):
             self._recorder.start(is_on=True)
             self._threads.run(1, self._allocate_probe)
-            [native] = self._natives
             samples = self._recorder.stop()
-            weights.append([each.weight for each in samples if each.thread == native])
-        self._detach(0)
+            weights.append([each.weight for each in samples if each.thread == self._numbers[0]])
         first, second = weights
         if not (first and second):
             raise BadInputError("this JVM records no samples of allocations")
@@ -151,21 +152,34 @@ class JfrDriver(HotspotDriver):
         for root in self.roots:
             self._main.free(root)
         self.roots, self.identities = [], {}
+        self._counts_all  # noqa: B018 - before the threads start
+        for _ in range(BIRTHS_MAX):
+            births = self._start_threads(self.thread_count if self._birth_bytes else THREADS_MAX)
+            if births == {self._birth_bytes}:
+                return
+            self._birth_bytes = max(births)
+        raise BadInputError(f"threads of this JVM allocate {births} bytes when they start")
+
+    def _start_threads(self, count: int) -> set[int]:
+        """Start new threads, and collect; returns what each has allocated."""
         for number in [*self.attached]:
             self._detach(number)
-        self._counts_all  # noqa: B018 - before the threads start
-        self._birth_bytes = self._birth_bytes or self._measure_birth()
-        self._natives.clear()
-        for number in range(self.thread_count):
+        self._ever_attached.clear()
+        for number in range(count):
             self._attach(number)
         self.machine.collect()
+        threads = self.attached.values()
+        return {self._samplers.allocated_bytes(thread.address) for thread in threads}
 
     # Each thread of the mutator is a new one of the operating system; thread 0 is the recorder's.
 
     @override
     def _attach(self, number: int) -> int:
         self.attached[number] = self._threads.run(number + 1, self.machine.attach)
-        self._natives.add(self._threads.run(number + 1, get_native_id))
+        env = self.attached[number].env
+        name = self._threads.run(number + 1, lambda: self._recorder.number_of(env))
+        self._numbers[number] = name
+        self._ever_attached.add(name)
         return self.attached[number].address
 
     @override
@@ -192,7 +206,7 @@ class JfrDriver(HotspotDriver):
         after = self._recorder.time(env)
         if self._is_on:
             kind = self._kinds[str(action.kind)]
-            unsettled = Unsettled(before, after, get_native_id(), kind, self.observation)
+            unsettled = Unsettled(before, after, self._numbers[action.thread], kind, self.observation)
             self._unsettled.append(unsettled)
         if self._reports_buffers:
             self._observe_size(start, self.collections != collections)
@@ -227,7 +241,7 @@ class JfrDriver(HotspotDriver):
         """End the recording, and give each allocation its samples."""
         if self._recorder.is_running:
             for sample in self._recorder.stop():
-                if sample.thread in self._natives:
+                if sample.thread in self._ever_attached:
                     self._attribute(sample)
         self._unsettled.clear()
 
@@ -250,8 +264,12 @@ class JfrDriver(HotspotDriver):
     def begin_thread(self, thread: int) -> None:  # type: ignore[override]
         if thread in self.attached:
             raise ValueError(f"thread {thread} has not ended")
+        if self._is_on:
+            self._recorder.switch(is_on=False)
         self._attach(thread)
         self.machine.collect()
+        if self._is_on:
+            self._recorder.switch(is_on=True)
 
     @override
     def close(self) -> None:

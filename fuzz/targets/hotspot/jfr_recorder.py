@@ -6,9 +6,10 @@ calls come from the thread that created the machine, whose own samples are left 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import Array, c_int64
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,12 +27,14 @@ from fuzz.targets.hotspot.jfr_file import Event, events_in
 JNI = {
     "ExceptionDescribe": (16, None),
     "CallObjectMethodA": (36, REF, REF, REF, REF),
+    "CallLongMethodA": (54, LONG, REF, REF, REF),
     "CallVoidMethodA": (63, None, REF, REF, REF),
     "GetMethodID": (33, REF, REF, TEXT, TEXT),
     "CallStaticLongMethodA": (134, LONG, REF, REF, REF),
     "NewStringUTF": (167, REF, TEXT),
 }
 SAMPLE, LOSS = "jdk.ObjectAllocationSample", "jdk.DataLoss"
+INTERNALS = "jdk/jfr/internal/JVM"
 RECORDING, SETTINGS, FILE = "jdk/jfr/Recording", "jdk/jfr/EventSettings", "java/io/File"
 METHODS = {
     "new": (RECORDING, "<init>", "()V"),
@@ -52,7 +55,7 @@ class AllocationSample(NamedTuple):
     """A sample as the recording has it."""
 
     thread: int
-    """The operating system's number."""
+    """The recorder's number. A recording may lack the thread itself, if it began meanwhile (17)."""
     time: int
     kind: str
     """The object's class, as the machine names it."""
@@ -63,7 +66,7 @@ class Recorder:
     """Creates recordings, one after another."""
 
     def __init__(self, machine: JavaMachine, env: int, folder: Path) -> None:
-        self._jni, self._env = machine.jni, env
+        self._jni, self._names, self._env = machine.jni, machine.names, env
         self._more = Functions(JNI, env)
         self._file = folder / "recording.jfr"
         self._classes = {name: self._class(name) for name in (RECORDING, SETTINGS, FILE)}
@@ -73,10 +76,11 @@ class Recorder:
             )
             for name, (owner, method, kind) in METHODS.items()
         }
-        self._clock = self._class("jdk/jfr/internal/JVM")
+        self._internals = self._class(INTERNALS)
         self._read_clock = there(
-            self._jni.GetStaticMethodID(env, self._clock, b"counterTime", b"()J")
+            self._jni.GetStaticMethodID(env, self._internals, b"counterTime", b"()J")
         )
+        self._numbering = self._find_numbering()
         self._recording: int | None = None
 
     @property
@@ -85,7 +89,30 @@ class Recorder:
 
     def time(self, env: int) -> int:
         """The recorder's clock, read by the thread of `env`, which allocates nothing for that."""
-        return int(self._more.CallStaticLongMethodA(env, self._clock, self._read_clock, None))
+        return int(self._more.CallStaticLongMethodA(env, self._internals, self._read_clock, None))
+
+    def number_of(self, env: int) -> int:
+        """The recorder's number of the thread of `env`, which is the calling one."""
+        itself = self._jni.CallStaticObjectMethodA(
+            env, self._names.thread, self._names.current, None
+        )
+        call, on, method = self._numbering
+        number = int(call(env, on, method, _values([itself])))
+        self._jni.DeleteLocalRef(env, itself)
+        return number
+
+    def _find_numbering(self) -> tuple[Callable[..., int], int, int]:
+        """The method for a thread's number; up to 21 it belongs to the only object of its class."""
+        get, more, env, jni = (b"getThreadId", b"(Ljava/lang/Thread;)J"), self._more, self._env, self._jni
+        method = jni.GetStaticMethodID(env, self._internals, *get)
+        if method is not None:
+            return more.CallStaticLongMethodA, self._internals, method
+        jni.ExceptionClear(env)
+        kind = f"()L{INTERNALS};"
+        only = there(jni.GetStaticMethodID(env, self._internals, b"getJVM", kind.encode()))
+        found = jni.CallStaticObjectMethodA(env, self._internals, only, None)
+        method = there(more.GetMethodID(env, self._internals, *get))
+        return more.CallLongMethodA, int(jni.NewGlobalRef(env, found)), method
 
     def start(self, is_on: bool) -> None:
         """Start a recording, in which samples are on or off."""
@@ -111,9 +138,9 @@ class Recorder:
             file = self._new(FILE, "file", self._text(str(self._file)))
             self._do("dump", self._recording, self._call("path", file))
         self.drop()
-        samples = sorted(map(_sample_of, self._events()), key=lambda each: each.time)
+        samples = [*map(_sample_of, self._events())]
         self._file.unlink()
-        return samples
+        return sorted(samples, key=attrgetter("time"))
 
     def drop(self) -> None:
         """End the recording, if there is one, without reading it."""
@@ -175,7 +202,6 @@ def _values(arguments: Sequence[int | None]) -> Array[c_int64]:
 
 def _sample_of(event: Event) -> AllocationSample:
     fields, constants = event.fields, event.constants
-    thread = constants["java.lang.Thread"][fields["eventThread"]]
     kind = constants["java.lang.Class"][fields["objectClass"]]
     name = constants["jdk.types.Symbol"][kind["name"]]["string"]
-    return AllocationSample(thread["osThreadId"], fields["startTime"], name, fields["weight"])
+    return AllocationSample(fields["eventThread"], fields["startTime"], name, fields["weight"])
