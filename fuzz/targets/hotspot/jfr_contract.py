@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
+
 from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule, Setting
 from fuzz.protocol.counting import RetiredBuffers
 from fuzz.targets.hotspot.class_file import NODE, OBJECT, node_with
@@ -50,7 +52,18 @@ SETTINGS = (
 """A buffer is given up if at most one in `waste_share` of its size is left. With `recordings` 0,
 enabling starts a recording, and disabling ends it; with 1, they switch the event in one that runs
 for the whole trace."""
+ALWAYS = 2
+SETTINGS_AS_DOCUMENTED = tuple(
+    attrs.evolve(each, range=Range(EACH, ALWAYS), choices=(EACH, ONE, ALWAYS))
+    if each.name == EACH_OR_ONE
+    else each
+    for each in SETTINGS
+)
+"""With `recordings` 2, sampling is on from the header on."""
+SIZE_SHARE = 4
+"""As documented, no object is larger than a quarter of a buffer, so that buffers hold several."""
 OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph")
+SWITCHES = ("enable_sampling", "disable_sampling")
 EXCLUDED = ("set_period", "pin", "unpin", "allocate_weakref", "read_weakref")
 
 
@@ -97,6 +110,38 @@ def contract(
         settings=SETTINGS,
         batch=True,
     )
+
+
+def as_documented(contract: Contract, chosen: Mapping[str, int]) -> Contract:
+    """The contract that the event's documentation promises instead.
+
+    "The relative weight of the sample. Aggregating the weights for a large number of samples, for a
+    particular class, thread or stack trace, gives a statistically accurate representation of the
+    allocation pressure" (the field's description in the metadata of 17 and 25).
+    """
+    rule, buffers = contract.sampling, contract.sampling.counting
+    assert isinstance(buffers, RetiredBuffers)
+    is_always = chosen[EACH_OR_ONE] == ALWAYS
+    layout = contract.layout
+    if chosen["buffer_bytes"]:
+        most_bytes = buffers.desired_bytes // SIZE_SHARE
+        layout = attrs.evolve(layout, object_bytes_max=most_bytes)
+    return attrs.evolve(
+        contract,
+        layout=layout,
+        observes=OBSERVES,
+        settings=SETTINGS_AS_DOCUMENTED,
+        sampling=SamplingRule(
+            period_bytes=rule.period_bytes,
+            samples_per_allocation="one",
+            weights="sums",
+            own_bytes=buffers.birth_bytes if is_always else 0,
+            disabling=("drop",),
+            distances="unstated",
+            seeds=rule.seeds,
+            initial_period_bytes=rule.period_bytes.minimum if is_always else 0,
+        ),
+    ).without(SWITCHES if is_always else ())
 
 
 def kinds_for(chosen: Mapping[str, int]) -> dict[str, str]:

@@ -27,15 +27,18 @@ from fuzz.targets.hotspot import collectors
 from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
 from fuzz.targets.hotspot.java_machine import JavaMachine
 from fuzz.targets.hotspot.jfr_contract import (
+    ALWAYS,
+    EACH,
     EACH_OR_ONE,
     EXCLUDED,
     HEAP,
     LARGE_OBJECT_BYTES,
     OBJECT_BYTES_MAX,
-    ONE,
     SETTINGS,
+    SETTINGS_AS_DOCUMENTED,
     THREADS_MAX,
     WASTE_SHARE,
+    as_documented,
     buffers_for,
     contract,
     kinds_for,
@@ -65,7 +68,10 @@ class Unsettled(NamedTuple):
 class JfrDriver(HotspotDriver):
     """A virtual machine and its recorder. See LateTarget."""
 
-    settings: tuple[Setting, ...] = SETTINGS
+    @cached_property
+    @override
+    def settings(self) -> tuple[Setting, ...]:
+        return SETTINGS_AS_DOCUMENTED if self.is_as_documented else SETTINGS
 
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name, library)
@@ -121,19 +127,21 @@ class JfrDriver(HotspotDriver):
         self._settle(chosen)
         machine = self.machine
         machine.names.use(chosen["node_longs"], chosen["string_item_bytes"])
+        self._has_one_recording = chosen[EACH_OR_ONE] != EACH
         self._clear()
+        if self._has_one_recording:
+            self._is_on = chosen[EACH_OR_ONE] == ALWAYS
+            self._recorder.start(self._is_on)
         layout = self._layout(chosen)
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         buffers = buffers_for(chosen, desired_bytes, self._heap.reserve_bytes, self._birth_bytes)
         self._kinds = kinds_for(chosen)
         self._reports_buffers = buffers.sizes == "reported"
-        self._has_one_recording = chosen[EACH_OR_ONE] == ONE
-        if self._has_one_recording:
-            self._recorder.start(is_on=False)
-        elif self._counts_all:
+        if not self._has_one_recording and self._counts_all:
             buffers = attrs.evolve(buffers, enabling_counts="all")
         stated = contract(self.actions, chosen, layout, buffers)
-        return attrs.evolve(stated, version=machine.version)
+        stated = attrs.evolve(stated, version=machine.version)
+        return as_documented(stated, chosen) if self.is_as_documented else stated
 
     def _layout(self, chosen: Mapping[str, int]) -> Layout:
         begins_at_once = collectors.has_compact_headers(self._library)
