@@ -19,6 +19,8 @@ from fuzz.protocol.contract import Contract, Range, Setting
 TRIES_MAX = 64
 """How many rules are tried at random until one has subjects."""
 ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 1000
+SUMS_ACTIONS = 8192
+"""How long a trace may be if weights are judged only by what many of them add up to."""
 RARE_SAMPLES_BYTES = 2**16
 RARE_SAMPLES_ACTIONS = 2048
 """How long a trace may be if no period is shorter than RARE_SAMPLES_BYTES."""
@@ -108,12 +110,15 @@ def draw_length(choices: Choices, contract: Contract) -> int:
 
     Many short traces, each in a heap of its own kind, reach more than a few long ones, but some
     states need long ones. If samples are judged by their number alone and no period is short, more
-    traces are long.
+    traces are long; also if weights are judged by their sums.
     """
     rule = contract.sampling
     if rule.distances == "random" and rule.period_bytes.minimum >= RARE_SAMPLES_BYTES:
         if choices.one_in(8):
             return RARE_SAMPLES_ACTIONS
+    elif rule.weights == "sums":
+        if choices.one_in(8):
+            return SUMS_ACTIONS
     elif choices.one_in(32):
         return choices.log_between(ACTIONS_MAX, LONG_ACTIONS_MAX)
     return choices.log_between(ACTIONS_MIN, ACTIONS_MAX)

@@ -27,6 +27,7 @@ _PART_OF = {
     **dict.fromkeys(("memory_used_bytes", "arena_bytes"), "memory"),
     **dict.fromkeys(("objects", "bytes"), "profile"),
     **dict.fromkeys(("read", "sampled_bytes"), "shares"),
+    **dict.fromkeys(("thread_weights", "kind_weights"), "weights"),
 }
 
 

@@ -18,7 +18,7 @@ from fuzz.protocol.trace import Trace
 
 NOT_OF_SAMPLES = (
     *("period_bytes", "periods", "disabling", "pinning"),  # What is legal.
-    *("estimates", "weights", "setting_period"),  # What is reported about samples.
+    *("estimates", "weights", "own_bytes", "setting_period"),  # What is reported about samples.
     "realloc",  # Whether a block moves.
 )
 RULE_FIELDS = tuple(

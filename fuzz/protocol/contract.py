@@ -171,13 +171,15 @@ class SamplingRule:
     unless_alike: unless it stays. It stays if its room would be the same, it was not sampled, and
         either no sample is due or no size class is large enough (TCMalloc).
     """
-    weights: Literal["none", "passed", "since", "whole_objects"] = "none"
+    weights: Literal["none", "passed", "since", "whole_objects", "sums"] = "none"
     """The weight that is reported with a sample.
 
     passed: the period, and the bytes of the allocation after the sampled one (TCMalloc).
     since: all bytes that count since the last sample (ddtrace, Scalene).
     whole_objects: as many objects of its size as make one sample, 1 / (1 - exp(-bytes/period)),
         rounded to a whole number, in bytes (V8).
+    sums: any, but those of a thread's samples add up to at most what it allocated while sampling
+        was on, and those of many samples of a kind to about the bytes of that kind (JFR).
     """
     disabling: tuple[Literal["drop", "report"], ...] = ("drop", "report")
     """Whether disabling may drop the pending samples, and report them in a minor collection."""
@@ -188,6 +190,8 @@ class SamplingRule:
     counting: it continues, but samples are not recorded (jemalloc's `prof.active`).
     placeholders: likewise, and long distances follow that are not drawn (gperftools, parameter 0).
     """
+    own_bytes: Count = 0
+    """What a thread may allocate by itself besides the objects of actions, with weights `sums`."""
     setting_period: Literal["keeps", "drops"] = "keeps"
     """Setting the period `keeps` the samples of the profile, or `drops` them (jemalloc)."""
     enabling: Literal["draws", "keeps", "reseeds"] = "draws"

@@ -283,6 +283,8 @@ def _needs(contract: Contract) -> Iterator[str]:
         "first_bytes": (rule.first_bytes, DRAWN),
         "offsets in observes": ("offsets" in listed, DRAWN),
         "weights": (rule.weights in ("passed", "whole_objects"), DRAWN),
+        "weights sums": (rule.weights == "sums", {"distances": "unstated"}),
+        "own_bytes": (rule.own_bytes, {"weights": "sums"}),
         "weights since": (rule.weights == "since", {"is_stated": True, **ONE_DRAW}),
         "estimates": (rule.estimates != "none", {"is_stated": True, **ONE_SAMPLE}),
         "paused placeholders": (rule.paused == "placeholders", {"distances": "gperftools"}),

@@ -11,11 +11,16 @@ from fuzz.protocol.counting.contexts import Contexts
 from fuzz.protocol.counting.lazy_seeds import LazySeeds
 from fuzz.protocol.counting.net_bytes import NetBytes
 from fuzz.protocol.counting.profile_rate import ProfileRate
+from fuzz.protocol.counting.retired_buffers import RetiredBuffers
 from fuzz.protocol.counting.streams import Streams
 from fuzz.protocol.counting.way import Way
 
 WAYS: dict[str, type[Way]] = {
-    way.by: way for way in (Bytes, Contexts, Buffers, Streams, NetBytes, ProfileRate, LazySeeds)
+    way.by: way
+    for way in (
+        *(Bytes, Contexts, Buffers, RetiredBuffers),
+        *(Streams, NetBytes, ProfileRate, LazySeeds),
+    )
 }
 """Each way's class, by its name in contracts."""
 
@@ -27,6 +32,7 @@ __all__ = [
     "LazySeeds",
     "NetBytes",
     "ProfileRate",
+    "RetiredBuffers",
     "Streams",
     "Way",
 ]

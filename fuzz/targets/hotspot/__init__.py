@@ -25,4 +25,11 @@ AT_ONCE = Program(
     command=HOTSPOT.command,
     variant_of=HOTSPOT.name,
 )
-TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE)
+JFR = Program(
+    name="hotspot-jfr",
+    description="hotspot, with the samples of JDK Flight Recorder",
+    options=HOTSPOT.options,
+    command=HOTSPOT.command,
+    variant_of=HOTSPOT.name,
+)
+TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR.as_documented())

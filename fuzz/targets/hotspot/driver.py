@@ -202,9 +202,13 @@ class HotspotDriver(Driver):
             survivor_bytes=self._heap.survivor_bytes,
         )
 
+    def flags_for(self, chosen: Mapping[str, int]) -> tuple[str, ...]:
+        """The machine's flags. Of two that contradict each other, the second one holds."""
+        return *collectors.flags_for(chosen), *self.FLAGS
+
     def _settle(self, chosen: Mapping[str, int]) -> None:
         """Set the machine's flags. Raises BadInputError if it was created with others."""
-        flags = (*collectors.flags_for(chosen), *self.FLAGS)
+        flags = self.flags_for(chosen)
         if self._flags not in ((), flags):
             raise BadInputError("this process has a machine with other flags")
         self._flags, self._collector = flags, collectors.COLLECTORS[chosen[collectors.COLLECTOR]]
@@ -465,11 +469,13 @@ def _number(thread: JavaThread, reference: int) -> int:
     return thread.number(reference) if is_node else thread.length(reference)
 
 
-def serve_apart(target: Target, lines: TextIO, answers: TextIO) -> None:
+def serve_apart(
+    target: Target, lines: TextIO, answers: TextIO, answer: Callable[..., None] = serve
+) -> None:
     """Serve it. What the machine prints when it dies goes to standard error, not to the answers."""
     with open(os.dup(1), "w", encoding="utf-8") as own:  # noqa: PTH123 - no path
         os.dup2(2, 1)
-        serve(target, lines, own)
+        answer(target, lines, own)
 
 
 if __name__ == "__main__":

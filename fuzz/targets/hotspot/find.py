@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.problems import BadInputError
-from fuzz.targets.hotspot import AT_ONCE
+from fuzz.targets.hotspot import AT_ONCE, JFR
+from fuzz.protocol.target import AS_DOCUMENTED
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.registration import python_driver
 
@@ -21,7 +22,8 @@ HOW_TO_INSTALL = f"pip install {WHEEL}, or apt install openjdk-17-jdk-headless"
 
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the driver of that target. Raises BadInputError."""
-    module = "at_once_driver" if name == AT_ONCE.name else "driver"
+    modules = {AT_ONCE.name: "at_once_driver", JFR.name: "jfr_driver"}
+    module = modules.get(name.removesuffix(AS_DOCUMENTED), "driver")
     library = find_library(options.paths.get("java"))
     return python_driver(__package__, name, library, module=module)
 

@@ -75,10 +75,28 @@ def _more_comes(lines: Iterable[str]) -> bool:
     return buffer is not None and bool(select.select([buffer], [], [], MORE_SECONDS)[0])
 
 
+def serve_batch(target: LateTarget, lines: Iterable[str], answers: TextIO) -> None:
+    """Answer the actions of a trace together, when it is complete."""
+    waiting: list[Observation | dict[str, object]] = []
+    for line, _ in _ready_lines(lines):
+        text = line if isinstance(line, str) else line.decode(errors="replace")
+        if text.strip() == wire.BATCH_END:
+            target.settle()
+        else:
+            waiting.append(_done(target, line))
+            if len(waiting) > 1 or isinstance(waiting[0], Observation):
+                continue  # Only a header is answered at once.
+        _answer(waiting, answers)
+
+
 def _settle(
     target: LateTarget, waiting: list[Observation | dict[str, object]], answers: TextIO
 ) -> None:
     target.settle()
+    _answer(waiting, answers)
+
+
+def _answer(waiting: list[Observation | dict[str, object]], answers: TextIO) -> None:
     answers.writelines(wire.to_line(_data_of(each)) + "\n" for each in waiting)
     answers.flush()
     waiting.clear()

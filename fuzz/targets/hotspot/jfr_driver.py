@@ -1,0 +1,298 @@
+"""The driver of `hotspot-jfr`: `python -m fuzz.targets.hotspot.jfr_driver NAME LIBJVM`.
+
+The machine of `hotspot` carries out the actions, and JDK Flight Recorder records their samples,
+which are known only when the recording has been dumped. Invariant: each trace has new threads, so
+its answers do not depend on the traces before it. After a trace's start the driver reads only the
+size of a new buffer, with collectors that choose it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, NamedTuple
+
+import attrs
+from typing_extensions import override
+
+from fuzz.problems import BadInputError
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action, name_of
+from fuzz.protocol.contract import Contract, Layout, Setting
+from fuzz.protocol.observation import Observation
+from fuzz.targets.hotspot import collectors
+from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
+from fuzz.targets.hotspot.java_machine import JavaMachine
+from fuzz.targets.hotspot.jfr_contract import (
+    ALWAYS,
+    EACH,
+    EACH_OR_ONE,
+    EXCLUDED,
+    HEAP,
+    LARGE_OBJECT_BYTES,
+    OBJECT_BYTES_MAX,
+    SETTINGS,
+    SETTINGS_AS_DOCUMENTED,
+    THREADS_MAX,
+    WASTE_SHARE,
+    as_documented,
+    buffers_for,
+    contract,
+    kinds_for,
+)
+from fuzz.targets.hotspot.jfr_recorder import AllocationSample, Recorder
+from fuzz.targets.process.driver import CarryOut
+from fuzz.targets.process.serve import serve_batch
+from fuzz.targets.process.threads import stay_on_one_processor
+
+BIRTHS_MAX = 20
+"""How often threads are started until all allocate the same. The first create shared objects."""
+PROBE_OBJECTS, PROBE_LENGTH = 1000, 1000
+"""What two recordings allocate to find out whether the second one counts what the first had."""
+
+
+class Unsettled(NamedTuple):
+    """An allocation whose samples are not known yet."""
+
+    before: int
+    after: int
+    """The recorder's time before it, and after it."""
+    thread: int
+    kind: str
+    observation: Observation
+
+
+class JfrDriver(HotspotDriver):
+    """A virtual machine and its recorder. See LateTarget."""
+
+    @cached_property
+    @override
+    def settings(self) -> tuple[Setting, ...]:
+        return SETTINGS_AS_DOCUMENTED if self.is_as_documented else SETTINGS
+
+    def __init__(self, name: str, library: str) -> None:
+        super().__init__(name, library)
+        self._folder = TemporaryDirectory(prefix="gcfuzz-jfr-")
+        self._unsettled: list[Unsettled] = []
+        self._numbers: dict[int, int] = {}
+        self._ever_attached: set[int] = set()
+        self._has_one_recording = self._reports_buffers = False
+        self._kinds: Mapping[str, str] = {}
+
+    @override
+    def flags_for(self, chosen: Mapping[str, int]) -> tuple[str, ...]:
+        return (
+            *super().flags_for(chosen),
+            *HEAP,
+            f"-XX:TLABRefillWasteFraction={chosen[WASTE_SHARE]}",
+            f"-XX:FlightRecorderOptions=repository={self._folder.name}",
+        )
+
+    @cached_property
+    @override
+    def machine(self) -> JavaMachine:
+        machine = super().machine
+        self._main = self.attached.pop(0)
+        self._recorder = Recorder(machine, self._main.env, Path(self._folder.name))
+        return machine
+
+    @cached_property
+    def _counts_all(self) -> bool:
+        """Whether a recording's first weight has all that the thread has allocated.
+
+        Two recordings on one thread show it, since fixes are ported back. Raises BadInputError.
+        """
+        self._start_threads(1)
+        weights = []
+        for _ in range(2):
+            self._recorder.start(is_on=True)
+            self._threads.run(1, self._allocate_probe)
+            samples = self._recorder.stop()
+            weights.append([each.weight for each in samples if each.thread == self._numbers[0]])
+        first, second = weights
+        if not (first and second):
+            raise BadInputError("this JVM records no samples of allocations")
+        return second[0] > sum(first) // 2
+
+    def _allocate_probe(self) -> None:
+        thread = self.attached[0]
+        for _ in range(PROBE_OBJECTS):
+            thread.free(thread.new_string(PROBE_LENGTH))
+
+    @override
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        self._settle(chosen)
+        machine = self.machine
+        machine.names.use(chosen["node_longs"], chosen["string_item_bytes"])
+        self._has_one_recording = chosen[EACH_OR_ONE] != EACH
+        self._clear()
+        if self._has_one_recording:
+            self._is_on = chosen[EACH_OR_ONE] == ALWAYS
+            self._recorder.start(self._is_on)
+        layout = self._layout(chosen)
+        desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
+        buffers = buffers_for(chosen, desired_bytes, self._heap.reserve_bytes, self._birth_bytes)
+        self._kinds = kinds_for(chosen)
+        self._reports_buffers = buffers.sizes == "reported"
+        if not self._has_one_recording and self._counts_all:
+            buffers = attrs.evolve(buffers, enabling_counts="all")
+        stated = contract(self.actions, chosen, layout, buffers)
+        stated = attrs.evolve(stated, version=machine.version)
+        return as_documented(stated, chosen) if self.is_as_documented else stated
+
+    def _layout(self, chosen: Mapping[str, int]) -> Layout:
+        begins_at_once = collectors.has_compact_headers(self._library)
+        return attrs.evolve(
+            collectors.layout_for(chosen, begins_at_once),
+            large_object_bytes=LARGE_OBJECT_BYTES,
+            object_bytes_max=OBJECT_BYTES_MAX,
+        )
+
+    @override
+    def _clear(self) -> None:
+        """End the threads of the trace before, and start new ones in an empty eden."""
+        self._recorder.drop()
+        self._is_on = False
+        self._unsettled.clear()
+        for root in self.roots:
+            self._main.free(root)
+        self.roots, self.identities = [], {}
+        self._counts_all  # noqa: B018 - before the threads start
+        for _ in range(BIRTHS_MAX):
+            births = self._start_threads(self.thread_count if self._birth_bytes else THREADS_MAX)
+            if births == {self._birth_bytes}:
+                return
+            self._birth_bytes = max(births)
+        raise BadInputError(f"threads of this JVM allocate {births} bytes when they start")
+
+    def _start_threads(self, count: int) -> set[int]:
+        """Start new threads, and collect; returns what each has allocated."""
+        for number in [*self.attached]:
+            self._detach(number)
+        self._ever_attached.clear()
+        for number in range(count):
+            self._attach(number)
+        self.machine.collect()
+        threads = self.attached.values()
+        return {self._samplers.allocated_bytes(thread.address) for thread in threads}
+
+    # Each thread of the mutator is a new one of the operating system; thread 0 is the recorder's.
+
+    @override
+    def _attach(self, number: int) -> int:
+        self.attached[number] = self._threads.run(number + 1, self.machine.attach)
+        env = self.attached[number].env
+        name = self._threads.run(number + 1, lambda: self._recorder.number_of(env))
+        self._numbers[number] = name
+        self._ever_attached.add(name)
+        return self.attached[number].address
+
+    @override
+    def _detach(self, number: int) -> None:
+        self._threads.run(number + 1, self.machine.detach)
+        self._threads.end(number + 1)
+        del self.attached[number]
+
+    @override
+    def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
+        if isinstance(action, self.OF_THREADS) or action.sampling:
+            return entry(self, action)
+        self.thread = self.attached[action.thread]
+        if action.allocates:
+            return self._threads.run(action.thread + 1, partial(self._allocate, entry, action))
+        return self._threads.run(action.thread + 1, lambda: entry(self, action))
+
+    def _allocate(self, entry: Callable[[Any, Any], object], action: Action) -> object:
+        """Carry out an allocation, and note when it was."""
+        address, env = self.thread.address, self.thread.env
+        start, collections = self._heap.buffer_start(address), self.collections
+        before = self._recorder.time(env)
+        answer = entry(self, action)
+        after = self._recorder.time(env)
+        if self._is_on:
+            kind = self._kinds[str(action.kind)]
+            unsettled = Unsettled(before, after, self._numbers[action.thread], kind, self.observation)
+            self._unsettled.append(unsettled)
+        if self._reports_buffers:
+            self._observe_size(start, self.collections != collections)
+        return answer
+
+    def _observe_size(self, before: int, has_collected: bool) -> None:
+        start = self._heap.buffer_start(self.thread.address)
+        if start and (start != before or has_collected):
+            self.observation.buffer = self._heap.buffer_end(self.thread.address) - start
+
+    @override
+    def after_collection(self) -> None:
+        self.observation.graph = self.graph(self._main)
+
+    @override
+    def enable(self, period_bytes: int) -> None:
+        if self._has_one_recording:
+            self._recorder.switch(is_on=True)
+        else:
+            self.settle()
+            self._recorder.start(is_on=True)
+        self._is_on = True
+
+    def disable(self) -> None:
+        self._is_on = False
+        if self._has_one_recording:
+            self._recorder.switch(is_on=False)
+        else:
+            self.settle()
+
+    def settle(self) -> None:
+        """End the recording, and give each allocation its samples."""
+        if self._recorder.is_running:
+            for sample in self._recorder.stop():
+                if sample.thread in self._ever_attached:
+                    self._attribute(sample)
+        self._unsettled.clear()
+
+    def _attribute(self, sample: AllocationSample) -> None:
+        unsettled = self._unsettled
+        after = bisect_right(unsettled, sample.time, key=lambda each: each.before)
+        found = unsettled[after - 1] if after else None
+        if (
+            found is None
+            or sample.time > found.after
+            or (sample.thread, sample.kind) != (found.thread, found.kind)
+        ):
+            if unsettled:
+                unsettled[-1].observation.error = f"a sample of no allocation: {sample}"
+            return
+        found.observation.samples += 1
+        found.observation.weights.append(sample.weight)
+
+    @override
+    def begin_thread(self, thread: int) -> None:  # type: ignore[override]
+        if thread in self.attached:
+            raise ValueError(f"thread {thread} has not ended")
+        if self._is_on:
+            self._recorder.switch(is_on=False)
+        self._attach(thread)
+        self.machine.collect()
+        if self._is_on:
+            self._recorder.switch(is_on=True)
+
+    @override
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    CARRY_OUT: ClassVar[CarryOut] = {
+        **{
+            action: entry
+            for action, entry in HotspotDriver.CARRY_OUT.items()
+            if name_of(action) not in EXCLUDED
+        },
+        actions.DisableSampling: lambda driver, _: driver.disable(),
+    }
+
+
+if __name__ == "__main__":
+    stay_on_one_processor()
+    JfrDriver.main(partial(serve_apart, answer=serve_batch))

@@ -1,0 +1,207 @@
+"""JDK Flight Recorder, called through JNI: recordings of `jdk.ObjectAllocationSample` alone.
+
+Invariant: every sample is kept (`throttle=off`), and none is lost (`jdk.DataLoss` is an error). All
+calls come from the thread that created the machine, whose own samples are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import Array, c_int64
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from fuzz.targets.hotspot.java_machine import (
+    LONG,
+    REF,
+    TEXT,
+    Functions,
+    JavaError,
+    JavaMachine,
+    there,
+)
+from fuzz.targets.hotspot.jfr_file import Event, events_in
+
+JNI = {
+    "ExceptionDescribe": (16, None),
+    "CallObjectMethodA": (36, REF, REF, REF, REF),
+    "CallLongMethodA": (54, LONG, REF, REF, REF),
+    "CallVoidMethodA": (63, None, REF, REF, REF),
+    "GetMethodID": (33, REF, REF, TEXT, TEXT),
+    "CallStaticLongMethodA": (134, LONG, REF, REF, REF),
+    "NewStringUTF": (167, REF, TEXT),
+}
+SAMPLE, LOSS = "jdk.ObjectAllocationSample", "jdk.DataLoss"
+INTERNALS = "jdk/jfr/internal/JVM"
+RECORDING, SETTINGS, FILE = "jdk/jfr/Recording", "jdk/jfr/EventSettings", "java/io/File"
+METHODS = {
+    "new": (RECORDING, "<init>", "()V"),
+    "enable": (RECORDING, "enable", f"(Ljava/lang/String;)L{SETTINGS};"),
+    "disable": (RECORDING, "disable", f"(Ljava/lang/String;)L{SETTINGS};"),
+    "start": (RECORDING, "start", "()V"),
+    "dump": (RECORDING, "dump", "(Ljava/nio/file/Path;)V"),
+    "close": (RECORDING, "close", "()V"),
+    "with": (SETTINGS, "with", f"(Ljava/lang/String;Ljava/lang/String;)L{SETTINGS};"),
+    "file": (FILE, "<init>", "(Ljava/lang/String;)V"),
+    "path": (FILE, "toPath", "()Ljava/nio/file/Path;"),
+}
+LOCALS = 64
+"""How many local references a call may need."""
+
+
+class AllocationSample(NamedTuple):
+    """A sample as the recording has it."""
+
+    thread: int
+    """The recorder's number. A recording may lack the thread itself, if it began meanwhile (17)."""
+    time: int
+    kind: str
+    """The object's class, as the machine names it."""
+    weight: int
+
+
+class Recorder:
+    """Creates recordings, one after another."""
+
+    def __init__(self, machine: JavaMachine, env: int, folder: Path) -> None:
+        self._jni, self._names, self._env = machine.jni, machine.names, env
+        self._more = Functions(JNI, env)
+        self._file = folder / "recording.jfr"
+        self._classes = {name: self._class(name) for name in (RECORDING, SETTINGS, FILE)}
+        self._methods = {
+            name: there(
+                self._more.GetMethodID(env, self._classes[owner], method.encode(), kind.encode())
+            )
+            for name, (owner, method, kind) in METHODS.items()
+        }
+        self._internals = self._class(INTERNALS)
+        self._read_clock = there(
+            self._jni.GetStaticMethodID(env, self._internals, b"counterTime", b"()J")
+        )
+        self._numbering = self._find_numbering()
+        self._recording: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._recording is not None
+
+    def time(self, env: int) -> int:
+        """The recorder's clock, read by the thread of `env`, which allocates nothing for that."""
+        return int(self._more.CallStaticLongMethodA(env, self._internals, self._read_clock, None))
+
+    def number_of(self, env: int) -> int:
+        """The recorder's number of the thread of `env`, which is the calling one."""
+        itself = self._jni.CallStaticObjectMethodA(
+            env, self._names.thread, self._names.current, None
+        )
+        call, on, method = self._numbering
+        number = int(call(env, on, method, _values([itself])))
+        self._jni.DeleteLocalRef(env, itself)
+        return number
+
+    def _find_numbering(self) -> tuple[Callable[..., int], int, int]:
+        """The method for a thread's number; up to 21 it belongs to the only object of its class."""
+        get, more, env, jni = (b"getThreadId", b"(Ljava/lang/Thread;)J"), self._more, self._env, self._jni
+        method = jni.GetStaticMethodID(env, self._internals, *get)
+        if method is not None:
+            return more.CallStaticLongMethodA, self._internals, method
+        jni.ExceptionClear(env)
+        kind = f"()L{INTERNALS};"
+        only = there(jni.GetStaticMethodID(env, self._internals, b"getJVM", kind.encode()))
+        found = jni.CallStaticObjectMethodA(env, self._internals, only, None)
+        method = there(more.GetMethodID(env, self._internals, *get))
+        return more.CallLongMethodA, int(jni.NewGlobalRef(env, found)), method
+
+    def start(self, is_on: bool) -> None:
+        """Start a recording, in which samples are on or off."""
+        with self._frame():
+            made = self._new(RECORDING, "new")
+            self._recording = int(self._jni.NewGlobalRef(self._env, made))
+            settings = self._call("enable", self._recording, self._text(SAMPLE))
+            for key, value in {"throttle": "off", "stackTrace": "false"}.items():
+                self._call("with", settings, self._text(key), self._text(value))
+            self._call("enable", self._recording, self._text(LOSS))
+            if not is_on:
+                self._call("disable", self._recording, self._text(SAMPLE))
+            self._do("start", self._recording)
+
+    def switch(self, is_on: bool) -> None:
+        """Switch samples on or off in the running recording."""
+        with self._frame():
+            self._call("enable" if is_on else "disable", self._recording, self._text(SAMPLE))
+
+    def stop(self) -> list[AllocationSample]:
+        """End the recording; returns its samples by time. Raises JavaError if events were lost."""
+        with self._frame():
+            file = self._new(FILE, "file", self._text(str(self._file)))
+            self._do("dump", self._recording, self._call("path", file))
+        self.drop()
+        samples = [*map(_sample_of, self._events())]
+        self._file.unlink()
+        return sorted(samples, key=attrgetter("time"))
+
+    def drop(self) -> None:
+        """End the recording, if there is one, without reading it."""
+        if self._recording is not None:
+            self._do("close", self._recording)
+            self._jni.DeleteGlobalRef(self._env, self._recording)
+            self._recording = None
+
+    def _events(self) -> Iterator[Event]:
+        for event in events_in(self._file.read_bytes(), (SAMPLE, LOSS)):
+            if event.name == LOSS:
+                raise JavaError(f"the recorder has lost events: {event.fields}")
+            yield event
+
+    @contextmanager
+    def _frame(self) -> Iterator[None]:
+        """Local references last until it ends."""
+        self._jni.call("PushLocalFrame", self._env, LOCALS)
+        try:
+            yield
+        finally:
+            self._jni.PopLocalFrame(self._env, None)
+
+    def _class(self, name: str) -> int:
+        local = there(self._jni.FindClass(self._env, name.encode()))
+        return int(self._jni.NewGlobalRef(self._env, local))
+
+    def _text(self, text: str) -> int:
+        return int(self._more.NewStringUTF(self._env, text.encode()))
+
+    def _new(self, owner: str, method: str, *arguments: int | None) -> int | None:
+        values = _values(arguments)
+        made: int | None = self._jni.NewObjectA(
+            self._env, self._classes[owner], self._methods[method], values
+        )
+        return self._checked(made)
+
+    def _call(self, method: str, on: int | None, *arguments: int | None) -> int | None:
+        found: int | None = self._more.CallObjectMethodA(
+            self._env, on, self._methods[method], _values(arguments)
+        )
+        return self._checked(found)
+
+    def _do(self, method: str, on: int | None, *arguments: int | None) -> None:
+        values = _values(arguments)
+        self._more.CallVoidMethodA(self._env, on, self._methods[method], values)
+        self._checked(None)
+
+    def _checked(self, answer: int | None) -> int | None:
+        if self._jni.ExceptionCheck(self._env):
+            self._more.ExceptionDescribe(self._env)  # It goes to standard error.
+            raise JavaError("the recorder throws an exception")
+        return answer
+
+
+def _values(arguments: Sequence[int | None]) -> Array[c_int64]:
+    return (c_int64 * max(1, len(arguments)))(*(each or 0 for each in arguments))
+
+
+def _sample_of(event: Event) -> AllocationSample:
+    fields, constants = event.fields, event.constants
+    kind = constants["java.lang.Class"][fields["objectClass"]]
+    name = constants["jdk.types.Symbol"][kind["name"]]["string"]
+    return AllocationSample(fields["eventThread"], fields["startTime"], name, fields["weight"])
