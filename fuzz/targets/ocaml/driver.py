@@ -17,7 +17,7 @@ from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.driver import CarryOut, Driver
 
 MESSAGE = Struct("=8q")
-WALK, BEGIN, END = 13, 14, 15
+WALK, END = 13, 14
 
 
 class OcamlMutator(AskedProcess):
@@ -25,15 +25,26 @@ class OcamlMutator(AskedProcess):
 
     def __init__(self, program: str) -> None:
         super().__init__([program], {"OCAMLRUNPARAM": f"s={SETTINGS[0].default}"})
+        self._beginning: tuple[int, int] | None = (SETTINGS[0].default, 0)
         self.collections = 0
+        """The minor collections of this trace."""
         self.sampled: tuple[int, ...] = ()
         """The words of the block that was sampled meanwhile, and how often it was, if one was."""
 
-    def send_message(self, what: int, *numbers: int) -> None:
-        self.send(MESSAGE.pack(what, *numbers, *[0] * (7 - len(numbers))))
+    def begin(self, minor_heap_words: int, batches: int) -> None:
+        """Start a trace. The mutator forks at the first question: half of the headers have none."""
+        if self._beginning is None:
+            self._send_numbers(END)
+        self._beginning, self.collections = (minor_heap_words, batches), 0
+
+    def _send_numbers(self, *numbers: int) -> None:
+        self.send(MESSAGE.pack(*numbers, *[0] * (8 - len(numbers))))
 
     def ask(self, what: int, *numbers: int) -> tuple[int, ...]:
-        self.send_message(what, *numbers)
+        if self._beginning is not None:
+            self._send_numbers(*self._beginning)
+            self._beginning = None
+        self._send_numbers(what, *numbers)
         [count] = unpack("=q", self.receive(8))
         value_count, *answer = unpack(f"={count - 1}q", self.receive(8 * (count - 1)))
         if value_count < 0:
@@ -61,9 +72,8 @@ class OcamlDriver(Driver):
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         if self.mutator is None or self.mutator.has_ended:
             self.mutator = OcamlMutator(self._program)
-        else:
-            self.mutator.send_message(END)
-        self.ask(BEGIN, chosen["minor_heap_words"], chosen["sampler_seed"])
+        self.mutator.begin(chosen["minor_heap_words"], chosen["sampler_seed"])
+        self.collections = 0
         return contract(self._version, self.actions, chosen)
 
     def ask(self, what: int, *numbers: int) -> tuple[int, ...]:

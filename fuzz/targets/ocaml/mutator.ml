@@ -1,8 +1,9 @@
-(* The mutator of the target ocaml. A message has eight integers: an operation and its arguments.
-   An answer has the number of its integers; the number of values, or -1 if the operation is
-   impossible; the values; the minor collections up to now; and for each block that was sampled
-   meanwhile its words and how often it was sampled. Each trace has a copy of the first process, since
-   nothing resets Memprof's generator.
+(* The mutator of the target ocaml. Each trace has a copy of the first process, since nothing resets
+   Memprof's generator. A message has eight integers. The first message of a trace has the words of
+   the minor heap, and how many batches of Memprof's numbers to skip. The others have an operation
+   and its arguments. An answer has the number of its integers; the number of values, or -1 if the
+   operation is impossible; the values; the minor collections of the trace; and for each block that
+   was sampled meanwhile its words and how often it was sampled.
 
    Invariant: while sampling is on, only the requested blocks are allocated, since others would be
    sampled too. So everything is kept in arrays that exist already, and integers are unboxed. *)
@@ -204,14 +205,7 @@ let perform () =
   | 11 -> enable (number 1)
   | 12 -> disable ()
   | 13 -> walk ()
-  | 14 ->
-      Gc.set { (Gc.get ()) with minor_heap_size = number 1 };
-      (* Each start of Memprof draws a batch of numbers. *)
-      for _ = 1 to number 2 do
-        enable 1
-      done;
-      disable ()
-  | 15 -> Unix._exit 0
+  | 14 -> Unix._exit 0
   | _ -> raise Not_found
 
 (* Memprof runs postponed callbacks between two turns of a loop. *)
@@ -220,9 +214,21 @@ let poll () =
     ()
   done
 
+let receive () =
+  if Unix.read Unix.stdin asked 0 (Bytes.length asked) < Bytes.length asked then Unix._exit 1
+
 let () =
   next_trace ();
-  while Unix.read Unix.stdin asked 0 (Bytes.length asked) = Bytes.length asked do
+  receive ();
+  Gc.set { (Gc.get ()) with minor_heap_size = number 0 };
+  (* Each start of Memprof draws a batch of numbers. *)
+  for _ = 1 to number 1 do
+    enable 1
+  done;
+  disable ();
+  let before = collections () in
+  while true do
+    receive ();
     answered := 2;
     sampled_count := 0;
     (match perform () with
@@ -231,11 +237,10 @@ let () =
         answered := 2;
         set answer 8 (-1L));
     poll ();
-    put (collections ());
+    put (collections () - before);
     for index = 0 to !sampled_count - 1 do
       put sampled_words.(index)
     done;
     set answer 0 (Int64.of_int !answered);
     ignore (Unix.write Unix.stdout answer 0 (8 * !answered))
-  done;
-  Unix._exit 1
+  done
